@@ -227,6 +227,21 @@ pub fn search(input: &[u8]) {
     }
 }
 
+/// The sections of a page follow each other without gaps, and each is a page that can be asked for.
+pub fn structured(input: &[u8]) {
+    let structure = lamna_filter::Structure::of(input);
+    let mut at = 0;
+    for section in &structure.sections {
+        assert!(section.range.start == at && section.range.end >= at);
+        at = section.range.end;
+    }
+    assert_eq!(at, input.len());
+    assert!(lamna_filter::page_of(input, None).is_ok());
+    if let (Some(last), false) = (structure.sections.last(), structure.has_base) {
+        assert!(lamna_filter::page_of(input, Some(&last.id)).is_ok());
+    }
+}
+
 /// What is under a content coding becomes no larger than it may, however pieces are divided. The first two bytes say which coding, and how long pieces are.
 pub fn decompress(input: &[u8]) {
     const CODINGS: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];

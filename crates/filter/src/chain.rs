@@ -8,7 +8,7 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::{Content, Fault, Filter, KINDS, Kind, Make, PIECE_BYTES, Parameters};
+use crate::{Content, Fault, Filter, KINDS, Kind, Lines, Make, PIECE_BYTES, Parameters};
 
 /// A filter as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,8 +172,13 @@ impl Chain {
     }
 
     /// What a request asks one of its filters for: see [`Make::recipe`].
-    pub fn recipe(&self, query: &[u8], accept: &mut dyn Iterator<Item = &[u8]>) -> Option<String> {
-        self.steps.iter().find_map(|step| step.recipe(query, accept))
+    pub fn recipe(&self, query: &[u8], lines: Lines<'_>) -> Option<String> {
+        self.steps.iter().find_map(|step| step.recipe(query, lines))
+    }
+
+    /// The fields of a request that decide what is made of any file, for `Vary`.
+    pub fn varies_by(&self) -> impl Iterator<Item = &'static str> {
+        self.steps.iter().flat_map(|step| step.varies_by()).copied()
     }
 
     /// Whether what it makes may depend on what who asks accepts.
@@ -196,7 +201,7 @@ impl Chain {
 
 /// Whether filters change files that nothing is asked of.
 pub fn change_files(steps: &[Step]) -> bool {
-    steps.iter().any(|step| !matches!(&*step.name, "compress" | "decompress" | "images"))
+    steps.iter().any(|step| !matches!(&*step.name, "compress" | "decompress" | "images" | "structured"))
 }
 
 fn kind_of(step: &Step) -> Result<&'static Kind, Wrong> {
@@ -486,7 +491,8 @@ mod tests {
         for (step, said) in [
             (
                 step("nothing", &[]),
-                "there is no filter `nothing`: there are compress, decompress, images, insert, markdown, substitute",
+                "there is no filter `nothing`: there are compress, decompress, images, insert, markdown, structured, \
+                 substitute",
             ),
             (step("substitute", &[("from", "a")]), "the filter `substitute` needs `to`"),
             (step("substitute", &[("form", "a")]), "the filter `substitute` has no parameter `form`: it has from, to"),

@@ -22,6 +22,8 @@ pub struct Content {
     pub varies: bool,
     /// What the request asks a filter for, as its [`recipe`](crate::Make::recipe) says it.
     pub query: Option<String>,
+    /// Fields of the answer that say what was made.
+    pub fields: Vec<(&'static str, &'static str)>,
     /// Whether a filter that takes long may go on; none if it may.
     pub leave: Option<Leave>,
 }
@@ -53,8 +55,16 @@ impl Content {
     pub fn new(media_type: &str) -> Content {
         let media_type = media_type.to_owned();
         let coding = Some(Coding::Identity);
-        let accepts = Box::default();
-        Content { media_type, coding, bytes: None, accepts, varies: false, query: None, leave: None }
+        Content {
+            media_type,
+            coding,
+            bytes: None,
+            accepts: Box::default(),
+            varies: false,
+            query: None,
+            fields: Vec::new(),
+            leave: None,
+        }
     }
 
     /// Whether it can be read as it is.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use lamna_proto::exchange::negotiate::prefer_media;
 
-use crate::{Content, Fault, Filter, Kind, Leave, Make, Parameters};
+use crate::{Content, Fault, Filter, Kind, Leave, Lines, Make, Parameters};
 use codecs::Format;
 use pixels::Section;
 
@@ -88,12 +88,12 @@ impl Make for Images {
         Some(Box::new(Making { bytes: Vec::new(), source, into, recipe, pixels_max, quality, leave }))
     }
 
-    fn recipe(&self, query: &[u8], accept: &mut dyn Iterator<Item = &[u8]>) -> Option<String> {
+    fn recipe(&self, query: &[u8], lines: Lines<'_>) -> Option<String> {
         let query = std::str::from_utf8(query).ok()?;
         if !query.split('&').any(is_step) {
             return None;
         }
-        let accepted: Vec<&[u8]> = accept.collect();
+        let accepted = lines("accept");
         // A browser says that it takes WebP; one that takes anything has not thought of it.
         let is_named = accepted.iter().any(|line| line.windows(WEBP.len()).any(|part| part == WEBP.as_bytes()));
         let takes_webp = is_named && prefer_media(accepted.iter().copied(), &["image/x-none", WEBP]) == 1;

@@ -20,6 +20,7 @@ mod images;
 mod insert;
 mod markdown;
 pub mod search;
+mod structured;
 mod substitute;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 pub use chain::{Bounds, Chain, ChainError, Link, Run, Step, Then, Wrong, change_files, is_in_table};
 pub use content::{Content, Leave};
+pub use structured::{Section, Structure, page_of};
 
 /// A step over a stream of content.
 pub trait Filter: Send {
@@ -71,10 +73,15 @@ pub trait Make: fmt::Debug + Send + Sync {
         Some("identity")
     }
 
-    /// What a request with this query, and these lines of `Accept`, asks it for, in its one spelling: what is made is kept by it, and found in
-    /// [`Content::query`] again. None if nothing in the query is for this filter.
-    fn recipe(&self, _query: &[u8], _accept: &mut dyn Iterator<Item = &[u8]>) -> Option<String> {
+    /// What a request with this query and these fields asks it for, in its one spelling: what is made is kept by it, and found in
+    /// [`Content::query`] again. None if nothing is for this filter.
+    fn recipe(&self, _query: &[u8], _lines: Lines<'_>) -> Option<String> {
         None
+    }
+
+    /// The fields of a request that decide what is made of any file, for `Vary`.
+    fn varies_by(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Whether a request can ask it for something.
@@ -92,6 +99,9 @@ pub trait Make: fmt::Debug + Send + Sync {
         false
     }
 }
+
+/// The values of all lines of a field of a request, whose name is in lower case.
+pub type Lines<'a> = &'a dyn Fn(&'static str) -> Vec<&'a [u8]>;
 
 /// How much content filters are given at once, and about how much they give at once.
 pub const PIECE_BYTES: usize = 16 << 10;
@@ -111,6 +121,8 @@ pub enum Fault {
     TooSlow,
     /// The filter itself has failed, which says nothing of the content.
     Failed(String),
+    /// What the request asks for is no part of the content.
+    Absent(String),
 }
 
 impl fmt::Display for Fault {
@@ -118,7 +130,11 @@ impl fmt::Display for Fault {
         match self {
             Fault::TooLarge(most) => write!(f, "the content has more than {most} bytes"),
             Fault::TooSlow => f.write_str("it takes too long"),
-            Fault::Content(why) | Fault::Unreadable(why) | Fault::Request(why) | Fault::Failed(why) => f.write_str(why),
+            Fault::Content(why)
+            | Fault::Unreadable(why)
+            | Fault::Request(why)
+            | Fault::Failed(why)
+            | Fault::Absent(why) => f.write_str(why),
         }
     }
 }
@@ -149,5 +165,5 @@ pub struct Kind {
 }
 
 /// The kinds of filters that there are, by name.
-pub const KINDS: [Kind; 6] =
-    [compress::KIND, decompress::KIND, images::KIND, insert::KIND, markdown::KIND, substitute::KIND];
+pub const KINDS: [Kind; 7] =
+    [compress::KIND, decompress::KIND, images::KIND, insert::KIND, markdown::KIND, structured::KIND, substitute::KIND];

@@ -140,14 +140,14 @@ fn name_headings(events: &mut [Event<'_>]) -> Option<String> {
 }
 
 /// A name for a heading: its letters and digits in lower case, with hyphens between words.
-fn slug(text: &str) -> String {
+pub(crate) fn slug(text: &str) -> String {
     let words = text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
     let name = words.map(str::to_lowercase).collect::<Vec<_>>().join("-");
     if name.is_empty() { "section".into() } else { name }
 }
 
 /// `name`, with a number behind it if an earlier heading has it.
-fn unused(name: String, taken: &mut HashMap<String, u32>) -> String {
+pub(crate) fn unused(name: String, taken: &mut HashMap<String, u32>) -> String {
     let count = taken.entry(name.clone()).or_insert(0);
     *count += 1;
     match *count {

@@ -2,6 +2,7 @@
 
 mod images;
 mod streams;
+mod structured;
 
 use std::fs::{self, File};
 

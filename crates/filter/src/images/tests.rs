@@ -10,7 +10,7 @@ fn images(given: &[(&str, &str)]) -> Arc<dyn Make> {
 }
 
 fn recipe(query: &str, accept: &str) -> Option<String> {
-    images(&[]).recipe(query.as_bytes(), &mut [accept.as_bytes()].into_iter())
+    images(&[]).recipe(query.as_bytes(), &|_| vec![accept.as_bytes()])
 }
 
 /// A picture whose colours say where they are.
@@ -28,7 +28,7 @@ fn written(format: Format, picture: Picture) -> Vec<u8> {
 
 /// What a request for `query` gets of a picture, and of which media type that is.
 fn asked(make: &dyn Make, format: Format, bytes: &[u8], query: &str) -> (String, Result<Vec<u8>, Fault>) {
-    let query = make.recipe(query.as_bytes(), &mut [&b"image/webp"[..]].into_iter());
+    let query = make.recipe(query.as_bytes(), &|_| vec![&b"image/webp"[..]]);
     let mut content = Content { query, ..Content::new(format.media_type()) };
     let mut filter = make.start(&mut content).expect("there is a recipe");
     let mut out = Vec::new();

@@ -200,7 +200,7 @@ pub(super) struct LimitTable {
 }
 
 /// Keys that people put into the wrong table, and where they belong.
-pub(super) const KEYS: [(&str, &[&str]); 10] = [
+pub(super) const KEYS: [(&str, &[&str]); 11] = [
     ("at the top of the file, before the first table", &NAMES),
     (
         "in a [[site]] table",
@@ -255,6 +255,7 @@ pub(super) const KEYS: [(&str, &[&str]); 10] = [
             "cache",
             "filters",
             "search",
+            "structured",
         ],
     ),
     (
@@ -265,6 +266,7 @@ pub(super) const KEYS: [(&str, &[&str]); 10] = [
         "in the `cache` of a [[site.route]] table",
         &["fresh_s", "stale_if_error_s", "bytes_max", "ignore_query", "ignore_cookies", "ignore_reload"],
     ),
+    ("in the `structured` of a [[site.route]] table", &["save_data"]),
     ("in the `cors` of a [[site.route]] table", &["origins", "methods", "expose", "credentials", "max_age_s"]),
 ];
 

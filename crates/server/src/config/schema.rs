@@ -227,6 +227,16 @@ fn route() -> Value {
             ),
         ),
         ("search", switch("Whether the pages of folders are searched with ?q=")),
+        (
+            "structured",
+            json!({
+                "description": "Whether clients may ask for an overview of a page and for its sections",
+                "anyOf": [
+                    { "type": "boolean", "const": true },
+                    table(structured(), &[], "Who else is given the overview"),
+                ],
+            }),
+        ),
         ("upload", switch("Whether clients may store files")),
         ("delete", switch("Whether clients may delete files and empty directories")),
         ("mkdir", switch("Whether clients may make directories")),
@@ -379,6 +389,13 @@ fn answer_cache() -> Map<String, Value> {
         ("ignore_reload", switch("What requests say about caches does not matter")),
     ];
     keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// `structured` of a route.
+fn structured() -> Map<String, Value> {
+    [("save_data".to_owned(), switch("Clients that save data (Save-Data: on) are given the overview"))]
+        .into_iter()
+        .collect()
 }
 
 fn alias() -> Value {
@@ -551,8 +568,9 @@ mod tests {
         let (matches, cors) = (&route["properties"]["match"]["anyOf"][2], &route["properties"]["cors"]["anyOf"][1]);
         let cache = &route["properties"]["cache"]["anyOf"][1];
         let service = &schema["properties"]["service"]["items"];
-        let tables =
-            [&schema, service, site, inner("redirect"), inner("alias"), inner("limit"), route, matches, cors, cache];
+        let structured = &route["properties"]["structured"]["anyOf"][1];
+        let [redirect, alias, limit] = ["redirect", "alias", "limit"].map(inner);
+        let tables = [&schema, service, site, redirect, alias, limit, route, matches, cors, cache, structured];
         let known: BTreeSet<&str> =
             KEYS.iter().flat_map(|(_, keys)| keys.iter().copied()).chain(["limits", "service", "site"]).collect();
         let told: BTreeSet<&str> = tables.iter().flat_map(|table| properties(table).map(|(name, _)| name)).collect();

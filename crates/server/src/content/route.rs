@@ -311,8 +311,11 @@ impl Routes {
         if let Some(origin) = self.matcher.origin(asked).filter(|_| dependence.origin) {
             out.extend((ORIGIN | origin).to_le_bytes());
         }
-        if let (Some(chain), Some(query), Some(request)) = (&dependence.recipes, asked.query, asked.request)
-            && let Some(recipe) = chain.recipe(query, &mut request.lines_named(b"accept"))
+        let recipe = dependence.recipes.as_ref().zip(asked.request).and_then(|(chain, request)| {
+            let lines = |name: &'static str| request.lines_named(name.as_bytes()).collect();
+            chain.recipe(asked.query.unwrap_or_default(), &lines)
+        });
+        if let Some(recipe) = recipe
             && let Ok(length) = u16::try_from(recipe.len())
         {
             out.extend(RECIPE.to_le_bytes());
@@ -416,7 +419,10 @@ impl Routes {
         let mut names: Vec<String> = Vec::new();
         let looked_at = self.matcher.headers_of(matched).chain(self.matcher.headers_of(failed));
         let has_origins = rules.cors.as_ref().is_some_and(|cors| !cors.is_for_any());
-        for name in looked_at.chain(has_origins.then_some("Origin")) {
+        // What cannot be made was refused with the settings.
+        let filters = Chain::new(rules.filters.as_deref().unwrap_or_default()).unwrap_or_default();
+        let varied: Vec<&str> = filters.varies_by().collect();
+        for name in looked_at.chain(has_origins.then_some("Origin")).chain(varied) {
             if !names.iter().any(|other| other.eq_ignore_ascii_case(name)) {
                 names.push(name.to_owned());
             }

@@ -138,6 +138,8 @@ struct Kindred<'a> {
     status: Status,
     /// Whether caches may keep it for a year.
     is_immutable: bool,
+    /// Fields that say what was made of it.
+    fields: &'a [(&'static str, &'static str)],
 }
 
 /// The state of a file that is described.
@@ -303,7 +305,7 @@ impl Question<'_> {
         if let Some(unavailable) = &self.rules.unavailable {
             return self.unavailable(unavailable, Stamps::new(vec![open.stamp]));
         }
-        if let Some(filters) = self.filters(self.media_type(media.essence, status)) {
+        if let Some(filters) = self.filters(self.media_type(media.essence, status), status, open.stamp.size) {
             return self.filtered(open, status, is_immutable, filters);
         }
         let mut files = vec![(Coding::Identity, open)];
@@ -326,7 +328,8 @@ impl Question<'_> {
         let known = known.filter(|_| self.caches.content).map(|previous| previous.entry);
         let made = self.makes_codings(&files, media.compressible, status);
         let vary = (made || files.len() > 1).then_some("Accept-Encoding");
-        let kind = Kindred { media_type: self.media_type(media.essence, status), vary, status, is_immutable };
+        let kind =
+            Kindred { media_type: self.media_type(media.essence, status), vary, status, is_immutable, fields: &[] };
         let mut steady = stamps.settled;
         let mut representations = Vec::with_capacity(files.len());
         for (coding, open) in files {
@@ -443,7 +446,11 @@ impl Question<'_> {
         let etag = stamp.etag(coding);
         let is_content = kind.status.0 == 200;
         let is_validated = is_content && is_steady;
-        let extras = self.rules.extras_of_file(kind.status.0, kind.is_immutable);
+        let mut extras = self.rules.extras_of_file(kind.status.0, kind.is_immutable);
+        if !kind.fields.is_empty() {
+            let own = kind.fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            extras.fields.to_mut().extend(own);
+        }
         let vary = extras.vary_with(kind.vary);
         make(&Description {
             status: kind.status,
@@ -557,7 +564,9 @@ impl Question<'_> {
         let Some(store) = self.store.filter(|_| shares) else {
             return self.file_as(directory, open, status, false);
         };
-        let name = [b"\0", &status.0.to_ne_bytes()[..], &self.rules.number.to_ne_bytes(), &open.name].concat();
+        let recipe = self.recipe.filter(|_| status.0 == 200).unwrap_or_default().as_bytes();
+        let number = self.rules.number.to_ne_bytes();
+        let name = [b"\0", &status.0.to_ne_bytes()[..], &number, recipe, b"\0", &open.name].concat();
         let key = Key { site: self.site.index, path: &name };
         let kept = store.lookup(key, 1);
         let previous = kept.as_ref().map(Previous::of);
@@ -647,7 +656,7 @@ impl Question<'_> {
         let again = |(one, stamp): (&Arc<Representation>, &Stamp)| {
             // It may stand for other paths than this.
             let is_immutable = memchr::memmem::find(one.fields_kept(), IMMUTABLE.as_bytes()).is_some();
-            let kind = Kindred { media_type: one.media_type(), vary, status: *status, is_immutable };
+            let kind = Kindred { media_type: one.media_type(), vary, status: *status, is_immutable, fields: &[] };
             let state = State { coding: one.coding, stamp: *stamp, is_steady: stamps.settled };
             let content = match &one.file {
                 Some(file) => Content::In(file.clone()),

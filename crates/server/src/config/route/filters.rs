@@ -5,7 +5,7 @@
 use lamna_filter::{Chain, Link, Step, Wrong};
 use toml::Spanned;
 
-use super::shapes::FilterStep;
+use super::shapes::{FilterStep, StructuredTable, SwitchOr};
 use crate::config::render::quoted;
 use crate::config::validate::Checker;
 
@@ -62,6 +62,20 @@ fn steps(given: &[Spanned<FilterStep>], checker: &mut Checker<'_>) -> Option<Vec
         }
     }
     Some(steps)
+}
+
+/// `structured`, which is short for the filter of this name behind the others.
+pub(super) fn structured(given: &Spanned<SwitchOr<StructuredTable>>, checker: &mut Checker<'_>) -> Option<Step> {
+    let parameters = match given.get_ref() {
+        SwitchOr::Is(true) => Default::default(),
+        SwitchOr::Table(table) => [("save_data".to_owned(), table.save_data.to_string())].into(),
+        SwitchOr::Is(false) | SwitchOr::Text(_) => {
+            let hint = Some("a more specific route turns it off with its own `filters`, as in filters = []".into());
+            checker.problem_with_hint(given.span(), "`structured` is true, or a table", hint);
+            return None;
+        }
+    };
+    Some(Step { name: "structured".into(), parameters })
 }
 
 /// As it is written.

@@ -99,6 +99,9 @@ fn route(table: &Spanned<RouteTable>, checker: &mut Checker<'_>) -> RouteSetting
     route.answer_cache = kept_answers::judge(given.cache.as_ref(), checker);
     route.filters = given.filters.as_ref().and_then(|given| filters::judge(given, checker));
     route.search = given.search;
+    if let Some(structured) = &given.structured {
+        route.filters.get_or_insert_default().extend(filters::structured(structured, checker));
+    }
     route.changes = ChangeRules { upload: given.upload, delete: given.delete, mkdir: given.mkdir };
     route.access = given.access.as_ref().map(|given| access::access(given, checker)).unwrap_or_default();
     conflicts_within(table, &route, checker);

@@ -34,6 +34,7 @@ pub(in crate::config) struct RouteTable {
     pub(super) cgi: Option<Spanned<SwitchOr<CgiTable>>>,
     pub(super) cache: Option<Spanned<SwitchOr<AnswerCacheTable>>>,
     pub(super) filters: Option<Vec<Spanned<FilterStep>>>,
+    pub(super) structured: Option<Spanned<SwitchOr<StructuredTable>>>,
     pub(super) upload: Option<bool>,
     pub(super) delete: Option<bool>,
     pub(super) search: Option<bool>,
@@ -172,6 +173,13 @@ pub(super) enum FieldValue {
     Values(Vec<String>),
     Removed,
     Kept,
+}
+
+/// `structured = { ... }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct StructuredTable {
+    pub(super) save_data: bool,
 }
 
 /// The name of a filter, or a table of it and its parameters.

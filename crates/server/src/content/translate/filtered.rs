@@ -41,21 +41,27 @@ const MAKING_MAX: Duration = Duration::from_secs(30);
 /// new ones is answered with 429.
 const FORMS: (u32, Period, u32) = (6, Period::Minute, 100);
 
-/// What files of a route pass through, and the media type of what comes out.
-pub(super) type Filters = (Run, String);
+/// What a file passes through.
+pub(super) struct Filters {
+    run: Run,
+    /// What is known of what comes out.
+    made: Filtered,
+}
 
 impl Question<'_> {
     /// The filters that have something to do with a file of `media_type`, if any has.
-    pub(super) fn filters(&self, media_type: &str) -> Option<Filters> {
+    pub(super) fn filters(&self, media_type: &str, status: Status, bytes: u64) -> Option<Filters> {
         let chain = &self.rules.filters;
         if chain.is_empty() {
             return None;
         }
+        // A page for an error is not what is asked for.
+        let query = self.recipe.filter(|_| status.0 == 200).map(str::to_owned);
         let until = Instant::now() + MAKING_MAX;
-        let leave = self.recipe.map(|_| Leave::new(move || Instant::now() < until));
-        let mut content = Filtered { query: self.recipe.map(str::to_owned), leave, ..Filtered::new(media_type) };
-        let run = chain.start(&mut content, Bounds::whole(BYTES_MAX))?;
-        Some((run, content.media_type))
+        let leave = query.is_some().then(|| Leave::new(move || Instant::now() < until));
+        let mut made = Filtered { query, leave, bytes: Some(bytes), ..Filtered::new(media_type) };
+        let run = chain.start(&mut made, Bounds::whole(BYTES_MAX))?;
+        Some(Filters { run, made })
     }
 
     /// What filters make of a file.
@@ -64,7 +70,7 @@ impl Question<'_> {
         open: Open,
         status: Status,
         is_immutable: bool,
-        (run, media_type): Filters,
+        Filters { run, made: Filtered { media_type, fields, .. } }: Filters,
     ) -> Result<Arc<Entry>, Blocked> {
         let stamps = Stamps::new(vec![open.stamp]);
         if let Some(Previous { entry, events }) = self.previous.filter(|previous| self.holds(previous, &stamps)) {
@@ -102,7 +108,7 @@ impl Question<'_> {
             media.compressible && is_steady && status.0 == 200 && self.site.compression.applies_to(made.len() as u64);
         let by_format = self.recipe.filter(|recipe| recipe.contains("format=auto")).map(|_| "Accept");
         let vary = makes_codings.then_some("Accept-Encoding").or(by_format);
-        let kind = Kindred { media_type: &media_type, vary, status, is_immutable };
+        let kind = Kindred { media_type: &media_type, vary, status, is_immutable, fields: &fields };
         let stamp = stamp.of_derived(self.rules.filters.number(self.recipe), made.len() as u64);
         let state = State { coding: Coding::Identity, stamp, is_steady };
         let representation = Arc::new(self.describe(&state, &kind, Content::Held(&made))?);
@@ -178,6 +184,7 @@ impl Question<'_> {
         let asked_for = match fault {
             Fault::Request(_) => Some(400),
             Fault::Unreadable(_) => Some(422),
+            Fault::Absent(_) => Some(404),
             Fault::TooLarge(_) | Fault::Content(_) | Fault::TooSlow | Fault::Failed(_) => None,
         };
         if let Some(code) = asked_for {

@@ -1,0 +1,115 @@
+//! Overviews of pages and their sections: each is a file of its own, in every engine, and the whole is as ever.
+
+use super::{ask, settled};
+use crate::engine::{Engine, for_engines};
+use crate::server::{Launch, Server};
+
+for_engines!(all structures_are_tried_with_every_architecture: [
+    sped = SPED,
+    sped_caches_off = SPED_CACHES_OFF,
+    amped = AMPED,
+    amped_entries_off = AMPED_ENTRIES_OFF,
+    amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
+    co_amped = CO_AMPED,
+    proactor = PROACTOR,
+    thread_pool = THREAD_POOL,
+    thread_per_request = THREAD_PER_REQUEST,
+    thread_per_session = THREAD_PER_SESSION,
+    pipelined = PIPELINED,
+    mp = MP,
+] => [
+    the_overview_and_sections_are_files_of_their_own,
+    who_prefers_the_overview_is_given_it,
+    what_there_is_not_is_said,
+]);
+
+const CONFIG: &str = r#"
+[[site]]
+root = "site"
+error_pages = { 404 = "/404.html" }
+
+[[site.route]]
+match = "*.html"
+structured = { save_data = true }
+
+[[site.route]]
+match = "*.md"
+filters = ["markdown"]
+structured = true
+"#;
+
+/// A page of about a megabyte with 60 sections.
+fn page() -> String {
+    let section = |at: usize| {
+        let (level, parent) = if at % 5 == 0 { (2, "") } else { (3, "<div class=part>") };
+        let paragraph = format!("<p>Paragraph of <a href=\"/{at}\">section {at}</a>, a &lt; b.\n");
+        format!("{parent}<h{level} id=\"s{at}\">Section {at}</h{level}>\n{}", paragraph.repeat(300))
+    };
+    let sections: String = (0..60).map(section).collect();
+    let head = "<meta charset=utf-8><title>A manual</title><link rel=stylesheet href=/s.css>";
+    format!("<!doctype html><html lang=en><head>{head}</head><body><h1>Manual</h1>{sections}</body></html>")
+}
+
+fn start(engine: Engine) -> Server {
+    Launch::new(engine)
+        .config(CONFIG)
+        .file("a.html", page())
+        .file("404.html", "<h1>Nothing</h1>")
+        .file("a.txt", "a file\n")
+        .file("a.md", "# One\n\nfirst\n\n# Two\n\nsecond\n")
+        .start()
+}
+
+fn the_overview_and_sections_are_files_of_their_own(engine: Engine) {
+    let server = start(engine);
+    let whole = settled(&server, "/a.html");
+    assert!(whole.content == page().as_bytes());
+    assert!(whole.field("vary").is_some_and(|vary| vary.contains("Prefer, Save-Data")), "{:?}", whole.field("vary"));
+    let mut etags = vec![whole.field("etag").expect("it was waited for").to_owned()];
+    for (target, part) in [
+        ("/a.html?view=outline", "<a href=\"?section=s59\">Section 59</a>"),
+        ("/a.html?section=s7", "<h3 id=\"s7\">Section 7</h3>"),
+        ("/a.md?section=two", "<p>second</p>"),
+    ] {
+        let made = settled(&server, target);
+        let text = String::from_utf8_lossy(&made.content);
+        assert!(made.status == 200 && text.contains(part), "{target}: {text}");
+        assert!(made.content.len() < whole.content.len() / 10);
+        assert!(made.field("vary").is_some_and(|vary| vary.contains("Prefer")), "{:?}", made.field("vary"));
+        let etag = made.field("etag").expect("it was waited for");
+        assert!(etag.starts_with('"') && etags.iter().all(|other| other != etag), "{etag} is strong and its own");
+        assert_eq!(ask(&server, "GET", target, &format!("If-None-Match: {etag}\r\n")).status, 304);
+        let range = ask(&server, "GET", target, &format!("Range: bytes=5-14\r\nIf-Range: {etag}\r\n"));
+        assert_eq!((range.status, &range.content[..]), (206, &made.content[5..15]));
+        etags.push(etag.to_owned());
+    }
+    assert_eq!(ask(&server, "GET", "/a.txt?section=s7", "").content, b"a file\n");
+    server.finish();
+}
+
+fn who_prefers_the_overview_is_given_it(engine: Engine) {
+    let server = start(engine);
+    for _ in 0..2 {
+        let preferred = ask(&server, "GET", "/a.html", "Prefer: view=outline\r\n");
+        assert_eq!(preferred.field("preference-applied"), Some("view=outline"));
+        let overview = ask(&server, "GET", "/a.html?view=outline", "");
+        assert_eq!((&preferred.content, overview.field("preference-applied")), (&overview.content, None));
+        assert!(ask(&server, "GET", "/a.html", "Save-Data: on\r\n").content == overview.content);
+        let fields = "Save-Data: on\r\nPrefer: view=outline\r\n";
+        assert!(ask(&server, "GET", "/a.html?view=whole", fields).content == page().as_bytes());
+        assert!(ask(&server, "GET", "/a.html", "").content == page().as_bytes());
+        // It is not smaller than the page.
+        assert_eq!(ask(&server, "GET", "/404.html", "Save-Data: on\r\n").content, b"<h1>Nothing</h1>");
+    }
+    server.finish();
+}
+
+fn what_there_is_not_is_said(engine: Engine) {
+    let server = start(engine);
+    for _ in 0..2 {
+        let absent = ask(&server, "GET", "/a.html?section=none", "");
+        assert_eq!((absent.status, &absent.content[..]), (404, &b"<h1>Nothing</h1>"[..]));
+        assert_eq!(ask(&server, "GET", "/none.html?section=nothing", "").status, 404);
+    }
+    server.finish();
+}

@@ -1,0 +1,201 @@
+//! The filter `structured`: an overview of a page, and its sections as pages of their own (JAWS framework paper, 3.6: structured caching).
+//!
+//! ```text
+//! ?section=ID, ?view=outline, Prefer: view=outline, Save-Data: on ── recipe ──> section=ID, outline ── start ──> scan, structure, page
+//! ```
+//!
+//! Owns: what a request asks for ([`Asked`]). `scan` finds tags, `structure` the sections, `page` makes what is served. Guarantees: without being asked it
+//! leaves pages alone. Needs the whole page. For files only.
+
+mod page;
+mod scan;
+mod structure;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+pub use structure::{Section, Structure};
+
+use crate::{Content, Fault, Filter, Kind, Lines, Make, Parameters};
+use structure::ID_BYTES_MAX;
+
+/// The row of the table.
+pub(crate) const KIND: Kind = Kind {
+    name: "structured",
+    about: "Gives an overview of a page, or one of its sections, to who asks for it.",
+    version: 1,
+    required: &[],
+    optional: &[("save_data", "\"true\": also to clients that save data (Save-Data: on)")],
+    make,
+};
+
+#[derive(Debug)]
+struct Structured {
+    save_data: bool,
+}
+
+fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {
+    let save_data = match parameters.get("save_data").map(String::as_str) {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err("`save_data` is \"true\" or \"false\"".into()),
+    };
+    Ok(Arc::new(Structured { save_data }))
+}
+
+impl Make for Structured {
+    fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>> {
+        let asked = Asked::of_recipe(content.query.as_deref()?)?;
+        if !content.is_plain() || !content.is_of(&["text/html", "application/xhtml+xml"]) {
+            return None;
+        }
+        // Who saves data has not asked for anything: what cannot be made is not missed.
+        if asked == Asked::OutlineToSave && content.bytes.is_some_and(|bytes| bytes > SAVING_BYTES_MAX) {
+            return None;
+        }
+        if asked == Asked::OutlinePreferred {
+            content.fields.push(("Preference-Applied", "view=outline"));
+        }
+        Some(Box::new(Making { asked, html: Vec::new() }))
+    }
+
+    fn recipe(&self, query: &[u8], lines: Lines<'_>) -> Option<String> {
+        let asked = match Asked::of_query(query) {
+            Some(asked) => asked,
+            None if lines("prefer").into_iter().any(prefers_outline) => Asked::OutlinePreferred,
+            None if self.save_data && lines("save-data").into_iter().any(is_on) => Asked::OutlineToSave,
+            None => return None,
+        };
+        asked.recipe()
+    }
+
+    fn has_recipes(&self) -> bool {
+        true
+    }
+
+    fn varies_by(&self) -> &'static [&'static str] {
+        if self.save_data { &["Prefer", "Save-Data"] } else { &["Prefer"] }
+    }
+
+    fn needs_whole(&self) -> bool {
+        true
+    }
+}
+
+/// Larger pages are given as a whole to who saves data: the server filters no larger ones.
+const SAVING_BYTES_MAX: u64 = 16 << 20;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Asked {
+    Whole,
+    Outline,
+    OutlinePreferred,
+    OutlineToSave,
+    Section(String),
+}
+
+impl Asked {
+    fn of_query(query: &[u8]) -> Option<Asked> {
+        let mut parts = query.split(|byte| *byte == b'&');
+        parts.find_map(|part| match part {
+            b"view=outline" => Some(Asked::Outline),
+            b"view=whole" => Some(Asked::Whole),
+            _ => part.strip_prefix(b"section=").map(|id| Asked::Section(decoded(id))),
+        })
+    }
+
+    /// Its one spelling; none for the whole.
+    fn recipe(&self) -> Option<String> {
+        Some(match self {
+            Asked::Whole => return None,
+            Asked::Outline => "outline".into(),
+            Asked::OutlinePreferred => "outline:preferred".into(),
+            Asked::OutlineToSave => "outline:to-save".into(),
+            Asked::Section(id) => format!("section={id}"),
+        })
+    }
+
+    fn of_recipe(recipe: &str) -> Option<Asked> {
+        Some(match recipe {
+            "outline" => Asked::Outline,
+            "outline:preferred" => Asked::OutlinePreferred,
+            "outline:to-save" => Asked::OutlineToSave,
+            other => Asked::Section(other.strip_prefix("section=")?.to_owned()),
+        })
+    }
+}
+
+/// The id that a query means. Those that no section can have are all the same: none.
+fn decoded(id: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(id.len().min(ID_BYTES_MAX));
+    let mut rest = id;
+    while let [first, behind @ ..] = rest {
+        let digits = behind.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits.filter(|_| *first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &behind[2..] } else { behind };
+        if bytes.len() > ID_BYTES_MAX {
+            return String::new();
+        }
+    }
+    let is_plain = |text: &String| !text.chars().any(|letter| letter.is_control() || letter.is_whitespace());
+    String::from_utf8(bytes).ok().filter(is_plain).unwrap_or_default()
+}
+
+/// Whether a line of `Prefer` prefers the overview (RFC 7240, section 2).
+fn prefers_outline(line: &[u8]) -> bool {
+    line.split(|byte| *byte == b',').any(|preference| {
+        let own = preference.split(|byte| *byte == b';').next().unwrap_or_default();
+        let mut parts = own.splitn(2, |byte| *byte == b'=').map(<[u8]>::trim_ascii);
+        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        name.eq_ignore_ascii_case(b"view") && matches!(value, b"outline" | b"\"outline\"")
+    })
+}
+
+fn is_on(line: &[u8]) -> bool {
+    line.split(|byte| *byte == b';').next().is_some_and(|token| token.trim_ascii().eq_ignore_ascii_case(b"on"))
+}
+
+struct Making {
+    asked: Asked,
+    html: Vec<u8>,
+}
+
+impl Filter for Making {
+    fn take(&mut self, piece: &[u8], _: &mut Vec<u8>) -> Result<(), Fault> {
+        self.html.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let structure = Structure::of(&self.html);
+        let made: Cow<'_, [u8]> = match &self.asked {
+            Asked::Whole => Cow::Borrowed(&self.html),
+            Asked::Section(id) => page::section(&structure, &self.html, id)?.into(),
+            Asked::Outline | Asked::OutlinePreferred => page::outline(&structure, &self.html).into_bytes().into(),
+            Asked::OutlineToSave => {
+                let outline = page::outline(&structure, &self.html).into_bytes();
+                if outline.len() < self.html.len() { outline.into() } else { Cow::Borrowed(&self.html) }
+            }
+        };
+        out.extend_from_slice(&made);
+        Ok(())
+    }
+}
+
+/// The overview of a page or one of its sections, for tests from outside.
+///
+/// # Errors
+/// There is no such section, or it cannot be a page.
+pub fn page_of(html: &[u8], section: Option<&str>) -> Result<Vec<u8>, Fault> {
+    let structure = Structure::of(html);
+    match section {
+        None => Ok(page::outline(&structure, html).into_bytes()),
+        Some(id) => page::section(&structure, html, id),
+    }
+}
+
+#[cfg(test)]
+mod tests;
