@@ -155,8 +155,9 @@ impl Structure {
             self.left_out += 1;
             return 0;
         }
-        let id = unused(std::mem::take(&mut section.id), ids);
-        section.has_anchor &= !id.is_empty();
+        let id = unused(section.id.clone(), ids);
+        // A number behind it makes it one that the page does not have.
+        section.has_anchor &= id == section.id;
         section.id = id;
         let at = section.range.start;
         section.parent = self.parent_for(section.level);

@@ -1,3 +1,5 @@
+//! What requests ask for, what sections are found, and that pages made of them are balanced.
+
 use proptest::prelude::*;
 
 use super::scan::{Kind as Part, Tokens};
