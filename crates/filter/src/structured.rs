@@ -49,8 +49,9 @@ impl Make for Structured {
         if !content.is_plain() || !content.is_of(&["text/html", "application/xhtml+xml"]) {
             return None;
         }
-        // Who saves data has not asked for anything: what cannot be made is not missed.
-        if asked == Asked::OutlineToSave && content.bytes.is_some_and(|bytes| bytes > SAVING_BYTES_MAX) {
+        // A preference is no order: where an overview cannot be made, the whole is given.
+        let is_wish = matches!(asked, Asked::OutlineToSave | Asked::OutlinePreferred);
+        if is_wish && content.bytes.is_some_and(|bytes| bytes > WISH_BYTES_MAX) {
             return None;
         }
         if asked == Asked::OutlinePreferred {
@@ -82,8 +83,8 @@ impl Make for Structured {
     }
 }
 
-/// Larger pages are given as a whole to who saves data: the server filters no larger ones.
-const SAVING_BYTES_MAX: u64 = 16 << 20;
+/// Larger pages are given as a whole to who prefers an overview or saves data: the server filters no larger ones.
+const WISH_BYTES_MAX: u64 = 16 << 20;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -139,6 +139,18 @@ fn who_saves_data_is_given_no_more_than_the_page() {
     assert!(made(&format!("<h1>a</h1>{}", "text ".repeat(1000))).contains("?section=a"));
 }
 
+#[test]
+fn a_wish_gives_the_whole_of_a_page_that_is_too_large() {
+    let starts = |asked: Asked, bytes| {
+        let query = asked.recipe();
+        let filter = make(&[].into()).unwrap();
+        filter.start(&mut Content { query, bytes: Some(bytes), ..Content::new("text/html") }).is_some()
+    };
+    assert!(starts(Asked::OutlinePreferred, WISH_BYTES_MAX) && !starts(Asked::OutlinePreferred, WISH_BYTES_MAX + 1));
+    assert!(!starts(Asked::OutlineToSave, WISH_BYTES_MAX + 1));
+    assert!(starts(Asked::Outline, WISH_BYTES_MAX + 1), "what is asked for is not passed over in silence");
+}
+
 proptest! {
     #[test]
     fn sections_cover_any_page_and_are_pages(

@@ -41,7 +41,7 @@ structured = true
 /// A page of about a megabyte with 60 sections.
 fn page() -> String {
     let section = |at: usize| {
-        let (level, parent) = if at % 5 == 0 { (2, "") } else { (3, "<div class=part>") };
+        let (level, parent) = if at.is_multiple_of(5) { (2, "") } else { (3, "<div class=part>") };
         let paragraph = format!("<p>Paragraph of <a href=\"/{at}\">section {at}</a>, a &lt; b.\n");
         format!("{parent}<h{level} id=\"s{at}\">Section {at}</h{level}>\n{}", paragraph.repeat(300))
     };
