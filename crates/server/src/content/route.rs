@@ -5,6 +5,7 @@
 //! hit looks nothing up here. Where more than the path decides, the outcome is a part of what caches find an answer by
 //! (`worker/context.rs`). Waits for nothing, and opens no file.
 
+mod cors;
 mod services;
 
 use std::borrow::Cow;
@@ -20,18 +21,21 @@ use lamna_proto::parse::path;
 use lamna_proto::parse::target::{self, Target};
 use lamna_proto::resource::{HeadTooLong, Resource};
 
+use self::cors::{ALLOW_ORIGIN, PREFLIGHT_METHOD, preflight, shared_with};
 use self::services::steps;
 use crate::config::access::{AccessRule, AccessRules, Allowed, ServiceSettings};
 use crate::config::route::condition::Asked;
 use crate::config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
 use crate::config::route::matcher::{Dependence, Matcher, RouteId};
 use crate::config::route::template::Captures;
-use crate::config::route::{Changes, Cors, Immutable, RULE_FILES, Rules, Switch, merge};
+use crate::config::route::{Changes, Immutable, RULE_FILES, Rules, Switch, merge};
 use crate::config::settings::SiteSettings;
 use crate::content::action::Action;
 use crate::content::answers::{self, Errors, Extras};
 use crate::service::{Registry, Unavailable};
 use crate::upstream::group::Group;
+
+pub use self::cors::is_preflight;
 
 /// The routes of a site.
 #[derive(Debug)]
@@ -510,11 +514,6 @@ pub fn variant_of(path: &[u8]) -> Option<&[u8]> {
 /// Where precompressed variants of a file are: beside it.
 pub const SIBLINGS: [(Coding, &str); 3] = [(Coding::Brotli, ".br"), (Coding::Zstd, ".zst"), (Coding::Gzip, ".gz")];
 
-/// Whether `request` asks whether another one may be made (Fetch, CORS-preflight request).
-pub fn is_preflight(request: Request<'_>) -> bool {
-    request.lines_named(b"origin").next().is_some() && request.lines_named(PREFLIGHT_METHOD).next().is_some()
-}
-
 /// What is not for anybody is not kept for others by caches on the way, unless a field says otherwise.
 fn keep_private(rules: &mut Rules, access: &AccessRules) {
     if !matches!(access.0[Action::Read as usize], Some(Allowed::Only(_))) {
@@ -527,36 +526,9 @@ fn keep_private(rules: &mut Rules, access: &AccessRules) {
     }
 }
 
-const PREFLIGHT_METHOD: &[u8] = b"access-control-request-method";
-const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
-
 fn base(site: &SiteSettings) -> Vec<HeaderRule> {
     let rule = HeaderRule::of_fields(&site.headers);
     if rule.is_empty() { Vec::new() } else { vec![rule] }
-}
-
-/// The fields of every answer by which a browser knows that the page of `origin` may read it.
-fn shared_with(cors: &Cors, origin: Option<&str>) -> Option<HeaderRule> {
-    let origin = if cors.is_for_any() { Some("*") } else { origin };
-    let mut fields = vec![(ALLOW_ORIGIN.to_owned(), origin?.to_owned())];
-    if cors.credentials {
-        fields.push(("Access-Control-Allow-Credentials".into(), "true".into()));
-    }
-    if !cors.expose.is_empty() {
-        fields.push(("Access-Control-Expose-Headers".into(), cors.expose.join(", ")));
-    }
-    Some(HeaderRule::of_fields(&fields))
-}
-
-/// The further fields of the answer to a preflight.
-fn preflight(cors: &Cors) -> Vec<(String, String)> {
-    let methods = if cors.methods.is_empty() { "GET, HEAD".to_owned() } else { cors.methods.join(", ") };
-    let mut fields = vec![("Access-Control-Allow-Methods".to_owned(), methods)];
-    if !cors.headers.is_empty() {
-        fields.push(("Access-Control-Allow-Headers".into(), cors.headers.join(", ")));
-    }
-    fields.extend(cors.max_age_s.map(|seconds| ("Access-Control-Max-Age".to_owned(), seconds.to_string())));
-    fields
 }
 
 impl Effective {
@@ -621,6 +593,7 @@ impl Effective {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::route::Cors;
     use crate::config::route::condition::Condition;
     use crate::config::route::pattern::Pattern;
     use crate::config::route::{RouteSettings, Switch};
