@@ -21,14 +21,13 @@ use rustix::io::{pread, retry_on_intr};
 
 use self::zip::{TooMany, Zip};
 use super::answers::Extras;
-use super::directory;
 use super::listing::Kind;
 use super::site::Site;
 use super::tree::Tree;
 use super::upload::Means;
-use crate::config::route::Changes;
+use super::walk::{self, Entry};
 use crate::io::file_state;
-use crate::io::{Blocked, Wait, open};
+use crate::io::{Wait, open};
 
 /// The queries that ask for a folder as an archive.
 const TAR_QUERY: &[u8] = b"download=tar";
@@ -99,13 +98,9 @@ struct Walk {
 /// A directory, and what of it has not been sent.
 #[derive(Debug)]
 struct Level {
-    /// The path that it is asked for by, with a slash at the end.
-    path: Vec<u8>,
-    /// Its name beneath the root, without one.
-    name: Vec<u8>,
-    /// Its name in the archive, with one.
+    level: walk::Level,
+    /// Its name in the archive, with a slash at the end.
     shown: Vec<u8>,
-    entries: std::vec::IntoIter<(Vec<u8>, Kind)>,
 }
 
 /// What the next part is.
@@ -194,20 +189,14 @@ impl Program for Download {
 impl Download {
     /// Opens the folder; or what is answered if it is none that is listed.
     fn begin(&self) -> Result<Walk, Arc<Resource>> {
-        let (tree, errors) = (&self.tree, self.tree.rules_of(&self.path).errors.clone());
-        let refused = |blocked| match blocked {
-            Blocked::Failed(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => errors.forbidden.clone(),
-            Blocked::Failed(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => errors.overloaded.clone(),
-            Blocked::Failed(_) | Blocked::Disk => errors.not_found.clone(),
-        };
-        let (root, name) = tree.site().root_of(&self.path);
-        let root = root.directory(Wait::Yes, tree.clock.now().ms()).map_err(refused)?;
-        let name = name.strip_suffix(b"/").unwrap_or(name).to_vec();
-        let shown = [self.title(), b"/"].concat();
-        let level = Level::open(tree, &root, self.path.clone(), name, shown).map_err(refused)?;
+        let tree = &self.tree;
+        let (root, mut level) = walk::begin(tree, &self.path)?;
         // One with an index file is not listed.
-        let level = level.filter(|level| !level.has_index).ok_or_else(|| errors.not_found.clone())?.level;
-        Ok(Walk { root, levels: vec![level], file: None, coded: Vec::new() })
+        if leave_index(tree, &mut level) {
+            return Err(tree.rules_of(&self.path).errors.not_found.clone());
+        }
+        let shown = [self.title(), b"/"].concat();
+        Ok(Walk { root, levels: vec![Level { level, shown }], file: None, coded: Vec::new() })
     }
 
     /// What the folder is called.
@@ -241,50 +230,11 @@ impl Download {
     }
 }
 
-/// A directory that has been opened.
-struct Opened {
-    level: Level,
-    /// It has an index file: that is all that a visitor gets to see of it.
-    has_index: bool,
-}
-
-impl Level {
-    /// The directory `name` beneath `root`, and what is listed in it. Nothing if it is not one.
-    fn open(
-        tree: &Tree,
-        root: &OwnedFd,
-        path: Vec<u8>,
-        name: Vec<u8>,
-        shown: Vec<u8>,
-    ) -> Result<Option<Opened>, Blocked> {
-        let opened = open::open_beneath(root.as_fd(), &name, Wait::Yes, &tree.abilities)?;
-        if file_state::inspect(opened.as_fd())?.0 != file_state::Kind::Directory {
-            return Ok(None);
-        }
-        let bare = if name == b"." { b"" } else { &name[..] };
-        let place = directory::Place {
-            root: root.as_fd(),
-            name: bare,
-            path: &path,
-            changes: Changes::default(),
-            downloads: false,
-            thumbnails: false,
-            shows: None,
-            abilities: &tree.abilities,
-        };
-        let rules = tree.rules_of(&path);
-        let indices = rules.rules.index.as_deref().unwrap_or(&tree.site().settings.index);
-        let mut entries = directory::reachable(&opened, &place)?;
-        let is_index =
-            |entry: &(Vec<u8>, Kind)| entry.1 == Kind::File && indices.iter().any(|index| index.as_bytes() == entry.0);
-        let has_index = entries.iter().any(is_index);
-        if has_index {
-            entries.retain(is_index);
-        }
-        entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let level = Level { path, name: bare.to_vec(), shown, entries: entries.into_iter() };
-        Ok(Some(Opened { level, has_index }))
-    }
+/// If there is an index file in it, that is all that a visitor gets to see. Whether there is.
+fn leave_index(tree: &Tree, level: &mut walk::Level) -> bool {
+    let rules = tree.rules_of(&level.path);
+    let indices = rules.rules.index.as_deref().unwrap_or(&tree.site().settings.index);
+    level.narrow(|name, kind| kind == Kind::File && indices.iter().any(|index| index.as_bytes() == name))
 }
 
 impl Walk {
@@ -307,27 +257,29 @@ impl Walk {
     /// Writes the head of the next entry, if there is one that is served. False if there is none left.
     fn next(&mut self, tree: &Tree, form: &mut Form, out: &mut Vec<u8>) -> Result<bool, Broken> {
         let Some(level) = self.levels.last_mut() else { return Ok(false) };
-        let Some((entry, kind)) = level.entries.next() else {
+        let Some(Entry { own, path, name, kind }) = level.level.next() else {
             self.levels.pop();
             return Ok(true);
         };
-        let slash = if kind == Kind::Directory { &b"/"[..] } else { b"" };
-        let [path, shown] = [&level.path, &level.shown].map(|before| [before, &entry[..], slash].concat());
-        let name = if level.name.is_empty() { entry } else { [&level.name, &b"/"[..], &entry].concat() };
-        if !tree.serves(&path) || tree.is_elsewhere(&level.path, &path) {
+        if !tree.serves(&path) || tree.is_elsewhere(&level.level.path, &path) {
             return Ok(true);
         }
+        let slash = if kind == Kind::Directory { &b"/"[..] } else { b"" };
+        let shown = [&level.shown, &own[..], slash].concat();
         match kind {
             Kind::File => self.open_file(tree, &name, &shown, form, out)?,
             Kind::Directory if self.levels.len() >= DEPTH_MAX => {}
             // One that cannot be read is shown and is empty, as in listings.
             Kind::Directory => {
-                let opened = Level::open(tree, &self.root, path, name, shown.clone());
                 match form {
                     Form::Tar => tar::write_head(&shown, tar::Kind::Directory, 0, out),
                     Form::Zip(zip) => zip.begin(&shown, None, 0, out)?,
                 }
-                self.levels.extend(opened.ok().flatten().map(|opened| opened.level));
+                let opened = walk::Level::open(tree, &self.root, path, name);
+                if let Some(mut level) = opened.ok().flatten() {
+                    leave_index(tree, &mut level);
+                    self.levels.push(Level { level, shown });
+                }
             }
         }
         Ok(true)

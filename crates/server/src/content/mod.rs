@@ -1,6 +1,7 @@
-//! What is served: media types, directory listings and the pages that the server writes itself.
+//! What is served: sites and their rules, who may have what, and what the server makes itself (listings, archives, searches, pages of errors).
 //!
-//! Owns: the bytes of generated content, as pure functions of their arguments. Opens no file and sends nothing.
+//! Owns: what a request leads to, and the bytes of what is generated. Does not: serve files, which is [`crate::cache`]'s and [`crate::io`]'s, or send. What has to
+//! read from the disk (folders, archives, searches, uploads) is a program whose steps an engine carries out where it may wait.
 
 pub mod access;
 pub mod action;
@@ -25,6 +26,7 @@ pub mod translate;
 mod tree;
 mod turns;
 pub mod upload;
+mod walk;
 
 pub use media_type::MediaType;
 pub use pages::Page;

@@ -20,7 +20,6 @@ use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
 
 use super::answers::{self, Extras};
-use super::directory;
 use super::escape::push_html;
 use super::listing::Kind;
 use super::media_type;
@@ -28,12 +27,13 @@ use super::site::Site;
 use super::texts::{Texts, Turn};
 use super::tree::Tree;
 use super::upload::Means;
+use super::walk::{self, Entry, Level};
 use crate::cache::two_generation_map::Key;
 use crate::config::compression::Compression;
+use crate::config::route::Rules;
 use crate::config::route::condition::decoded;
-use crate::config::route::{Changes, Rules};
 use crate::io::file_state::{self, Stamps};
-use crate::io::{Blocked, Wait, open};
+use crate::io::{Wait, open};
 
 /// Files that one search looks at, bytes that it reads, and how long it takes at most.
 const FILES_MAX: usize = 20_000;
@@ -139,15 +139,6 @@ struct Walk {
     levels: Vec<Level>,
 }
 
-#[derive(Debug)]
-struct Level {
-    /// The path that it is asked for by, with a slash at the end.
-    path: Vec<u8>,
-    /// Its name beneath the root, without one.
-    name: Vec<u8>,
-    entries: std::vec::IntoIter<(Vec<u8>, Kind)>,
-}
-
 impl Program for Search {
     fn content_bytes_max(&self) -> u64 {
         0
@@ -213,19 +204,10 @@ impl Search {
 
     /// Opens the folder; or what is answered if that cannot be.
     fn begin(&mut self) -> Result<(), Arc<Resource>> {
-        let errors = &self.tree.entered().errors;
-        let refused = |blocked| match blocked {
-            Blocked::Failed(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => errors.forbidden.clone(),
-            Blocked::Failed(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => errors.overloaded.clone(),
-            Blocked::Failed(_) | Blocked::Disk => errors.not_found.clone(),
-        };
-        let turn = Turn::take(&self.state.texts).ok_or_else(|| errors.overloaded.clone())?;
+        let overloaded = &self.tree.entered().errors.overloaded;
+        let turn = Turn::take(&self.state.texts).ok_or_else(|| overloaded.clone())?;
         let begun_ms = self.tree.clock.now().ms();
-        let (root, name) = self.tree.site().root_of(&self.path);
-        let root = root.directory(Wait::Yes, begun_ms).map_err(refused)?;
-        let name = name.strip_suffix(b"/").unwrap_or(name).to_vec();
-        let level = Level::open(&self.tree, &root, self.path.clone(), name).map_err(refused)?;
-        let level = level.ok_or_else(|| errors.not_found.clone())?;
+        let (root, level) = walk::begin(&self.tree, &self.path)?;
         (self.state.turn, self.state.begun_ms) = (Some(turn), begun_ms);
         self.state.walk = Some(Walk { root, levels: vec![level] });
         Ok(())
@@ -235,16 +217,14 @@ impl Search {
     fn next(&mut self, query: &Query) -> bool {
         let Some(walk) = &mut self.state.walk else { return false };
         let Some(level) = walk.levels.last_mut() else { return false };
-        let Some((entry, kind)) = level.entries.next() else {
+        let Some(Entry { path, name, kind, .. }) = level.next() else {
             walk.levels.pop();
             return true;
         };
-        let is_folder = kind == Kind::Directory;
-        let path = [&level.path[..], &entry, if is_folder { &b"/"[..] } else { b"" }].concat();
-        let name = if level.name.is_empty() { entry } else { [&level.name, &b"/"[..], &entry].concat() };
         if self.tree.is_elsewhere(&level.path, &path) || !self.tree.shows(&path, leads_to_pages) {
             return true;
         }
+        let is_folder = kind == Kind::Directory;
         if is_folder && walk.levels.len() < DEPTH_MAX {
             // One that cannot be read has nothing that is shown.
             walk.levels.extend(Level::open(&self.tree, &walk.root, path, name).ok().flatten());
@@ -308,32 +288,6 @@ impl Search {
         let compression: &Compression = &self.tree.site().compression;
         let made = answers::listing(&content, self.is_json, compression, &Extras { ..extras });
         made.map_or_else(|_| entered.errors.failed.clone(), Arc::new)
-    }
-}
-
-impl Level {
-    /// The directory `name` beneath `root`, and what is in it. None if it is not one.
-    fn open(tree: &Tree, root: &OwnedFd, path: Vec<u8>, name: Vec<u8>) -> Result<Option<Level>, Blocked> {
-        let wanted = if name.is_empty() { b"." } else { &name[..] };
-        let opened = open::open_beneath(root.as_fd(), wanted, Wait::Yes, &tree.abilities)?;
-        if file_state::inspect(opened.as_fd())?.0 != file_state::Kind::Directory {
-            return Ok(None);
-        }
-        let bare = if name == b"." { b"" } else { &name[..] };
-        let place = directory::Place {
-            root: root.as_fd(),
-            name: bare,
-            path: &path,
-            changes: Changes::default(),
-            downloads: false,
-            thumbnails: false,
-            shows: None,
-            abilities: &tree.abilities,
-        };
-        let mut entries = directory::reachable(&opened, &place)?;
-        entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let name = bare.to_vec();
-        Ok(Some(Level { path, name, entries: entries.into_iter() }))
     }
 }
 
