@@ -181,6 +181,11 @@ impl Chain {
         self.steps.iter().flat_map(|step| step.varies_by()).copied()
     }
 
+    /// The client hints that its filters would like to be sent, for `Accept-CH`.
+    pub fn client_hints(&self) -> impl Iterator<Item = &'static str> {
+        self.steps.iter().flat_map(|step| step.client_hints()).copied()
+    }
+
     /// Whether what it makes may depend on what who asks accepts.
     pub fn varies(&self) -> bool {
         self.steps.iter().any(|step| step.varies())

@@ -4,6 +4,8 @@
 //! ?scale=420&format=auto ── recipe ──> scale=512&format=webp ── start ──> decode, each step in the order written, encode
 //! ```
 //!
+//! With `adapt` a client that says how wide its window or the picture in it is (client hints) is given no more pixels than it shows.
+//!
 //! Owns: [`Recipe`], what is asked for with its values rounded, so that few different ones exist of each picture. `codecs` reads and writes the formats,
 //! `pixels` carries steps out. Guarantees: a picture of too many pixels is refused before it is decoded; nothing gets larger than it was; malformed
 //! pictures and recipes are faults; a picture that has no time left is given up between two steps. Needs the whole content. For files only.
@@ -14,8 +16,9 @@ mod pixels;
 use std::fmt;
 use std::sync::Arc;
 
-use lamna_proto::exchange::negotiate::prefer_media;
+use lamna_proto::exchange::negotiate::accepts_media;
 
+use crate::client_hints::{self, ClientHints};
 use crate::{Content, Fault, Filter, Kind, Leave, Lines, Make, Parameters};
 use codecs::Format;
 use pixels::Section;
@@ -24,9 +27,10 @@ use pixels::Section;
 pub(crate) const KIND: Kind = Kind {
     name: "images",
     about: "Gives other sizes, sections and formats of pictures, as the query asks (JPEG, PNG, WebP).",
-    version: 2,
+    version: 3,
     required: &[],
     optional: &[
+        ("adapt", "\"true\": no more pixels than a client shows that says how many (client hints, Save-Data)"),
         ("pixels_max", "Pixels of a picture that is read; more are refused. 40000000 unless it is said"),
         ("quality", "Of JPEG, from 1 to 100. 80 unless it is said"),
         ("sizes", "The widths and heights that there are, with commas between; others are rounded up to the next one"),
@@ -39,6 +43,7 @@ struct Images {
     pixels_max: u64,
     quality: u8,
     sizes: Arc<[u32]>,
+    adapt: bool,
 }
 
 const PIXELS_MAX: u64 = 40_000_000;
@@ -68,9 +73,14 @@ fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {
     };
     sizes.sort_unstable();
     sizes.dedup();
+    let adapt = match parameters.get("adapt").map(String::as_str) {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err("`adapt` is \"true\" or \"false\"".into()),
+    };
     let pixels_max = number("pixels_max", PIXELS_MAX, 1..=1_000_000_000)?;
     let quality = number("quality", u64::from(QUALITY), 1..=100)? as u8;
-    Ok(Arc::new(Images { pixels_max, quality, sizes: sizes.into() }))
+    Ok(Arc::new(Images { pixels_max, quality, sizes: sizes.into(), adapt }))
 }
 
 impl Make for Images {
@@ -90,15 +100,28 @@ impl Make for Images {
 
     fn recipe(&self, query: &[u8], lines: Lines<'_>) -> Option<String> {
         let query = std::str::from_utf8(query).ok()?;
-        if !query.split('&').any(is_step) {
+        let adapted_width = self.adapted_width(query, lines);
+        if adapted_width.is_none() && !query.split('&').any(is_step) {
             return None;
         }
         let accepted = lines("accept");
         // A browser says that it takes WebP; one that takes anything has not thought of it.
         let is_named = accepted.iter().any(|line| line.windows(WEBP.len()).any(|part| part == WEBP.as_bytes()));
-        let takes_webp = is_named && prefer_media(accepted.iter().copied(), &["image/x-none", WEBP]) == 1;
+        let takes_webp = is_named && accepts_media(accepted.iter().copied(), WEBP);
         let recipe = Recipe::parse(query, &self.sizes, Some(takes_webp));
+        let recipe = recipe.map(|recipe| match adapted_width {
+            Some(width) => recipe.adapted(width, takes_webp),
+            None => recipe,
+        });
         Some(recipe.map_or_else(|why| format!("{WRONG}{why}"), |recipe| recipe.to_string()))
+    }
+
+    fn varies_by(&self) -> &'static [&'static str] {
+        if self.adapt { client_hints::FIELDS } else { &[] }
+    }
+
+    fn client_hints(&self) -> &'static [&'static str] {
+        if self.adapt { client_hints::ASKED_FOR } else { &[] }
     }
 
     fn has_recipes(&self) -> bool {
@@ -110,7 +133,27 @@ impl Make for Images {
     }
 }
 
+impl Images {
+    /// The width to which what the client says of itself bounds the picture, if the query does not.
+    fn adapted_width(&self, query: &str, lines: Lines<'_>) -> Option<u32> {
+        let says_itself = |part: &str| part == NOT_ADAPTED || part.starts_with("scale=");
+        if !self.adapt || query.split('&').any(says_itself) {
+            return None;
+        }
+        let hints = ClientHints::of(lines);
+        let width = hints.picture_width().or(hints.saves_data.then_some(SAVING_WIDTH))?;
+        Some(rounded_up(width, &self.sizes))
+    }
+}
+
+/// A part of a query that asks for a picture as it is, whatever the client says of itself.
+const NOT_ADAPTED: &str = "adapt=off";
+/// The width for who saves data and does not say what he shows.
+const SAVING_WIDTH: u32 = 828;
+
 const WEBP: &str = "image/webp";
+/// A part of a recipe that was adapted, and nothing else.
+const ADAPTED: &str = "adapted";
 /// Begins what stands in the place of a recipe that is wrong.
 const WRONG: &str = "wrong=";
 
@@ -125,6 +168,8 @@ fn is_step(part: &str) -> bool {
 struct Recipe {
     steps: Vec<Step>,
     format: Option<Wanted>,
+    /// The client did not ask for all of it: a picture that would not get smaller is given as it is.
+    is_adapted: bool,
 }
 
 /// Into which format.
@@ -163,6 +208,10 @@ impl Recipe {
             return Err(why.to_owned());
         }
         let mut recipe = Recipe::default();
+        // In a request that word means nothing. A recipe may have one step more, by which it was adapted.
+        let is_recipe = takes_webp.is_none();
+        recipe.is_adapted = is_recipe && query.split('&').any(|part| part == ADAPTED);
+        let steps_max = STEPS_MAX + usize::from(is_recipe);
         for part in query.split('&').filter(|part| is_step(part)) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let value = value.replace("%2C", ",").replace("%2c", ",").replace("%3A", ":").replace("%3a", ":");
@@ -170,12 +219,21 @@ impl Recipe {
                 recipe.format = Some(wanted(&value, takes_webp).ok_or("`format` is auto, jpeg, png or webp")?);
                 continue;
             }
-            if recipe.steps.len() == STEPS_MAX {
+            if recipe.steps.len() == steps_max {
                 return Err(format!("there are more than {STEPS_MAX} steps"));
             }
             recipe.steps.push(step(name, &value, sizes)?);
         }
         Ok(recipe)
+    }
+
+    /// No wider than this, and in the format that suits who asks.
+    fn adapted(mut self, width: u32, takes_webp: bool) -> Recipe {
+        // Only what was asked for changes a picture that is small enough.
+        self.is_adapted = self.steps.is_empty() && self.format.is_none();
+        self.steps.push(Step::Scale { width: Some(width), height: None });
+        self.format.get_or_insert(Wanted::Auto { takes_webp });
+        self
     }
 
     fn format(&self, source: Format) -> Format {
@@ -291,7 +349,8 @@ impl fmt::Display for Recipe {
             Some(Wanted::This(format)) => write!(f, "{between}format={}", format.name()),
             Some(Wanted::Auto { takes_webp: true }) => write!(f, "{between}format=auto:webp"),
             Some(Wanted::Auto { takes_webp: false }) => write!(f, "{between}format=auto"),
-        }
+        }?;
+        if self.is_adapted { write!(f, "&{ADAPTED}") } else { Ok(()) }
     }
 }
 
@@ -325,6 +384,8 @@ impl Filter for Making {
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         let recipe = self.recipe.as_ref().map_err(|why| Fault::Request(why.clone()))?;
         let mut picture = codecs::read(self.source, &self.bytes, self.pixels_max)?;
+        let is_as_it_was = recipe.is_adapted && self.into == self.source;
+        let as_it_was = is_as_it_was.then(|| std::mem::take(&mut self.bytes));
         self.bytes = Vec::new();
         for step in &recipe.steps {
             self.go_on()?;
@@ -339,7 +400,13 @@ impl Filter for Making {
             };
         }
         self.go_on()?;
-        codecs::write(self.into, picture, self.quality, out)
+        let begins_at = out.len();
+        codecs::write(self.into, picture, self.quality, out)?;
+        if let Some(bytes) = as_it_was.filter(|bytes| bytes.len() <= out.len() - begins_at) {
+            out.truncate(begins_at);
+            out.extend_from_slice(&bytes);
+        }
+        Ok(())
     }
 }
 

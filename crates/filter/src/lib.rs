@@ -13,6 +13,7 @@
 //! A chain runs over a whole file at once, or over an answer of an application while it comes. Most filters need not know which.
 
 mod chain;
+mod client_hints;
 mod compress;
 mod content;
 mod decompress;
@@ -81,6 +82,11 @@ pub trait Make: fmt::Debug + Send + Sync {
 
     /// The fields of a request that decide what is made of any file, for `Vary`.
     fn varies_by(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The client hints that it would like to be sent, for `Accept-CH` (RFC 8942).
+    fn client_hints(&self) -> &'static [&'static str] {
         &[]
     }
 

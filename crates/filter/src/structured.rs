@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 pub use structure::{Section, Structure};
 
+use crate::client_hints::is_on;
 use crate::{Content, Fault, Filter, Kind, Lines, Make, Parameters};
 use structure::ID_BYTES_MAX;
 
@@ -153,10 +154,6 @@ fn prefers_outline(line: &[u8]) -> bool {
         let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         name.eq_ignore_ascii_case(b"view") && matches!(value, b"outline" | b"\"outline\"")
     })
-}
-
-fn is_on(line: &[u8]) -> bool {
-    line.split(|byte| *byte == b';').next().is_some_and(|token| token.trim_ascii().eq_ignore_ascii_case(b"on"))
 }
 
 struct Making {

@@ -54,9 +54,59 @@ fn a_recipe_has_one_spelling_and_rounded_values() {
         assert_eq!(recipe(expected, "").as_deref(), Some(expected));
     }
     assert_eq!(recipe("v=1", ""), None);
-    assert_eq!(recipe("format=auto", "image/avif,image/webp,*/*;q=0.8").as_deref(), Some("format=auto:webp"));
+    // What Firefox and Chromium send for pictures.
+    for accept in ["image/avif,image/webp,*/*;q=0.8", "image/avif,image/webp,image/apng,image/*,*/*;q=0.8"] {
+        assert_eq!(recipe("format=auto", accept).as_deref(), Some("format=auto:webp"), "{accept}");
+    }
     for accept in ["", "*/*", "image/png", "image/webp;q=0"] {
         assert_eq!(recipe("format=auto", accept).as_deref(), Some("format=auto"), "{accept}");
+    }
+}
+
+fn adapted(query: &str, fields: &[(&str, &str)]) -> Option<String> {
+    let of_field = |name: &'static str| {
+        let own = fields.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
+        own.map(|(_, value)| value.as_bytes()).collect()
+    };
+    images(&[("adapt", "true")]).recipe(query.as_bytes(), &of_field)
+}
+
+#[test]
+fn what_a_client_shows_bounds_a_picture_unless_the_query_says_how_large_it_is_to_be() {
+    let phone = [("Sec-CH-Viewport-Width", "360"), ("Sec-CH-DPR", "2"), ("Accept", "image/webp,*/*")];
+    for (query, fields, expected) in [
+        ("", &[][..], None),
+        ("v=1", &[("Accept", "image/webp")][..], None),
+        ("", &phone[..], Some("scale=828&format=auto:webp&adapted")),
+        ("", &phone[..2], Some("scale=828&format=auto&adapted")),
+        ("", &[("Save-Data", "on")][..], Some("scale=828&format=auto&adapted")),
+        ("crop=1:1", &phone[..], Some("crop=1:1&scale=828&format=auto:webp")),
+        ("format=jpeg", &phone[..], Some("scale=828&format=jpeg")),
+        ("scale=100", &phone[..], Some("scale=128")),
+        ("adapt=off", &phone[..], None),
+        ("adapt=off&rotate=90", &phone[..], Some("rotate=90")),
+        ("adapted&rotate=90", &phone[2..], Some("rotate=90")),
+        ("", &[("Sec-CH-Width", "99999")][..], None),
+    ] {
+        assert_eq!(adapted(query, fields).as_deref(), expected, "{query} {fields:?}");
+    }
+    let six = ["smooth=1"; 6].join("&");
+    let recipe = adapted(&six, &phone).expect("it is adapted");
+    assert_eq!(Recipe::parse(&recipe, &SIZES, None).map(|recipe| recipe.steps.len()), Ok(7));
+    assert!(make(&[("adapt".to_owned(), "yes".to_owned())].into()).is_err());
+}
+
+#[test]
+fn a_picture_that_would_not_get_smaller_is_given_as_it_is() {
+    let make = images(&[("adapt", "true"), ("quality", "100")]);
+    for (width, is_as_it_was) in [(64, true), (900, false)] {
+        let bytes = written(Format::Jpeg, picture(width, 32, 3));
+        let query = make.recipe(b"", &|name| if name == "sec-ch-width" { vec![b"100"] } else { vec![] });
+        let mut content = Content { query, ..Content::new("image/jpeg") };
+        let mut filter = make.start(&mut content).expect("there is a recipe");
+        let mut out = Vec::new();
+        filter.take(&bytes, &mut out).and_then(|()| filter.finish(&mut out)).unwrap();
+        assert_eq!((out == bytes, &*content.media_type), (is_as_it_was, "image/jpeg"), "{width}");
     }
 }
 

@@ -125,14 +125,24 @@ fn choose<'a>(accept_encoding: impl Iterator<Item = &'a [u8]>, available: impl I
 pub fn prefer_media<'a>(accept: impl Iterator<Item = &'a [u8]> + Clone, candidates: &[&str]) -> usize {
     let mut best = (0, 0);
     for (index, candidate) in candidates.iter().enumerate() {
-        let ranges = accept.clone().flat_map(list::members).filter_map(MediaRange::parse);
-        let matching = ranges.filter_map(|range| Some((range.specificity(candidate)?, range.quality)));
-        let quality = matching.max().map_or(0, |(_, quality)| quality);
+        let quality = media_quality(accept.clone(), candidate);
         if quality > best.1 {
             best = (index, quality);
         }
     }
     best.0
+}
+
+/// Whether the lines of `Accept` take `media_type`, whatever they prefer to it; false where there is no such field.
+pub fn accepts_media<'a>(accept: impl Iterator<Item = &'a [u8]>, media_type: &str) -> bool {
+    media_quality(accept, media_type) > 0
+}
+
+/// In thousandths: that of the most specific range that matches, and the highest among equally specific ones.
+fn media_quality<'a>(accept: impl Iterator<Item = &'a [u8]>, media_type: &str) -> u16 {
+    let ranges = accept.flat_map(list::members).filter_map(MediaRange::parse);
+    let matching = ranges.filter_map(|range| Some((range.specificity(media_type)?, range.quality)));
+    matching.max().map_or(0, |(_, quality)| quality)
 }
 
 /// The qualities of `Accept-Encoding`, in thousandths, of what it mentions.

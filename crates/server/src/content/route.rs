@@ -526,8 +526,19 @@ fn keep_private(rules: &mut Rules, access: &AccessRules) {
     }
 }
 
+/// The fields of all answers of a site.
 fn base(site: &SiteSettings) -> Vec<HeaderRule> {
-    let rule = HeaderRule::of_fields(&site.headers);
+    let mut fields = site.headers.clone();
+    // Pages have to ask for what the requests of their pictures are to say.
+    let chains = site.routes.iter().filter_map(|route| Chain::new(route.filters.as_deref()?).ok());
+    let mut hints: Vec<&str> = chains.flat_map(|chain| chain.client_hints().collect::<Vec<_>>()).collect();
+    hints.sort_unstable();
+    hints.dedup();
+    let is_said = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Accept-CH"));
+    if !hints.is_empty() && !is_said {
+        fields.push(("Accept-CH".to_owned(), hints.join(", ")));
+    }
+    let rule = HeaderRule::of_fields(&fields);
     if rule.is_empty() { Vec::new() } else { vec![rule] }
 }
 

@@ -27,6 +27,7 @@ for_engines!(all images_are_tried_with_every_architecture: [
     what_cannot_be_asked_for_is_refused,
     the_format_is_one_that_the_client_takes,
     ever_new_forms_of_a_picture_are_refused_and_others_are_not,
+    who_says_what_he_shows_is_given_no_more,
 ]);
 
 /// A PNG of so many pixels, which get lighter to the right.
@@ -185,5 +186,40 @@ fn ever_new_forms_of_a_picture_are_refused_and_others_are_not(engine: Engine) {
     assert_eq!(client.get("/a.png?crop=0,0,10,10&scale=16&rotate=90&gamma=0.1").unwrap().status, 200);
     assert_eq!(client.get("/a.png").unwrap().status, 200);
     assert_eq!(client.get("/large.png?scale=16").unwrap().status, 422, "another file, which is too large");
+    server.finish();
+}
+
+fn who_says_what_he_shows_is_given_no_more(engine: Engine) {
+    let site = "[[site]]\nroot = \"site\"\n\n[[site.route]]\nmatch = \"*.png\"\nfilters = [{ name = \"images\", adapt = \"true\" }]\n";
+    let server = Launch::new(engine).config(site).file("a.png", png(600, 300)).file("a.html", "<p>a").start();
+    let vary = "Save-Data, Sec-CH-DPR, Sec-CH-Width, Sec-CH-Viewport-Width, DPR, Width, Viewport-Width";
+    let hints = Some("Sec-CH-DPR, Sec-CH-Viewport-Width, Sec-CH-Width");
+    settled(&server, "/a.png");
+    for _ in 0..2 {
+        let page = ask(&server, "GET", "/a.html", "Sec-CH-Width: 100\r\n");
+        assert_eq!((page.field("accept-ch"), page.field("vary")), (hints, None));
+        let whole = ask(&server, "GET", "/a.png", "");
+        assert!(whole.content == png(600, 300) && whole.field("vary") == Some(vary), "{:?}", whole.field("vary"));
+        let mut etags = vec![whole.field("etag").expect("it was waited for").to_owned()];
+        for (fields, width) in [
+            ("Sec-CH-Width: 100\r\n", 128),
+            ("Sec-CH-Viewport-Width: 100\r\nSec-CH-DPR: 3\r\n", 384),
+            ("Sec-CH-Viewport-Width: 100\r\nSec-CH-DPR: 3\r\nSave-Data: on\r\n", 128),
+        ] {
+            let small = ask(&server, "GET", "/a.png", fields);
+            assert_eq!(size_of(&small.content), (width, width / 2), "{fields}");
+            let varies = small.field("vary").expect("it depends on the client");
+            assert!(varies.contains(vary) && varies.contains("Accept"), "{varies}");
+            let etag = small.field("etag").expect("it is made of a file that has settled").to_owned();
+            let same = ask(&server, "GET", "/a.png", &format!("{fields}If-None-Match: {etag}\r\n"));
+            assert_eq!((same.status, same.field("vary")), (304, small.field("vary")));
+            etags.push(etag);
+        }
+        assert!(etags[0] != etags[1] && etags[1] != etags[2] && etags[1] == etags[3], "{etags:?}");
+        for fields in ["Sec-CH-Width: wide\r\n", "Sec-CH-Width: 0\r\n", "Sec-CH-DPR: 2\r\n"] {
+            assert!(ask(&server, "GET", "/a.png", fields).content == png(600, 300), "{fields}");
+        }
+        assert!(ask(&server, "GET", "/a.png?adapt=off", "Sec-CH-Width: 100\r\n").content == png(600, 300));
+    }
     server.finish();
 }
