@@ -176,6 +176,11 @@ impl Chain {
         self.steps.iter().find_map(|step| step.recipe(query, lines))
     }
 
+    /// Whether a request only prefers what it asks a filter for: see [`Make::is_wish`].
+    pub fn is_wish(&self, recipe: &str) -> bool {
+        self.steps.iter().any(|step| step.is_wish(recipe))
+    }
+
     /// The fields of a request that decide what is made of any file, for `Vary`.
     pub fn varies_by(&self) -> impl Iterator<Item = &'static str> {
         self.steps.iter().flat_map(|step| step.varies_by()).copied()

@@ -34,16 +34,16 @@ impl ClientHints {
     /// Those of a request.
     pub(crate) fn of(lines: Lines<'_>) -> ClientHints {
         let only = |name| match lines(name)[..] {
-            [line] => std::str::from_utf8(line).ok().map(str::trim).map(str::to_owned),
+            [line] => std::str::from_utf8(line).ok().map(str::trim),
             _ => None,
         };
         let either = |name, old| only(name).or_else(|| only(old));
-        let pixels = |text: String| text.parse().ok().filter(|pixels| (1..=WIDTH_MAX).contains(pixels));
+        let pixels = |text: &str| text.parse().ok().filter(|pixels| (1..=WIDTH_MAX).contains(pixels));
         ClientHints {
             saves_data: lines("save-data").into_iter().any(is_on),
             width: either("sec-ch-width", "width").and_then(pixels),
             viewport_width: either("sec-ch-viewport-width", "viewport-width").and_then(pixels),
-            density_percent: either("sec-ch-dpr", "dpr").and_then(|text| density_percent(&text)),
+            density_percent: either("sec-ch-dpr", "dpr").and_then(density_percent),
         }
     }
 

@@ -116,6 +116,10 @@ impl Make for Images {
         Some(recipe.map_or_else(|why| format!("{WRONG}{why}"), |recipe| recipe.to_string()))
     }
 
+    fn is_wish(&self, recipe: &str) -> bool {
+        recipe.split('&').any(|part| part == ADAPTED)
+    }
+
     fn varies_by(&self) -> &'static [&'static str] {
         if self.adapt { client_hints::FIELDS } else { &[] }
     }

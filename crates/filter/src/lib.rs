@@ -80,6 +80,11 @@ pub trait Make: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether a request with this recipe only prefers what is made: it is given the content without it where that cannot be made.
+    fn is_wish(&self, _recipe: &str) -> bool {
+        false
+    }
+
     /// The fields of a request that decide what is made of any file, for `Vary`.
     fn varies_by(&self) -> &'static [&'static str] {
         &[]

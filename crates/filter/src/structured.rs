@@ -50,11 +50,6 @@ impl Make for Structured {
         if !content.is_plain() || !content.is_of(&["text/html", "application/xhtml+xml"]) {
             return None;
         }
-        // A preference is no order: where an overview cannot be made, the whole is given.
-        let is_wish = matches!(asked, Asked::OutlineToSave | Asked::OutlinePreferred);
-        if is_wish && content.bytes.is_some_and(|bytes| bytes > WISH_BYTES_MAX) {
-            return None;
-        }
         if asked == Asked::OutlinePreferred {
             content.fields.push(("Preference-Applied", "view=outline"));
         }
@@ -71,6 +66,10 @@ impl Make for Structured {
         asked.recipe()
     }
 
+    fn is_wish(&self, recipe: &str) -> bool {
+        matches!(Asked::of_recipe(recipe), Some(Asked::OutlineToSave | Asked::OutlinePreferred))
+    }
+
     fn has_recipes(&self) -> bool {
         true
     }
@@ -83,9 +82,6 @@ impl Make for Structured {
         true
     }
 }
-
-/// Larger pages are given as a whole to who prefers an overview or saves data: the server filters no larger ones.
-const WISH_BYTES_MAX: u64 = 16 << 20;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

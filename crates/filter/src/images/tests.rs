@@ -88,7 +88,10 @@ fn what_a_client_shows_bounds_a_picture_unless_the_query_says_how_large_it_is_to
         ("adapted&rotate=90", &phone[2..], Some("rotate=90")),
         ("", &[("Sec-CH-Width", "99999")][..], None),
     ] {
-        assert_eq!(adapted(query, fields).as_deref(), expected, "{query} {fields:?}");
+        let recipe = adapted(query, fields);
+        assert_eq!(recipe.as_deref(), expected, "{query} {fields:?}");
+        let is_wish = recipe.is_some_and(|recipe| images(&[]).is_wish(&recipe));
+        assert_eq!(is_wish, expected.is_some_and(|expected| expected.ends_with("&adapted")), "{query} {fields:?}");
     }
     let six = ["smooth=1"; 6].join("&");
     let recipe = adapted(&six, &phone).expect("it is adapted");

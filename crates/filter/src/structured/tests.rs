@@ -140,15 +140,16 @@ fn who_saves_data_is_given_no_more_than_the_page() {
 }
 
 #[test]
-fn a_wish_gives_the_whole_of_a_page_that_is_too_large() {
-    let starts = |asked: Asked, bytes| {
-        let query = asked.recipe();
-        let filter = make(&[].into()).unwrap();
-        filter.start(&mut Content { query, bytes: Some(bytes), ..Content::new("text/html") }).is_some()
-    };
-    assert!(starts(Asked::OutlinePreferred, WISH_BYTES_MAX) && !starts(Asked::OutlinePreferred, WISH_BYTES_MAX + 1));
-    assert!(!starts(Asked::OutlineToSave, WISH_BYTES_MAX + 1));
-    assert!(starts(Asked::Outline, WISH_BYTES_MAX + 1), "what is asked for is not passed over in silence");
+fn what_fields_prefer_is_a_wish_and_what_a_query_says_is_none() {
+    let filter = make(&[].into()).unwrap();
+    for (asked, expected) in [
+        (Asked::OutlinePreferred, true),
+        (Asked::OutlineToSave, true),
+        (Asked::Outline, false),
+        (Asked::Section("outline:preferred".into()), false),
+    ] {
+        assert_eq!(filter.is_wish(&asked.recipe().unwrap()), expected, "{asked:?}");
+    }
 }
 
 proptest! {

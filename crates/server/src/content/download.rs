@@ -98,7 +98,7 @@ struct Walk {
 /// A directory, and what of it has not been sent.
 #[derive(Debug)]
 struct Level {
-    level: walk::Level,
+    folder: walk::Level,
     /// Its name in the archive, with a slash at the end.
     shown: Vec<u8>,
 }
@@ -190,13 +190,13 @@ impl Download {
     /// Opens the folder; or what is answered if it is none that is listed.
     fn begin(&self) -> Result<Walk, Arc<Resource>> {
         let tree = &self.tree;
-        let (root, mut level) = walk::begin(tree, &self.path)?;
+        let (root, mut folder) = walk::begin(tree, &self.path)?;
         // One with an index file is not listed.
-        if leave_index(tree, &mut level) {
+        if leave_index(tree, &mut folder) {
             return Err(tree.rules_of(&self.path).errors.not_found.clone());
         }
         let shown = [self.title(), b"/"].concat();
-        Ok(Walk { root, levels: vec![Level { level, shown }], file: None, coded: Vec::new() })
+        Ok(Walk { root, levels: vec![Level { folder, shown }], file: None, coded: Vec::new() })
     }
 
     /// What the folder is called.
@@ -231,10 +231,10 @@ impl Download {
 }
 
 /// If there is an index file in it, that is all that a visitor gets to see. Whether there is.
-fn leave_index(tree: &Tree, level: &mut walk::Level) -> bool {
-    let rules = tree.rules_of(&level.path);
+fn leave_index(tree: &Tree, folder: &mut walk::Level) -> bool {
+    let rules = tree.rules_of(&folder.path);
     let indices = rules.rules.index.as_deref().unwrap_or(&tree.site().settings.index);
-    level.narrow(|name, kind| kind == Kind::File && indices.iter().any(|index| index.as_bytes() == name))
+    folder.narrow(|name, kind| kind == Kind::File && indices.iter().any(|index| index.as_bytes() == name))
 }
 
 impl Walk {
@@ -257,11 +257,11 @@ impl Walk {
     /// Writes the head of the next entry, if there is one that is served. False if there is none left.
     fn next(&mut self, tree: &Tree, form: &mut Form, out: &mut Vec<u8>) -> Result<bool, Broken> {
         let Some(level) = self.levels.last_mut() else { return Ok(false) };
-        let Some(Entry { own, path, name, kind }) = level.level.next() else {
+        let Some(Entry { own, path, name, kind }) = level.folder.next() else {
             self.levels.pop();
             return Ok(true);
         };
-        if !tree.serves(&path) || tree.is_elsewhere(&level.level.path, &path) {
+        if !tree.serves(&path) || tree.is_elsewhere(&level.folder.path, &path) {
             return Ok(true);
         }
         let slash = if kind == Kind::Directory { &b"/"[..] } else { b"" };
@@ -276,9 +276,9 @@ impl Walk {
                     Form::Zip(zip) => zip.begin(&shown, None, 0, out)?,
                 }
                 let opened = walk::Level::open(tree, &self.root, path, name);
-                if let Some(mut level) = opened.ok().flatten() {
-                    leave_index(tree, &mut level);
-                    self.levels.push(Level { level, shown });
+                if let Some(mut folder) = opened.ok().flatten() {
+                    leave_index(tree, &mut folder);
+                    self.levels.push(Level { folder, shown });
                 }
             }
         }

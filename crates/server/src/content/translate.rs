@@ -306,7 +306,10 @@ impl Question<'_> {
             return self.unavailable(unavailable, Stamps::new(vec![open.stamp]));
         }
         if let Some(filters) = self.filters(self.media_type(media.essence, status), status, open.stamp.size) {
-            return self.filtered(open, status, is_immutable, filters);
+            return match self.filtered(&open, status, is_immutable, filters)? {
+                Some(entry) => Ok(entry),
+                None => Question { recipe: None, ..*self }.file_as(directory, open, status, is_immutable),
+            };
         }
         let mut files = vec![(Coding::Identity, open)];
         if media.compressible && status.0 == 200 {

@@ -191,7 +191,10 @@ fn ever_new_forms_of_a_picture_are_refused_and_others_are_not(engine: Engine) {
 
 fn who_says_what_he_shows_is_given_no_more(engine: Engine) {
     let site = "[[site]]\nroot = \"site\"\n\n[[site.route]]\nmatch = \"*.png\"\nfilters = [{ name = \"images\", adapt = \"true\" }]\n";
-    let server = Launch::new(engine).config(site).file("a.png", png(600, 300)).file("a.html", "<p>a").start();
+    // More than filters take.
+    let large = vec![0; (16 << 20) + 1];
+    let launch = Launch::new(engine).config(site).file("a.png", png(600, 300)).file("a.html", "<p>a");
+    let server = launch.file("broken.png", b"\x89PNG\r\n").file("large.png", &large).start();
     let vary = "Save-Data, Sec-CH-DPR, Sec-CH-Width, Sec-CH-Viewport-Width, DPR, Width, Viewport-Width";
     let hints = Some("Sec-CH-DPR, Sec-CH-Viewport-Width, Sec-CH-Width");
     settled(&server, "/a.png");
@@ -220,6 +223,12 @@ fn who_says_what_he_shows_is_given_no_more(engine: Engine) {
             assert!(ask(&server, "GET", "/a.png", fields).content == png(600, 300), "{fields}");
         }
         assert!(ask(&server, "GET", "/a.png?adapt=off", "Sec-CH-Width: 100\r\n").content == png(600, 300));
+        // A hint is no order: what cannot be made smaller is given as it is.
+        for (target, content) in [("/broken.png", &b"\x89PNG\r\n"[..]), ("/large.png", &large)] {
+            let whole = ask(&server, "GET", target, "Sec-CH-Width: 100\r\n");
+            assert!(whole.status == 200 && whole.content == content, "{target}: {}", whole.status);
+        }
+        assert_eq!(ask(&server, "GET", "/broken.png?rotate=90", "Sec-CH-Width: 100\r\n").status, 422);
     }
     server.finish();
 }

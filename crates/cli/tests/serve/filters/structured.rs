@@ -50,10 +50,16 @@ fn page() -> String {
     format!("<!doctype html><html lang=en><head>{head}</head><body><h1>Manual</h1>{sections}</body></html>")
 }
 
+/// More than filters take.
+fn large_page() -> String {
+    format!("<h1>Large</h1>{}", " ".repeat(16 << 20))
+}
+
 fn start(engine: Engine) -> Server {
     Launch::new(engine)
         .config(CONFIG)
         .file("a.html", page())
+        .file("large.html", large_page())
         .file("404.html", "<h1>Nothing</h1>")
         .file("a.txt", "a file\n")
         .file("a.md", "# One\n\nfirst\n\n# Two\n\nsecond\n")
@@ -98,6 +104,8 @@ fn who_prefers_the_overview_is_given_it(engine: Engine) {
         let fields = "Save-Data: on\r\nPrefer: view=outline\r\n";
         assert!(ask(&server, "GET", "/a.html?view=whole", fields).content == page().as_bytes());
         assert!(ask(&server, "GET", "/a.html", "").content == page().as_bytes());
+        let large = ask(&server, "GET", "/large.html", "Prefer: view=outline\r\n");
+        assert!(large.content == large_page().as_bytes() && large.field("preference-applied").is_none());
         // It is not smaller than the page.
         assert_eq!(ask(&server, "GET", "/404.html", "Save-Data: on\r\n").content, b"<h1>Nothing</h1>");
     }

@@ -2,8 +2,8 @@
 //!
 //! Owns: what a chain makes of a file as a resource, made once for each state of the file and kept as any file in memory is, with a strong
 //! validator of its own. Guarantees: with [`Wait::No`] no filter runs, so that it does where the engine has what
-//! may take long done. A file that cannot be filtered is answered with 500, never as it is. What applications answer is filtered
-//! while it comes (`gateway`).
+//! may take long done. A file that cannot be filtered is answered with 500, never as it is; but where a request only prefers what a filter would make
+//! (a wish), it is given the file without that. What applications answer is filtered while it comes (`gateway`).
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -56,7 +56,8 @@ impl Question<'_> {
             return None;
         }
         // A page for an error is not what is asked for.
-        let query = self.recipe.filter(|_| status.0 == 200).map(str::to_owned);
+        let is_possible = status.0 == 200 && (bytes <= BYTES_MAX || !self.is_wish());
+        let query = self.recipe.filter(|_| is_possible).map(str::to_owned);
         let until = Instant::now() + MAKING_MAX;
         let leave = query.is_some().then(|| Leave::new(move || Instant::now() < until));
         let mut made = Filtered { query, leave, bytes: Some(bytes), ..Filtered::new(media_type) };
@@ -64,18 +65,23 @@ impl Question<'_> {
         Some(Filters { run, made })
     }
 
-    /// What filters make of a file.
+    /// Whether what a filter is asked for is only preferred.
+    fn is_wish(&self) -> bool {
+        self.recipe.is_some_and(|recipe| self.rules.filters.is_wish(recipe))
+    }
+
+    /// What filters make of a file. None if that was a wish and cannot be made.
     pub(super) fn filtered(
         &self,
-        open: Open,
+        open: &Open,
         status: Status,
         is_immutable: bool,
         Filters { run, made: Filtered { media_type, fields, .. } }: Filters,
-    ) -> Result<Arc<Entry>, Blocked> {
+    ) -> Result<Option<Arc<Entry>>, Blocked> {
         let stamps = Stamps::new(vec![open.stamp]);
         if let Some(Previous { entry, events }) = self.previous.filter(|previous| self.holds(previous, &stamps)) {
             entry.confirm(self.now_ms, events);
-            return Ok(entry.clone());
+            return Ok(Some(entry.clone()));
         }
         if self.wait == Wait::No {
             return Err(Blocked::Disk);
@@ -84,11 +90,12 @@ impl Question<'_> {
             return Err(Blocked::Failed(Errno::NOMEM));
         }
         if let Some(wait_s) = self.recipe.and_then(|_| self.forms_wait_s()) {
-            return self.too_many_forms(wait_s);
+            return if self.is_wish() { Ok(None) } else { self.too_many_forms(wait_s).map(Some) };
         }
-        let (content, stamp) = match self.read(&open)? {
+        let (content, stamp) = match self.read(open)? {
             Some(read) => read,
-            None => return self.fault(&Fault::TooLarge(BYTES_MAX), status, stamps),
+            None if self.is_wish() => return Ok(None),
+            None => return self.fault(&Fault::TooLarge(BYTES_MAX), status, stamps).map(Some),
         };
         let is_steady = stamps.settled && stamp == open.stamp;
         let made = match self.recipe {
@@ -100,8 +107,10 @@ impl Question<'_> {
         };
         let made = match made {
             Ok(made) => made,
+            // That a service has failed is not about the wish.
+            Err(fault) if self.is_wish() && !matches!(fault, Fault::Failed(_)) => return Ok(None),
             Err(Fault::TooSlow) => return Err(Blocked::Failed(Errno::BUSY)),
-            Err(fault) => return self.fault(&fault, status, stamps),
+            Err(fault) => return self.fault(&fault, status, stamps).map(Some),
         };
         let media = media_type::by_name(&open.name);
         let makes_codings =
@@ -117,7 +126,7 @@ impl Question<'_> {
             false => Variants::One(representation),
         };
         let stamps = Stamps { settled: is_steady, ..stamps };
-        Ok(self.entry(Resource { status, variants, query_follows: false }, stamps))
+        Ok(Some(self.entry(Resource { status, variants, query_follows: false }, stamps)))
     }
 
     /// Whether what was made the last time is what would be made now.
