@@ -1,39 +1,33 @@
 //! Which services have failed, for all processes to see.
 //!
-//! Owns: one slot for each service in shared memory. Guarantees: the first failure of a generation is the one that is told; a failure of
+//! Owns: one [`slot`] for each service in shared memory. Guarantees: the first failure of a generation is the one that is told; a failure of
 //! an older generation never marks a newer one, because generations only grow and each marks its own number. Says nothing
 //! by itself: [`Board::fail`] says whether it was the first.
 
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
-};
+#[cfg(test)]
+mod model;
+mod slot;
+
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
 use crate::config::service::SERVICES_MAX;
 use crate::sys::shared_memory::process_shared;
+use slot::{Reason, Slot};
 
-/// Words of eight bytes that a reason has room for.
-const REASON_WORDS: usize = 24;
+/// What a slot is made of. The model has another one.
+mod sync {
+    pub(super) use crate::sys::shared_memory::process_shared;
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+    /// Words of eight bytes that a reason has room for.
+    pub(super) const REASON_WORDS: usize = 24;
+}
 
 process_shared! {
     /// The slots of all services.
     #[derive(Debug)]
     pub(crate) struct Board {
         pub(super) slots: [Slot; SERVICES_MAX],
-        failures: AtomicU64,
-    }
-}
-
-process_shared! {
-    /// What is known of one service.
-    #[derive(Debug, Default)]
-    pub(super) struct Slot {
-        /// The newest generation that has failed; zero for none.
-        failed: AtomicU64,
-        /// The generation whose reason is written here, once it is.
-        told: AtomicU64,
-        reason: [AtomicU64; REASON_WORDS],
-        runs: AtomicU64,
         failures: AtomicU64,
     }
 }
@@ -52,45 +46,20 @@ impl Board {
 
     /// This generation of the service at `slot` has failed. True if nobody has said so before.
     pub(super) fn fail(&self, slot: usize, generation: u64, reason: &str) -> bool {
-        let Some(slot) = self.slots.get(slot) else { return false };
-        let newer = |failed: u64| (failed < generation).then_some(generation);
-        if slot.failed.fetch_update(AcqRel, Acquire, newer).is_err() {
-            return false;
+        let is_first = self.slots.get(slot).is_some_and(|slot| slot.fail(generation, reason));
+        if is_first {
+            // Last: whoever sees it finds the generation failed.
+            self.failures.fetch_add(1, AcqRel);
         }
-        for (index, word) in slot.reason.iter().enumerate() {
-            let bytes = std::array::from_fn(|at| reason.as_bytes().get(index * 8 + at).copied().unwrap_or(0));
-            word.store(u64::from_ne_bytes(bytes), Relaxed);
-        }
-        slot.told.store(generation, Release);
-        slot.failures.fetch_add(1, Relaxed);
-        // Last: whoever sees it finds the generation failed.
-        self.failures.fetch_add(1, AcqRel);
-        true
+        is_first
     }
 
     /// Why this generation of the service at `slot` has failed; none if it has not.
     pub(super) fn failure(&self, slot: usize, generation: u64) -> Option<String> {
-        let slot = self.slots.get(slot).filter(|slot| slot.failed.load(Acquire) == generation)?;
-        if slot.told.load(Acquire) != generation {
-            return Some("the reason is being written".to_owned());
-        }
-        let bytes: Vec<u8> = slot.reason.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
-        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-        Some(String::from_utf8_lossy(text).into_owned())
-    }
-}
-
-impl Slot {
-    pub(super) fn count_run(&self) {
-        self.runs.fetch_add(1, Relaxed);
-    }
-
-    pub(super) fn runs(&self) -> u64 {
-        self.runs.load(Relaxed)
-    }
-
-    pub(super) fn failures(&self) -> u64 {
-        self.failures.load(Relaxed)
+        Some(match self.slots.get(slot)?.failure(generation)? {
+            Reason::Told(why) => why,
+            Reason::Logged => "the error log says why".to_owned(),
+        })
     }
 }
 
