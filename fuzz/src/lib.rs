@@ -26,11 +26,13 @@ mod script;
 #[path = "../../crates/proto/tests/proto/site.rs"]
 mod site;
 
+use std::sync::Arc;
+
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use checks::Operation;
 use lamna_filter::search::{Query, Text};
-use lamna_filter::{Bounds, Chain, Content, Step};
+use lamna_filter::{Bounds, Chain, Content, Fault, Parts, Step};
 use lamna_proto::exchange::negotiate::Coding;
 use peer::{Cycle, Habits};
 
@@ -240,6 +242,28 @@ pub fn structured(input: &[u8]) {
     if let (Some(last), false) = (structure.sections.last(), structure.has_base) {
         assert!(lamna_filter::page_of(input, Some(&last.id)).is_ok());
     }
+}
+
+/// A page is put together, or cannot be, with a bounded number of other files, all of which are what the page is.
+pub fn include(input: &[u8]) {
+    let chain = chain("include", &[]);
+    let mut parts = Parts { path: "/page.html".into(), ..Parts::default() };
+    for _ in 0..=100 {
+        let mut content = Content { parts: Some(Arc::new(parts.clone())), ..Content::new("text/html") };
+        let mut run = chain.start(&mut content, Bounds::whole(16 << 20)).expect("it is text");
+        let mut made = Vec::new();
+        match run.take(input, &mut made).and_then(|()| run.finish(&mut made)) {
+            Err(Fault::Wants(wanted)) => {
+                assert!(!wanted.is_empty());
+                for path in wanted {
+                    assert!(path.starts_with('/'));
+                    assert!(parts.found.insert(path, Some(input.into())).is_none());
+                }
+            }
+            _ => return,
+        }
+    }
+    panic!("it wants for ever");
 }
 
 /// What is under a content coding becomes no larger than it may, however pieces are divided. The first two bytes say which coding, and how long pieces are.

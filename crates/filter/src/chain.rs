@@ -191,6 +191,11 @@ impl Chain {
         self.steps.iter().flat_map(|step| step.client_hints()).copied()
     }
 
+    /// Whether it puts content together from other files.
+    pub fn has_parts(&self) -> bool {
+        self.steps.iter().any(|step| step.has_parts())
+    }
+
     /// Whether what it makes may depend on what who asks accepts.
     pub fn varies(&self) -> bool {
         self.steps.iter().any(|step| step.varies())
@@ -501,7 +506,7 @@ mod tests {
         for (step, said) in [
             (
                 step("nothing", &[]),
-                "there is no filter `nothing`: there are compress, decompress, images, insert, markdown, structured, \
+                "there is no filter `nothing`: there are compress, decompress, images, include, insert, markdown, structured, \
                  substitute",
             ),
             (step("substitute", &[("from", "a")]), "the filter `substitute` needs `to`"),

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use lamna_proto::exchange::negotiate::Coding;
 
+use crate::Parts;
+
 /// What is known of content.
 #[derive(Clone, Debug)]
 pub struct Content {
@@ -24,6 +26,8 @@ pub struct Content {
     pub query: Option<String>,
     /// Fields of the answer that say what was made.
     pub fields: Vec<(&'static str, &'static str)>,
+    /// Other files that it may be put together from; none where it cannot be.
+    pub parts: Option<Arc<Parts>>,
     /// Whether a filter that takes long may go on; none if it may.
     pub leave: Option<Leave>,
 }
@@ -63,6 +67,7 @@ impl Content {
             varies: false,
             query: None,
             fields: Vec::new(),
+            parts: None,
             leave: None,
         }
     }

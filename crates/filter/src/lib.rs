@@ -18,6 +18,7 @@ mod compress;
 mod content;
 mod decompress;
 mod images;
+mod include;
 mod insert;
 mod markdown;
 pub mod search;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 
 pub use chain::{Bounds, Chain, ChainError, Link, Run, Step, Then, Wrong, change_files, is_in_table};
 pub use content::{Content, Leave};
+pub use include::Parts;
 pub use structured::{Section, Structure, page_of};
 
 /// A step over a stream of content.
@@ -105,6 +107,11 @@ pub trait Make: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether it puts content together from other files: where it is given [`Parts`], and nowhere else.
+    fn has_parts(&self) -> bool {
+        false
+    }
+
     /// Whether it gives nothing before it has taken all: then it holds all.
     fn needs_whole(&self) -> bool {
         false
@@ -134,6 +141,8 @@ pub enum Fault {
     Failed(String),
     /// What the request asks for is no part of the content.
     Absent(String),
+    /// It is put together from files at these paths, which are absolute and decoded: it is to be filtered again when they are in [`Content::parts`].
+    Wants(Vec<String>),
 }
 
 impl fmt::Display for Fault {
@@ -141,6 +150,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::TooLarge(most) => write!(f, "the content has more than {most} bytes"),
             Fault::TooSlow => f.write_str("it takes too long"),
+            Fault::Wants(paths) => write!(f, "it is put together from {}", paths.join(", ")),
             Fault::Content(why)
             | Fault::Unreadable(why)
             | Fault::Request(why)
@@ -176,5 +186,13 @@ pub struct Kind {
 }
 
 /// The kinds of filters that there are, by name.
-pub const KINDS: [Kind; 7] =
-    [compress::KIND, decompress::KIND, images::KIND, insert::KIND, markdown::KIND, structured::KIND, substitute::KIND];
+pub const KINDS: [Kind; 8] = [
+    compress::KIND,
+    decompress::KIND,
+    images::KIND,
+    include::KIND,
+    insert::KIND,
+    markdown::KIND,
+    structured::KIND,
+    substitute::KIND,
+];

@@ -1,6 +1,7 @@
 //! Files that pass through filters: what is served is a file of its own, in every engine, and never the one that was to be filtered.
 
 mod images;
+mod includes;
 mod streams;
 mod structured;
 
@@ -163,6 +164,9 @@ fn fenced(kind: &str) -> Vec<&'static str> {
     pieces.split(&fence).map(|piece| piece.split("```").next().unwrap_or_default()).collect()
 }
 
+/// As the manual says.
+const HOME: &str = r#"<style><!--#include virtual="/style.css" --></style>This is <!--#echo var="DOCUMENT_NAME" -->."#;
+
 /// Each configuration of the manual stands before lines `GET /path -> what the answer contains`.
 fn the_manual_says_what_happens(engine: Engine) {
     let (configurations, exchanges) = (fenced("toml"), fenced("text"));
@@ -173,7 +177,8 @@ fn the_manual_says_what_happens(engine: Engine) {
             .config(&configuration.replace("127.0.0.1:3000", &application.address.to_string()))
             .file("guide.md", "# Guide\n\nSee [one](one.md).\n")
             .file("index.html", "<!doctype html><title>Home</title><p>Served by localhost:8080\n")
-            .file("style.css", "p{}\n");
+            .file("style.css", "p{}\n")
+            .file("home.shtml", HOME);
         let server = launch.start();
         for line in lines.lines() {
             let (request, expected) = line.split_once(" -> ").expect(line);

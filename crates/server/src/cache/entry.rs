@@ -58,6 +58,8 @@ enum Special {
     Script(Script),
     /// What is kept of an application.
     Kept(Kept),
+    /// It was put together from files at these paths, beside its own.
+    Parts(Box<[String]>),
 }
 
 /// A file that an application runs.
@@ -104,7 +106,7 @@ impl Entry {
     pub fn kept(&self) -> Option<&Kept> {
         match self.special.as_deref() {
             Some(Special::Kept(kept)) => Some(kept),
-            Some(Special::Script(_)) | None => None,
+            Some(Special::Script(_) | Special::Parts(_)) | None => None,
         }
     }
 
@@ -112,7 +114,21 @@ impl Entry {
     pub fn script(&self) -> Option<&Script> {
         match self.special.as_deref() {
             Some(Special::Script(script)) => Some(script),
-            Some(Special::Kept(_)) | None => None,
+            Some(Special::Kept(_) | Special::Parts(_)) | None => None,
+        }
+    }
+
+    /// The same, put together from files at these `paths` as well, whose states its stamps have behind that of its own.
+    pub fn with_parts(self, paths: Vec<String>) -> Entry {
+        let special = (!paths.is_empty()).then(|| Box::new(Special::Parts(paths.into())));
+        Entry { special: special.or(self.special), ..self }
+    }
+
+    /// The paths of the files that it was put together from, beside its own.
+    pub fn parts(&self) -> &[String] {
+        match self.special.as_deref() {
+            Some(Special::Parts(paths)) => paths,
+            Some(Special::Script(_) | Special::Kept(_)) | None => &[],
         }
     }
 
@@ -194,8 +210,9 @@ impl Entry {
 
     /// Whether it should be watched and nobody has asked for that: true once.
     pub fn wants_watch(&self) -> bool {
-        // Who has somebody else's resource stands for another name than that of the file.
-        let can_be = self.owns_resource && self.stamps.are_watchable() && !self.validity.is_being_watched();
+        // Who has somebody else's resource stands for another name than that of the file, and who has parts for several.
+        let is_one_name = self.owns_resource && self.parts().is_empty();
+        let can_be = is_one_name && self.stamps.are_watchable() && !self.validity.is_being_watched();
         can_be && !self.is_submitted.swap(true, Relaxed)
     }
 
@@ -245,7 +262,14 @@ impl Entry {
     fn own_bytes(&self) -> u64 {
         let account = allocated(size_of::<Charge>() + ARC_BYTES);
         let kept = self.kept().map_or(0, |kept| allocated(size_of::<Special>()) + allocated(kept.memory_bytes()));
-        account + kept + allocated(size_of::<Entry>() + ARC_BYTES) + allocated(size_of_val(&*self.stamps.files))
+        let parts = match self.parts() {
+            [] => 0,
+            paths => {
+                allocated(size_of::<Special>())
+                    + paths.iter().map(|path| allocated(path.len() + size_of::<String>())).sum::<u64>()
+            }
+        };
+        account + kept + parts + allocated(size_of::<Entry>() + ARC_BYTES) + allocated(size_of_val(&*self.stamps.files))
     }
 
     fn resource_bytes(&self) -> u64 {

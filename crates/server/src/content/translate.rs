@@ -6,6 +6,7 @@
 //! Keeps nothing but pages that stand for many targets, in the cache: whoever asks keeps what it gets.
 
 mod filtered;
+mod parts;
 mod routed;
 mod script;
 #[cfg(test)]
@@ -36,12 +37,10 @@ use crate::config::route::Changes;
 use crate::config::route::headers::IMMUTABLE;
 use crate::content::route::{Effective, SIBLINGS};
 use crate::content::site::{Root, Site};
-use crate::io::file_state;
-use crate::io::file_state::{Kind, Stamp, Stamps};
+use crate::io::file_state::{self, Kind, Stamp, Stamps};
 use crate::io::{Blocked, KernelFeatures, Wait, open};
 use crate::log::errors::{self, Level, Peer};
-use crate::metrics::step_timer;
-use crate::metrics::step_timer::Step;
+use crate::metrics::step_timer::{self, Step};
 use crate::sys::contain::{Point, contain, fail_if_asked};
 use crate::sys::denied::denied;
 
@@ -305,7 +304,7 @@ impl Question<'_> {
         if let Some(unavailable) = &self.rules.unavailable {
             return self.unavailable(unavailable, Stamps::new(vec![open.stamp]));
         }
-        if let Some(filters) = self.filters(self.media_type(media.essence, status), status, open.stamp.size) {
+        if let Some(filters) = self.filters(self.media_type(media.essence, status), status, directory, &open) {
             return match self.filtered(&open, status, is_immutable, filters)? {
                 Some(entry) => Ok(entry),
                 None => Question { recipe: None, ..*self }.file_as(directory, open, status, is_immutable),

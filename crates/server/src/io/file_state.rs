@@ -77,6 +77,22 @@ impl Stamp {
         Stamp { size, inode: mixed(self.inode, maker), ..self }
     }
 
+    /// The state of what is made of this file and of `part`: it changes whenever one of them does.
+    pub fn with_part(self, part: &Stamp) -> Stamp {
+        let state = [part.inode, part.device, part.size, part.modified_ns as u64, part.changed_ns as u64];
+        Stamp {
+            inode: state.into_iter().fold(self.inode, mixed),
+            modified_ns: self.modified_ns.max(part.modified_ns),
+            changed_ns: self.changed_ns.max(part.changed_ns),
+            ..self
+        }
+    }
+
+    /// What stands for a file that is not there. No file has it.
+    pub fn absent() -> Stamp {
+        Stamp { device: 0, inode: 0, size: 0, modified_ns: 0, changed_ns: 0, links: 0 }
+    }
+
     /// Whether `other` may have been made from this file: precompressed siblings that are older than what they stand
     /// for are leftovers. Two seconds of tolerance for file systems and tools that round times.
     pub fn is_newer_than(&self, other: &Stamp) -> bool {

@@ -5,7 +5,7 @@
 //! may take long done. A file that cannot be filtered is answered with 500, never as it is; but where a request only prefers what a filter would make
 //! (a wish), it is given the file without that. What applications answer is filtered while it comes (`gateway`).
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use lamna_proto::message::Status;
 use lamna_proto::resource::{Resource, Variants};
 use rustix::io::Errno;
 
+use super::parts::Part;
 use super::{Content, Kindred, Open, Previous, Question, READ_TRIES, State};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
@@ -46,23 +47,44 @@ pub(super) struct Filters {
     run: Run,
     /// What is known of what comes out.
     made: Filtered,
+    /// What was known before, if the chain may have to run again with parts.
+    before: Option<Filtered>,
+}
+
+/// What filters have made of a file.
+struct Made {
+    content: Vec<u8>,
+    media_type: String,
+    /// Fields that say what was made.
+    fields: Vec<(&'static str, &'static str)>,
+    /// The other files that it was put together from, by path.
+    parts: Vec<(String, Part)>,
 }
 
 impl Question<'_> {
-    /// The filters that have something to do with a file of `media_type`, if any has.
-    pub(super) fn filters(&self, media_type: &str, status: Status, bytes: u64) -> Option<Filters> {
+    /// The filters that have something to do with a file of `media_type` in `directory`, if any has.
+    pub(super) fn filters(
+        &self,
+        media_type: &str,
+        status: Status,
+        directory: &OwnedFd,
+        open: &Open,
+    ) -> Option<Filters> {
         let chain = &self.rules.filters;
         if chain.is_empty() {
             return None;
         }
+        let bytes = open.stamp.size;
         // A page for an error is not what is asked for.
         let is_possible = status.0 == 200 && (bytes <= BYTES_MAX || !self.is_wish());
         let query = self.recipe.filter(|_| is_possible).map(str::to_owned);
         let until = Instant::now() + MAKING_MAX;
         let leave = query.is_some().then(|| Leave::new(move || Instant::now() < until));
-        let mut made = Filtered { query, leave, bytes: Some(bytes), ..Filtered::new(media_type) };
+        let parts = chain.has_parts().then(|| self.no_parts(directory, open));
+        let mut made = Filtered { query, leave, parts, bytes: Some(bytes), ..Filtered::new(media_type) };
+        let before = made.parts.is_some().then(|| made.clone());
         let run = chain.start(&mut made, Bounds::whole(BYTES_MAX))?;
-        Some(Filters { run, made })
+        Some(Filters { run, made, before })
     }
 
     /// Whether what a filter is asked for is only preferred.
@@ -76,9 +98,10 @@ impl Question<'_> {
         open: &Open,
         status: Status,
         is_immutable: bool,
-        Filters { run, made: Filtered { media_type, fields, .. } }: Filters,
+        filters: Filters,
     ) -> Result<Option<Arc<Entry>>, Blocked> {
-        let stamps = Stamps::new(vec![open.stamp]);
+        let paths = self.previous.map_or(&[][..], |previous| previous.entry.parts());
+        let stamps = self.stamps_with_parts(open, paths)?;
         if let Some(Previous { entry, events }) = self.previous.filter(|previous| self.holds(previous, &stamps)) {
             entry.confirm(self.now_ms, events);
             return Ok(Some(entry.clone()));
@@ -97,21 +120,23 @@ impl Question<'_> {
             None if self.is_wish() => return Ok(None),
             None => return self.fault(&Fault::TooLarge(BYTES_MAX), status, stamps).map(Some),
         };
-        let is_steady = stamps.settled && stamp == open.stamp;
         let made = match self.recipe {
-            None => apply(run, &content),
+            None => self.apply(filters, &content)?,
             Some(_) => match ONE_AT_A_TIME.take(MAKING_MAX) {
-                Some(_turn) => apply(run, &content),
+                Some(_turn) => self.apply(filters, &content)?,
                 None => Err(Fault::TooSlow),
             },
         };
-        let made = match made {
+        let Made { content: made, media_type, fields, parts } = match made {
             Ok(made) => made,
             // That a service has failed is not about the wish.
             Err(fault) if self.is_wish() && !matches!(fault, Fault::Failed(_)) => return Ok(None),
             Err(Fault::TooSlow) => return Err(Blocked::Failed(Errno::BUSY)),
             Err(fault) => return self.fault(&fault, status, stamps).map(Some),
         };
+        let (paths, parts): (Vec<String>, Vec<Part>) = parts.into_iter().unzip();
+        let stamps = Stamps::new([open.stamp].into_iter().chain(parts.iter().map(|part| part.stamp)).collect());
+        let is_steady = stamps.settled && stamp == open.stamp && parts.iter().all(|part| part.is_steady);
         let media = media_type::by_name(&open.name);
         let makes_codings =
             media.compressible && is_steady && status.0 == 200 && self.site.compression.applies_to(made.len() as u64);
@@ -119,6 +144,7 @@ impl Question<'_> {
         let vary = makes_codings.then_some("Accept-Encoding").or(by_format);
         let kind = Kindred { media_type: &media_type, vary, status, is_immutable, fields: &fields };
         let stamp = stamp.of_derived(self.rules.filters.number(self.recipe), made.len() as u64);
+        let stamp = parts.iter().fold(stamp, |stamp, part| stamp.with_part(&part.stamp));
         let state = State { coding: Coding::Identity, stamp, is_steady };
         let representation = Arc::new(self.describe(&state, &kind, Content::Held(&made))?);
         let variants = match makes_codings {
@@ -126,7 +152,8 @@ impl Question<'_> {
             false => Variants::One(representation),
         };
         let stamps = Stamps { settled: is_steady, ..stamps };
-        Ok(Some(self.entry(Resource { status, variants, query_follows: false }, stamps)))
+        let entry = Entry::new(Resource { status, variants, query_follows: false }, stamps, self.now_ms);
+        Ok(Some(Arc::new(entry.with_parts(paths).with_services(self.rules.services_mark()))))
     }
 
     /// Whether what was made the last time is what would be made now.
@@ -139,9 +166,42 @@ impl Question<'_> {
             && previous.entry.services_mark() == self.rules.services_mark()
     }
 
+    /// What `filters` make of `content`. They run again as often as they want further parts, of which they have a bounded number.
+    fn apply(&self, filters: Filters, content: &[u8]) -> Result<Result<Made, Fault>, Blocked> {
+        let Filters { mut run, mut made, mut before } = filters;
+        let mut parts: Vec<(String, Part)> = Vec::new();
+        let mut bytes: u64 = 0;
+        loop {
+            let (paths, known) = match (apply(run, content), &mut before) {
+                (Err(Fault::Wants(paths)), Some(Filtered { parts: Some(known), .. })) => (paths, Arc::make_mut(known)),
+                (Ok(content), _) => {
+                    let Filtered { media_type, fields, .. } = made;
+                    return Ok(Ok(Made { content, media_type, fields, parts }));
+                }
+                (Err(fault), _) => return Ok(Err(fault)),
+            };
+            for path in paths {
+                let mut part = self.read_part(&path)?;
+                bytes += part.content.as_ref().map_or(0, |content| content.len() as u64);
+                if bytes > BYTES_MAX {
+                    return Ok(Err(Fault::TooLarge(BYTES_MAX)));
+                }
+                known.found.insert(path.clone(), part.content.take());
+                parts.push((path, part));
+            }
+            let again = before.clone().and_then(|mut again| {
+                let run = self.rules.filters.start(&mut again, Bounds::whole(BYTES_MAX))?;
+                Some((run, again))
+            });
+            // What had something to do has it again.
+            let Some(again) = again else { return Err(Blocked::Failed(Errno::IO)) };
+            (run, made) = again;
+        }
+    }
+
     /// The content of a file, and the state in which it was read. None if it is too large. A file that changes faster than it can be
     /// read is taken as it comes: the stamp is not the one it was opened with then.
-    fn read(&self, open: &Open) -> Result<Option<(Vec<u8>, Stamp)>, Blocked> {
+    pub(super) fn read(&self, open: &Open) -> Result<Option<(Vec<u8>, Stamp)>, Blocked> {
         let mut stamp = open.stamp;
         for last in (0..READ_TRIES).rev() {
             if stamp.size > BYTES_MAX {
@@ -194,7 +254,7 @@ impl Question<'_> {
             Fault::Request(_) => Some(400),
             Fault::Unreadable(_) => Some(422),
             Fault::Absent(_) => Some(404),
-            Fault::TooLarge(_) | Fault::Content(_) | Fault::TooSlow | Fault::Failed(_) => None,
+            Fault::TooLarge(_) | Fault::Content(_) | Fault::TooSlow | Fault::Failed(_) | Fault::Wants(_) => None,
         };
         if let Some(code) = asked_for {
             let page = answers::error(code, &format!("{fault}."), &self.rules.extras(code));
