@@ -181,6 +181,16 @@ impl Chain {
         self.steps.iter().any(|step| step.is_wish(recipe))
     }
 
+    /// How many different things may be asked for of content: see [`Make::recipes_max`].
+    pub fn recipes_max(&self, recipe: &str, bytes: u64) -> Option<u32> {
+        self.steps.iter().find_map(|step| step.recipes_max(recipe, bytes))
+    }
+
+    /// Whether a request can ask for pictures in another size.
+    pub fn scales_pictures(&self) -> bool {
+        self.steps.iter().any(|step| step.scales_pictures())
+    }
+
     /// The fields of a request that decide what is made of any file, for `Vary`.
     pub fn varies_by(&self) -> impl Iterator<Item = &'static str> {
         self.steps.iter().flat_map(|step| step.varies_by()).copied()
@@ -216,7 +226,7 @@ impl Chain {
 
 /// Whether filters change files that nothing is asked of.
 pub fn change_files(steps: &[Step]) -> bool {
-    steps.iter().any(|step| !matches!(&*step.name, "compress" | "decompress" | "images" | "structured"))
+    steps.iter().any(|step| !matches!(&*step.name, "compress" | "decompress" | "images" | "omit" | "structured"))
 }
 
 fn kind_of(step: &Step) -> Result<&'static Kind, Wrong> {
@@ -506,7 +516,7 @@ mod tests {
         for (step, said) in [
             (
                 step("nothing", &[]),
-                "there is no filter `nothing`: there are compress, decompress, images, include, insert, markdown, structured, \
+                "there is no filter `nothing`: there are compress, decompress, images, include, insert, markdown, omit, structured, \
                  substitute",
             ),
             (step("substitute", &[("from", "a")]), "the filter `substitute` needs `to`"),

@@ -132,6 +132,10 @@ impl Make for Images {
         true
     }
 
+    fn scales_pictures(&self) -> bool {
+        true
+    }
+
     fn needs_whole(&self) -> bool {
         true
     }

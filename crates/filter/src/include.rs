@@ -18,6 +18,7 @@ use std::sync::Arc;
 use lamna_proto::date;
 use lamna_proto::parse::path;
 
+use crate::html::escaped;
 use crate::{Content, Fault, Filter, Kind, Make, Parameters};
 use directive::{Condition, Directive, Encoding, Piece, condition, pieces};
 
@@ -312,20 +313,7 @@ fn encoded(value: &str, encoding: Encoding) -> String {
     match encoding {
         Encoding::None => value.to_owned(),
         Encoding::Url => path::encode(value.as_bytes()),
-        Encoding::Entity => {
-            let mut text = String::with_capacity(value.len());
-            for character in value.chars() {
-                match character {
-                    '&' => text += "&amp;",
-                    '<' => text += "&lt;",
-                    '>' => text += "&gt;",
-                    '"' => text += "&quot;",
-                    '\'' => text += "&#39;",
-                    other => text.push(other),
-                }
-            }
-            text
-        }
+        Encoding::Entity => escaped(value),
     }
 }
 

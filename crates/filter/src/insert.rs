@@ -1,17 +1,17 @@
 //! The filter `insert`: HTML at the end of the head or of the body of pages.
 //!
-//! Owns: where that is. HTML is understood by `lol_html`, in one pass and with bounded memory, as a browser would. A page without a head
+//! Owns: where that is. A page without a head
 //! has the text before its first element that belongs to none; a page without a body's end tag has it at its own end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lol_html::errors::RewritingError;
 use lol_html::html_content::ContentType;
-use lol_html::send::{HtmlRewriter, IntoHandler, Settings};
-use lol_html::{MemorySettings, OutputSink, element, end};
+use lol_html::send::{IntoHandler, Settings};
+use lol_html::{element, end};
 
-use crate::{Content, Fault, Filter, Kind, Make, Parameters};
+use crate::html::rewriting;
+use crate::{Content, Filter, Kind, Make, Parameters};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
@@ -50,9 +50,7 @@ impl Make for Insert {
         if !content.is_plain() || !content.is_of(&["text/html", "application/xhtml+xml"]) {
             return None;
         }
-        let rewritten = Rewritten::default();
-        let rewriter = HtmlRewriter::new(self.settings(), rewritten.clone());
-        Some(Box::new(Inserting { rewriter: Some(rewriter), rewritten }))
+        Some(rewriting(self.settings()))
     }
 }
 
@@ -69,21 +67,20 @@ impl Insert {
             Place::Head => "head",
             Place::Body => "body",
         };
-        let mut settings =
-            Settings::new_send().with_strict(false).append_element_content_handler(element!(of_page, move |element| {
-                let at_end_tag = at_end_tag.clone();
-                let add = move |tag: &mut lol_html::html_content::EndTag<'_>| {
-                    if let Some(html) = at_end_tag() {
-                        tag.before(&html, ContentType::Html);
-                    }
-                    Ok(())
-                };
-                // None where an element has no end.
-                if let Some(handlers) = element.end_tag_handlers() {
-                    handlers.push(IntoHandler::into_handler(add));
+        let mut settings = Settings::new_send().append_element_content_handler(element!(of_page, move |element| {
+            let at_end_tag = at_end_tag.clone();
+            let add = move |tag: &mut lol_html::html_content::EndTag<'_>| {
+                if let Some(html) = at_end_tag() {
+                    tag.before(&html, ContentType::Html);
                 }
                 Ok(())
-            }));
+            };
+            // None where an element has no end.
+            if let Some(handlers) = element.end_tag_handlers() {
+                handlers.push(IntoHandler::into_handler(add));
+            }
+            Ok(())
+        }));
         if self.place == Place::Head {
             settings = settings.append_element_content_handler(element!("*", move |element| {
                 if !OF_HEAD.contains(&&*element.tag_name())
@@ -94,8 +91,7 @@ impl Insert {
                 Ok(())
             }));
         }
-        let memory = MemorySettings::new().with_max_allowed_memory_usage(MEMORY_BYTES_MAX);
-        settings.with_memory_settings(memory).append_document_content_handler(end!(move |end| {
+        settings.append_document_content_handler(end!(move |end| {
             if let Some(html) = at_end() {
                 end.append(&html, ContentType::Html);
             }
@@ -108,55 +104,11 @@ impl Insert {
 const OF_HEAD: [&str; 10] =
     ["html", "head", "title", "base", "link", "meta", "style", "script", "noscript", "template"];
 
-/// What one page may make the rewriter hold: the longest tag.
-const MEMORY_BYTES_MAX: usize = 4 << 20;
-
-struct Inserting {
-    /// None when the page has ended.
-    rewriter: Option<HtmlRewriter<'static, Rewritten>>,
-    rewritten: Rewritten,
-}
-
-/// What the rewriter gives: both it and the filter have it, and they run one after the other.
-#[derive(Clone, Default)]
-struct Rewritten(Arc<Mutex<Vec<u8>>>);
-
-impl Rewritten {
-    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl OutputSink for Rewritten {
-    fn handle_chunk(&mut self, chunk: &[u8]) {
-        self.bytes().extend_from_slice(chunk);
-    }
-}
-
-impl Filter for Inserting {
-    fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Some(rewriter) = &mut self.rewriter else { return Ok(()) };
-        rewriter.write(piece).map_err(fault)?;
-        out.append(&mut self.rewritten.bytes());
-        Ok(())
-    }
-
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        if let Some(rewriter) = self.rewriter.take() {
-            rewriter.end().map_err(fault)?;
-        }
-        out.append(&mut self.rewritten.bytes());
-        Ok(())
-    }
-}
-
-fn fault(error: RewritingError) -> Fault {
-    Fault::Content(format!("the page cannot be read as HTML: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Fault;
+    use crate::html::MEMORY_BYTES_MAX;
     use proptest::prelude::*;
 
     fn filtered(place: &str, page: &str) -> Result<String, Fault> {

@@ -17,10 +17,12 @@ mod client_hints;
 mod compress;
 mod content;
 mod decompress;
+mod html;
 mod images;
 mod include;
 mod insert;
 mod markdown;
+mod omit;
 pub mod search;
 mod structured;
 mod substitute;
@@ -84,6 +86,17 @@ pub trait Make: fmt::Debug + Send + Sync {
 
     /// Whether a request with this recipe only prefers what is made: it is given the content without it where that cannot be made.
     fn is_wish(&self, _recipe: &str) -> bool {
+        false
+    }
+
+    /// How many different things may be asked for of content of so many bytes in a short time, if a request with this recipe asks this filter; none if
+    /// it does not, or if that is for who runs the filter to say.
+    fn recipes_max(&self, _recipe: &str, _bytes: u64) -> Option<u32> {
+        None
+    }
+
+    /// Whether a request can ask it for pictures in another size.
+    fn scales_pictures(&self) -> bool {
         false
     }
 
@@ -186,13 +199,14 @@ pub struct Kind {
 }
 
 /// The kinds of filters that there are, by name.
-pub const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 9] = [
     compress::KIND,
     decompress::KIND,
     images::KIND,
     include::KIND,
     insert::KIND,
     markdown::KIND,
+    omit::KIND,
     structured::KIND,
     substitute::KIND,
 ];

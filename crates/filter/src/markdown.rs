@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
+use crate::html::escaped;
 use crate::{Content, Fault, Filter, Kind, Make, Parameters};
 
 /// The row of the table.
@@ -154,10 +155,6 @@ pub(crate) fn unused(name: String, taken: &mut HashMap<String, u32>) -> String {
         1 => name,
         count => unused(format!("{name}-{count}"), taken),
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@
 //! ?section=ID, ?view=outline, Prefer: view=outline, Save-Data: on ── recipe ──> section=ID, outline ── start ──> scan, structure, page
 //! ```
 //!
-//! Owns: what a request asks for ([`Asked`]). `scan` finds tags, `structure` the sections, `page` makes what is served. Guarantees: without being asked it
+//! Owns: what a request asks for ([`Asked`]). `plain` makes pages of texts, `scan` finds tags, `structure` the sections, `page` makes what is served. Guarantees: without being asked it
 //! leaves pages alone. Needs the whole page. For files only.
 
 mod page;
+mod plain;
 mod scan;
 mod structure;
 
@@ -18,13 +19,13 @@ pub use structure::{Section, Structure};
 
 use crate::client_hints::is_on;
 use crate::{Content, Fault, Filter, Kind, Lines, Make, Parameters};
-use structure::ID_BYTES_MAX;
+use structure::{ID_BYTES_MAX, SECTIONS_MAX};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
     name: "structured",
     about: "Gives an overview of a page, or one of its sections, to who asks for it.",
-    version: 1,
+    version: 2,
     required: &[],
     optional: &[("save_data", "\"true\": also to clients that save data (Save-Data: on)")],
     make,
@@ -47,13 +48,24 @@ fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {
 impl Make for Structured {
     fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>> {
         let asked = Asked::of_recipe(content.query.as_deref()?)?;
-        if !content.is_plain() || !content.is_of(&["text/html", "application/xhtml+xml"]) {
+        let is_text = content.is_of(&["text/plain", "text/markdown"]);
+        if !content.is_plain() || !is_text && !content.is_of(&["text/html", "application/xhtml+xml"]) {
             return None;
+        }
+        let mut charset = None;
+        if is_text {
+            // It is shown as it is to who gets the whole.
+            if asked == Asked::OutlineToSave {
+                return None;
+            }
+            let said = plain::charset(&content.media_type);
+            content.media_type = format!("text/html; charset={said}");
+            charset = Some(said);
         }
         if asked == Asked::OutlinePreferred {
             content.fields.push(("Preference-Applied", "view=outline"));
         }
-        Some(Box::new(Making { asked, html: Vec::new() }))
+        Some(Box::new(Making { asked, charset, html: Vec::new() }))
     }
 
     fn recipe(&self, query: &[u8], lines: Lines<'_>) -> Option<String> {
@@ -74,6 +86,12 @@ impl Make for Structured {
         true
     }
 
+    fn recipes_max(&self, recipe: &str, bytes: u64) -> Option<u32> {
+        Asked::of_recipe(recipe)?;
+        let pages = AT_ONCE_BYTES / bytes.max(1);
+        Some(pages.clamp(100, SECTIONS_MAX as u64 + 2) as u32)
+    }
+
     fn varies_by(&self) -> &'static [&'static str] {
         if self.save_data { &["Prefer", "Save-Data"] } else { &["Prefer"] }
     }
@@ -82,6 +100,9 @@ impl Make for Structured {
         true
     }
 }
+
+/// How many bytes of one page are read in a short time to make sections of it: that is a few seconds.
+const AT_ONCE_BYTES: u64 = 1 << 30;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +175,8 @@ fn prefers_outline(line: &[u8]) -> bool {
 
 struct Making {
     asked: Asked,
+    /// Of a text that is no HTML.
+    charset: Option<String>,
     html: Vec<u8>,
 }
 
@@ -164,6 +187,9 @@ impl Filter for Making {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Some(charset) = &self.charset {
+            self.html = plain::page(&self.html, charset);
+        }
         let structure = Structure::of(&self.html);
         let made: Cow<'_, [u8]> = match &self.asked {
             Asked::Whole => Cow::Borrowed(&self.html),

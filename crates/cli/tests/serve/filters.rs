@@ -2,6 +2,7 @@
 
 mod images;
 mod includes;
+mod omit;
 mod streams;
 mod structured;
 

@@ -88,7 +88,7 @@ fn variables_are_set_shown_and_compared() {
         (r#"<!--#echo var="DOCUMENT_NAME" --> <!--#echo var="DOCUMENT_URI" -->"#, "page.html /dir/page.html"),
         (r#"<!--#echo var="LAST_MODIFIED" -->"#, "Sun, 06 Nov 1994 08:49:37 GMT"),
         (r#"<!--#echo var="none" -->"#, "(none)"),
-        (r#"<!--#set var="a" value="<&'>" --><!--#echo var="a" -->"#, "&lt;&amp;&#39;&gt;"),
+        (r#"<!--#set var="a" value='<&">' --><!--#echo var="a" -->"#, "&lt;&amp;&quot;&gt;"),
         (r#"<!--#set var="a" value="<b>" --><!--#echo var="a" encoding="none" -->"#, "<b>"),
         (r#"<!--#set var="a" value="b c" --><!--#echo encoding="url" var="a" -->"#, "b%20c"),
         (r#"<!--#set var="a" value="1" --><!--#set var="b" value="${a}2$a$" --><!--#echo var="b" -->"#, "121$"),

@@ -53,7 +53,7 @@ pub struct Section {
 /// The structure of a small page may hold so much.
 pub(super) const BYTES_MIN: usize = 4096;
 /// Sections at most.
-const SECTIONS_MAX: usize = 2000;
+pub(super) const SECTIONS_MAX: usize = 2000;
 /// Bytes of the text of a heading, and of an id.
 const TEXT_BYTES_MAX: usize = 200;
 pub(super) const ID_BYTES_MAX: usize = 128;

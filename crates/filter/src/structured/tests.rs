@@ -130,7 +130,7 @@ fn many_headings_take_no_more_than_their_share() {
 #[test]
 fn who_saves_data_is_given_no_more_than_the_page() {
     let made = |page: &str| {
-        let mut filter = Making { asked: Asked::OutlineToSave, html: page.as_bytes().to_vec() };
+        let mut filter = Making { asked: Asked::OutlineToSave, charset: None, html: page.as_bytes().to_vec() };
         let mut out = Vec::new();
         filter.finish(&mut out).unwrap();
         String::from_utf8(out).unwrap()

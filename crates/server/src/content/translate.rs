@@ -273,7 +273,7 @@ impl Question<'_> {
         let shows = self.site.routes.keep_out().then_some((&self.site.routes, self.rules));
         // What is in it is kept by the path at which it is, though it was asked for by another.
         let path = if shows.is_some() { &*path } else { self.path };
-        let thumbnails = self.rules.filters.has_recipes();
+        let thumbnails = self.rules.filters.scales_pictures();
         let abilities = self.abilities;
         let listed = directory::Place { root, name, path, changes, downloads, thumbnails, shows, abilities };
         let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;

@@ -1,7 +1,7 @@
 //! Overviews of pages and their sections: each is a file of its own, in every engine, and the whole is as ever.
 
 use super::{ask, settled};
-use crate::engine::{Engine, for_engines};
+use crate::engine::{AMPED, Engine, for_engines};
 use crate::server::{Launch, Server};
 
 for_engines!(all structures_are_tried_with_every_architecture: [
@@ -21,15 +21,17 @@ for_engines!(all structures_are_tried_with_every_architecture: [
     the_overview_and_sections_are_files_of_their_own,
     who_prefers_the_overview_is_given_it,
     what_there_is_not_is_said,
+    plain_text_has_sections,
 ]);
 
 const CONFIG: &str = r#"
 [[site]]
 root = "site"
+browse = true
 error_pages = { 404 = "/404.html" }
 
 [[site.route]]
-match = "*.html"
+match = ["*.html", "*.txt"]
 structured = { save_data = true }
 
 [[site.route]]
@@ -55,13 +57,16 @@ fn large_page() -> String {
     format!("<h1>Large</h1>{}", " ".repeat(16 << 20))
 }
 
+const TEXT: &str = "Manual\n======\n\nWords.\n\nSecond\n------\n\nMore <words>.\n";
+
 fn start(engine: Engine) -> Server {
     Launch::new(engine)
         .config(CONFIG)
         .file("a.html", page())
         .file("large.html", large_page())
         .file("404.html", "<h1>Nothing</h1>")
-        .file("a.txt", "a file\n")
+        .file("a.txt", TEXT)
+        .file("list/a.png", "a picture")
         .file("a.md", "# One\n\nfirst\n\n# Two\n\nsecond\n")
         .start()
 }
@@ -89,7 +94,6 @@ fn the_overview_and_sections_are_files_of_their_own(engine: Engine) {
         assert_eq!((range.status, &range.content[..]), (206, &made.content[5..15]));
         etags.push(etag.to_owned());
     }
-    assert_eq!(ask(&server, "GET", "/a.txt?section=s7", "").content, b"a file\n");
     server.finish();
 }
 
@@ -119,5 +123,45 @@ fn what_there_is_not_is_said(engine: Engine) {
         assert_eq!((absent.status, &absent.content[..]), (404, &b"<h1>Nothing</h1>"[..]));
         assert_eq!(ask(&server, "GET", "/none.html?section=nothing", "").status, 404);
     }
+    server.finish();
+}
+
+fn plain_text_has_sections(engine: Engine) {
+    let server = start(engine);
+    for _ in 0..2 {
+        let section = ask(&server, "GET", "/a.txt?section=second", "");
+        let text = String::from_utf8_lossy(&section.content);
+        assert!(text.contains("More &lt;words&gt;.") && !text.contains("Words."), "{text}");
+        assert_eq!(section.field("content-type"), Some("text/html; charset=utf-8"));
+        for fields in ["", "Save-Data: on\r\n"] {
+            let whole = ask(&server, "GET", "/a.txt", fields);
+            assert_eq!(
+                (&whole.content[..], whole.field("content-type")),
+                (TEXT.as_bytes(), Some("text/plain; charset=utf-8"))
+            );
+        }
+    }
+    server.finish();
+}
+
+/// More of them than there are forms of a picture.
+#[test]
+fn all_sections_of_a_page_can_be_read_one_after_the_other() {
+    let text = "words ".repeat(500);
+    let sections: String = (0..300).map(|at| format!("<h2 id=s{at}>Section {at}</h2><p>{text}\n")).collect();
+    let server = Launch::new(AMPED).config(CONFIG).file("many.html", sections).start();
+    for at in 0..300 {
+        let section = ask(&server, "GET", &format!("/many.html?section=s{at}"), "");
+        assert_eq!(section.status, 200, "section {at}");
+    }
+    server.finish();
+}
+
+#[test]
+fn listings_show_no_pictures_that_nobody_makes_small() {
+    let config = CONFIG.replace("[\"*.html\", \"*.txt\"]", "\"*\"");
+    let server = Launch::new(AMPED).config(&config).file("list/a.png", "a picture").start();
+    let listing = String::from_utf8(ask(&server, "GET", "/list/", "").content).expect("it is text");
+    assert!(listing.contains("a.png") && !listing.contains("?scale="), "{listing}");
     server.finish();
 }

@@ -38,9 +38,10 @@ static ONE_AT_A_TIME: Turns = Turns::new();
 /// How long one may take, with the time that it waits for its turn. Then it is answered with 503.
 const MAKING_MAX: Duration = Duration::from_secs(30);
 
-/// How many are made of one file: so many different ones at once, and then one each ten seconds. No page needs so many forms of a picture, and who asks for ever
-/// new ones is answered with 429.
-const FORMS: (u32, Period, u32) = (6, Period::Minute, 100);
+/// How many different ones are made of one file at once, unless the filter says it, and after how many seconds as many again. No page needs so many forms of a
+/// picture, and who asks for ever new ones is answered with 429.
+const FORMS_MAX: u32 = 100;
+const FORMS_PERIOD_S: u32 = 1000;
 
 /// What a file passes through.
 pub(super) struct Filters {
@@ -112,7 +113,7 @@ impl Question<'_> {
         if self.store.is_some_and(Store::is_pressed) {
             return Err(Blocked::Failed(Errno::NOMEM));
         }
-        if let Some(wait_s) = self.recipe.and_then(|_| self.forms_wait_s()) {
+        if let Some(wait_s) = self.recipe.and_then(|recipe| self.forms_wait_s(recipe, open.stamp.size)) {
             return if self.is_wish() { Ok(None) } else { self.too_many_forms(wait_s).map(Some) };
         }
         let (content, stamp) = match self.read(open)? {
@@ -221,9 +222,9 @@ impl Question<'_> {
     }
 
     /// In how many seconds another form of this file is made, if none is now.
-    fn forms_wait_s(&self) -> Option<u64> {
-        let (count, period, burst) = FORMS;
-        let rate = Rate::new(count, period, burst).ok()?;
+    fn forms_wait_s(&self, recipe: &str, bytes: u64) -> Option<u64> {
+        let burst = self.rules.filters.recipes_max(recipe, bytes).unwrap_or(FORMS_MAX);
+        let rate = Rate::new((60 * burst / FORMS_PERIOD_S).max(1), Period::Minute, burst).ok()?;
         let key = Key { site: self.site.index, path: self.path };
         self.site.forms.take(rate, key, self.rules.filters.number(self.recipe), self.now_ms)
     }
@@ -232,7 +233,7 @@ impl Question<'_> {
     fn too_many_forms(&self, wait_s: u64) -> Result<Arc<Entry>, Blocked> {
         let mut extras = self.rules.extras(429);
         extras.fields.to_mut().push(("Retry-After".to_owned(), wait_s.to_string()));
-        let cause = "Too many different forms of this picture were asked for. Please wait a little.";
+        let cause = "Too many different forms of this file were asked for. Please wait a little.";
         let page = answers::error(429, cause, &extras);
         let page = page.map_or_else(|_| self.rules.errors.failed.clone(), Arc::new);
         self.error_page(429, &page, Stamps::none())
