@@ -53,23 +53,35 @@ pub(crate) enum ServiceCommand {
 }
 
 /// What a service is to be.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct DefinitionArgs {
     /// A chain of filters: names with commas between them, or JSON as in '[{"name": "substitute", "from": "a", "to": "b"}]'
-    #[arg(long, value_name = "FILTERS", conflicts_with = "native")]
+    #[arg(long, value_name = "FILTERS", conflicts_with_all = ["native", "wasm"])]
     filters: Option<String>,
 
     /// A shared object over lamna_filter.h
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "wasm")]
     native: Option<PathBuf>,
 
-    /// A parameter of the shared object; may be given several times
-    #[arg(long, value_name = "NAME=VALUE", requires = "native")]
+    /// A WebAssembly component of the world in lamna_filter.wit, or a module with its exports
+    #[arg(long, value_name = "FILE")]
+    wasm: Option<PathBuf>,
+
+    /// A parameter of the shared object or the component; may be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
     parameter: Vec<String>,
 
-    /// Processor time that one call of the shared object may take, in milliseconds
-    #[arg(long, value_name = "MS", requires = "native")]
+    /// Processor time that one call of the shared object or the component may take, in milliseconds
+    #[arg(long, value_name = "MS")]
     time_max_ms: Option<u64>,
+
+    /// Memory that each stream through the component may have, as 16MiB
+    #[arg(long, value_name = "SIZE", requires = "wasm")]
+    memory_bytes_max: Option<String>,
+
+    /// Instructions that one call of the component may take, about
+    #[arg(long, value_name = "COUNT", requires = "wasm")]
+    fuel_max: Option<u64>,
 
     /// What its routes answer while it cannot be used: error (503) or pass (the content without it)
     #[arg(long, value_name = "WHAT")]
@@ -98,9 +110,11 @@ impl DefinitionArgs {
         if let Some(filters) = &self.filters {
             keys.insert("filters".to_owned(), filters_of(filters)?);
         }
-        if let Some(native) = &self.native {
-            let path = std::path::absolute(native).unwrap_or_else(|_| native.clone());
-            keys.insert("native".to_owned(), Value::from(path.to_string_lossy().into_owned()));
+        for (key, file) in [("native", &self.native), ("wasm", &self.wasm)] {
+            if let Some(file) = file {
+                let path = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+                keys.insert(key.to_owned(), Value::from(path.to_string_lossy().into_owned()));
+            }
         }
         if !self.parameter.is_empty() {
             let pairs = self.parameter.iter().map(|pair| match pair.split_once('=') {
@@ -111,6 +125,12 @@ impl DefinitionArgs {
         }
         if let Some(time) = self.time_max_ms {
             keys.insert("time_max_ms".to_owned(), Value::from(time));
+        }
+        if let Some(size) = &self.memory_bytes_max {
+            keys.insert("memory_bytes_max".to_owned(), Value::from(size.clone()));
+        }
+        if let Some(fuel) = self.fuel_max {
+            keys.insert("fuel_max".to_owned(), Value::from(fuel));
         }
         if let Some(on_failure) = &self.on_failure {
             keys.insert("on_failure".to_owned(), Value::from(on_failure.clone()));
@@ -157,8 +177,7 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_not_ordered() {
-        let args =
-            DefinitionArgs { filters: None, native: None, parameter: Vec::new(), time_max_ms: None, on_failure: None };
+        let args = DefinitionArgs::default();
         assert_eq!(args.keys().unwrap(), None);
         let args = DefinitionArgs { native: Some("/x.so".into()), parameter: vec!["a=b=c".into()], ..args };
         let keys = serde_json::to_value(args.keys().unwrap()).unwrap();

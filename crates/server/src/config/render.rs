@@ -7,10 +7,12 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use lamna_filter::Parameters;
+
 use super::access;
 use super::limits::LIMITS;
 use super::route::{self, Source, filters};
-use super::service::{ServiceDefinition, What};
+use super::service::{NativeSettings, ServiceDefinition, WasmSettings, What};
 use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
 use super::settings::{Settings, SiteSettings, SiteTls};
 use super::site_limit::LimitKey;
@@ -39,20 +41,29 @@ pub fn render_services(services: &[ServiceDefinition]) -> String {
             What::Absent | What::Embedded => Ok(()),
             What::Chain(steps) => writeln!(text, "filters = {}", filters::render(steps)),
             What::Native(native) => {
-                let pairs =
-                    native.parameters.iter().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)));
+                let NativeSettings { object, parameters, time_max_ms } = native;
+                let (object, parameters) = (quoted(&object.to_string_lossy()), table(parameters));
+                writeln!(text, "native = {object}\nparameters = {parameters}\ntime_max_ms = {time_max_ms}")
+            }
+            What::Wasm(wasm) => {
+                let WasmSettings { component, parameters, time_max_ms, memory_bytes_max, fuel_max } = wasm;
+                let (component, parameters) = (quoted(&component.to_string_lossy()), table(parameters));
                 writeln!(
                     text,
-                    "native = {}\nparameters = {{ {} }}\ntime_max_ms = {}",
-                    quoted(&native.object.to_string_lossy()),
-                    pairs.collect::<Vec<_>>().join(", "),
-                    native.time_max_ms
+                    "wasm = {component}\nparameters = {parameters}\ntime_max_ms = {time_max_ms}\n\
+                     memory_bytes_max = {memory_bytes_max}\nfuel_max = {fuel_max}"
                 )
             }
         };
         let _ = writeln!(text, "on_failure = \"{}\"\nsuspended = {}", service.on_failure.name(), service.is_suspended);
     }
     text
+}
+
+/// Parameters as a table in one line.
+fn table(parameters: &Parameters) -> String {
+    let pairs = parameters.iter().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)));
+    format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
 }
 
 /// The text so far, written line by line.

@@ -51,14 +51,31 @@ fn filter_service() -> Value {
         ("filters", filters("The filters that it stands for")),
         ("native", text("A shared object over lamna_filter.h, if native_services allows it")),
         (
+            "wasm",
+            text(
+                "A WebAssembly component of the world in lamna_filter.wit, in servers that are built with the feature `wasm`",
+            ),
+        ),
+        (
+            "memory_bytes_max",
+            bytes(&super::validate::MEMORY_BYTES, "Memory that each stream through a component may have"),
+        ),
+        (
+            "fuel_max",
+            number(
+                &super::validate::FUEL,
+                "Instructions that one call of a component may take, about; beyond it the service is suspended",
+            ),
+        ),
+        (
             "parameters",
-            json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "What the shared object is given when it begins" }),
+            json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "What the shared object or the component is given when it begins" }),
         ),
         (
             "time_max_ms",
             number(
                 &super::validate::TIME_MS,
-                "Processor time of one call of a shared object; beyond it the service is suspended",
+                "Processor time of one call of a shared object or a component; beyond it the service is suspended",
             ),
         ),
         (

@@ -3,7 +3,8 @@
 //! ```text
 //! name ─> filters = [...]     a chain of the server's own filters
 //!      ─> native = "x.so"     a shared object over `lamna_filter.h`, with parameters
-//!      └> neither             nothing yet: `lamna ctl service add` says what it is
+//!      ─> wasm = "x.wasm"     a WebAssembly component of the world in `lamna_filter.wit`, with parameters and bounds
+//!      └> none of them        nothing yet: `lamna ctl service add` says what it is
 //! ```
 //!
 //! Owns: services as values. Their judgement is in `validate`, their text in `render`. What becomes of them while the server runs is in `service`.
@@ -35,6 +36,8 @@ pub enum What {
     Chain(Vec<Step>),
     /// A shared object.
     Native(NativeSettings),
+    /// A WebAssembly component.
+    Wasm(WasmSettings),
     /// A filter of the program that the server is a part of, under the name of the service.
     Embedded,
 }
@@ -48,6 +51,21 @@ pub struct NativeSettings {
     pub parameters: Parameters,
     /// How much processor time one call may take, in milliseconds.
     pub time_max_ms: u64,
+}
+
+/// A WebAssembly component and what it may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WasmSettings {
+    /// The file: a component, or a module with the exports of one.
+    pub component: PathBuf,
+    /// What it is given when it begins.
+    pub parameters: Parameters,
+    /// How much processor time one call may take, in milliseconds.
+    pub time_max_ms: u64,
+    /// How much memory each stream may have.
+    pub memory_bytes_max: u64,
+    /// How many instructions one call may take, about.
+    pub fuel_max: u64,
 }
 
 /// What a route answers while a service of it cannot be used.
@@ -77,6 +95,7 @@ impl What {
             What::Absent => "absent",
             What::Chain(_) => "chain",
             What::Native(_) => "native",
+            What::Wasm(_) => "wasm",
             What::Embedded => "embedded",
         }
     }

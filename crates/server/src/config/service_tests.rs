@@ -5,8 +5,8 @@ use std::path::Path;
 use lamna_filter::{Parameters, Step};
 use proptest::prelude::*;
 
-use super::service::{NativeSettings, OnFailure, ServiceDefinition, What, check_name};
-use super::validate::TIME_MS;
+use super::service::{NativeSettings, OnFailure, ServiceDefinition, WasmSettings, What, check_name};
+use super::validate::{FUEL, MEMORY_BYTES, TIME_MS};
 use super::{parse_services, render_services};
 
 fn parsed(text: &str) -> Result<Vec<ServiceDefinition>, String> {
@@ -21,9 +21,13 @@ fn what_is_wrong_with_a_service_is_said() {
         ("name = \"A\"", "is not a name"),
         ("name = \"a\"\nfilters = [\"nothing\"]", "there is no filter `nothing`"),
         ("name = \"a\"\nfilters = [\"images\"]", "name it in the route itself"),
-        ("name = \"a\"\nfilters = []\nnative = \"b\"", "and not both"),
+        ("name = \"a\"\nfilters = []\nnative = \"b\"", "a service is one of"),
         ("name = \"a\"\non_failure = \"x\"", "is \"error\" or \"pass\""),
-        ("name = \"a\"\ntime_max_ms = 5", "are for services with `native`"),
+        ("name = \"a\"\ntime_max_ms = 5", "are for services with `native` or `wasm`"),
+        ("name = \"a\"\nnative = \"b\"\nwasm = \"c\"", "a service is one of"),
+        ("name = \"a\"\nnative = \"b\"\nfuel_max = 5000", "are for services with `wasm`"),
+        ("name = \"a\"\nwasm = \"b\"\nfuel_max = 5", "fuel_max"),
+        ("name = \"a\"\nwasm = \"b\"\nmemory_bytes_max = \"2 GiB\"", "memory_bytes_max"),
         ("name = \"a\"\n[[service]]\nname = \"a\"", "there are two services `a`"),
     ] {
         let error = parsed(&format!("[[service]]\n{text}")).unwrap_err();
@@ -44,13 +48,14 @@ proptest! {
     #[test]
     fn what_is_rendered_is_parsed_to_the_same(
         name in "[a-z][a-z0-9_-]{0,9}", from in "\\PC{1,8}", time_max_ms in TIME_MS, pass: bool, is_suspended: bool,
-        which in 0..3,
+        which in 0..4, memory_bytes_max in MEMORY_BYTES, fuel_max in FUEL,
     ) {
         prop_assume!(check_name(&name).is_ok());
         let parameters: Parameters = [("from".to_owned(), from), ("to".to_owned(), String::new())].into();
         let what = match which {
             0 => What::Absent,
             1 => What::Chain(vec![Step { name: "substitute".into(), parameters }]),
+            2 => What::Wasm(WasmSettings { component: "/a.wasm".into(), parameters, time_max_ms, memory_bytes_max, fuel_max }),
             _ => What::Native(NativeSettings { object: "/a 'b\".so".into(), parameters, time_max_ms }),
         };
         let on_failure = if pass { OnFailure::Pass } else { OnFailure::Error };

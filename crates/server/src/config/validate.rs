@@ -20,7 +20,7 @@ use super::limits::LIMITS;
 use super::looks::{Depth, check_directory};
 use super::route::filters;
 use super::route::shapes::FilterStep;
-use super::service::{NativeSettings, OnFailure, SERVICES_MAX, ServiceDefinition, What, check_name};
+use super::service::{NativeSettings, OnFailure, SERVICES_MAX, ServiceDefinition, WasmSettings, What, check_name};
 use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
 use super::settings::Settings;
 use super::shapes::Taken;
@@ -259,8 +259,14 @@ impl Checker<'_> {
 
 /// Bounds of [`NativeSettings::time_max_ms`].
 pub(super) const TIME_MS: RangeInclusive<u64> = 1..=60_000;
-/// What one call of a shared object may take unless it is said.
+/// What one call may take unless it is said.
 const TIME_MAX_MS: u64 = 1000;
+/// Bounds of [`WasmSettings::memory_bytes_max`], and what it is unless it is said. Memory is given in pages of 64 KiB.
+pub(super) const MEMORY_BYTES: RangeInclusive<u64> = 65_536..=1 << 30;
+const MEMORY_BYTES_MAX: u64 = 16 << 20;
+/// Bounds of [`WasmSettings::fuel_max`], and what it is unless it is said: some tenths of a second.
+pub(super) const FUEL: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
+const FUEL_MAX: u64 = 1_000_000_000;
 
 /// The services of a file, in its order.
 fn services(
@@ -295,32 +301,13 @@ fn service(
         }
         return None;
     };
-    let what = match (&given.filters, &given.native) {
-        (Some(_), Some(native)) => {
-            checker.problem(native.span(), "a service is `filters` or `native`, and not both");
-            return None;
-        }
-        (Some(steps), None) => What::Chain(chain(steps, checker)?),
-        (None, Some(object)) => {
-            if !natives_are_allowed {
-                let why = "shared objects are not loaded unless `native_services = true` says that they are trusted";
-                checker.problem(object.span(), why);
-            }
-            let object = checker.path(object);
-            let parameters =
-                given.parameters.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone()));
-            let time = given.time_max_ms.as_ref();
-            let time = time.and_then(|time| checker.amount("time_max_ms", time, Unit::Milliseconds, &TIME_MS));
-            What::Native(NativeSettings {
-                object,
-                parameters: parameters.collect(),
-                time_max_ms: time.unwrap_or(TIME_MAX_MS),
-            })
-        }
-        (None, None) => What::Absent,
-    };
-    if !matches!(what, What::Native(_)) && (!given.parameters.is_empty() || given.time_max_ms.is_some()) {
-        checker.problem(table.span(), "`parameters` and `time_max_ms` are for services with `native`");
+    let what = what(given, natives_are_allowed, checker)?;
+    let is_code = matches!(what, What::Native(_) | What::Wasm(_));
+    if !is_code && (!given.parameters.is_empty() || given.time_max_ms.is_some()) {
+        checker.problem(table.span(), "`parameters` and `time_max_ms` are for services with `native` or `wasm`");
+    }
+    if !matches!(what, What::Wasm(_)) && (given.memory_bytes_max.is_some() || given.fuel_max.is_some()) {
+        checker.problem(table.span(), "`memory_bytes_max` and `fuel_max` are for services with `wasm`");
     }
     if let Err(why) = check_name(name.get_ref()) {
         checker.problem(name.span(), why);
@@ -335,6 +322,44 @@ fn service(
         }
     };
     Some(ServiceDefinition { name: name.get_ref().clone(), what, on_failure, is_suspended: given.suspended })
+}
+
+/// What a service is; none if that cannot be told.
+fn what(given: &ServiceTable, natives_are_allowed: bool, checker: &mut Checker<'_>) -> Option<What> {
+    let ways = [given.filters.is_some(), given.native.is_some(), given.wasm.is_some()];
+    if let Some(second) =
+        given.wasm.as_ref().or(given.native.as_ref()).filter(|_| ways.map(usize::from).iter().sum::<usize>() > 1)
+    {
+        checker.problem(second.span(), "a service is one of `filters`, `native` and `wasm`");
+        return None;
+    }
+    let parameters =
+        given.parameters.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone())).collect();
+    let time = given.time_max_ms.as_ref();
+    let time = time.and_then(|time| checker.amount("time_max_ms", time, Unit::Milliseconds, &TIME_MS));
+    let time_max_ms = time.unwrap_or(TIME_MAX_MS);
+    Some(if let Some(steps) = &given.filters {
+        What::Chain(chain(steps, checker)?)
+    } else if let Some(object) = &given.native {
+        if !natives_are_allowed {
+            let why = "shared objects are not loaded unless `native_services = true` says that they are trusted";
+            checker.problem(object.span(), why);
+        }
+        What::Native(NativeSettings { object: checker.path(object), parameters, time_max_ms })
+    } else if let Some(component) = &given.wasm {
+        let memory = given.memory_bytes_max.as_ref();
+        let memory = memory.and_then(|bytes| checker.amount("memory_bytes_max", bytes, Unit::Bytes, &MEMORY_BYTES));
+        let fuel = given.fuel_max.as_ref().and_then(|fuel| checker.amount("fuel_max", fuel, Unit::Count, &FUEL));
+        What::Wasm(WasmSettings {
+            component: checker.path(component),
+            parameters,
+            time_max_ms,
+            memory_bytes_max: memory.unwrap_or(MEMORY_BYTES_MAX),
+            fuel_max: fuel.unwrap_or(FUEL_MAX),
+        })
+    } else {
+        What::Absent
+    })
 }
 
 /// The chain of a service: filters of the table that no query asks for anything.

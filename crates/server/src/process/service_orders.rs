@@ -146,6 +146,7 @@ fn describe(what: &What) -> String {
         What::Absent => "nothing has been added yet".to_owned(),
         What::Chain(steps) => filters::describe(steps),
         What::Native(native) => format!("the shared object {}", native.object.display()),
+        What::Wasm(wasm) => format!("the component {}", wasm.component.display()),
         What::Embedded => "a filter of the program itself".to_owned(),
     }
 }
@@ -164,7 +165,7 @@ fn defined(
     settings: &Settings,
 ) -> Result<ServiceDefinition, String> {
     let Some(given) = &order.definition else {
-        return Err("it is not said what the service is to be: its `filters`, or `native`".to_owned());
+        return Err("it is not said what the service is to be: its `filters`, `native` or `wasm`".to_owned());
     };
     let mut table: serde_json::Map<String, Value> = given.clone().into_iter().collect();
     table.insert("name".to_owned(), Value::from(order.name.clone()));
@@ -173,7 +174,7 @@ fn defined(
     let defined = parse_services(&text, Path::new("/"), settings.native_services)?;
     let mut defined = defined.into_iter().next().ok_or("this is no definition")?;
     if defined.what == What::Absent {
-        return Err("it is not said what the service is to be: its `filters`, or `native`".to_owned());
+        return Err("it is not said what the service is to be: its `filters`, `native` or `wasm`".to_owned());
     }
     if let Some(before) = before.filter(|_| !given.contains_key("on_failure")) {
         defined.on_failure = before.on_failure;

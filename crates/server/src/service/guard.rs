@@ -178,7 +178,7 @@ impl Drop for GuardedFilter {
 }
 
 /// A filter that could not begin.
-struct Broken(Fault);
+pub(super) struct Broken(pub(super) Fault);
 
 impl Filter for Broken {
     fn take(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<(), Fault> {

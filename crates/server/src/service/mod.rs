@@ -15,10 +15,16 @@
 //! not decide who may change what: the administrator's endpoint does, and `config::service` judges what services can be.
 
 pub(crate) mod board;
+mod file;
 mod guard;
 mod native;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "wasm")]
+mod wasm;
+#[cfg(not(feature = "wasm"))]
+#[path = "without_wasm.rs"]
+mod wasm;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
@@ -121,10 +127,10 @@ impl Registry {
         Registry { embedded, ..Registry::default() }
     }
 
-    /// One with the services of `definitions`, for who only wants to look: shared objects are not loaded, and content passes by them.
+    /// One with the services of `definitions`, for who only wants to look: no code is loaded, and content passes by them.
     pub fn to_look_at(definitions: &[ServiceDefinition]) -> Registry {
         let unloaded = |definition: &ServiceDefinition| match definition.what {
-            What::Native(_) | What::Embedded => {
+            What::Native(_) | What::Wasm(_) | What::Embedded => {
                 ServiceDefinition { what: What::Absent, on_failure: OnFailure::Pass, ..definition.clone() }
             }
             What::Absent | What::Chain(_) => definition.clone(),
@@ -286,6 +292,10 @@ impl Registry {
             }
             What::Native(settings) => {
                 let (make, name) = native::load(settings).map_err(failed)?;
+                guarded(name, make, settings.time_max_ms)
+            }
+            What::Wasm(settings) => {
+                let (make, name) = wasm::load(settings).map_err(failed)?;
                 guarded(name, make, settings.time_max_ms)
             }
             What::Embedded => {

@@ -3,16 +3,13 @@
 //! Owns: from what is configured to what makes filters. What is loaded, and why that is sound, is in `sys::native_object`. The name of what it makes
 //! has a digest of the file, so that another file is another filter wherever what it made is kept.
 
-use std::fs;
 use std::sync::Arc;
 
 use lamna_filter::{Content, Fault, Filter, Make};
 
 use crate::config::service::NativeSettings;
+use crate::service::file;
 use crate::sys::native_object::{NativeObject, NativeStream};
-
-/// The largest shared object.
-const OBJECT_BYTES_MAX: u64 = 256 << 20;
 
 /// Loads a shared object and begins it: what makes its filters, and what these are called.
 ///
@@ -20,21 +17,11 @@ const OBJECT_BYTES_MAX: u64 = 256 << 20;
 /// Why it cannot be used, in words.
 pub(super) fn load(settings: &NativeSettings) -> Result<(Arc<dyn Make>, String), String> {
     let path = settings.object.display();
-    let unread = |error: std::io::Error| format!("{path} cannot be read: {error}");
-    let bytes_max = fs::metadata(&settings.object).map_err(unread)?.len();
-    if bytes_max > OBJECT_BYTES_MAX {
-        return Err(format!("{path} has more than {OBJECT_BYTES_MAX} bytes"));
-    }
-    let bytes = fs::read(&settings.object).map_err(unread)?;
-    let name = format!("native {:016x} {:?}", digest(&bytes), settings.parameters);
+    let bytes = file::read(&settings.object)?;
+    let name = format!("native {:016x} {:?}", file::digest(&bytes), settings.parameters);
     let parameters: Vec<(&str, &str)> = settings.parameters.iter().map(|(key, value)| (&**key, &**value)).collect();
     let object = NativeObject::load(&bytes, &parameters).map_err(|why| format!("{path}: {why}"))?;
     Ok((Arc::new(Native(object)), name))
-}
-
-/// FNV-1a: not against malice, which has the server already when it can write the file.
-fn digest(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[derive(Debug)]

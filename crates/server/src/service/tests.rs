@@ -1,6 +1,8 @@
 //! Tests of the registry: generations, what is kept of them, and what failing leads to.
 
 mod rot13;
+#[cfg(feature = "wasm")]
+mod wasm;
 
 use super::*;
 use lamna_filter::{Bounds, Content, Fault, Filter, Run};

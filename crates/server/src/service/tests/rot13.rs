@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::*;
-use crate::config::service::NativeSettings;
+use crate::config::service::{NativeSettings, WasmSettings};
 
 #[path = "../../../examples/embedded/rot13.rs"]
 mod in_the_program;
@@ -40,15 +40,17 @@ struct Form {
 fn forms() -> Vec<Form> {
     let embedded =
         Registry::with_embedded([("rot13".to_owned(), Arc::new(in_the_program::Rot13) as Arc<dyn Make>)].into());
-    let all = [
+    let all = vec![
         ("in the program", What::Embedded, tempfile::tempdir().unwrap()),
         build("C", "cc", &["-shared", "-fPIC", "-O2", "-Wall", "-Werror"], "rot13.c"),
+        #[cfg(feature = "wasm")]
+        in_wasm(),
         build("Rust", "rustc", &["--edition", "2024", "--crate-type", "cdylib", "-O", "-C", "panic=abort"], "rot13.rs"),
     ];
     let mut embedded = Some(embedded);
     let form = |(name, what, directory): (&'static str, What, tempfile::TempDir)| {
         if what == What::Absent {
-            skipped(&format!("rot13 in {name}"), "its compiler is not on this machine");
+            skipped(&format!("rot13 in {name}"), "what builds it is not on this machine");
             return None;
         }
         let registry = match what {
@@ -80,6 +82,35 @@ fn build(name: &'static str, compiler: &str, flags: &[&str], source: &str) -> (&
         }
     };
     (name, what, directory)
+}
+
+/// As a module of WebAssembly; nothing without its compiler and linker.
+#[cfg(feature = "wasm")]
+fn in_wasm() -> (&'static str, What, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let has = |program| Command::new(program).arg("--version").output().is_ok();
+    let what = if has("clang") && has("wasm-ld") {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let module = directory.path().join("rot13.wasm");
+        let mut command = Command::new("clang");
+        command.args(["--target=wasm32", "-O2", "-Wall", "-Werror", "-nostdlib", "-Wl,--no-entry", "-I"]).arg(root);
+        let built = command.arg("-o").arg(&module).arg(root.join("examples/wasm/rot13.c")).output().unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        wasm(module)
+    } else {
+        What::Absent
+    };
+    ("WebAssembly", what, directory)
+}
+
+pub(super) fn wasm(component: PathBuf) -> What {
+    What::Wasm(WasmSettings {
+        component,
+        parameters: Default::default(),
+        time_max_ms: 1000,
+        memory_bytes_max: 1 << 20,
+        fuel_max: 10_000_000,
+    })
 }
 
 fn native(object: PathBuf) -> What {
@@ -168,6 +199,13 @@ fn what_is_no_filter_is_refused_with_its_reason() {
     let parameters = [("a".to_owned(), "b".to_owned())].into();
     let error = refused(What::Native(NativeSettings { parameters, ..settings }));
     assert!(error.contains("it does not begin: rot13 has no parameters"), "{error}");
+}
+
+#[cfg(not(feature = "wasm"))]
+#[test]
+fn a_server_without_web_assembly_says_how_to_have_it() {
+    let error = Registry::default().set(&[defined("rot13", wasm("/none.wasm".into()))]).unwrap_err();
+    assert!(error.contains("build it with `--features wasm`"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,20 @@
+;; What a WebAssembly module with the exports of lamna_filter_wasm.h is put into to be a component of the world in lamna_filter.wit. The module takes the
+;; place of the empty one, which has to be the first section.
+(component
+  (core module $module)
+  (core instance $instance (instantiate $module))
+  (alias core export $instance "memory" (core memory $memory))
+  (alias core export $instance "cabi_realloc" (core func $realloc))
+  (alias core export $instance "init" (core func $init))
+  (alias core export $instance "begin" (core func $begin))
+  (alias core export $instance "take" (core func $take))
+  (alias core export $instance "finish" (core func $finish))
+  (func (export "init") (param "parameters" (list (tuple string string))) (result (result (error string)))
+    (canon lift (core func $init) (memory $memory) (realloc $realloc)))
+  (func (export "begin") (param "media-type" string) (result (option string))
+    (canon lift (core func $begin) (memory $memory) (realloc $realloc)))
+  (func (export "take") (param "piece" (list u8)) (result (result (list u8) (error string)))
+    (canon lift (core func $take) (memory $memory) (realloc $realloc)))
+  (func (export "finish") (result (result (list u8) (error string)))
+    (canon lift (core func $finish) (memory $memory) (realloc $realloc)))
+)
