@@ -145,6 +145,8 @@ fn who_cannot_be_held_is_told_to_come_again(engine: Engine) {
 
 /// What is too little to serve anybody is said, with the remedy, and nothing else is.
 mod limits {
+    use std::process::Command;
+
     use crate::engine::{AMPED, CO_AMPED, Engine, MP, PIPELINED, PROACTOR, SPED, THREAD_PER_SESSION, THREAD_POOL};
     use crate::server::{Launch, Server};
 
@@ -175,6 +177,13 @@ mod limits {
         }
     }
 
+    /// Whether the system loads a program that was built for tests within so much address space.
+    fn loads_within(kib: u32) -> bool {
+        let limited = format!("ulimit -v {kib}; exec \"$@\" >/dev/null 2>&1");
+        let status = Command::new("sh").args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_lamna"), "--version"]).status();
+        status.expect("there is a shell").success()
+    }
+
     #[test]
     fn with_too_few_descriptors_it_is_said_what_is_too_little() {
         for engine in ENGINES {
@@ -186,10 +195,10 @@ mod limits {
 
     #[test]
     fn with_too_little_address_space_it_is_said_what_is_too_little() {
+        let loads_kib = (16 << 10..1 << 20).step_by(1 << 10).find(|&kib| loads_within(kib)).expect("a GiB is enough");
         for engine in ENGINES {
-            // With less, the system does not even load a program that was built for tests.
-            for limit in ["-v 52000", "-v 70000", "-v 102400"] {
-                serves_or_says(engine, limit, "ulimit -v");
+            for more_kib in [2 << 10, 20 << 10, 52 << 10] {
+                serves_or_says(engine, &format!("-v {}", loads_kib + more_kib), "ulimit -v");
             }
         }
     }

@@ -79,6 +79,7 @@ pub fn serve(
         // What this kernel does not carry was not chosen.
         upgrade_in_progress.set_configured(settings.clone());
     }
+    startup_limits::check_memory_at_start(settings)?;
     let clock = inherited.as_ref().map_or_else(Clock::start, |inherited| inherited.clock);
     let mut shared_metrics = SharedMetrics::new(clock)?;
     shared_metrics.services.set(&settings.services).map_err(ServeError::Service)?;

@@ -15,6 +15,8 @@ use crate::config::settings::{Architecture, Settings};
 use crate::io::accept::DescriptorReserve;
 use crate::listen::Listener;
 use crate::process::error::ServeError;
+use crate::process::supervisor;
+use crate::worker::limiter::Counted;
 
 /// Connections that there must be descriptors for, besides those that files are kept.
 const CONNECTIONS_LEAST: usize = 4;
@@ -50,15 +52,28 @@ const HELPER_BYTES: u64 = 2 * MIB + MIB / 8;
 /// What everything else takes: the threads of the log and of the watcher, and content on its way.
 const OTHER_BYTES: u64 = 12 * MIB;
 
-/// Whether the limit on the address space leaves room for what `settings` ask for. To be called before there are threads.
+/// Whether the limit on the address space leaves room for what `settings` ask for and for what all processes share. To be called
+/// before anything large is made: a small allocation that fails ends the process, and nothing says why.
+///
+/// # Errors
+/// [`ServeError::Limit`].
+pub(crate) fn check_memory_at_start(settings: &Settings) -> Result<(), ServeError> {
+    check(&supervisor::share(settings), Counted::MAPPED_BYTES as u64)
+}
+
+/// Whether it leaves room for what the `settings` of this process ask for. To be called before there are threads.
 ///
 /// # Errors
 /// [`ServeError::Limit`].
 pub(crate) fn check_memory(settings: &Settings) -> Result<(), ServeError> {
+    check(settings, 0)
+}
+
+fn check(settings: &Settings, shared_bytes: u64) -> Result<(), ServeError> {
     let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
     // If it is not known, the limit alone decides.
     let used = used_bytes().unwrap_or(0);
-    let needed = used.saturating_add(needed_bytes(settings));
+    let needed = used.saturating_add(shared_bytes + needed_bytes(settings));
     if needed <= limit {
         return Ok(());
     }

@@ -671,11 +671,12 @@ pub(super) fn processes_max(settings: &Settings) -> usize {
     }
 }
 
-/// The settings of each worker process: its share of what the server has.
-fn share(settings: &Settings) -> Settings {
+/// The settings of each process that serves: its share of what the server has.
+pub(crate) fn share(settings: &Settings) -> Settings {
     let cache_bytes_max = match settings.architecture {
         Architecture::Mp => settings.process_cache_bytes_max,
-        _ => settings.cache_bytes_max / settings.workers as u64,
+        Architecture::CoAmped => settings.cache_bytes_max / settings.workers as u64,
+        _ => return settings.clone(),
     };
     Settings { workers: 1, cache_bytes_max, ..settings.clone() }
 }

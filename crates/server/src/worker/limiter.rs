@@ -50,10 +50,12 @@ mod sync {
 /// 16 MiB, of which the kernel gives what is touched: two words for each of a million networks.
 const BUCKETS: usize = 1 << 18;
 
+type Buckets = [[sync::Word; table::WAYS]; BUCKETS];
+
 /// What of each client network has been counted. Clones, and what a fork copies, are the same.
 #[derive(Clone)]
 pub struct Counted {
-    buckets: SharedMemory<[[sync::Word; table::WAYS]; BUCKETS]>,
+    buckets: SharedMemory<Buckets>,
     /// With a key that nobody outside knows, so that nobody chooses whose word he shares.
     hasher: RandomState,
     /// The connections of each that are open.
@@ -98,6 +100,9 @@ pub struct Exceeded {
 }
 
 impl Counted {
+    /// The address space that it takes.
+    pub(crate) const MAPPED_BYTES: usize = size_of::<Buckets>() + Connected::MAPPED_BYTES + Sharing::MAPPED_BYTES;
+
     /// Nothing has been counted.
     ///
     /// # Errors

@@ -30,12 +30,14 @@ use crate::sys::shared_memory::SharedMemory;
 /// 4 MiB, of which the kernel gives what is touched: room for half a million networks that are connected at once.
 const BUCKETS: usize = 1 << 16;
 
+type Buckets = [[sync::Word; crowd::WAYS]; BUCKETS];
+
 /// The open connections of each client network. Clones, and what a fork copies, are the same.
 #[derive(Clone)]
 pub struct Connected {
-    buckets: SharedMemory<[[sync::Word; crowd::WAYS]; BUCKETS]>,
+    buckets: SharedMemory<Buckets>,
     /// Bytes of memory that these connections hold while they wait, at the same places.
-    held: SharedMemory<[[sync::Word; crowd::WAYS]; BUCKETS]>,
+    held: SharedMemory<Buckets>,
     /// With a key that nobody outside knows.
     hasher: RandomState,
     /// Processes that may count at the same time, each in a part of its own.
@@ -70,6 +72,9 @@ pub struct Seat {
 pub struct Crowded;
 
 impl Connected {
+    /// The address space that it takes.
+    pub(super) const MAPPED_BYTES: usize = 2 * size_of::<Buckets>();
+
     /// Nothing is connected, and one process counts.
     ///
     /// # Errors

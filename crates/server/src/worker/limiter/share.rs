@@ -18,10 +18,12 @@ const BUCKETS: usize = 1 << 14;
 /// With less nothing would move for longer than a connection is waited for.
 const LEAST_BYTES_PER_S: u64 = 1 << 10;
 
+type Buckets = [[sync::Word; crowd::WAYS]; BUCKETS];
+
 /// How many connections share. Clones, and what a fork copies, are the same.
 #[derive(Clone)]
 pub(super) struct Sharing {
-    buckets: SharedMemory<[[sync::Word; crowd::WAYS]; BUCKETS]>,
+    buckets: SharedMemory<Buckets>,
     /// Processes that may count at the same time, each in a part of its own.
     parts: usize,
     /// The part of this process.
@@ -40,6 +42,9 @@ pub(super) struct Share {
 }
 
 impl Sharing {
+    /// The address space that it takes.
+    pub(super) const MAPPED_BYTES: usize = size_of::<Buckets>();
+
     pub(super) fn new() -> Result<Sharing, Errno> {
         Ok(Sharing { buckets: SharedMemory::zeroed()?, parts: 1, own: 0 })
     }
