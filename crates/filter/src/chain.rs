@@ -206,6 +206,11 @@ impl Chain {
         self.steps.iter().any(|step| step.has_parts())
     }
 
+    /// Whether it gives parts of content like this and does nothing else with it: see [`Make::divides`].
+    pub fn divides(&self, content: &Content) -> bool {
+        matches!(&self.steps[..], [only] if only.divides(content))
+    }
+
     /// Whether what it makes may depend on what who asks accepts.
     pub fn varies(&self) -> bool {
         self.steps.iter().any(|step| step.varies())

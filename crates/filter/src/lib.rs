@@ -34,7 +34,7 @@ use std::sync::Arc;
 pub use chain::{Bounds, Chain, ChainError, Link, Run, Step, Then, Wrong, change_files, is_in_table};
 pub use content::{Content, Leave};
 pub use include::Parts;
-pub use structured::{Section, Structure, page_of};
+pub use structured::{Excerpt, Section, Structure, page_of};
 
 /// A step over a stream of content.
 pub trait Filter: Send {
@@ -127,6 +127,11 @@ pub trait Make: fmt::Debug + Send + Sync {
 
     /// Whether it gives nothing before it has taken all: then it holds all.
     fn needs_whole(&self) -> bool {
+        false
+    }
+
+    /// Whether it gives parts of content like this, which a [`Structure`] of the content tells.
+    fn divides(&self, _content: &Content) -> bool {
         false
     }
 }

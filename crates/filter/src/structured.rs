@@ -4,7 +4,7 @@
 //! ?section=ID, ?view=outline, Prefer: view=outline, Save-Data: on ── recipe ──> section=ID, outline ── start ──> scan, structure, page
 //! ```
 //!
-//! Owns: what a request asks for ([`Asked`]). `plain` makes pages of texts, `scan` finds tags, `structure` the sections, `page` makes what is served. Guarantees: without being asked it
+//! Owns: what a request asks for ([`Asked`]), and what of a page that takes, where its structure is known already ([`Excerpt`]). `plain` makes pages of texts, `scan` finds tags, `structure` the sections, `page` makes what is served. Guarantees: without being asked it
 //! leaves pages alone. Needs the whole page. For files only.
 
 mod page;
@@ -12,7 +12,7 @@ mod plain;
 mod scan;
 mod structure;
 
-use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use structure::{Section, Structure};
@@ -49,7 +49,7 @@ impl Make for Structured {
     fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>> {
         let asked = Asked::of_recipe(content.query.as_deref()?)?;
         let is_text = content.is_of(&["text/plain", "text/markdown"]);
-        if !content.is_plain() || !is_text && !content.is_of(&["text/html", "application/xhtml+xml"]) {
+        if !content.is_plain() || !is_text && !content.is_of(PAGES) {
             return None;
         }
         let mut charset = None;
@@ -99,7 +99,14 @@ impl Make for Structured {
     fn needs_whole(&self) -> bool {
         true
     }
+
+    fn divides(&self, content: &Content) -> bool {
+        content.is_plain() && content.is_of(PAGES)
+    }
 }
+
+/// Media types of pages that have a structure as they are.
+const PAGES: &[&str] = &["text/html", "application/xhtml+xml"];
 
 /// How many bytes of one page are read in a short time to make sections of it: that is a few seconds.
 const AT_ONCE_BYTES: u64 = 1 << 30;
@@ -191,17 +198,64 @@ impl Filter for Making {
             self.html = plain::page(&self.html, charset);
         }
         let structure = Structure::of(&self.html);
-        let made: Cow<'_, [u8]> = match &self.asked {
-            Asked::Whole => Cow::Borrowed(&self.html),
-            Asked::Section(id) => page::section(&structure, &self.html, id)?.into(),
-            Asked::Outline | Asked::OutlinePreferred => page::outline(&structure, &self.html).into_bytes().into(),
-            Asked::OutlineToSave => {
-                let outline = page::outline(&structure, &self.html).into_bytes();
-                if outline.len() < self.html.len() { outline.into() } else { Cow::Borrowed(&self.html) }
-            }
-        };
-        out.extend_from_slice(&made);
+        match structure.excerpt_of(&self.asked)? {
+            Some(excerpt) => out.extend_from_slice(&excerpt.page_of(&self.html)),
+            None => out.extend_from_slice(&self.html),
+        }
         Ok(())
+    }
+}
+
+/// A page that is made of parts of another one.
+#[derive(Debug)]
+pub struct Excerpt<'s> {
+    structure: &'s Structure,
+    /// Which section; none for the overview.
+    section: Option<usize>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Excerpt<'_> {
+    /// The parts of the page that it takes, in the order in which [`Excerpt::page`] wants them. None for an overview.
+    pub fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
+    }
+
+    /// The page, of these parts.
+    pub fn page(&self, pieces: &[&[u8]]) -> Vec<u8> {
+        match self.section {
+            Some(at) => page::section(self.structure, at, pieces),
+            None => page::outline(self.structure).into_bytes(),
+        }
+    }
+
+    /// The page, of the page as a whole.
+    pub fn page_of(&self, html: &[u8]) -> Vec<u8> {
+        let pieces: Vec<&[u8]> = self.ranges.iter().map(|range| &html[range.clone()]).collect();
+        self.page(&pieces)
+    }
+}
+
+impl Structure {
+    /// What a request with this recipe asks for of a page of this structure. None if that is the whole.
+    ///
+    /// # Errors
+    /// There is no such section, or it cannot be a page.
+    pub fn excerpt(&self, recipe: &str) -> Result<Option<Excerpt<'_>>, Fault> {
+        self.excerpt_of(&Asked::of_recipe(recipe).unwrap_or(Asked::Whole))
+    }
+
+    fn excerpt_of(&self, asked: &Asked) -> Result<Option<Excerpt<'_>>, Fault> {
+        let overview = Excerpt { structure: self, section: None, ranges: Vec::new() };
+        Ok(match asked {
+            Asked::Whole => None,
+            Asked::Outline | Asked::OutlinePreferred => Some(overview),
+            Asked::OutlineToSave => (page::outline(self).len() < self.bytes).then_some(overview),
+            Asked::Section(id) => {
+                let at = page::find(self, id)?;
+                Some(Excerpt { structure: self, section: Some(at), ranges: page::ranges(self, at) })
+            }
+        })
     }
 }
 
@@ -211,10 +265,8 @@ impl Filter for Making {
 /// There is no such section, or it cannot be a page.
 pub fn page_of(html: &[u8], section: Option<&str>) -> Result<Vec<u8>, Fault> {
     let structure = Structure::of(html);
-    match section {
-        None => Ok(page::outline(&structure, html).into_bytes()),
-        Some(id) => page::section(&structure, html, id),
-    }
+    let asked = section.map_or(Asked::Outline, |id| Asked::Section(id.to_owned()));
+    Ok(structure.excerpt_of(&asked)?.map_or_else(|| html.to_vec(), |excerpt| excerpt.page_of(html)))
 }
 
 #[cfg(test)]

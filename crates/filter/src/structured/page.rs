@@ -18,20 +18,17 @@ const STYLE: &str = "<style>body{font:1rem/1.5 sans-serif;max-width:40rem;margin
     ul{padding-left:1.2rem}li{margin:.4rem 0}small{color:#666}</style>\n";
 
 /// The headings with links to their sections.
-pub(super) fn outline(structure: &Structure, html: &[u8]) -> String {
+pub(super) fn outline(structure: &Structure) -> String {
     let title = if structure.title.is_empty() { "Overview" } else { &structure.title };
     let mut page = head(structure, title);
-    let whole = size(html.len());
+    let whole = size(structure.bytes);
     // Writing to a string does not fail.
     let _ = write!(page, "{STYLE}</head>\n<body>\n<h1>{title}</h1>\n<p><a href=\"?view=whole\">Whole page</a> ");
     let _ = write!(page, "<small>{whole}</small></p>\n<ul>\n");
     // Items that are open, and whether each has a list of its own.
     let mut open: Vec<(usize, bool)> = Vec::new();
     for (at, section) in structure.sections.iter().enumerate() {
-        if section.level == 0
-            && structure.sections.len() > 1
-            && !says_something(&html[structure.body..section.range.end])
-        {
+        if section.level == 0 && structure.sections.len() > 1 && !structure.has_beginning {
             continue;
         }
         while let Some((_, has_list)) = open.pop_if(|(last, _)| Some(*last) != section.parent) {
@@ -57,35 +54,47 @@ fn end_of_item(has_list: bool) -> &'static str {
     if has_list { "</ul></li>\n" } else { "</li>\n" }
 }
 
-/// The section `id` with links up, before and after.
-pub(super) fn section(structure: &Structure, html: &[u8], id: &str) -> Result<Vec<u8>, Fault> {
+/// The section `id`, if it can be a page of its own.
+pub(super) fn find(structure: &Structure, id: &str) -> Result<usize, Fault> {
     let at = structure.find(id).ok_or_else(|| Fault::Absent("The page has no section of this name".into()))?;
     if structure.has_base {
         let why = "the page has a `base` element: its sections cannot be pages of their own";
         return Err(Fault::Unreadable(why.into()));
     }
+    Ok(at)
+}
+
+/// What of the page the section `at` is made of: style sheets of the head, and last the section itself.
+pub(super) fn ranges(structure: &Structure, at: usize) -> Vec<Range<usize>> {
+    let Section { level, range, .. } = &structure.sections[at];
+    let own = if *level == 0 { structure.body..range.end } else { range.clone() };
+    structure.styles.iter().cloned().chain([own]).collect()
+}
+
+/// The section `at` with links up, before and after, of its [`ranges`].
+pub(super) fn section(structure: &Structure, at: usize, pieces: &[&[u8]]) -> Vec<u8> {
+    let Some((own, styles)) = pieces.split_last() else { return Vec::new() };
     let section = &structure.sections[at];
     let title = match (&*name(section), &*structure.title) {
         (name, "") => name.to_owned(),
         (name, title) => format!("{name} – {title}"),
     };
     let mut page = head(structure, &title).into_bytes();
-    for style in &structure.styles {
-        page.extend_from_slice(&html[style.clone()]);
+    for style in styles {
+        page.extend_from_slice(style);
         page.push(b'\n');
     }
     page.extend_from_slice(b"</head>\n<body>\n");
     let around = around(structure, at);
     page.extend_from_slice(around.as_bytes());
-    let range = if section.level == 0 { structure.body..section.range.end } else { section.range.clone() };
-    Balanced { out: &mut page, open: Vec::new() }.copy(html, range);
+    Balanced { out: &mut page, open: Vec::new() }.copy(own);
     let parts = structure.sections[at + 1..].iter().filter(|part| part.parent == Some(at));
     let parts: String = parts.map(|part| format!("<li>{}</li>\n", link(structure, part))).collect();
     if !parts.is_empty() {
         page.extend_from_slice(format!("\n<ul>\n{parts}</ul>").as_bytes());
     }
     page.extend_from_slice(format!("\n{around}</body>\n</html>\n").as_bytes());
-    Ok(page)
+    page
 }
 
 /// Links to what is before, above and after a section.
@@ -140,15 +149,6 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// Whether there is anything to read or to see in a part of a page.
-fn says_something(html: &[u8]) -> bool {
-    Tokens::new(html, 0..html.len()).any(|token| match token.kind {
-        Kind::Text => !html[token.range].trim_ascii().is_empty(),
-        Kind::Start(name) => matches!(&*name, "img" | "video" | "audio" | "iframe" | "object" | "embed" | "svg"),
-        Kind::End(_) | Kind::Raw | Kind::Other => false,
-    })
-}
-
 /// Copies a part of a page such that its elements are balanced.
 struct Balanced<'a> {
     out: &'a mut Vec<u8>,
@@ -156,8 +156,8 @@ struct Balanced<'a> {
 }
 
 impl Balanced<'_> {
-    fn copy(mut self, html: &[u8], range: Range<usize>) {
-        let mut tokens = Tokens::new(html, range).peekable();
+    fn copy(mut self, html: &[u8]) {
+        let mut tokens = Tokens::new(html, 0..html.len()).peekable();
         while let Some(Token { kind, range }) = tokens.next() {
             let source = &html[range];
             match kind {

@@ -29,6 +29,10 @@ pub struct Structure {
     pub sections: Vec<Section>,
     /// Headings that were left out.
     pub left_out: usize,
+    /// Bytes of the page.
+    pub bytes: usize,
+    /// Whether there is anything to read or to see before the first heading.
+    pub has_beginning: bool,
 }
 
 /// A heading and what follows it, up to the next heading.
@@ -120,7 +124,14 @@ impl Structure {
             made.add(section, &text, &mut ids, bytes_max.saturating_sub(bytes));
         }
         made.body = made.body.min(made.sections[0].range.end);
+        made.bytes = html.len();
+        made.has_beginning = says_something(html, made.body..made.sections[0].range.end);
         made
+    }
+
+    /// Bytes of memory, about.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Structure>() + self.sections.iter().map(Section::bytes).sum::<usize>()
     }
 
     /// What a start tag says of the page as a whole.
@@ -188,6 +199,15 @@ impl Structure {
     pub fn find(&self, id: &str) -> Option<usize> {
         self.sections.iter().position(|section| section.id == id)
     }
+}
+
+/// Whether there is anything to read or to see in a part of a page.
+fn says_something(html: &[u8], range: Range<usize>) -> bool {
+    Tokens::new(html, range).any(|token| match token.kind {
+        Kind::Text => !html[token.range].trim_ascii().is_empty(),
+        Kind::Start(name) => matches!(&*name, "img" | "video" | "audio" | "iframe" | "object" | "embed" | "svg"),
+        Kind::End(_) | Kind::Raw | Kind::Other => false,
+    })
 }
 
 fn level(name: &str) -> Option<u8> {

@@ -108,6 +108,20 @@ fn a_section_is_a_page_of_its_own() {
 }
 
 #[test]
+fn an_excerpt_takes_its_parts_of_the_page_and_no_others() {
+    let structure = Structure::of(PAGE.as_bytes());
+    let excerpt = structure.excerpt("section=two-bold").unwrap().unwrap();
+    let parts: Vec<&str> = excerpt.ranges().iter().map(|range| &PAGE[range.clone()]).collect();
+    assert_eq!(parts[..2], ["<link rel=stylesheet href=/s.css>", "<style>p{color:red}</style>"]);
+    assert!(parts.len() == 3 && parts[2].starts_with("<h2>Two"), "{parts:?}");
+    let pieces: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+    assert_eq!(excerpt.page(&pieces), page_of(PAGE.as_bytes(), Some("two-bold")).unwrap());
+    assert!(structure.excerpt("outline").unwrap().unwrap().ranges().is_empty(), "an overview is made of the structure");
+    assert!(structure.excerpt("outline:to-save").unwrap().is_none(), "it is not smaller than the page");
+    assert!(matches!(structure.excerpt("section=none"), Err(Fault::Absent(_))));
+}
+
+#[test]
 fn a_page_with_a_base_has_an_overview_only() {
     let page = b"<base href=/x/><h1 id=a>A</h1><h1>B</h1>";
     assert!(matches!(page_of(page, Some("a")), Err(Fault::Unreadable(_))));

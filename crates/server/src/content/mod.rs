@@ -11,6 +11,7 @@ pub mod download;
 mod escape;
 pub mod explain;
 pub mod handler;
+mod kept;
 pub mod listing;
 pub mod live_reload;
 mod lookout;

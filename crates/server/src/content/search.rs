@@ -255,7 +255,7 @@ impl Search {
             return None;
         }
         let key = Key { site: self.tree.site().index, path };
-        if let Some(text) = self.state.texts.lookup(key, &stamp) {
+        if let Some(text) = self.state.texts.kept.lookup(key, &stamp) {
             return Some(text);
         }
         if stamp.size > FILE_BYTES_MAX {
@@ -268,7 +268,7 @@ impl Search {
         let text = Arc::new(Text::of(media_type, &content)?);
         // One that has just changed may change again without a trace.
         if is_whole && Stamps::new(vec![stamp]).settled {
-            self.state.texts.keep(key, stamp, &text);
+            self.state.texts.kept.keep(key, stamp, &text, text.bytes());
         }
         Some(text)
     }

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lamna_filter::Structure;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Translate;
 use lamna_proto::message::Request;
@@ -26,6 +27,7 @@ use crate::config::settings::{Settings, SiteSettings, SiteTls};
 use crate::config::site_limit::LimitKey;
 use crate::content::access::Guard;
 use crate::content::answers;
+use crate::content::kept::Kept;
 use crate::content::lookout::Lookout;
 use crate::content::route::Routes;
 use crate::content::site::users::Users;
@@ -75,6 +77,8 @@ pub struct Site {
     pub guard: Option<Arc<Guard>>,
     /// How many forms of its files were made.
     pub forms: Forms,
+    /// How its pages are divided, where sections of them were asked for.
+    pub structures: Kept<Structure>,
     /// The texts of its pages, if they are searched.
     pub texts: Option<Arc<Texts>>,
     /// In which state its files are, if pages are to load themselves again when that changes.
@@ -257,6 +261,9 @@ impl PagesByHost for Sites {
 /// A domain name has at most 253 bytes (RFC 1035 2.3.4); an address in brackets has fewer.
 const HOST_BYTES_MAX: usize = 255;
 
+/// Bytes of memory that the structures of a site's pages may take in one process.
+const STRUCTURES_BYTES_MAX: u64 = 16 << 20;
+
 impl Site {
     /// Whether it limits how much users may take, whoever they are.
     pub fn limits_users(&self) -> bool {
@@ -294,6 +301,7 @@ impl Site {
             routes,
             users: Users::default(),
             forms: Forms::default(),
+            structures: Kept::new(STRUCTURES_BYTES_MAX),
             texts: settings.routes.iter().any(|route| route.search == Some(true)).then(Arc::default),
             lookout: settings.live_reload.then(Arc::default),
             certificate: settings.tls.as_ref().map(SiteTls::identity),

@@ -1,15 +1,13 @@
 //! The texts of the pages of a site that is searched, and how many searches are under way.
 //!
-//! Owns: [`Texts`]. Guarantees: a text is found only for the state of the file that it was read in; memory and searches at once are bounded. Reads nothing.
+//! Owns: [`Texts`]. Guarantees: searches at once are bounded. Reads nothing.
 
-use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use lamna_filter::search::Text;
 
-use crate::cache::two_generation_map::{Generations, Key};
-use crate::io::file_state::Stamp;
+use super::kept::Kept;
 
 /// Bytes of memory that the texts of a site's pages may take in one process.
 const TEXTS_BYTES_MAX: u64 = 64 << 20;
@@ -17,33 +15,16 @@ const TEXTS_BYTES_MAX: u64 = 64 << 20;
 const SEARCHES_MAX: usize = 4;
 
 /// The texts of the pages of a site, and how many searches are under way.
+#[derive(Debug)]
 pub struct Texts {
-    kept: Mutex<Generations<(Stamp, Arc<Text>)>>,
+    /// The text of each file.
+    pub(super) kept: Kept<Text>,
     under_way: AtomicUsize,
 }
 
 impl Default for Texts {
     fn default() -> Texts {
-        Texts { kept: Mutex::new(Generations::new(TEXTS_BYTES_MAX)), under_way: AtomicUsize::new(0) }
-    }
-}
-
-impl fmt::Debug for Texts {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Texts").finish_non_exhaustive()
-    }
-}
-
-impl Texts {
-    /// The text of a file that is in this state, if it is kept.
-    pub(super) fn lookup(&self, key: Key<'_>, stamp: &Stamp) -> Option<Arc<Text>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.lookup(key).filter(|(known, _)| known == stamp).map(|(_, text)| text.clone())
-    }
-
-    pub(super) fn keep(&self, key: Key<'_>, stamp: Stamp, text: &Arc<Text>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(key, (stamp, text.clone()), text.bytes() as u64);
+        Texts { kept: Kept::new(TEXTS_BYTES_MAX), under_way: AtomicUsize::new(0) }
     }
 }
 

@@ -9,6 +9,7 @@ mod filtered;
 mod parts;
 mod routed;
 mod script;
+mod structured;
 #[cfg(test)]
 mod tests;
 

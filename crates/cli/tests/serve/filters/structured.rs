@@ -1,8 +1,11 @@
 //! Overviews of pages and their sections: each is a file of its own, in every engine, and the whole is as ever.
 
+use std::fs;
+
 use super::{ask, settled};
-use crate::engine::{AMPED, Engine, for_engines};
-use crate::server::{Launch, Server};
+use crate::client::PATIENCE;
+use crate::engine::{AMPED, Engine, PIPELINED, PROACTOR, SPED, THREAD_POOL, for_engines};
+use crate::server::{Launch, Server, eventually};
 
 for_engines!(all structures_are_tried_with_every_architecture: [
     sped = SPED,
@@ -122,7 +125,54 @@ fn what_there_is_not_is_said(engine: Engine) {
         let absent = ask(&server, "GET", "/a.html?section=none", "");
         assert_eq!((absent.status, &absent.content[..]), (404, &b"<h1>Nothing</h1>"[..]));
         assert_eq!(ask(&server, "GET", "/none.html?section=nothing", "").status, 404);
+        let large = ask(&server, "GET", "/large.html?section=large", "");
+        assert_eq!(large.status, 422, "it is too large to be divided");
     }
+    let said = server.finish();
+    assert!(!said.contains("cannot be filtered"), "who asks has caused it: {said}");
+}
+
+/// Bytes that a process has read, from wherever.
+fn read_bytes(server: &Server) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{}/io", server.pid().as_raw_nonzero())).expect("our own child");
+    text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).expect("the kernel counts")
+}
+
+#[test]
+fn a_section_of_a_page_whose_structure_is_known_takes_its_part_of_the_file() {
+    let text = "words ".repeat(5_000);
+    let section = |at: usize| format!("<h2 id=s{at}>Section {at}</h2><p>{text}\n");
+    let page: String = (0..100).map(section).collect();
+    for engine in [SPED, AMPED, PROACTOR, THREAD_POOL, PIPELINED] {
+        let server = Launch::new(engine).config(CONFIG).file("many.html", &page).start();
+        settled(&server, "/many.html?view=outline");
+        let whole = ask(&server, "GET", "/many.html?section=s0", "");
+        assert_eq!(whole.status, 200);
+        let before = read_bytes(&server);
+        for at in 50..60 {
+            let found = ask(&server, "GET", &format!("/many.html?section=s{at}"), "");
+            let found = String::from_utf8_lossy(&found.content).into_owned();
+            assert!(found.contains(&section(at)[..30]) && !found.contains(&format!("Section {}<", at + 2)), "{found}");
+        }
+        let read = read_bytes(&server) - before;
+        assert!(read < 1_000_000, "{read} bytes were read for ten sections of 30 kB, of a page of 3 MB");
+        let absent = ask(&server, "GET", "/many.html?section=none", "");
+        assert_eq!(absent.status, 404);
+        server.finish();
+    }
+}
+
+#[test]
+fn what_is_known_of_a_page_ends_with_the_page() {
+    let page = |word: &str| format!("<h1 id=a>{word}</h1><p>{}<h1 id=b>{word} more</h1>", word.repeat(1000));
+    let server = Launch::new(AMPED).config(CONFIG).file("a.html", page("old")).start();
+    settled(&server, "/a.html?view=outline");
+    assert!(String::from_utf8_lossy(&ask(&server, "GET", "/a.html?section=b", "").content).contains("old more"));
+    fs::write(server.directory().join("site/a.html"), page("newer")).unwrap();
+    eventually("the new page is served", PATIENCE, || {
+        let made = ask(&server, "GET", "/a.html?section=b", "");
+        String::from_utf8_lossy(&made.content).contains("<h1 id=b>newer more</h1>").then_some(())
+    });
     server.finish();
 }
 

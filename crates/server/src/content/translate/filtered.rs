@@ -29,7 +29,7 @@ use crate::log::errors::{Level, Peer};
 use crate::service::Unavailable;
 
 /// The most bytes of a file that is filtered, and of what becomes of it: both are held in memory.
-const BYTES_MAX: u64 = 16 << 20;
+pub(super) const BYTES_MAX: u64 = 16 << 20;
 
 /// What is made because a query asks for it takes long and much memory. So one is made after the other in each process, and one processor
 /// at least has something else to do.
@@ -50,6 +50,8 @@ pub(super) struct Filters {
     made: Filtered,
     /// What was known before, if the chain may have to run again with parts.
     before: Option<Filtered>,
+    /// Whether it gives parts of the file, which the structure of the file tells.
+    pub(super) divides: bool,
 }
 
 /// What filters have made of a file.
@@ -60,6 +62,14 @@ struct Made {
     fields: Vec<(&'static str, &'static str)>,
     /// The other files that it was put together from, by path.
     parts: Vec<(String, Part)>,
+}
+
+impl Filters {
+    /// What has come out of the file alone.
+    fn made(self, content: Vec<u8>) -> Made {
+        let Filtered { media_type, fields, .. } = self.made;
+        Made { content, media_type, fields, parts: Vec::new() }
+    }
 }
 
 impl Question<'_> {
@@ -84,8 +94,9 @@ impl Question<'_> {
         let parts = chain.has_parts().then(|| self.no_parts(directory, open));
         let mut made = Filtered { query, leave, parts, bytes: Some(bytes), ..Filtered::new(media_type) };
         let before = made.parts.is_some().then(|| made.clone());
+        let divides = self.recipe.is_some() && chain.divides(&made);
         let run = chain.start(&mut made, Bounds::whole(BYTES_MAX))?;
-        Some(Filters { run, made, before })
+        Some(Filters { run, made, before, divides })
     }
 
     /// Whether what a filter is asked for is only preferred.
@@ -113,19 +124,18 @@ impl Question<'_> {
         if self.store.is_some_and(Store::is_pressed) {
             return Err(Blocked::Failed(Errno::NOMEM));
         }
-        if let Some(wait_s) = self.recipe.and_then(|recipe| self.forms_wait_s(recipe, open.stamp.size)) {
+        let excerpt = if filters.divides { self.excerpt(open)? } else { None };
+        // A page has a bounded number of sections, and those that it has cost little where its structure is known.
+        let limited = self.recipe.filter(|_| !matches!(excerpt, Some(Ok(_))));
+        if let Some(wait_s) = limited.and_then(|recipe| self.forms_wait_s(recipe, open.stamp.size)) {
             return if self.is_wish() { Ok(None) } else { self.too_many_forms(wait_s).map(Some) };
         }
-        let (content, stamp) = match self.read(open)? {
-            Some(read) => read,
-            None if self.is_wish() => return Ok(None),
-            None => return self.fault(&Fault::TooLarge(BYTES_MAX), status, stamps).map(Some),
-        };
-        let made = match self.recipe {
-            None => self.apply(filters, &content)?,
-            Some(_) => match ONE_AT_A_TIME.take(MAKING_MAX) {
-                Some(_turn) => self.apply(filters, &content)?,
-                None => Err(Fault::TooSlow),
+        let (made, stamp) = match excerpt {
+            Some(made) => (made.map(|content| filters.made(content)), open.stamp),
+            None => match self.read(open)? {
+                Some((content, stamp)) => (self.make(filters, &content, stamp)?, stamp),
+                None if self.is_wish() => return Ok(None),
+                None => return self.fault(&Fault::TooLarge(BYTES_MAX), status, stamps).map(Some),
             },
         };
         let Made { content: made, media_type, fields, parts } = match made {
@@ -167,9 +177,20 @@ impl Question<'_> {
             && previous.entry.services_mark() == self.rules.services_mark()
     }
 
+    /// What is made of `content`, which was read in this state.
+    fn make(&self, filters: Filters, content: &[u8], stamp: Stamp) -> Result<Result<Made, Fault>, Blocked> {
+        let Some(recipe) = self.recipe else { return self.apply(filters, content) };
+        let Some(_turn) = ONE_AT_A_TIME.take(MAKING_MAX) else { return Ok(Err(Fault::TooSlow)) };
+        if !filters.divides {
+            return self.apply(filters, content);
+        }
+        let made = self.divide(content, stamp, recipe);
+        Ok(made.map(|content| filters.made(content)))
+    }
+
     /// What `filters` make of `content`. They run again as often as they want further parts, of which they have a bounded number.
     fn apply(&self, filters: Filters, content: &[u8]) -> Result<Result<Made, Fault>, Blocked> {
-        let Filters { mut run, mut made, mut before } = filters;
+        let Filters { mut run, mut made, mut before, .. } = filters;
         let mut parts: Vec<(String, Part)> = Vec::new();
         let mut bytes: u64 = 0;
         loop {
@@ -255,6 +276,8 @@ impl Question<'_> {
             Fault::Request(_) => Some(400),
             Fault::Unreadable(_) => Some(422),
             Fault::Absent(_) => Some(404),
+            // It would have done without what was asked for.
+            Fault::TooLarge(_) if self.recipe.is_some() => Some(422),
             Fault::TooLarge(_) | Fault::Content(_) | Fault::TooSlow | Fault::Failed(_) | Fault::Wants(_) => None,
         };
         if let Some(code) = asked_for {

@@ -1,0 +1,72 @@
+//! Overviews and sections of pages ([`lamna_filter::Structure`]) without reading the page.
+//!
+//! ```text
+//!   first request ── read whole, divide, keep the structure (a twentieth of the page at most) ──> overview or section
+//!   later ones    ── structure of this state of the file ──> overview; section: its range and the style sheets are read
+//! ```
+//!
+//! Owns: when the structure of a page is kept and used. Guarantees: what is made is the same in both ways; a structure is used for the state of the
+//! file alone that it was made of.
+
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use lamna_filter::{Fault, Structure};
+
+use super::filtered::BYTES_MAX;
+use super::{Open, Question};
+use crate::cache::two_generation_map::Key;
+use crate::io::file_state::{self, Stamp, Stamps};
+use crate::io::{Blocked, read};
+
+impl Question<'_> {
+    /// What is asked for of a page whose structure is known. None if it is not, or if the whole is to be read for it.
+    pub(super) fn excerpt(&self, open: &Open) -> Result<Option<Result<Vec<u8>, Fault>>, Blocked> {
+        let Some(structure) = self.site.structures.lookup(self.structure_key(), &open.stamp) else { return Ok(None) };
+        let excerpt = match structure.excerpt(self.recipe.unwrap_or_default()) {
+            Ok(Some(excerpt)) => excerpt,
+            Ok(None) => return Ok(None),
+            Err(fault) => return Ok(Some(Err(fault))),
+        };
+        let mut pieces = Vec::new();
+        for range in excerpt.ranges() {
+            match self.read_range(open, range)? {
+                Some(piece) => pieces.push(piece),
+                None => return Ok(None),
+            }
+        }
+        if file_state::inspect(open.file.as_fd())?.1 != open.stamp {
+            return Ok(None);
+        }
+        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+        Ok(Some(bounded(excerpt.page(&pieces))))
+    }
+
+    /// What `recipe` asks for of the page `content`, which was read in this state.
+    pub(super) fn divide(&self, content: &[u8], stamp: Stamp, recipe: &str) -> Result<Vec<u8>, Fault> {
+        let structure = Arc::new(Structure::of(content));
+        // One that has just changed may change again without a trace.
+        if Stamps::new(vec![stamp]).settled && content.len() as u64 == stamp.size {
+            self.site.structures.keep(self.structure_key(), stamp, &structure, structure.memory_bytes());
+        }
+        let made = structure.excerpt(recipe)?.map(|excerpt| excerpt.page_of(content));
+        bounded(made.unwrap_or_else(|| content.to_vec()))
+    }
+
+    fn structure_key(&self) -> Key<'_> {
+        Key { site: self.site.index, path: self.path }
+    }
+
+    /// A part of the file. None if the file ends before.
+    fn read_range(&self, open: &Open, range: &Range<usize>) -> Result<Option<Vec<u8>>, Blocked> {
+        // It is a part of a page that was read as a whole.
+        let mut piece = vec![0; range.len()];
+        let bytes = read::read(open.file.as_fd(), &mut piece, range.start as u64, self.wait, self.abilities)?;
+        Ok((bytes == piece.len()).then_some(piece))
+    }
+}
+
+fn bounded(made: Vec<u8>) -> Result<Vec<u8>, Fault> {
+    if made.len() as u64 > BYTES_MAX { Err(Fault::TooLarge(BYTES_MAX)) } else { Ok(made) }
+}
