@@ -407,23 +407,71 @@ fn the_file_of_a_unix_socket_survives_and_goes_with_the_last() {
     line.end_but(|| assert!(!path.exists()));
 }
 
+/// What a service manager hears, at an address of its own.
+struct Manager(UnixDatagram);
+
+impl Manager {
+    /// At `path`, and the words that have a server tell it.
+    fn at(path: &Path) -> (Manager, String) {
+        let socket = UnixDatagram::bind(path).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        (Manager(socket), format!("NOTIFY_SOCKET={}", path.display()))
+    }
+
+    fn hear(&self) -> String {
+        let mut message = [0; 100];
+        let bytes = self.0.recv(&mut message).unwrap();
+        String::from_utf8_lossy(&message[..bytes]).into_owned()
+    }
+}
+
 #[test]
 fn a_service_manager_is_told_which_process_serves() {
     let launch = Launch::new(AMPED);
-    let path = launch.directory().join("notify");
-    let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(PATIENCE)).unwrap();
-    let told = || {
-        let mut message = [0; 100];
-        let bytes = manager.recv(&mut message).unwrap();
-        String::from_utf8_lossy(&message[..bytes]).into_owned()
-    };
-    let mut line = Line::start(launch.wrapped(&["env", &format!("NOTIFY_SOCKET={}", path.display())]));
-    assert_eq!(told(), "READY=1");
+    let (manager, variable) = Manager::at(&launch.directory().join("notify"));
+    let mut line = Line::start(launch.wrapped(&["env", &variable]));
+    assert_eq!(manager.hear(), "READY=1");
     let process = line.upgrade();
-    assert_eq!((told(), told()), ("READY=1".to_owned(), format!("MAINPID={}", process.as_raw_nonzero())));
+    assert_eq!(
+        (manager.hear(), manager.hear()),
+        ("READY=1".to_owned(), format!("MAINPID={}", process.as_raw_nonzero()))
+    );
     line.is_alone();
-    line.end();
+    line.end_but(|| assert_eq!(manager.hear(), "STOPPING=1"));
+}
+
+#[test]
+fn a_service_manager_is_told_when_the_configuration_is_read_again() {
+    for engine in [AMPED, MP] {
+        let launch = Launch::new(engine).config("[[site]]\nroot = \"site\"\n");
+        let config = launch.directory().join("lamna.toml");
+        let (manager, variable) = Manager::at(&launch.directory().join("notify"));
+        let server = launch.wrapped(&["env", &variable]).start();
+        assert_eq!(manager.hear(), "READY=1");
+        for text in ["[[site]]\nroot = \"site\"\n", "nonsense"] {
+            fs::write(&config, text).unwrap();
+            kill_process(server.pid(), Signal::HUP).unwrap();
+            let reloading = manager.hear();
+            let (_, usec) = reloading.split_once("RELOADING=1\nMONOTONIC_USEC=").expect(&reloading);
+            assert!(usec.parse::<u64>().is_ok(), "{reloading}");
+            assert_eq!(manager.hear(), "READY=1");
+        }
+        server.finish();
+        assert_eq!(manager.hear(), "STOPPING=1");
+    }
+}
+
+#[test]
+fn a_watchdog_hears_of_the_server_again_and_again() {
+    for engine in [AMPED, MP] {
+        let launch = Launch::new(engine);
+        let (manager, variable) = Manager::at(&launch.directory().join("notify"));
+        let server = launch.wrapped(&["env", &variable, "WATCHDOG_USEC=200000"]).start();
+        let heard: Vec<String> = (0..4).map(|_| manager.hear()).collect();
+        assert_eq!(heard.iter().filter(|one| *one == "READY=1").count(), 1, "{heard:?}");
+        assert_eq!(heard.iter().filter(|one| *one == "WATCHDOG=1").count(), 3, "{heard:?}");
+        server.finish();
+    }
 }
 
 #[test]

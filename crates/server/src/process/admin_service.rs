@@ -27,7 +27,7 @@ use crate::listen::Listener;
 use crate::log::errors::{self, Level};
 use crate::metrics::counters::{AnswerOutcome, Counters};
 use crate::process::applications::Applications;
-use crate::process::messages::{report_not_upgraded, report_reload, report_set};
+use crate::process::messages::{report_not_upgraded, report_reload, report_reloading, report_set};
 use crate::process::orders::{ControlChannel, Order, Orders};
 use crate::process::running_engine::SwitchError;
 use crate::process::server::Server;
@@ -371,6 +371,7 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn reload(&mut self) -> Result<Progress, Refusal> {
+        report_reloading();
         let result = self.read_configuration_again();
         report_reload(&result);
         result

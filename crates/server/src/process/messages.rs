@@ -15,7 +15,7 @@ use crate::log::errors::{self, Level};
 use crate::process::admin_service::url;
 use crate::process::orders::{ControlChannel, Report};
 use crate::process::running_engine::SwitchError;
-use crate::process::sd_notify::notify;
+use crate::process::sd_notify::{notify, notify_reloading};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{NoSuccessor, Purpose, Successor};
 use crate::sys::sandbox::Kind;
@@ -135,6 +135,7 @@ fn root_doubt<'a>(mut addresses: impl Iterator<Item = &'a ListenAddress>) -> &'s
 
 /// One line that says that draining has begun.
 pub(crate) fn report_draining(drain_timeout_ms: u32) {
+    notify("STOPPING=1");
     say!("finishing what has begun, at most {} (drain_timeout_ms)", seconds(drain_timeout_ms));
 }
 
@@ -174,6 +175,9 @@ pub(crate) fn report_succession(successor: &Successor, keeper: Option<&Arc<Contr
 
 /// One line that says why nobody has taken over.
 pub(crate) fn report_not_succeeded(NoSuccessor { purpose, why }: &NoSuccessor) {
+    if matches!(purpose, Purpose::Reload(_)) {
+        notify("READY=1");
+    }
     match purpose {
         Purpose::Upgrade => report!(Error, "not upgraded, going on as before: {why}"),
         Purpose::Reload(_) => report!(Error, "not reloaded, going on as before: {why}"),
@@ -195,8 +199,16 @@ pub(crate) fn report_lost(sender: &Sender) {
     }
 }
 
+/// The service manager is told that the configuration is read again. [`report_reload`] or a successor ends it.
+pub(crate) fn report_reloading() {
+    notify_reloading();
+}
+
 /// One line that says what came of reloading, whoever has asked for it, if that is known already.
 pub(crate) fn report_reload(result: &Result<Progress, Refusal>) {
+    if !matches!(result, Ok(Progress::Begun)) {
+        notify("READY=1");
+    }
     match result {
         Ok(Progress::Done(done)) => say!("reloaded: {done}"),
         Ok(Progress::Begun) => {}

@@ -30,6 +30,7 @@ use crate::process::messages::{
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine;
 use crate::process::running_engine::{DrainingEngines, RunningEngine, SwitchError, SwitchFailure};
+use crate::process::sd_notify::Watchdog;
 use crate::process::server::ending::{finish_and_stop, release};
 use crate::process::server::renewal::Renewal;
 use crate::process::shared_metrics::SharedMetrics;
@@ -513,7 +514,9 @@ impl Server {
         let mut drains = false;
         // The configuration is to be read again as soon as it is known who serves.
         let mut reload_later = false;
+        let mut watchdog = Watchdog::of_environment().filter(|_| !orders.have_supervisor());
         while !self.is_over() {
+            watchdog.iter_mut().for_each(Watchdog::look);
             let busy = end.is_some() || self.successor.is_some() || !self.leaving.is_empty() || self.is_receiving();
             let poll = if busy || self.upgrade_in_progress.is_begun() { DRAIN_POLL } else { IDLE_POLL };
             let descriptors = administration.iter().flat_map(|one| one.admin.descriptors());
@@ -521,6 +524,7 @@ impl Server {
             let descriptors = descriptors.chain(self.upgrade_in_progress.descriptor());
             let applications = self.applications.iter().flat_map(Applications::descriptors);
             let due = self.applications.as_ref().map_or(look, |applications| applications.due().min(look));
+            let due = watchdog.as_ref().map_or(due, |watchdog| watchdog.due().min(due));
             orders.wait(descriptors.chain(applications), Some(due));
             self.applications.iter_mut().for_each(|applications| applications.follow(&self.running.settings));
             self.look_at_certificates();

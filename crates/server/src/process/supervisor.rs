@@ -28,6 +28,7 @@ use crate::process::messages::{
 };
 use crate::process::orders::{ControlChannel, Order, Orders, Received, Report};
 use crate::process::running_engine::SwitchError;
+use crate::process::sd_notify::Watchdog;
 use crate::process::server::{Server, renewal};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
@@ -110,6 +111,7 @@ struct Supervisor<'a> {
     /// When surplus processes are looked for next.
     look_at: Instant,
     announced: bool,
+    watchdog: Option<Watchdog>,
     /// Why there are fewer workers than there should be, if that is still to be said.
     unsaid: Option<String>,
     /// The configuration is to be read again as soon as it is known who serves.
@@ -197,6 +199,7 @@ impl<'a> Supervisor<'a> {
             restart: Restart::default(),
             look_at: Instant::now() + LOOK_INTERVAL,
             announced: false,
+            watchdog: Watchdog::of_environment(),
             unsaid: None,
             reload_later: false,
             end: None,
@@ -216,7 +219,8 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    fn wait(&self) {
+    fn wait(&mut self) {
+        self.watchdog.iter_mut().for_each(Watchdog::look);
         let lines = self.workers.iter().flatten().map(|worker| worker.line.as_fd());
         let alarm = self.shared_metrics.alarm.descriptor().as_fd();
         let now = Instant::now();
@@ -229,6 +233,7 @@ impl<'a> Supervisor<'a> {
         let due = if self.upgrade_in_progress.is_begun() { due.min(now + LOOK_INTERVAL) } else { due };
         let due = if self.last_call.is_some() { due.min(now + LAST_CALL_POLL) } else { due };
         let due = due.saturating_duration_since(now).min(self.applications.due());
+        let due = self.watchdog.as_ref().map_or(due, |watchdog| watchdog.due().min(due));
         let lines = lines.chain([alarm]).chain(self.applications.descriptors());
         self.orders.wait(lines.chain(admin).chain(begun), Some(due));
     }
