@@ -350,13 +350,20 @@ fn a_name_that_no_site_has_gets_an_alert_and_no_certificate() {
             .config(&format!("{CERTIFIED}hosts = [\"site.test\", \"*.wild.test\"]\n"))
             .file("a.txt", "a");
         make_pair(launch.directory(), &["site.test", "*.wild.test"]);
-        let server = launch.start();
+        let mut server = launch.start();
         let config = Arc::new(config_of(&[&server.directory().join("certificate.pem")]));
         for name in ["site.test", "a.wild.test"] {
             assert_eq!(connect_as(&server, &config, name).get("/a.txt").unwrap().content, b"a");
         }
         let alert = alert_of(&mut connect_as(&server, &config, "other.test"));
         assert_eq!(alert, Some(rustls::Error::AlertReceived(AlertDescription::UnrecognisedName)));
+        let line = server.wait_to_hear("has failed");
+        assert!(
+            line.contains(
+                "info: a TLS handshake of 127.0.0.1 has failed: no site with a certificate has the name other.test"
+            ),
+            "{line}"
+        );
         server.finish();
     }
 }

@@ -46,9 +46,11 @@ pub enum Peer {
     Application,
     /// A client network had as many connections as it may have.
     Crowded,
+    /// A TLS handshake has failed.
+    Handshake,
 }
 
-const PEERS: usize = 6;
+const PEERS: usize = 7;
 
 /// So many lines of one kind at once, and then one in [`INTERVAL_MS`]: at most 4 MB in a day.
 const BURST: u64 = 20;

@@ -54,10 +54,22 @@ pub struct Failure {
     pub words: String,
 }
 
+const DEPARTURE: &str = "the client has left during the handshake";
+
 impl Failure {
     /// A failure that the peer is told by `alert`. The words are made when somebody asks for them.
     pub fn of(alert: Alert) -> Failure {
         Failure { alert: Some(alert), words: String::new() }
+    }
+
+    /// The peer has left during a handshake, as probes and impatient clients do.
+    pub fn departure() -> Failure {
+        Failure::told(DEPARTURE)
+    }
+
+    /// Whether the peer has just left.
+    pub fn is_departure(&self) -> bool {
+        self.words == DEPARTURE
     }
 
     /// A failure of which the peer knows.

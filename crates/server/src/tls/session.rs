@@ -283,7 +283,7 @@ impl TlsSession {
             established.update_keys(&mut self.output)?;
         }
         if self.socket_ended && self.is_handshaking() {
-            return Err(Failure::told("the client has left during the handshake"));
+            return Err(Failure::departure());
         }
         Ok(())
     }

@@ -16,8 +16,10 @@ use lamna_proto::transmit::Segment;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
+use crate::io::accept;
 use crate::io::send::{Sender, Sent};
 use crate::listen::Listener;
+use crate::log::errors::{self, Level, Peer};
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::tls::{Alpn, Endpoint, Negotiated, Over, Phase, Session, TlsSession};
@@ -49,6 +51,8 @@ struct Secured {
     is_broken: bool,
     /// The socket gave all that there was room for when it was last asked: no event tells of what is left there.
     was_full: bool,
+    /// Why the handshake has failed was said.
+    has_reported: bool,
 }
 
 /// What receiving has given.
@@ -75,7 +79,14 @@ impl Transport {
         let to_be_secured = endpoint.is_some() && listener.is_for_plain_http();
         let secured = endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| {
             let session = TlsSession::new(endpoint.clone());
-            Box::new(Secured { session, since: now, has_told: false, is_broken: false, was_full: false })
+            Box::new(Secured {
+                session,
+                since: now,
+                has_told: false,
+                is_broken: false,
+                was_full: false,
+                has_reported: false,
+            })
         });
         Transport { socket, secured, shut: false, to_be_secured, header: None }
     }
@@ -244,6 +255,7 @@ impl Transport {
             (Some(secured), None) => secured.was_full,
             (None, asked) => asked == Some(true),
         };
+        self.report_failure();
         matches!(received, Received::Bytes(_)) && (is_full || ending) || self.has_buffered_input()
     }
 
@@ -255,9 +267,27 @@ impl Transport {
         source: impl FnOnce(&mut [u8]) -> Received,
     ) -> Received {
         let source = behind(&mut self.header, source);
-        match &mut self.secured {
+        let received = match &mut self.secured {
             None => receive_plain(connection, now, source),
             Some(secured) => secured.receive(connection, now, source),
+        };
+        self.report_failure();
+        received
+    }
+
+    /// Says once in the error log why a handshake has failed. Who just leaves is not worth a line.
+    fn report_failure(&mut self) {
+        let Some(secured) = &mut self.secured else { return };
+        let failure = match secured.session.failure() {
+            Some(failure) if secured.session.negotiated().is_none() && !failure.is_departure() => failure,
+            _ => return,
+        };
+        if !std::mem::replace(&mut secured.has_reported, true) {
+            errors::report_peer(Peer::Handshake, "", "", || {
+                let peer =
+                    accept::client_of(self.socket.as_fd()).map_or_else(|| "a client".to_owned(), |ip| ip.to_string());
+                (Level::Info, format!("a TLS handshake of {peer} has failed: {failure}"))
+            });
         }
     }
 
