@@ -21,7 +21,8 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failed> {
         };
         Failed { exit, report: format!("{shown}: cannot be read: {error}") }
     })?;
-    let is_caddyfile = args.file.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("Caddyfile"));
+    let name = args.file.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let is_caddyfile = name.to_ascii_lowercase().contains("caddyfile");
     // nginx looks for files beside its configuration.
     let beside = args.file.parent().map(Path::to_owned).unwrap_or_default();
     let read = |path: &str| std::fs::read_to_string(beside.join(path)).map_err(|error| error.to_string());
@@ -30,9 +31,13 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failed> {
         None if is_caddyfile => import::caddy(&text),
         _ => import::nginx(&text, &read),
     };
+    let hint = match args.from {
+        None if !is_caddyfile => "\n  it was read as a configuration of nginx: for a Caddyfile say --from caddy",
+        _ => "",
+    };
     let imported = imported.map_err(|note| Failed {
         exit: Exit::Configuration,
-        report: format!("{shown}:{}: {}", note.line, note.words),
+        report: format!("{shown}:{}: {}{hint}", note.line, note.words),
     })?;
     io::stdout().write_all(imported.text.as_bytes())?;
     for note in &imported.lost {

@@ -54,7 +54,11 @@ pub fn caddy(text: &str) -> Result<Imported, Note> {
 #[derive(Debug, Default)]
 struct Draft {
     listen: Vec<String>,
+    /// Addresses at which plain HTTP is spoken, with their lines.
+    plain: Vec<(usize, String)>,
     log: Option<String>,
+    /// Further keys before the first table, and values as they are written.
+    keys: Vec<(&'static str, String)>,
     limits: Vec<(String, String)>,
     /// Files of passwords by their paths: what is in them, or why they cannot be read.
     files: BTreeMap<String, Result<String, String>>,
@@ -97,16 +101,46 @@ impl Draft {
         self.lost.push(Note { line, words: words.into() });
     }
 
+    /// Listens at an address, for plain HTTP or for TLS.
+    fn listen(&mut self, line: usize, address: String, is_plain: bool) {
+        if is_plain {
+            self.plain.push((line, address.clone()));
+        }
+        if !self.listen.contains(&address) {
+            self.listen.push(address);
+        }
+    }
+
+    /// A key before the first table. The first one counts.
+    fn key(&mut self, key: &'static str, value: String) {
+        if !self.keys.iter().any(|(other, _)| *other == key) {
+            self.keys.push((key, value));
+        }
+    }
+
     /// Adds a site, for the hosts that no other one has. Sites answer on every address: of two with the same host, of which one
-    /// leads to the other by TLS, the other is the site.
+    /// leads to the other by TLS, the other is the site. If it has a certificate, nothing is missing: port 80 leads to it.
     fn add(&mut self, mut site: Site) {
         let shares = |one: &Site, other: &Site| {
             one.hosts.is_empty() && other.hosts.is_empty() || one.hosts.iter().any(|host| other.hosts.contains(host))
         };
         let left_out = "it leads to the same with TLS, which is not carried over: the site itself answers";
+        let has_tls = |site: &Site| site.keys.iter().any(|(key, _)| matches!(*key, "tls" | "certificate"));
+        if site.leads_to_tls {
+            let is_done = |host: &String| self.sites.iter().any(|other| has_tls(other) && other.hosts.contains(host));
+            let had_hosts = !site.hosts.is_empty();
+            site.hosts.retain(|host| !is_done(host));
+            let is_default = !had_hosts && self.sites.iter().any(|other| has_tls(other) && other.hosts.is_empty());
+            if had_hosts && site.hosts.is_empty() || is_default {
+                return self.forget_root(site.line);
+            }
+        }
         for at in (0..self.sites.len()).rev().filter(|_| !site.leads_to_tls) {
             if self.sites[at].leads_to_tls && shares(&self.sites[at], &site) {
-                self.lose(self.sites[at].line, format!("this redirect of {}: {left_out}", names_of(&site)));
+                self.forget_root(self.sites[at].line);
+                if !has_tls(&site) {
+                    self.lose(self.sites[at].line, format!("this redirect of {}: {left_out}", names_of(&site)));
+                }
                 let earlier = &mut self.sites[at];
                 earlier.hosts.retain(|host| !site.hosts.contains(host));
                 if earlier.hosts.is_empty() {
@@ -135,7 +169,20 @@ impl Draft {
         }
     }
 
+    /// A site that only leads elsewhere needs no root.
+    fn forget_root(&mut self, line: usize) {
+        self.lost.retain(|note| note.line != line || !note.words.contains("has no `root`"));
+    }
+
     fn finish(mut self, of: &str) -> Imported {
+        let speaks_tls =
+            self.sites.iter().any(|site| site.keys.iter().any(|(key, _)| matches!(*key, "tls" | "certificate")));
+        let why = "TLS is spoken at every address but port 80 where a site has a certificate (docs/tls.md)";
+        for (line, address) in std::mem::take(&mut self.plain).into_iter().filter(|_| speaks_tls) {
+            if !address.ends_with(":80") && !address.starts_with("unix:") {
+                self.lose(line, format!("plain HTTP at {address}: {why}"));
+            }
+        }
         self.lost.sort();
         self.lost.dedup();
         // The first site answers for hosts that no site names.
@@ -160,6 +207,7 @@ impl Draft {
         if let Some(log) = &self.log {
             line(format_args!("log = {}", quoted(log)));
         }
+        self.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
         if let Some(most) = self.connection_limit {
             line(format_args!("connection_limit = {most}"));
         }

@@ -8,6 +8,7 @@ mod matcher;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::collections::BTreeMap;
 
@@ -56,10 +57,12 @@ fn is_address_line(line: &Line) -> bool {
 fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
     match (&line.block, line.word(0)) {
         (Some(options), "") => {
-            for option in
-                options.iter().filter(|option| !matches!(option.word(0), "email" | "admin" | "debug" | "order"))
-            {
-                draft.lose(option.line, format!("`{}`: nothing here stands for it", option.text()));
+            for option in options.iter() {
+                match (option.word(0), option.word(1)) {
+                    ("email", email) if !email.contains('{') => draft.key("acme_contact", quoted(email)),
+                    ("admin" | "debug" | "order", _) => {}
+                    _ => draft.lose(option.line, format!("`{}`: nothing here stands for it", option.text())),
+                }
             }
         }
         (Some(block), name) if name.starts_with('(') => {
@@ -89,8 +92,12 @@ struct Place<'p> {
 fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut Draft) {
     let mut site = Site { line: addresses.line, ..Site::default() };
     let text = addresses.text();
+    let mut has_tls = false;
     for address in text.split([',', ' ']).filter(|one| !one.is_empty()) {
-        self::address(address, addresses.line, &mut site, draft);
+        has_tls |= self::address(address, addresses.line, &mut site, draft);
+    }
+    if has_tls {
+        tls::settle(addresses.line, directives, &mut site, draft);
     }
     let place = Place { snippets, matcher: Matcher::any(), is_site: true, depth: 0 };
     within(directives, &place, &mut site, draft);
@@ -112,9 +119,11 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     draft.add(site);
 }
 
-fn address(address: &str, line: usize, site: &mut Site, draft: &mut Draft) {
+/// Takes over an address. Whether TLS is spoken there.
+fn address(address: &str, line: usize, site: &mut Site, draft: &mut Draft) -> bool {
     if address.contains('{') {
-        return draft.lose(line, format!("`{address}`: an address is written out"));
+        draft.lose(line, format!("`{address}`: an address is written out"));
+        return false;
     }
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
@@ -127,25 +136,19 @@ fn address(address: &str, line: usize, site: &mut Site, draft: &mut Draft) {
     };
     let host = host.to_ascii_lowercase();
     let is_plain = scheme == "http" || port == "80" || host.is_empty() && port != "443" && scheme != "https";
-    if !is_plain {
-        draft.lose(line, format!("`{address}`: TLS is not carried over"));
-    }
     match (port, is_plain) {
-        ("", _) => listen("80", draft),
-        (port, true) => listen(port, draft),
-        // The port of TLS is not one of plain HTTP.
-        (_, false) => {}
+        ("", true) => draft.listen(line, "0.0.0.0:80".to_owned(), true),
+        (port, true) => draft.listen(line, format!("0.0.0.0:{port}"), true),
+        // Port 80 leads there.
+        (port, false) => {
+            draft.listen(line, "0.0.0.0:80".to_owned(), true);
+            draft.listen(line, format!("0.0.0.0:{}", if port.is_empty() { "443" } else { port }), false);
+        }
     }
     if !host.is_empty() && !site.hosts.contains(&host) {
         site.hosts.push(host);
     }
-}
-
-fn listen(port: &str, draft: &mut Draft) {
-    let address = format!("0.0.0.0:{port}");
-    if !draft.listen.contains(&address) {
-        draft.listen.push(address);
-    }
+    !is_plain
 }
 
 fn within(directives: &[Line], place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
@@ -193,6 +196,10 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             Some(Err(why)) => draft.lose(line.line, format!("`{text}`: {why}")),
             None => draft.lose(line.line, format!("`{text}`: it says no path")),
         },
+        // What stands behind the prefix is what `$1` stands for.
+        "uri" if words.first().is_some_and(|word| word == "strip_prefix") && is_prefix(&matcher, words) => {
+            push("rewrite", quoted("/$1"), draft);
+        }
         "try_files" => {
             let tried = try_files(line, words, draft);
             push("try", list(&tried), draft);
@@ -273,9 +280,16 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             let matcher = if is_of_programs { Matcher::of_paths(&["*.php", "*.php/*"]) } else { matcher };
             deny(line, Ok(matcher), site, draft);
         }
-        "tls" => draft.lose(line.line, format!("`{text}`: TLS is not carried over")),
+        // It is read with the addresses.
+        "tls" if place.is_site => {}
         _ => draft.lose(line.line, format!("`{text}`{}: nothing here stands for it", all_of(line))),
     }
+}
+
+/// Whether `uri strip_prefix` takes away the prefix that all paths of `matcher` have.
+fn is_prefix(matcher: &Matcher, words: &[String]) -> bool {
+    let bare = |path: &str| path.trim_end_matches('/').to_owned();
+    matches!((matcher.prefix(), words), (Some(prefix), [_, stripped]) if prefix.ends_with('/') && bare(prefix) == bare(stripped))
 }
 
 /// A value of `access`, unless another kind of it is there: Caddy asks for both, and here one would stand in the place of the other.

@@ -82,11 +82,43 @@ fn what_is_not_carried_over_is_said_with_its_line() {
          handle /c/* {\n  php_fastcgi {args[0]}\n }\n templates\n}\n",
     );
     let lines: Vec<usize> = lost.iter().map(|(line, _)| *line).collect();
-    assert_eq!(lines, [1, 4, 7, 8, 9, 10, 11, 12, 14, 16], "{lost:#?}");
-    assert!(lost[1].1.contains("lamna hash-password") && lost[1].1.contains("answered with 404"), "{lost:#?}");
+    assert_eq!(lines, [4, 7, 8, 9, 10, 11, 14, 16], "{lost:#?}");
+    assert!(lost[0].1.contains("lamna hash-password") && lost[0].1.contains("answered with 404"), "{lost:#?}");
     let denied = ["/*", "/api/*", "/c/*"];
     let titles: Vec<String> = sites[0].routes.iter().map(|route| route.title()).collect();
     assert_eq!(titles, denied, "nothing is served that is restricted or another program's");
+}
+
+#[test]
+fn certificates_come_from_where_caddy_has_them() {
+    let of = |text: &str| {
+        let imported = caddy(text).unwrap();
+        let lost: Vec<String> = imported.lost.into_iter().map(|note| note.words).collect();
+        (imported.text, lost)
+    };
+    for (site, expected) in [
+        ("example.org, www.example.org", "tls = \"auto\""),
+        ("localhost", "tls = \"local\""),
+        ("https://app.internal:8443", "tls = \"local\""),
+    ] {
+        let (text, lost) = of(&format!("{site} {{\n root * /www\n file_server\n}}\n"));
+        assert!(text.contains(expected) && lost.is_empty(), "{text}");
+    }
+    let (text, lost) =
+        of("{\n email ada@example.org\n}\nexample.org {\n tls a.pem a.key\n root * /www\n file_server\n}\n");
+    assert_eq!(lost, Vec::<String>::new());
+    for part in ["acme_contact = \"ada@example.org\"", "certificate = \"a.pem\"\nkey = \"a.key\"", "\"0.0.0.0:443\""] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for (site, why) in [
+        ("*.example.org", "challenge by DNS"),
+        ("example.org, localhost", "two sites"),
+        (":443", "it names none"),
+        ("https://a.example, http://b.example:8080", "plain HTTP at 0.0.0.0:8080"),
+    ] {
+        let (text, lost) = of(&format!("{site} {{\n root * /www\n file_server\n}}\n"));
+        assert!(lost.len() == 1 && lost[0].contains(why), "{site}: {lost:?}\n{text}");
+    }
 }
 
 #[test]
@@ -128,6 +160,23 @@ fn services_that_say_who_is_let_in_are_carried_over() {
         let text = crate::config::render(&crate::config::settings::Settings { sites, ..Default::default() });
         assert!(text.contains("/.denied"), "{text}");
     }
+}
+
+#[test]
+fn a_prefix_that_is_taken_away_is_that_of_the_block() {
+    let of = |stripped: &str| {
+        caddy(&format!(
+            ":80 {{\n handle /api/* {{\n  uri strip_prefix {stripped}\n  reverse_proxy localhost:3000\n }}\n}}\n"
+        ))
+        .unwrap()
+    };
+    let imported = of("/api");
+    assert!(
+        imported.lost.is_empty() && imported.text.contains("match = \"/api/*\"\nrewrite = \"/$1\""),
+        "{}",
+        imported.text
+    );
+    assert_eq!(of("/other").lost.len(), 1);
 }
 
 #[test]

@@ -97,6 +97,11 @@ impl Gateway {
         self.host = None;
     }
 
+    /// A block within is not passed on unless it says so itself.
+    pub(super) fn forget_pass(&mut self) {
+        self.pass = None;
+    }
+
     /// Takes over what a directive says. False if it says nothing about applications.
     pub(super) fn take(&mut self, directive: &Directive, draft: &mut Draft) -> bool {
         let name = &*directive.name;

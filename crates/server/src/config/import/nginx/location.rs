@@ -28,8 +28,53 @@ pub(super) struct Location {
     rewrites: Vec<Route>,
 }
 
-/// Reads a location.
-pub(super) fn location(
+/// Reads the locations of a server, and those within them.
+pub(super) fn read(
+    directives: &[&Directive],
+    scope: &Scope,
+    names: &Names,
+    site: &mut Site,
+    draft: &mut Draft,
+) -> Vec<Location> {
+    let mut read = Vec::new();
+    let mut rest: Vec<(&Directive, Scope, bool)> =
+        directives.iter().rev().map(|one| (*one, scope.clone(), true)).collect();
+    while let Some((directive, outer, is_outermost)) = rest.pop() {
+        let Some(found) = location(directive, read.len(), &outer, names, site, draft) else { continue };
+        let within = directive.block.iter().flatten().filter(|one| one.name == "location");
+        let mut scope = Scope { fields: found.fields.clone(), ..found.scope.clone() };
+        scope.gateway.forget_pass();
+        for inner in within.rev() {
+            match may_stand_beside(inner, &found, is_outermost, directives) {
+                true => rest.push((inner, scope.clone(), false)),
+                false => draft
+                    .lose(inner.line, format!("`{}` and all that it says: a location within another", inner.text())),
+            }
+        }
+        read.push(found);
+    }
+    read
+}
+
+/// Whether `inner`, which is within `found`, is chosen for the same requests where it stands beside it.
+fn may_stand_beside(inner: &Directive, found: &Location, is_outermost: bool, siblings: &[&Directive]) -> bool {
+    let Pattern::Prefix(prefix) = &found.pattern else { return false };
+    if found.priority != 0 {
+        return false;
+    }
+    match (inner.argument(0), inner.argument(1)) {
+        ("=" | "^~", path) | (path, "") if path.starts_with('/') => path.starts_with(prefix.as_str()),
+        // Expressions are looked at where the prefix around them was chosen: for any other path than a sibling's.
+        ("~" | "~*", _) => {
+            let is_other = |one: &&&Directive| one.argument(0).starts_with(['/', '~']);
+            is_outermost && prefix == "/" && siblings.iter().filter(is_other).count() == 1
+        }
+        _ => false,
+    }
+}
+
+/// Reads a location, without those within it.
+fn location(
     directive: &Directive,
     at: usize,
     outer: &Scope,
@@ -66,9 +111,7 @@ pub(super) fn location(
     let (mut own, mut limits, mut action) = (Vec::new(), Vec::new(), Action::default());
     for inner in inner {
         match &*inner.name {
-            "location" => {
-                draft.lose(inner.line, format!("`{}` and all that it says: a location within another", inner.text()))
-            }
+            "location" => {}
             "limit_req" => limits.extend(Limit::new(inner, &scope, draft)),
             "limit_conn" => limit::lose_connections(inner, draft),
             "alias" => alias(inner, &pattern, site, draft),

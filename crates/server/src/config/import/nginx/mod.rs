@@ -5,11 +5,13 @@
 mod access;
 mod gateway;
 mod limit;
+mod listen;
 mod location;
 mod service;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use super::{Draft, Imported, Note, PASSED_WORDS, ReadFile, Route, Site, is_program, list};
 use crate::config::render::quoted;
@@ -21,9 +23,11 @@ use gateway::{Gateway, Routed, Upstream};
 use lamna_policy::limit::Period;
 use limit::Limit;
 use limit::Speed;
-use location::{Location, location, push_action, push_location};
+use listen::listen;
+use location::{Location, push_action, push_location};
 use service::Services;
 use syntax::Directive;
+use tls::Tls;
 
 pub(super) fn import(text: &str, read: ReadFile<'_>) -> Result<Imported, Note> {
     let directives = syntax::parse(text)?;
@@ -61,6 +65,7 @@ struct Scope {
     connection_zones: Vec<String>,
     /// The most connections of a client: line, text and number.
     connections: Option<(usize, String, u64)>,
+    tls: Tls,
 }
 
 /// Where answers of a block come from.
@@ -150,13 +155,18 @@ fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
 fn unknown(directive: &Directive, draft: &mut Draft) {
     let why = match &*directive.name {
         name if NEEDLESS.contains(&name) => return,
+        // Upgrades are passed on without a word about it.
+        "map" if directive.argument(0) == "$http_upgrade" => return,
+        "http2" if directive.argument(0) == "on" => return,
+        "error_log" => return error_log(directive, draft),
+        "log_format" => "lines are in the combined format, or JSON with `log_format = \"json\"`",
         "include" if directive.argument(0).ends_with("mime.types") => return,
         "default_type" if directive.argument(0) == "application/octet-stream" => return,
         "charset" if directive.argument(0).eq_ignore_ascii_case("utf-8") => return,
         "access_log" if draft.log.is_none() => match directive.argument(0) {
             "off" => "there is one log for all sites",
             path if path.contains('$') || path.starts_with("syslog:") => "only a file can be written to",
-            path => return draft.log = Some(path.to_owned()),
+            path => return draft.log = Some(of_standard(path).to_owned()),
         },
         "access_log" => "there is one log for all sites",
         "keepalive_timeout" => match milliseconds(directive.argument(0)).filter(|ms| (100..=3_600_000).contains(ms)) {
@@ -166,8 +176,34 @@ fn unknown(directive: &Directive, draft: &mut Draft) {
         },
         "include" => "import that file by itself",
         "if" => "conditions of this kind are not understood: a [[site.route]] with `match` may say the same",
-        name if name.starts_with("ssl") => "TLS is not carried over",
+        _ if tls::is_needless(directive) => return,
+        name if name.starts_with("ssl") => tls::lost_words(name),
         _ => "nothing here stands for it",
+    };
+    draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+}
+
+/// The path of a log, with that of a standard stream as it is written here.
+fn of_standard(path: &str) -> &str {
+    if matches!(path, "/dev/stdout" | "/dev/stderr" | "stderr") { "-" } else { path }
+}
+
+/// Where the error log is, and from which level on. Without one it is `error` there.
+fn error_log(directive: &Directive, draft: &mut Draft) {
+    let (path, level) = (directive.argument(0), directive.argument(1));
+    let why = match path {
+        _ if draft.keys.iter().any(|(key, _)| *key == "error_log") => "there is one error log for all sites",
+        path if path.starts_with("syslog:") || path.starts_with("memory:") => "only a file can be written to",
+        "/dev/null" => "it is written to standard error",
+        path => {
+            let level = match level {
+                "debug" | "debug_http" | "info" | "notice" => "info",
+                "warn" => "warning",
+                _ => "error",
+            };
+            draft.key("error_log", quoted(of_standard(path)));
+            return draft.key("error_log_level", quoted(level));
+        }
     };
     draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
 }
@@ -219,6 +255,7 @@ fn inherited(
         "limit_conn_status" | "limit_conn_log_level" | "limit_req_status" => {}
         "limit_conn_zone" => scope.connection_zones.extend(limit::connection_zone(directive)),
         "limit_conn" => scope.connections = limit::connections(directive, scope, draft).or(scope.connections.take()),
+        _ if scope.tls.take(directive) => {}
         _ if access::is_about(directive) => {
             scope.access.take(directive, draft);
         }
@@ -290,17 +327,19 @@ fn milliseconds(time: &str) -> Option<u64> {
 fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draft) {
     let mut scope = outer.clone();
     let mut site = Site { line, ..Site::default() };
-    let (mut own, mut limits, mut has_tls) = (Vec::new(), Vec::new(), false);
+    let (mut own, mut limits, mut listens) = (Vec::new(), Vec::new(), Vec::new());
     let (locations, plain): (Vec<&Directive>, Vec<&Directive>) =
         directives.iter().partition(|one| one.name == "location");
     // What is said of names is needed by what refers to them.
     for directive in &plain {
         match &*directive.name {
-            "listen" => has_tls |= listen(directive, &mut site, draft),
+            "listen" => listens.extend(listen(directive, &mut site, draft)),
             "server_name" => names(directive, &mut site, draft),
             _ => {}
         }
     }
+    let has_tls = listens.iter().any(|one| one.has_tls);
+    let leads_to_tls = !has_tls && plain.iter().any(|one| tls::is_redirect_to_itself(one));
     let asked = [service::asked_by(directives), outer.access.asked_path().into_iter().collect()].concat();
     let names = Names { hosts: site.hosts.clone(), asked, has_tls };
     let mut action = Action::default();
@@ -308,6 +347,11 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     for directive in plain {
         match &*directive.name {
             "listen" | "server_name" => {}
+            // As certbot writes it, with a 404 for other hosts.
+            "if" if leads_to_tls && tls::is_redirect_to_itself(directive) => {
+                action.redirect = Some(format!("{{ to = {}, status = 301 }}", quoted("https://$host$path")));
+            }
+            "return" if leads_to_tls && directive.argument(0) == "404" => {}
             "rewrite" => rewrite(directive, &names, &mut site, draft),
             "limit_req" => limits.extend(Limit::new(directive, &scope, draft)),
             _ if inherited(directive, &mut scope, &mut own, draft) => {}
@@ -319,11 +363,9 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         scope.fields = own;
     }
     let redirects_all = action.redirect.is_some();
-    let own_hosts = site.hosts.iter().map(|host| format!("\"https://{host}$path"));
-    site.leads_to_tls = action
-        .redirect
-        .as_ref()
-        .is_some_and(|to| !has_tls && own_hosts.chain(["\"https://$host".to_owned()]).any(|start| to.contains(&start)));
+    let leads_to_itself = leads_to_itself(&site.hosts, has_tls);
+    site.leads_to_tls = leads_to_itself(&action);
+    scope.tls.settle(&listens, &mut site, draft);
     scope.services = Services::of(&locations, &scope.gateway);
     draft.connections.push(scope.connections.clone());
     settle(&scope, None, &mut action, &mut site, draft);
@@ -337,11 +379,11 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         push_action(line, &action, &mut site);
         return draft.add(site);
     }
-    let mut read: Vec<Location> = locations
-        .iter()
-        .enumerate()
-        .filter_map(|(at, one)| location(one, at, &scope, &names, &mut site, draft))
-        .collect();
+    let mut read = location::read(&locations, &scope, &names, &mut site, draft);
+    let is_challenge =
+        |one: &Location| matches!(&one.pattern, Pattern::Prefix(prefix) if prefix.starts_with("/.well-known/"));
+    let leads = |one: &Location| leads_to_itself(&one.action);
+    site.leads_to_tls |= read.iter().any(leads) && read.iter().all(|one| leads(one) || is_challenge(one));
     limit::push(&limits, &read, &mut site, draft);
     limit::push_speeds(&scope.speed, &read, &mut site, draft);
     match read.iter().find_map(|one| Some((one.line, one.action.scripts.clone()?))) {
@@ -398,37 +440,11 @@ struct Names {
     has_tls: bool,
 }
 
-/// Takes over an address. True if it is one of TLS.
-fn listen(directive: &Directive, site: &mut Site, draft: &mut Draft) -> bool {
-    let address = directive.argument(0);
-    let address = match address.parse::<u16>() {
-        Ok(port) => format!("0.0.0.0:{port}"),
-        Err(_) => address.replace("*:", "0.0.0.0:"),
-    };
-    let mut has_tls = false;
-    for option in &directive.arguments[directive.arguments.len().min(1)..] {
-        match &**option {
-            "default_server" | "default" => site.is_default = true,
-            "ssl" | "quic" | "http2" | "http3" => has_tls |= matches!(&**option, "ssl" | "quic"),
-            option if option.starts_with("backlog=") || option.starts_with("ipv6only=") || option == "reuseport" => {}
-            option => {
-                draft.lose(directive.line, format!("`{option}` of `{}`: nothing here stands for it", directive.text()))
-            }
-        }
-    }
-    let is_address = address.starts_with("unix:")
-        || address.rsplit_once(':').is_some_and(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok() && host.parse::<std::net::Ipv4Addr>().is_ok()
-                || address.parse::<std::net::SocketAddr>().is_ok()
-        });
-    if has_tls {
-        draft.lose(directive.line, format!("`{}`: TLS is not carried over", directive.text()));
-    } else if !is_address {
-        draft.lose(directive.line, format!("`{}`: an address is an IP address and a port", directive.text()));
-    } else if !draft.listen.contains(&address) {
-        draft.listen.push(address);
-    }
-    has_tls
+/// Whether an action leads to the same with TLS: for a server of these hosts that does not speak TLS itself.
+fn leads_to_itself(hosts: &[String], has_tls: bool) -> impl Fn(&Action) -> bool + use<> {
+    let own = hosts.iter().map(|host| format!("\"https://{host}$path"));
+    let starts: Vec<String> = own.chain(["\"https://$host".to_owned()]).collect();
+    move |action| !has_tls && action.redirect.as_ref().is_some_and(|to| starts.iter().any(|start| to.contains(start)))
 }
 
 fn names(directive: &Directive, site: &mut Site, draft: &mut Draft) {

@@ -131,6 +131,92 @@ fn a_redirect_to_the_same_with_tls_gives_way_to_the_site() {
 }
 
 #[test]
+fn a_site_with_its_certificate_is_one_site_with_tls() {
+    let pair = "ssl_certificate /c.pem; ssl_certificate_key /c.key; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:SSL:10m; http2 on;";
+    let site = format!("server {{ listen 443 ssl http2; server_name a.example; {pair} root /www; }}");
+    let plain = "server { listen 80; server_name a.example;";
+    for redirect in [
+        format!("{plain} return 301 https://$host$request_uri; }}"),
+        format!(
+            "{plain} location /.well-known/acme-challenge/ {{ allow all; }} location / {{ return 301 https://a.example$request_uri; }} }}"
+        ),
+        format!("{plain} if ($host = a.example) {{ return 301 https://$host$request_uri; }} return 404; }}"),
+    ] {
+        for text in [format!("{redirect}\n{site}"), format!("{site}\n{redirect}")] {
+            let imported = nginx(&text, &read).unwrap();
+            assert_eq!(imported.lost, [], "{text}");
+            assert_eq!(imported.text.matches("[[site]]").count(), 1, "{}", imported.text);
+            for part in ["\"0.0.0.0:443\"", "\"0.0.0.0:80\"", "certificate = \"/c.pem\"\nkey = \"/c.key\""] {
+                assert!(imported.text.contains(part), "{part}: {}", imported.text);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_otherwise_with_tls_is_said() {
+    let lost =
+        |text: &str| -> Vec<String> { nginx(text, &read).unwrap().lost.into_iter().map(|note| note.words).collect() };
+    let with = |more: &str| {
+        lost(&format!("server {{ listen 443 ssl; ssl_certificate /a; ssl_certificate_key /b; root /www; {more} }}"))
+    };
+    for (more, why) in [
+        ("ssl_protocols TLSv1 TLSv1.2;", "TLS 1.2 and 1.3"),
+        ("ssl_ciphers HIGH;", "cannot be chosen"),
+        ("listen 80;", "leads to https"),
+        ("listen 8080;", "every address but port 80"),
+        ("listen 443 quic;", "HTTP/3"),
+        ("ssl_verify_client on;", "not asked for certificates"),
+    ] {
+        let found = with(more);
+        assert!(found.len() == 1 && found[0].contains(why), "{more}: {found:?}");
+    }
+    let clients = "server { listen 443 ssl; ssl_certificate /a; ssl_certificate_key /b; ssl_client_certificate /ca.pem; \
+                   ssl_verify_client optional; root /www; }";
+    let text = text_of(clients);
+    assert!(text.contains("client_ca = \"/ca.pem\"\nclient_certificates = \"optional\""), "{text}");
+    let found = lost("server { listen 443 ssl; ssl_certificate /a; root /www; }");
+    assert!(found.len() == 2 && !text_of("server { listen 443 ssl; root /www; }").contains("listen ="), "{found:?}");
+}
+
+#[test]
+fn locations_within_another_stand_beside_it_where_that_is_the_same() {
+    let text = text_of(
+        "server { root /; location / { location = /sw.js { add_header X-A 1; try_files $uri =404; } \
+         location ~ ^/(assets|packs)/ { add_header X-B 1; try_files $uri =404; } location /system/ { try_files $uri =404; } \
+         proxy_pass http://127.0.0.1:3000; } location ^~ /streaming { proxy_pass http://127.0.0.1:4000; } }",
+    );
+    assert!(text.contains("Everything in it is carried over"), "{text}");
+    for pattern in ["\"/sw.js\"", "{ regex = \"^/(assets|packs)/\" }", "\"/system/*\""] {
+        let (_, route) = text.split_once(&format!("match = {pattern}\n")).expect(&text);
+        let route = route.split("[[").next().unwrap_or_default();
+        assert!(route.contains("proxy = false") && route.contains("try = [\"$path\"]"), "{route}");
+    }
+    for other in [
+        "location /a/ { location ~ x { expires 1d; } }",
+        "location / { location ~ x { expires 1d; } } location /b/ { expires 1h; }",
+        "location ^~ /a/ { location /a/b/ { expires 1d; } }",
+    ] {
+        let imported = nginx(&format!("server {{ root /; {other} }}"), &read).unwrap();
+        assert!(imported.lost.len() == 1 && imported.lost[0].words.contains("within another"), "{:?}", imported.lost);
+    }
+}
+
+#[test]
+fn the_error_log_is_carried_over() {
+    let text = text_of(
+        "error_log /var/log/nginx/error.log warn; server { root /; error_log /dev/stderr; access_log /dev/stdout; }",
+    );
+    for part in [
+        "error_log = \"/var/log/nginx/error.log\"\nerror_log_level = \"warning\"",
+        "log = \"-\"",
+        "there is one error log",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
 fn another_directory_of_a_location_is_an_alias() {
     let (sites, lost) = imported(
         "server { root ROOT/www; location /img/ { root ROOT/media; } location /media/ { alias ROOT/media/; } \
