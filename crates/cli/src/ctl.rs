@@ -228,7 +228,8 @@ fn tell_arch(json: &str) -> Option<String> {
     page.line("cache", format!("at most {}", format_size(arch.cache_bytes_max)));
     for setting in SETTINGS {
         if let Some(value) = arch.show(setting) {
-            page.line(setting.name, value);
+            let chosen = arch.schedule_in_force.as_ref().filter(|_| setting.name == "schedule");
+            page.line(setting.name, chosen.map_or_else(|| value.clone(), |chosen| format!("{value}: {chosen} now")));
         }
     }
     Some(page.text())

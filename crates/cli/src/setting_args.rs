@@ -79,9 +79,8 @@ impl Args for SetArgs {
 /// A command line in which `ctl set NAME VALUE` and `ctl set NAME=VALUE` are written as the flags that they mean.
 pub(crate) fn as_flags(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.into_iter().collect();
-    let follows = |pair: &[OsString]| (pair[0] == "ctl" || pair[0] == "arch") && pair[1] == "set";
-    let Some(set) = words.windows(2).position(follows) else { return words };
-    let mut at = set + 2;
+    let Some(set) = position_of_set(&words) else { return words };
+    let mut at = set + 1;
     while let Some(word) = words.get(at).and_then(|word| word.to_str()) {
         let is_named = words.get(at + 1).is_some();
         let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
@@ -101,6 +100,19 @@ pub(crate) fn as_flags(words: impl IntoIterator<Item = OsString>) -> Vec<OsStrin
         at += steps;
     }
     words
+}
+
+/// Where `set` stands behind `ctl`, or behind `ctl arch`; flags may stand between them.
+fn position_of_set(words: &[OsString]) -> Option<usize> {
+    let mut at = words.iter().position(|word| word == "ctl")? + 1;
+    loop {
+        match words.get(at)?.to_str()? {
+            "set" => return Some(at),
+            "arch" | "--json" => at += 1,
+            flag if flag.starts_with("--") => at += if flag.contains('=') { 1 } else { 2 },
+            _ => return None,
+        }
+    }
 }
 
 /// The flag of a setting that can be changed while serving, by its name in the configuration or as a flag.
@@ -221,6 +233,9 @@ mod tests {
         assert_eq!(flags("lamna ctl set workers=2 helpers_max 4"), "lamna ctl set --workers=2 --helpers-max 4");
         assert_eq!(flags("lamna ctl set arch sped"), "lamna ctl set sped");
         assert_eq!(flags("lamna ctl arch set arch=sped"), "lamna ctl arch set sped");
+        let flags_before = "lamna ctl --admin set --json set schedule srpt";
+        assert_eq!(flags(flags_before), "lamna ctl --admin set --json set --schedule srpt");
+        assert_eq!(flags("lamna ctl --admin=set set schedule srpt"), "lamna ctl --admin=set set --schedule srpt");
     }
 
     #[test]

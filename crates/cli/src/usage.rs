@@ -61,7 +61,8 @@ const MISSING: [(&[&str], &str); 19] = [
 ];
 
 /// Words that other programs have as commands, and what to say in the place of each.
-const WORDS: [(&[&str], &str); 6] = [
+const WORDS: [(&[&str], &str); 7] = [
+    (&["version"], "lamna --version"),
     (&["start", "run", "server", "up", "http", "file-server"], "lamna serve"),
     (&["stop", "quit", "shutdown", "kill", "down"], "lamna ctl drain"),
     (&["status", "info", "ps"], "lamna ctl status"),
@@ -131,6 +132,16 @@ fn nearest_command(word: &OsStr) -> Option<String> {
     nearest(word, names).map(str::to_owned)
 }
 
+/// The flag that `name` was probably meant to be, of the command that `words` name.
+fn nearest_flag(words: &[String], name: &str) -> Option<String> {
+    if name.len() < 2 {
+        return None;
+    }
+    let root = Cli::command();
+    let command = words.iter().find_map(|word| root.find_subcommand(word)).unwrap_or(&root);
+    nearest(name, command.get_arguments().filter_map(clap::Arg::get_long)).map(str::to_owned)
+}
+
 fn usage(report: String) -> Failed {
     Failed { exit: Exit::Usage, report: format!("lamna: {report}\n  For more information, try `lamna --help`.") }
 }
@@ -165,6 +176,9 @@ fn failed(mut error: clap::Error) -> Failed {
         error.remove(ContextKind::Suggested);
         let is_near = |suggested: String| nearest(name, [suggested.trim_start_matches('-')]).is_some();
         if !text(&error, ContextKind::SuggestedArg).is_some_and(is_near) {
+            if let Some(near) = nearest_flag(&words, name) {
+                return usage(format!("there is no flag `{flag}`: did you mean `--{near}`?"));
+            }
             error.remove(ContextKind::SuggestedArg);
             error.remove(ContextKind::Usage);
         }
@@ -204,6 +218,18 @@ fn instead_of(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mistyped_flag_finds_the_one_that_was_meant() {
+        let near = |words: &[&str], name: &str| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            nearest_flag(&words, name)
+        };
+        assert_eq!(near(&["site", "--tsl"], "tsl").as_deref(), Some("tls"));
+        assert_eq!(near(&["serve", "--brwose"], "brwose").as_deref(), Some("browse"));
+        assert_eq!(near(&["import", "--form", "caddy"], "form").as_deref(), Some("from"));
+        assert_eq!(near(&["--nothing-like-it"], "nothing-like-it"), None);
+    }
 
     #[test]
     fn what_is_said_to_be_missing_is() {

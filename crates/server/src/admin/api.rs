@@ -231,6 +231,9 @@ pub struct Arch {
     pub threads_max: usize,
     /// Bytes that the cache may hold.
     pub cache_bytes_max: u64,
+    /// What `auto` has chosen as the order of service, in words; none if it does not choose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_in_force: Option<String>,
     /// What else can be changed, by the names of orders: what it is set to.
     #[serde(flatten)]
     pub settings: BTreeMap<String, Value>,

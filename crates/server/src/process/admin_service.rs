@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use lamna_policy::schedule::Schedule;
 use lamna_proto::tally::Abuse;
 
 use crate::acme;
@@ -586,6 +587,13 @@ impl AdminService<'_> {
 const FOUND: [&str; 3] = ["architecture", "workers", "threads"];
 
 /// What to type into a browser, or into curl's `--unix-socket`.
+            schedule_in_force: (settings.schedule == Schedule::Auto).then(|| {
+                match self.shared_metrics().scoreboard.shortest_first() {
+                    (0, _) => "round-robin".to_owned(),
+                    (first, all) if first == all => "srpt".to_owned(),
+                    (first, all) => format!("srpt in {first} of {all} workers"),
+                }
+            }),
 pub(crate) fn url(listener: &Listener, settings: &Settings) -> String {
     match listener.address() {
         ListenAddress::Tcp(address) if settings.speak_tls() && listener.speaks_tls() => format!("https://{address}"),

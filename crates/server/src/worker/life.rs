@@ -74,7 +74,9 @@ impl<'a> Base<'a> {
     }
 
     fn show_load(&mut self) {
-        self.slots.show_load(self.shared.score(self.index));
+        let score = self.shared.score(self.index);
+        self.slots.show_load(score);
+        self.queue.show_order(score);
     }
 }
 

@@ -6,6 +6,7 @@
 use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
 
 use crate::io::wait::Token;
+use crate::metrics::scoreboard::WorkerScore;
 use crate::worker::connection_table::{ConnectionState, ConnectionTable};
 
 /// Turns of connections that had one already, before events are looked at again: a new request waits for no more of them.
@@ -19,12 +20,14 @@ pub struct RunQueue {
     queue: Queue,
     /// By slot: who stands there or stood there last, and what it had to send.
     known: Vec<(Token, u64)>,
+    /// Whether it was last shown as one that has the shortest go first.
+    shown: bool,
 }
 
 impl RunQueue {
     /// Nobody waits; who does is to go on in this order, for so many bytes at a time.
     pub fn new(schedule: Schedule, turn_bytes: u64) -> RunQueue {
-        RunQueue { queue: Queue::new(schedule).with_turn(turn_bytes), known: Vec::new() }
+        RunQueue { queue: Queue::new(schedule).with_turn(turn_bytes), known: Vec::new(), shown: false }
     }
 
     /// Whether there are none.
@@ -46,6 +49,14 @@ impl RunQueue {
             false => self.queue.push(slot, Claim::of(remaining)),
         }
         connection.queued = true;
+    }
+
+    /// Lets others know which order is in force.
+    pub fn show_order(&mut self, score: &WorkerScore) {
+        let is_shortest_first = self.queue.in_force() == Schedule::Srpt;
+        if std::mem::replace(&mut self.shown, is_shortest_first) != is_shortest_first {
+            score.show_shortest_first(is_shortest_first);
+        }
     }
 
     /// How many are to have a turn before events are looked at again.

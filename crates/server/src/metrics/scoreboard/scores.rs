@@ -45,6 +45,8 @@ process_shared! {
         busy_peak: AtomicU32,
         /// Connections that wait for a thread.
         queued: AtomicU32,
+        /// Whether those of its connections that can go on do so in the order of what they have left.
+        shortest_first: AtomicBool,
     }
 }
 
@@ -122,6 +124,14 @@ impl Scoreboard {
         self.taken().map(read).fold((0, 0), |(idle, slow), (more, slower)| (idle + more, slow + slower))
     }
 
+    /// How many workers have their connections go on in the order of what these have left, and how many there are.
+    pub fn shortest_first(&self) -> (usize, usize) {
+        let add = |(first, all): (usize, usize), score: &WorkerScore| {
+            (first + usize::from(score.shortest_first.load(Relaxed)), all + 1)
+        };
+        self.taken().fold((0, 0), add)
+    }
+
     /// What workers have waited for, those included that have gone.
     pub fn waits(&self) -> Waits {
         let mut waits = Waits::default();
@@ -159,6 +169,7 @@ impl WorkerScore {
         self.show(0);
         self.show_postures((0, 0));
         show(&self.queued, 0);
+        self.show_shortest_first(false);
         // Whatever became of its threads.
         show(&self.busy, 0);
         show(&self.busy_peak, 0);
@@ -173,6 +184,11 @@ impl WorkerScore {
     pub fn show_postures(&self, (idle, slow): (usize, usize)) {
         self.show_idle(idle);
         self.show_slow(slow);
+    }
+
+    /// Whether those of the worker's connections that can go on do so in the order of what they have left.
+    pub fn show_shortest_first(&self, is_so: bool) {
+        self.shortest_first.store(is_so, Relaxed);
     }
 
     /// So many of the worker's connections are idle.
