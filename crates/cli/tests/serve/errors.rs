@@ -179,7 +179,7 @@ fn a_quiet_server_says_what_is_wrong_and_nothing_else() {
 
 #[test]
 fn a_running_server_explains_by_its_own_configuration_and_rights() {
-    for engine in [AMPED, MP] {
+    for (engine, cache) in [(AMPED, "cache    nothing is kept"), (MP, "cache    not looked at")] {
         let launch =
             Launch::new(engine).file("secret.txt", "b").config("[[site]]\nhosts = [\"a.example\"]\nroot = \"site\"\n");
         let (runtime, secret) = (launch.directory().join("control"), launch.site().join("secret.txt"));
@@ -194,6 +194,7 @@ fn a_running_server_explains_by_its_own_configuration_and_rights() {
         let said = String::from_utf8_lossy(&asked.stdout).into_owned();
         assert!(asked.status.success() && said.contains("answer   403 Forbidden"), "{asked:?}");
         assert!(said.contains(&format!("may not read `{}`", secret.display())), "{said}");
+        assert!(said.contains(cache), "{said}");
         set_mode(&secret, 0o600);
         server.finish();
     }

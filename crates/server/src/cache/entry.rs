@@ -177,6 +177,11 @@ impl Entry {
         }
     }
 
+    /// When it was last compared, in the server's milliseconds; zero if it must be compared at each use.
+    pub fn confirmed_ms(&self) -> u64 {
+        self.validity.confirmed_ms()
+    }
+
     /// Something happened to one of its names. Nothing is answered from it until it has been compared.
     pub fn disturb(&self) {
         self.validity.disturb();

@@ -27,12 +27,36 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
         });
         let mut said = [unreadable(&name, site), error_pages(&name, site)].concat();
         said.extend(skipped);
+        said.extend(unused_lines(&name, site));
+        said.extend(out_of_reach(&name, site, settings));
         said.extend(plain_passwords(&name, site, settings));
         said.extend(runs_uploads(&name, site));
         said.extend(site.gateways().filter_map(|gateway| unverified(&name, gateway)));
         said
     };
     settings.sites.iter().enumerate().flat_map(of_site).collect()
+}
+
+/// Lines of `_redirects` that never count, because a route of the configuration says where answers come from.
+fn unused_lines(name: &str, site: &SiteSettings) -> Vec<String> {
+    let of = |(line, title): (usize, String)| {
+        format!(
+            "`_redirects`, line {line}, of {name} never counts: the route {title} says first where answers come from"
+        )
+    };
+    route::unused_lines(&site.routes).into_iter().map(of).collect()
+}
+
+/// A site without a certificate where every address speaks TLS: nobody can ask it.
+fn out_of_reach(name: &str, site: &SiteSettings, settings: &Settings) -> Option<String> {
+    let is_plain = |address: &ListenAddress| !matches!(address, ListenAddress::Tcp(tcp) if tcp.port() != 80);
+    let is_reached = site.tls.is_some() || settings.listen.is_empty() || settings.listen.iter().any(is_plain);
+    (settings.speak_tls() && !is_reached).then(|| {
+        format!(
+            "{name} has no certificate, and where another site has one every address but port 80 speaks TLS: nobody reaches it; \
+             give it `tls`, or `certificate` and `key`"
+        )
+    })
 }
 
 /// Passwords and tokens that anybody on the way may read.
@@ -142,6 +166,41 @@ mod tests {
     fn a_page_for_a_status_that_no_file_is_sent_with_is_doubted() {
         let said = doubts_of(&[(503, "/404.html")]);
         assert!(said.len() == 1 && said[0].contains("503"), "{said:?}");
+    }
+
+    #[test]
+    fn a_site_that_nobody_reaches_is_doubted() {
+        let of = |listen: &str| {
+            let root = tempfile::tempdir().unwrap();
+            let text = format!(
+                "listen = {listen}\n[[site]]\nhosts = [\"a.test\"]\nroot = {0:?}\n[[site]]\nhosts = [\"b.test\"]\nroot = {0:?}\ntls = \"local\"\n",
+                root.path()
+            );
+            doubts(&crate::config::parse(&text, &root.path().join("a.toml")).unwrap())
+        };
+        let found = of("[\"127.0.0.1:8443\"]");
+        assert!(found.len() == 1 && found[0].contains("site 1 (a.test) has no certificate"), "{found:?}");
+        for listen in ["[\"127.0.0.1:8443\", \"127.0.0.1:80\"]", "[\"127.0.0.1:8443\", \"unix:x\"]"] {
+            assert_eq!(of(listen), Vec::<String>::new(), "{listen}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_redirects_that_never_counts_is_doubted() {
+        let of = |route: &str| {
+            let root = tempfile::tempdir().unwrap();
+            std::fs::write(
+                root.path().join("_redirects"),
+                "/old /new 301\n/forced /new 301!\n/app/* /index.html 200\n",
+            )
+            .unwrap();
+            let text = format!("[[site]]\nroot = {:?}\nrule_files = true\n{route}", root.path());
+            doubts(&crate::config::parse(&text, &root.path().join("a.toml")).unwrap())
+        };
+        assert_eq!(of("[[site.route]]\nmatch = \"*\"\nheaders = { X-A = \"1\" }\n"), Vec::<String>::new());
+        // A redirect where there is nothing goes with what is tried.
+        let found = of("[[site.route]]\nmatch = \"*\"\ntry = [\"$path\"]\n");
+        assert!(found.len() == 2 && found[0].contains("line 2") && found[1].contains("line 3"), "{found:?}");
     }
 
     #[test]

@@ -189,6 +189,11 @@ fn translate(message: &str) -> (String, Option<String>) {
     if let Some(key) = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         return (format!("`{key}` is missing"), None);
     }
+    let number =
+        message.strip_prefix("invalid type: integer `").and_then(|rest| rest.strip_suffix("`, expected a string"));
+    if let Some(number) = number {
+        return (format!("`{number}` is a number, and a text is expected"), Some(format!("write \"{number}\"")));
+    }
     if message == "invalid type: map, expected a sequence" {
         return (
             "expected a list of tables".into(),

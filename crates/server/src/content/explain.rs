@@ -15,10 +15,15 @@ use lamna_proto::parse::path;
 use lamna_proto::resource::{Resource, Variants};
 use serde::{Deserialize, Serialize};
 
+use super::action::Action;
 use super::listing::{Order, View};
+use super::route::Effective;
 use super::site::{Site, Sites};
 use super::translate::{Question, translate};
-use crate::cache::Store;
+use crate::cache::two_generation_map::Key;
+use crate::cache::{Entry, Store};
+use crate::config::access::AccessRule;
+use crate::config::route::describe_gateway as describe;
 use crate::config::settings::Settings;
 use crate::config::suggest::nearest;
 use crate::io::{KernelFeatures, Wait};
@@ -45,14 +50,23 @@ pub struct Explanation {
     pub path: String,
     /// What the path stands for in the file system, if it stands for anything there.
     pub file: Option<String>,
-    /// The status of a plain GET.
-    pub status: u16,
+    /// The status of a plain GET; none if an application says it.
+    pub status: Option<u16>,
+    /// What who shows nothing of himself gets instead, where not everybody is let in.
+    #[serde(default)]
+    pub kept_out: Option<String>,
+    /// The application that answers.
+    #[serde(default)]
+    pub application: Option<String>,
     /// Why, and why nothing else.
     pub because: Vec<String>,
     /// The fields of the answer, without `Date`.
     pub fields: Vec<String>,
-    /// In which codings it can be had, and how they are come by.
+    /// In which codings it can be had, and how they are come by; empty if an application answers.
     pub codings: String,
+    /// What the server that is asked holds of it in its cache; none without a server.
+    #[serde(default)]
+    pub cache: Option<String>,
 }
 
 /// Explains what a server with these settings and services answers to a plain GET.
@@ -93,16 +107,76 @@ pub fn explain(settings: &Settings, services: &Arc<Registry>, asked: &Asked) -> 
     let resource = &entry.resource;
     // Without the slash at its end.
     let file = question.file_path().map(|file| file.components().collect::<PathBuf>());
+    let application = application(&rules, &entry);
+    // An application that answers everything is asked whatever the files are.
+    let is_of_file = application.is_none() || entry.script().is_some();
+    let account =
+        Account { site, path: &normal, file: file.as_deref().filter(|_| is_of_file), status: resource.status.0 };
+    let because = if is_of_file { account.sentences() } else { account.rules() };
+    let answers = application.is_none();
     Ok(Explanation {
         site: site.label(),
         site_because: why_site(settings, site, asked.host.as_deref()),
         path: String::from_utf8_lossy(&normal).into_owned(),
-        because: Account { site, path: &normal, file: file.as_deref(), status: resource.status.0 }.sentences(),
-        file: file.map(|file| file.display().to_string()),
-        status: resource.status.0,
-        fields: fields(resource),
-        codings: codings(resource),
+        because,
+        file: file.filter(|_| is_of_file).map(|file| file.display().to_string()),
+        status: answers.then_some(resource.status.0),
+        kept_out: rules.whom(Action::Read).map(kept_out),
+        application,
+        fields: if answers { fields(resource) } else { Vec::new() },
+        codings: if answers { codings(resource) } else { String::new() },
+        cache: None,
     })
+}
+
+/// What a running server holds of what is asked in the cache that its workers share, whose clock says `now_ms`.
+pub fn cache_state(sites: &Sites, store: &Store, asked: &Asked, now_ms: u64) -> String {
+    let site = sites.find(asked.host.as_deref().map(str::as_bytes));
+    let target = asked.target.split('?').next().unwrap_or_default();
+    let mut normal = Vec::new();
+    if path::normalise(target.as_bytes(), &mut normal).is_err() {
+        return "nothing is kept of it".to_owned();
+    }
+    if site.routes.depends_on_requests() {
+        return "not looked at: what is kept of this site depends on more of a request than its path".to_owned();
+    }
+    let Some(entry) = store.lookup(Key { site: site.index, path: &normal }, 0) else {
+        return "nothing is kept of it: it is looked for at the next request".to_owned();
+    };
+    let state = match (entry.is_watched(), entry.confirmed_ms()) {
+        (true, _) => "its directory is watched".to_owned(),
+        (false, 0) => "compared with the file system at each use, as it has just changed".to_owned(),
+        (false, at) => format!("last compared with the file system {} ms ago", now_ms.saturating_sub(at)),
+    };
+    let form = match entry.resource.variants.first().file {
+        Some(_) => "its file is held open",
+        None => "with its content",
+    };
+    format!("held, {form}: {} of memory; {state}", count(entry.memory_bytes(), "byte"))
+}
+
+/// The application that answers, by the rules of the path or because the file is a script.
+fn application(rules: &Effective, entry: &Entry) -> Option<String> {
+    match entry.script() {
+        Some(script) => {
+            let file = script.root.join(String::from_utf8_lossy(&script.name).trim_start_matches('/'));
+            Some(format!("{} runs {}", describe(&script.group.settings), file.display()))
+        }
+        None => rules.rules.gateway.as_ref().filter(|gateway| gateway.scripts.is_none()).map(describe),
+    }
+}
+
+/// What a rule means for who shows neither password nor token nor certificate.
+fn kept_out(rule: &AccessRule) -> String {
+    if !rule.users.is_empty() || !rule.tokens.is_empty() {
+        "401 to who does not say who he is; below is what the others get".to_owned()
+    } else if !rule.certificates.is_empty() {
+        "403 to who shows no certificate; below is what the others get".to_owned()
+    } else if rule.service.is_some() {
+        "the service decides; below is what those get whom it lets in".to_owned()
+    } else {
+        "403 to other networks; below is what the others get".to_owned()
+    }
 }
 
 fn why_site(settings: &Settings, site: &Site, host: Option<&str>) -> String {
@@ -178,9 +252,7 @@ impl Account<'_> {
             let hides = self.file.filter(|file| file.exists()).map(|file| format!("it hides {}", file.display()));
             return [rule].into_iter().chain(hides).collect();
         }
-        let mut sentences = self.site.routes.describe(self.path);
-        sentences.extend(self.site.routes.effective(self.path, &[]).rules.describe_filters());
-        sentences.extend(self.site.routes.effective(self.path, &[]).access_in_words());
+        let mut sentences = self.rules();
         if !redirects.is_empty() {
             sentences.push(format!("none of its redirects applies ({})", redirects.len()));
         }
@@ -197,6 +269,16 @@ impl Account<'_> {
         };
         self.look_at(file, &mut sentences);
         self.fallen_back(sentences)
+    }
+
+    /// What routes say.
+    fn rules(&self) -> Vec<String> {
+        let effective = self.site.routes.effective(self.path, &[]);
+        let mut sentences = self.site.routes.describe(self.path);
+        sentences.extend(effective.rules.describe_ways());
+        sentences.extend(effective.rules.describe_filters());
+        sentences.extend(effective.access_in_words());
+        sentences
     }
 
     fn alias(&self) -> Option<String> {
@@ -338,10 +420,23 @@ impl fmt::Display for Explanation {
         for (sentence, mark) in self.because.iter().zip(["because"].into_iter().chain(std::iter::repeat(""))) {
             writeln!(f, "{mark:8} {}", sentence.escape_debug())?;
         }
-        let phrase = lamna_proto::message::Status(self.status).reason_phrase();
-        writeln!(f, "answer   {} {phrase}", self.status)?;
+        if let Some(kept_out) = &self.kept_out {
+            writeln!(f, "access   {kept_out}")?;
+        }
+        if let Some(application) = &self.application {
+            writeln!(f, "answer   that of the application: {}", application.escape_debug())?;
+        }
+        if let Some(status) = self.status {
+            writeln!(f, "answer   {status} {}", lamna_proto::message::Status(status).reason_phrase())?;
+        }
         self.fields.iter().try_for_each(|field| writeln!(f, "         {field}"))?;
-        writeln!(f, "codings  {}", self.codings)
+        if !self.codings.is_empty() {
+            writeln!(f, "codings  {}", self.codings)?;
+        }
+        match &self.cache {
+            Some(cache) => writeln!(f, "cache    {cache}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -349,6 +444,7 @@ impl fmt::Display for Explanation {
 mod tests {
     use super::*;
     use crate::config::settings::{Alias, Redirect, SiteSettings};
+    use crate::io::file_state::Stamps;
     use std::fs::{create_dir_all, write};
     use std::os::unix::fs::symlink;
 
@@ -401,7 +497,7 @@ mod tests {
         ] {
             let explained = explain(&settings, &Arc::default(), &asked(Some(host), target)).unwrap();
             let because = explained.because.join("; ");
-            assert_eq!(explained.status, status, "{host}{target}: {explained}");
+            assert_eq!(explained.status, Some(status), "{host}{target}: {explained}");
             assert!(because.contains(said), "{host}{target}: {because}");
         }
     }
@@ -420,6 +516,71 @@ mod tests {
         let (site, because) = why(Some("c.example"));
         assert!(site == "a.example" && because.contains("no site has the host"), "{because}");
         assert!(why(None).1.contains("no host is named"));
+    }
+
+    #[test]
+    fn who_answers_and_who_is_kept_out_is_said() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path().join("a.php"), "<?php").unwrap();
+        let text = format!(
+            "[[site]]\nroot = {:?}\nusers = {{ ada = \"$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$\
+             kyj4KAQPkDHofxQqmZFrtcrDql5eltyrs3W6/tB5JPs\" }}\n\
+             [[site.route]]\nmatch = \"/api/*\"\nproxy = \"127.0.0.1:3000\"\naccess = {{ users = [\"ada\"] }}\n\
+             [[site.route]]\nmatch = \"*.php\"\nfastcgi = \"127.0.0.1:9000\"\n",
+            root.path()
+        );
+        let settings = crate::config::parse(&text, &root.path().join("a.toml")).unwrap();
+        let of = |target: &str| explain(&settings, &Arc::default(), &asked(None, target)).unwrap();
+        let proxied = of("/api/x");
+        assert_eq!((proxied.status, proxied.file.as_deref(), &proxied.fields[..]), (None, None, &[][..]));
+        let shown = proxied.to_string();
+        for part in ["401 to who", "answer   that of the application", "127.0.0.1:3000"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!shown.contains("there is no `"), "files do not matter: {shown}");
+        let script = of("/a.php");
+        let application = script.application.unwrap();
+        assert!(application.contains("127.0.0.1:9000") && application.contains("a.php"), "{application}");
+        assert_eq!(of("/b.php").status, Some(404));
+    }
+
+    #[test]
+    fn rules_are_named_with_where_they_stand_and_what_they_do() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path().join("a.html"), "a").unwrap();
+        write(root.path().join("_redirects"), "/old/* /new/:splat 301\n").unwrap();
+        let text = format!(
+            "[[site]]\nroot = {:?}\nrule_files = true\n[[site.route]]\nmatch = \"*\"\ntry = [\"$path\", \"$path.html\"]\n",
+            root.path()
+        );
+        let settings = crate::config::parse(&text, &root.path().join("a.toml")).unwrap();
+        let of = |target: &str| explain(&settings, &Arc::default(), &asked(None, target)).unwrap();
+        let tried = of("/a");
+        assert!(
+            tried.status == Some(200) && tried.because.iter().any(|one| one == "try $path, then $path.html"),
+            "{tried}"
+        );
+        let moved = of("/old/b");
+        let said = moved.because.join("; ");
+        assert!(
+            moved.status == Some(301) && said.contains("the route `/old/*` (_redirects, line 1) applies"),
+            "{said}"
+        );
+        assert!(said.contains("with 301, where there is nothing"), "{said}");
+    }
+
+    #[test]
+    fn what_is_cached_is_said() {
+        let root = tempfile::tempdir().unwrap();
+        let settings = settings(root.path());
+        let sites = Sites::with_services(&settings, &Arc::default()).unwrap();
+        let store = Store::new(1 << 20, 16);
+        let asked = asked(Some("a.example"), "/docs/a.txt?x");
+        assert!(cache_state(&sites, &store, &asked, 0).contains("nothing is kept"));
+        let resource = sites.find(None).pages.refusals[0].clone();
+        store.insert(Key { site: 0, path: b"/docs/a.txt" }, Arc::new(Entry::shared(resource, Stamps::none(), 1000)));
+        let said = cache_state(&sites, &store, &asked, 1500);
+        assert!(said.contains("held") && said.contains("of memory"), "{said}");
     }
 
     #[test]

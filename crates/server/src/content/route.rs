@@ -200,7 +200,7 @@ impl Routes {
         let sentence = |id: RouteId| {
             let route = self.matcher.route(id);
             let verb = if route.conditions.is_empty() { "applies" } else { "may apply: it depends on the request" };
-            format!("the route `{}` {verb}", route.title())
+            format!("the route {} {verb}", route.title_with_place())
         };
         self.matcher.by_path(path).into_iter().map(sentence).collect()
     }
@@ -309,7 +309,7 @@ impl Routes {
 
     /// Writes which of the conditions that matter the request fulfils behind `out`: nothing if it fulfils none.
     pub fn push_outcome(&self, dependence: &Dependence, asked: &Asked<'_>, out: &mut Vec<u8>) {
-        for id in dependence.conditional.iter().filter(|id| self.matcher.holds(**id, asked)) {
+        for id in self.matcher.fulfilled(&dependence.conditional, asked) {
             out.extend(id.to_le_bytes());
         }
         if let Some(origin) = self.matcher.origin(asked).filter(|_| dependence.origin) {

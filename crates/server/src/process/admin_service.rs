@@ -41,6 +41,7 @@ use crate::tls::negotiated::{self, GROUPS, Kind, SUITES};
 use crate::upstream::{self, status::PlaceStatus};
 use crate::worker::confinement;
 use crate::worker::control::Control;
+use crate::worker::shared::Shared;
 
 /// Reads the configuration again, as at the start: the same file, the same command line.
 pub type Load = Box<dyn Fn() -> Result<Settings, String>>;
@@ -313,7 +314,15 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn explain(&self, asked: &Asked) -> Result<Explanation, String> {
-        explain::explain(self.settings(), &self.shared_metrics().services, asked)
+        let mut explained = explain::explain(self.settings(), &self.shared_metrics().services, asked)?;
+        explained.cache = Some(match &self.body {
+            Body::Threads(server) => {
+                let Shared { sites, store, clock, .. } = server.shared();
+                explain::cache_state(sites, store, asked, clock.now().ms())
+            }
+            Body::Processes { .. } => "not looked at: each worker process has its own".to_owned(),
+        });
+        Ok(explained)
     }
 
     fn set(&mut self, change: &Change) -> Result<Progress, Refusal> {
@@ -577,6 +586,13 @@ impl AdminService<'_> {
                 Architecture::Mp => settings.process_cache_bytes_max,
                 _ => settings.cache_bytes_max,
             },
+            schedule_in_force: (settings.schedule == Schedule::Auto).then(|| {
+                match self.shared_metrics().scoreboard.shortest_first() {
+                    (0, _) => "round-robin".to_owned(),
+                    (first, all) if first == all => "srpt".to_owned(),
+                    (first, all) => format!("srpt in {first} of {all} workers"),
+                }
+            }),
             // Of these it has been said what the server has come to.
             settings: changeable(settings).into_iter().filter(|(name, _)| !FOUND.contains(&&**name)).collect(),
         }
@@ -587,13 +603,6 @@ impl AdminService<'_> {
 const FOUND: [&str; 3] = ["architecture", "workers", "threads"];
 
 /// What to type into a browser, or into curl's `--unix-socket`.
-            schedule_in_force: (settings.schedule == Schedule::Auto).then(|| {
-                match self.shared_metrics().scoreboard.shortest_first() {
-                    (0, _) => "round-robin".to_owned(),
-                    (first, all) if first == all => "srpt".to_owned(),
-                    (first, all) => format!("srpt in {first} of {all} workers"),
-                }
-            }),
 pub(crate) fn url(listener: &Listener, settings: &Settings) -> String {
     match listener.address() {
         ListenAddress::Tcp(address) if settings.speak_tls() && listener.speaks_tls() => format!("https://{address}"),

@@ -54,6 +54,11 @@ impl Validity {
         self.checked_ms.store(now_ms, Relaxed);
     }
 
+    /// When it was last compared; zero if it must be compared at each use.
+    pub(super) fn confirmed_ms(&self) -> u64 {
+        self.checked_ms.load(Relaxed)
+    }
+
     /// Something happened to one of its names.
     pub(super) fn disturb(&self) {
         self.events.fetch_add(1, AcqRel);

@@ -128,6 +128,15 @@ impl Test {
         }
     }
 
+    /// The header field without which no request fulfils it.
+    pub fn needed_header(&self) -> Option<&str> {
+        match &self.condition {
+            Condition::Header(_, ValueTest::Absent) => None,
+            Condition::Header(name, _) => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether the request fulfils it. What is not known is not fulfilled.
     pub fn holds(&self, asked: &Asked<'_>) -> bool {
         let request = asked.request;

@@ -327,7 +327,7 @@ pub(super) fn render(gateway: &GatewaySettings) -> String {
 }
 
 /// In words.
-pub(super) fn describe(gateway: &GatewaySettings) -> String {
+pub fn describe(gateway: &GatewaySettings) -> String {
     if let Some(settings) = &gateway.cgi {
         return cgi::describe(gateway, settings);
     }

@@ -194,9 +194,20 @@ impl Matcher {
         }
     }
 
-    /// Whether the request fulfils all that a route asks for besides its path.
-    pub fn holds(&self, id: RouteId, asked: &Asked<'_>) -> bool {
-        self.routes[usize::from(id)].tests.iter().all(|test| test.holds(asked))
+    /// Those of `ids` of which the request fulfils all that they ask for besides the path.
+    pub fn fulfilled<'m>(&'m self, ids: &'m [RouteId], asked: &'m Asked<'_>) -> impl Iterator<Item = RouteId> + 'm {
+        // Routes of a path often look at one field, which few requests have: it is not looked for again.
+        let mut absent: Option<&str> = None;
+        let mut lacks = move |name: &'m str| {
+            if absent != Some(name)
+                && asked.request.is_some_and(|request| request.lines_named(name.as_bytes()).next().is_none())
+            {
+                absent = Some(name);
+            }
+            absent == Some(name)
+        };
+        let mut holds = move |test: &'m Test| !test.needed_header().is_some_and(&mut lacks) && test.holds(asked);
+        ids.iter().copied().filter(move |id| self.routes[usize::from(*id)].tests.iter().all(&mut holds))
     }
 
     /// The number of the origin that asks, among [`Matcher::origins`].

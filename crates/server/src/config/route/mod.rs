@@ -47,8 +47,9 @@ use super::gateway::GatewaySettings;
 pub(super) use access::{access, accounts};
 pub(super) use files::add_rule_files;
 pub use files::{RULE_FILES, Skipped};
+pub use gateways::describe as describe_gateway;
 pub(super) use judge::routes;
-pub(super) use report::{finally, render, report};
+pub(super) use report::{finally, render, report, unused_lines};
 pub(super) use services::render_service;
 
 /// One route.
@@ -238,12 +239,23 @@ impl RouteSettings {
         if self.conditions.is_empty() { title } else { format!("{title}, if {}", report::conditions(&self.conditions)) }
     }
 
+    /// What it is known by, and where it is written if that is not the configuration.
+    pub fn title_with_place(&self) -> String {
+        format!("`{}`{}", self.title(), self.source.in_words())
+    }
+
     /// Whether it says where answers come from.
     fn directs(&self) -> bool {
         self.redirect != Switch::Unset
             || self.rewrite != Switch::Unset
             || self.try_files.is_some()
             || self.gateway != Switch::Unset
+    }
+
+    /// Whether it says that files are looked for, and where.
+    fn is_looked_for(&self) -> bool {
+        let by_application = matches!(self.gateway, Switch::Set(_));
+        !by_application && (self.rewrite != Switch::Unset || self.try_files.is_some())
     }
 }
 
@@ -285,6 +297,11 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// How they come from a path to a file, in words.
+    pub fn describe_ways(&self) -> Vec<String> {
+        report::ways(self)
+    }
+
     /// What files pass through, in words.
     pub fn describe_filters(&self) -> Option<String> {
         self.filters.as_ref().filter(|steps| !steps.is_empty()).map(|steps| filters::describe(steps))
@@ -294,12 +311,13 @@ impl Rules {
 /// Merges routes, each with its number, the most specific first.
 ///
 /// Of each setting the most specific route that has one decides. Header fields are merged by name and pages by status. A route
-/// that rewrites or tries paths is not redirected by a less specific one, as it says that there is something.
+/// that rewrites or tries paths is not redirected by a less specific one, as it says that there is something: but for a redirect where
+/// there is nothing.
 pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -> Rules {
     let mut rules = Rules::default();
     let (mut redirect, mut rewrite, mut cors) = (Switch::Unset, Switch::Unset, Switch::Unset);
     let (mut gateway, mut answer_cache) = (Switch::Unset, Switch::Unset);
-    let mut sets_caching = false;
+    let (mut sets_caching, mut is_looked_for) = (false, false);
     for (number, route) in routes {
         let of = |set: &HeaderRule| set.names().any(|name| name.eq_ignore_ascii_case("Cache-Control"));
         sets_caching |= route.immutable.is_none() && rules.immutable.is_none() && route.headers.iter().any(of);
@@ -311,11 +329,12 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
         }
         if redirect == Switch::Unset {
             redirect = match &route.redirect {
-                Switch::Set(to) => Switch::Set((to.clone(), number)),
-                // What is there is looked for.
-                _ if route.directs() => Switch::Off,
-                _ => Switch::Unset,
+                Switch::Set(to) if !is_looked_for || to.if_missing => Switch::Set((to.clone(), number)),
+                Switch::Unset if route.is_looked_for() => Switch::Unset,
+                Switch::Unset if !route.directs() => Switch::Unset,
+                _ => Switch::Off,
             };
+            is_looked_for |= route.is_looked_for();
         }
         if rewrite == Switch::Unset {
             rewrite = match &route.rewrite {
@@ -425,6 +444,19 @@ mod tests {
         assert!(merged(&[kept, away.clone()]).redirect.is_none());
         assert!(merged(&[off, away.clone()]).redirect.is_none());
         assert!(merged(&[marked, away]).redirect.is_some_and(|(_, number)| number == 1));
+    }
+
+    #[test]
+    fn what_is_looked_for_and_is_not_there_is_redirected() {
+        let missing =
+            |to: &str| Switch::Set(RouteRedirect { to: Template::parse(to).unwrap(), status: 301, if_missing: true });
+        let moved = RouteSettings { redirect: missing("/new"), ..route("/*") };
+        let tried = RouteSettings { try_files: Some(Vec::new()), ..route("/a/*") };
+        let away = RouteSettings { redirect: redirect("/b"), priority: -1, ..route("/*") };
+        let off = RouteSettings { redirect: Switch::Off, try_files: Some(Vec::new()), ..route("/a/*") };
+        assert!(merged(&[tried.clone(), moved.clone()]).redirect.is_some_and(|(_, number)| number == 1));
+        assert!(merged(&[off, moved.clone()]).redirect.is_none());
+        assert!(merged(&[tried, away, moved]).redirect.is_none(), "the more specific redirect decides");
     }
 
     #[test]

@@ -99,11 +99,7 @@ pub(in crate::config) fn report(routes: &[RouteSettings], of_site: &[(String, St
         let ids = applying(&matcher, id, route);
         let mut rules = merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id))));
         rules.headers.insert(0, HeaderRule::of_fields(of_site));
-        let place = match route.source {
-            Source::Configuration => String::new(),
-            Source::RedirectsLine(line) => format!(" (_redirects, line {})", line.0),
-            Source::HeadersLine(line) => format!(" (_headers, line {line})"),
-        };
+        let place = route.source.in_words();
         let others: Vec<String> =
             ids.iter().filter(|other| **other != id).map(|other| matcher.route(*other).title()).collect();
         let others = if others.is_empty() { String::new() } else { format!(", with {}", others.join(" and ")) };
@@ -123,6 +119,27 @@ pub(in crate::config) fn finally(routes: &[RouteSettings]) -> Vec<(String, Rules
         (route.title(), merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id)))))
     };
     matcher.routes().map(rules_of).collect()
+}
+
+/// The lines of `_redirects` by which nothing is done, each with the title of the route that stands before it.
+pub(in crate::config) fn unused_lines(routes: &[RouteSettings]) -> Vec<(usize, String)> {
+    let Ok(matcher) = Matcher::new(routes) else { return Vec::new() };
+    let of = |(id, route): (u16, &RouteSettings)| {
+        let Source::RedirectsLine(line) = route.source else { return None };
+        let ids = applying(&matcher, id, route);
+        let rules = merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id))));
+        let own = usize::from(id);
+        let counts = [
+            rules.redirect.as_ref().map(|(_, from)| *from),
+            rules.rewrite.as_ref().map(|(_, from)| *from),
+            rules.try_files.as_ref().filter(|_| !matches!(route.redirect, Switch::Set(_))).map(|(_, from)| *from),
+        ];
+        let is_used = counts.contains(&Some(own)) || !route.error_pages.is_empty();
+        let before =
+            ids.iter().map(|id| matcher.route(*id)).find(|one| one.source == Source::Configuration && one.directs())?;
+        (!is_used).then(|| (line.0, before.title()))
+    };
+    matcher.routes().filter_map(of).collect()
 }
 
 /// The routes that surely apply where `route`, the one of number `id`, does.
@@ -146,10 +163,20 @@ fn push_comment(text: &mut String, line: &str) {
     writeln!(text, "#   {line}").expect("writing to a string does not fail");
 }
 
-fn lines_of(rules: &Rules) -> Vec<String> {
+impl Source {
+    /// Where a route is written, if that is not the configuration.
+    pub(super) fn in_words(self) -> String {
+        match self {
+            Source::Configuration => String::new(),
+            Source::RedirectsLine(line) => format!(" (_redirects, line {})", line.0),
+            Source::HeadersLine(line) => format!(" (_headers, line {line})"),
+        }
+    }
+}
+
+/// How rules come from a path to a file.
+pub(super) fn ways(rules: &Rules) -> Vec<String> {
     let mut lines = Vec::new();
-    lines.extend(rules.gateway.as_ref().map(gateways::describe));
-    lines.extend(rules.answer_cache.as_ref().map(kept_answers::describe));
     if let Some((redirect, _)) = &rules.redirect {
         let missing = if redirect.if_missing { ", where there is nothing" } else { "" };
         lines.push(format!("redirect to {} with {}{missing}", redirect.to.text(), redirect.status));
@@ -161,6 +188,14 @@ fn lines_of(rules: &Rules) -> Vec<String> {
         lines.push(format!("try {}", tried.iter().map(|one| one.text()).collect::<Vec<_>>().join(", then ")));
     }
     lines.extend(rules.index.as_ref().map(|index| format!("index files {}", index.join(", "))));
+    lines
+}
+
+fn lines_of(rules: &Rules) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(rules.gateway.as_ref().map(gateways::describe));
+    lines.extend(rules.answer_cache.as_ref().map(kept_answers::describe));
+    lines.extend(ways(rules));
     lines.extend(rules.describe_filters());
     lines.extend(rules.search.filter(|is_on| *is_on).map(|_| "its pages are searched with ?q=".to_owned()));
     lines.extend(rules.error_pages.iter().map(|(status, page)| format!("page for {status}: {page}")));
