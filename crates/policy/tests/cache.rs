@@ -114,12 +114,52 @@ proptest! {
             }
         }
         let before: Vec<_> = (0..IDS).filter(|&id| cache.holds(ObjectId(id))).collect();
-        cache.change_policy(to, Objective::Requests);
+        cache.change_policy(to.build(1_000, Objective::Requests));
         let after: Vec<_> = (0..IDS).filter(|&id| cache.holds(ObjectId(id))).collect();
         prop_assert_eq!(before.len(), cache.len());
         prop_assert_eq!(before, after);
         cache.rebound(0, |_| ());
         prop_assert_eq!((cache.len(), cache.bytes()), (0, 0));
+    }
+}
+
+/// Names nobody, or somebody who is not there.
+struct Broken(Option<ObjectId>, usize);
+
+impl Replacement for Broken {
+    fn admit(&mut self, _: ObjectId, _: u64) {
+        self.1 += 1;
+    }
+
+    fn hit(&mut self, _: ObjectId) {}
+
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+
+    fn victim(&mut self) -> Option<ObjectId> {
+        self.0
+    }
+
+    fn remove(&mut self, _: ObjectId, _: Removal) {
+        self.1 -= 1;
+    }
+
+    fn len(&self) -> usize {
+        self.1
+    }
+
+    fn holds(&self, _: ObjectId) -> bool {
+        false
+    }
+}
+
+#[test]
+fn of_a_policy_that_breaks_its_contract_nothing_more_is_admitted() {
+    for named in [None, Some(ObjectId(99))] {
+        let mut cache = Bounded::of_policy(Box::new(Broken(named, 0)), 1_000);
+        let admitted = (0..20).filter(|id| cache.offer(ObjectId(*id), 100, |_| ()) == Offer::Admitted).count();
+        assert_eq!((admitted, cache.bytes()), (10, 1_000));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The server as a part of another program: a directory, and the program's own handlers and filters.
+//! The server as a part of another program: a directory, and the program's own handlers, filters, cache policy and engine.
 //!
 //! ```no_run
 //! use lamna_server::embed::{Builder, Reply};
@@ -16,6 +16,8 @@
 //! server that is dropped has ended. Everything else that a server can do is in [`Settings`], which [`Builder::settings`] hands out. Engines
 //! of processes are not for programs with threads.
 
+pub mod engine;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -26,15 +28,19 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lamna_filter::{Make, Step};
+use lamna_policy::cache::{Objective, Replacement};
 
 pub use crate::content::handler::{Answering, Asked, Handler, Reply};
 pub use crate::service::Registry;
 
+use crate::cache::OwnPolicy;
 use crate::config::route::pattern::Pattern;
 use crate::config::route::{RouteSettings, Switch};
 use crate::config::service::{OnFailure, ServiceDefinition, What, check_name};
 use crate::config::settings::{ListenAddress, LogTarget, Settings, SiteSettings};
+use crate::engine::Engine;
 use crate::listen;
+use crate::process::embedded::Embedded;
 use crate::process::server::Server;
 
 /// What is to be served.
@@ -43,6 +49,8 @@ pub struct Builder {
     settings: Settings,
     filters: BTreeMap<String, Arc<dyn Make>>,
     handlers: BTreeMap<String, Arc<dyn Handler>>,
+    engine: Option<Arc<dyn Engine>>,
+    cache_policy: Option<OwnPolicy>,
     /// What is wrong with what was asked for.
     wrong: Option<String>,
 }
@@ -79,7 +87,14 @@ impl Builder {
         let directory: PathBuf = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         let settings =
             Settings { sites: vec![SiteSettings::new(directory)], log: LogTarget::Off, ..Settings::default() };
-        Builder { settings, filters: BTreeMap::new(), handlers: BTreeMap::new(), wrong: None }
+        Builder {
+            settings,
+            filters: BTreeMap::new(),
+            handlers: BTreeMap::new(),
+            engine: None,
+            cache_policy: None,
+            wrong: None,
+        }
     }
 
     /// At this address; a free port of loopback otherwise.
@@ -119,6 +134,32 @@ impl Builder {
         self.route(pattern, RouteSettings { filters: Some(vec![step]), ..RouteSettings::default() })
     }
 
+    /// Has `make` decide which entries of the cache go when room is needed, in the place of `cache_policy` of the settings.
+    ///
+    /// The cache has up to 16 shards, each behind a lock and with a policy of its own: `make` is given the bytes that the shard may hold, and what
+    /// the settings want many of. What a policy owes is in [`lamna_policy::cache`]. Where one names no victim that is held, nothing more is kept.
+    pub fn cache_policy<F>(mut self, make: F) -> Builder
+    where
+        F: Fn(u64, Objective) -> Box<dyn Replacement> + Send + Sync + 'static,
+    {
+        self.cache_policy = Some(OwnPolicy::new(make));
+        self
+    }
+
+    /// Has `engine` serve, in the place of `architecture` of the settings; see [`engine`]. The server goes over to no other then.
+    pub fn engine(mut self, engine: impl Engine + 'static) -> Builder {
+        let architecture = engine.architecture();
+        if architecture.is_of_processes() {
+            let why = format!(
+                "an engine of the program cannot take the place of {}, which is of processes",
+                architecture.name()
+            );
+            self.wrong.get_or_insert(why);
+        }
+        self.engine = Some(Arc::new(engine));
+        self
+    }
+
     /// Everything else: engine, caches, limits, further sites.
     pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Builder {
         change(&mut self.settings);
@@ -143,9 +184,12 @@ impl Builder {
     /// # Errors
     /// A pattern, a name, the directory or the address cannot be used.
     pub fn start(self) -> Result<Running, StartError> {
-        let Builder { settings, filters, handlers, wrong } = self;
+        let Builder { mut settings, filters, handlers, engine, cache_policy, wrong } = self;
         if let Some(why) = wrong {
             return Err(StartError(why));
+        }
+        if let Some(engine) = &engine {
+            (settings.architecture, settings.adapts) = (engine.architecture(), false);
         }
         let any_port = [ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
         let addresses = if settings.listen.is_empty() { &any_port[..] } else { &settings.listen };
@@ -157,8 +201,8 @@ impl Builder {
         let address =
             address.ok_or_else(|| StartError("there is no TCP address among those to listen at".to_owned()))?;
         let registry = Arc::new(Registry::with_embedded(filters));
-        let handlers = Arc::new(handlers);
-        let server = Server::open_with(&settings, listeners, registry.clone(), handlers);
+        let embedded = Embedded { handlers: Arc::new(handlers), engine, cache_policy };
+        let server = Server::open_with(&settings, listeners, registry.clone(), embedded);
         let mut server = server.map_err(|error| StartError(error.to_string()))?;
         let (orders, told): (Sender<()>, Receiver<()>) = channel();
         let look_after = move || {

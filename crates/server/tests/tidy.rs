@@ -244,3 +244,23 @@ fn no_file_is_longer_than_one_concept() {
         .collect();
     assert!(long.is_empty(), "{long:#?}");
 }
+
+#[test]
+fn the_code_in_the_document_is_that_of_the_examples() {
+    let document = include_str!("../../../docs/extending.md");
+    let examples = [
+        include_str!("../examples/embedded/main.rs"),
+        include_str!("../examples/own_engine.rs"),
+        include_str!("../examples/own_cache_policy.rs"),
+        include_str!("../../policy/examples/own_policy/clock.rs"),
+        include_str!("../src/config/settings.rs"),
+        include_str!("../src/config/setting/table.rs"),
+        include_str!("../src/process/running_engine.rs"),
+    ];
+    let blocks: Vec<&str> =
+        document.split("```rust\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
+    assert!(blocks.len() >= examples.len());
+    for block in blocks {
+        assert!(examples.iter().any(|example| example.contains(block)), "no example has this:\n{block}");
+    }
+}

@@ -1,7 +1,8 @@
 //! The accounts of a cache: what it holds, how many bytes that is, and the bound on these bytes. It owns no content. The caller
 //! frees what it is told was evicted.
 //!
-//! Guarantees: after every call the bytes held are at most the bound. An object is held at most once.
+//! Guarantees: after every call the bytes held are at most the bound. An object is held at most once. Of a policy that names no victim
+//! where one is needed, or one that is not held, nothing more is admitted, and only what grows ([`Bounded::resize`]) may exceed the bound.
 
 use super::sizes::Sizes;
 use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, USES_AT_ONCE_MAX, hand_over};
@@ -13,7 +14,7 @@ use crate::hints::Probability;
 pub enum Offer {
     /// It is held now.
     Admitted,
-    /// It is larger than the bound, or the admission filter preferred what is there.
+    /// It is larger than the bound, the admission filter preferred what is there, or the policy made no room.
     Refused,
 }
 
@@ -110,6 +111,9 @@ impl Bounded {
             return Offer::Refused;
         }
         self.shrink_to(self.bound_bytes - size_bytes, &mut evicted);
+        if self.bytes > self.bound_bytes - size_bytes {
+            return Offer::Refused;
+        }
         self.sizes.set(object, size_bytes);
         self.bytes += size_bytes;
         self.policy.admit(object, size_bytes);
@@ -142,9 +146,8 @@ impl Bounded {
         self.shrink_to(bound_bytes, &mut evicted);
     }
 
-    /// Goes over to another policy with everything that is held.
-    pub fn change_policy(&mut self, algorithm: Algorithm, objective: Objective) {
-        let mut next = algorithm.build(self.bound_bytes, objective);
+    /// Goes over to `next`, which holds nothing yet, with everything that is held.
+    pub fn change_policy(&mut self, mut next: Box<dyn Replacement>) {
         let sizes = &self.sizes;
         hand_over(self.policy.as_mut(), next.as_mut(), |object| sizes.of(object).unwrap_or(0));
         self.policy = next;
@@ -203,8 +206,8 @@ impl Bounded {
 
     fn shrink_to(&mut self, bytes_max: u64, evicted: &mut impl FnMut(ObjectId)) {
         while self.bytes > bytes_max {
-            // Bytes are held, so an object is held, so the policy names one.
-            let Some(victim) = self.policy.victim() else {
+            // Bytes are held, so an object is held, so a policy that keeps its contract names one.
+            let Some(victim) = self.policy.victim().filter(|victim| self.holds(*victim)) else {
                 return;
             };
             self.drop_object(victim, Removal::Evicted);

@@ -92,8 +92,9 @@ mod entry {
 mod shard {
     use std::sync::Arc;
 
+    use super::Key;
     use super::entry::Entry;
-    use super::{Key, Policy};
+    use crate::cache::Replacing;
     pub(super) use crate::cache::shard::Depth;
     use crate::sys::prefetch::Ahead;
 
@@ -101,11 +102,11 @@ mod shard {
     pub(super) struct Shard(Option<(Box<[u8]>, Arc<Entry>)>);
 
     impl Shard {
-        pub(super) fn new(_bytes_max: u64, _policy: Policy) -> Shard {
+        pub(super) fn new(_bytes_max: u64, _replacing: &Replacing) -> Shard {
             Shard::default()
         }
 
-        pub(super) fn change_policy(&mut self, _policy: Policy) {}
+        pub(super) fn change_policy(&mut self, _replacing: &Replacing) {}
 
         pub(super) fn lookup(&mut self, key: Key<'_>, _uses: u32) -> Option<&Arc<Entry>> {
             self.0.as_ref().filter(|(path, _)| **path == *key.path).map(|(_, entry)| entry)
@@ -129,7 +130,7 @@ mod shard {
 
         pub(super) fn rebound(&mut self, _bytes_max: u64, _gone: &mut Vec<Arc<Entry>>) {}
 
-        pub(super) fn clear(&mut self, _policy: Policy, gone: &mut Vec<Arc<Entry>>) {
+        pub(super) fn clear(&mut self, _replacing: &Replacing, gone: &mut Vec<Arc<Entry>>) {
             gone.extend(self.0.take().map(|(_, entry)| entry));
         }
 
@@ -165,7 +166,7 @@ mod store {
 
     impl Store {
         pub(super) fn new() -> Arc<Store> {
-            Arc::new(Store(Shards::new(BOUND, 1, None, Policy::default())))
+            Arc::new(Store(Shards::new(BOUND, 1, None, Policy::default().into())))
         }
 
         pub(super) fn lookup(&self, key: Key<'_>, uses: u32) -> Option<Arc<Entry>> {

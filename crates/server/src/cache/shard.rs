@@ -12,12 +12,12 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use hashbrown::DefaultHashBuilder;
-use lamna_policy::cache::{Admission, Bounded, ObjectId, Offer};
+use lamna_policy::cache::{Bounded, ObjectId, Offer};
 
 use super::entry::Entry;
 use super::index::Index;
+use super::replacement::Replacing;
 use super::two_generation_map::Key;
-use crate::config::cache_policy::Policy;
 use crate::metrics::memory_accounting::allocated;
 use crate::sys::prefetch::{Ahead, FileRange};
 
@@ -69,8 +69,8 @@ const REMEMBERED_MIN: usize = 64;
 
 impl Shard {
     /// An empty shard of at most `bytes_max` bytes.
-    pub(super) fn new(bytes_max: u64, policy: Policy) -> Shard {
-        let books = Bounded::new(policy.algorithm, policy.objective, bytes_max);
+    pub(super) fn new(bytes_max: u64, replacing: &Replacing) -> Shard {
+        let books = Bounded::of_policy(replacing.policy(bytes_max), bytes_max);
         let mut shard = Shard {
             index: Index::default(),
             slots: Vec::new(),
@@ -81,14 +81,15 @@ impl Shard {
             hasher: DefaultHashBuilder::default(),
             name_bytes: 0,
         };
-        shard.books.set_admission(admission(policy, bytes_max));
+        shard.books.set_admission(replacing.admission(bytes_max));
         shard
     }
 
     /// Goes over to another policy with everything that is kept.
-    pub(super) fn change_policy(&mut self, policy: Policy) {
-        self.books.change_policy(policy.algorithm, policy.objective);
-        self.books.set_admission(admission(policy, self.books.bound_bytes()));
+    pub(super) fn change_policy(&mut self, replacing: &Replacing) {
+        let bound_bytes = self.books.bound_bytes();
+        self.books.change_policy(replacing.policy(bound_bytes));
+        self.books.set_admission(replacing.admission(bound_bytes));
     }
 
     /// The entry of `key`, which was used `uses` times since it was last asked for.
@@ -201,12 +202,12 @@ impl Shard {
     }
 
     /// Lets go of everything, tables included. The policy stays.
-    pub(super) fn clear(&mut self, policy: Policy, gone: &mut Vec<Arc<Entry>>) {
+    pub(super) fn clear(&mut self, replacing: &Replacing, gone: &mut Vec<Arc<Entry>>) {
         gone.extend(self.slots.drain(..).filter_map(|slot| match slot {
             Slot::Kept(_, entry) => Some(entry),
             Slot::Nothing { .. } => None,
         }));
-        *self = Shard::new(self.books.bound_bytes(), policy);
+        *self = Shard::new(self.books.bound_bytes(), replacing);
     }
 
     /// Bytes of the shard's own structures: tables, paths, the policy's.
@@ -349,19 +350,10 @@ impl std::fmt::Debug for Shard {
     }
 }
 
-/// The filter of `policy` for a shard of `bytes_max` bytes, if it has one. Nothing is too large for it: what is too large
-/// for the cache is sent from its file and costs little.
-fn admission(policy: Policy, bytes_max: u64) -> Option<Admission> {
-    let window = (bytes_max / OBJECT_BYTES_USUAL).max(1000) * 10;
-    policy.is_filtered.then(|| Admission::new(policy.objective, u64::MAX, window))
-}
-
-/// For the window of the filter: about what a web object has.
-const OBJECT_BYTES_USUAL: u64 = 8192;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::cache_policy::Policy;
     use crate::io::file_state::Stamps;
     use lamna_policy::cache::{Algorithm, Objective};
     use lamna_proto::message::Status;
@@ -373,19 +365,16 @@ mod tests {
         Arc::new(Entry::new(Resource::one(Status(200), representation), Stamps::none(), 5000))
     }
 
-    fn policies() -> impl Strategy<Value = Policy> {
+    fn policies() -> impl Strategy<Value = Replacing> {
         let algorithms = prop::sample::select(Algorithm::ALL.to_vec());
         let objectives = prop::sample::select(Objective::ALL.to_vec());
-        (algorithms, objectives, any::<bool>()).prop_map(|(algorithm, objective, is_filtered)| Policy {
-            algorithm,
-            objective,
-            is_filtered,
-        })
+        (algorithms, objectives, any::<bool>())
+            .prop_map(|(algorithm, objective, is_filtered)| Policy { algorithm, objective, is_filtered }.into())
     }
 
     #[test]
     fn what_a_lookup_reads_is_foreseen_step_by_step() {
-        let mut shard = Shard::new(4000, Policy::default());
+        let mut shard = Shard::new(4000, &Policy::default().into());
         let key = Key { site: 0, path: b"/a" };
         shard.insert(key, entry(), 1, &mut Vec::new());
         let steps = [Depth::Bucket, Depth::Slot, Depth::Entry, Depth::Description, Depth::Message];
@@ -404,13 +393,13 @@ mod tests {
             (before, after) in (policies(), policies()),
             operations in prop::collection::vec((0u8..40, 1u64..900, 0u8..8), 0..300),
         ) {
-            let mut shard = Shard::new(4000, before);
+            let mut shard = Shard::new(4000, &before);
             let mut alive: std::collections::HashMap<u8, (Arc<Entry>, u64)> = Default::default();
             for (name, cost, choice) in operations {
                 let key = Key { site: 0, path: &[name] };
                 let mut gone = Vec::new();
                 match choice {
-                    0 => shard.change_policy(after),
+                    0 => shard.change_policy(&after),
                     1 => shard.rebound(2000 + cost, &mut gone),
                     2 => if let Some((entry, held)) = alive.get_mut(&name) {
                         shard.weigh_again(key, &entry.clone(), cost, &mut gone);
@@ -442,7 +431,7 @@ mod tests {
 
     #[test]
     fn numbers_are_used_again_when_they_are_no_longer_remembered() {
-        let mut shard = Shard::new(1000, Policy::default());
+        let mut shard = Shard::new(1000, &Policy::default().into());
         for number in 0..10_000u32 {
             shard.insert(Key { site: 0, path: &number.to_be_bytes() }, entry(), 100, &mut Vec::new());
         }

@@ -15,6 +15,7 @@ use super::memory_accounting::{MemoryAccount, Reservation};
 use super::shard::{Depth, Shard};
 use super::sync::{AtomicU64, Mutex, MutexGuard, Relaxed};
 use super::two_generation_map::Key;
+use crate::cache::Replacing;
 use crate::config::cache_policy::Policy;
 use crate::sys::prefetch::Ahead;
 
@@ -23,7 +24,7 @@ use crate::sys::prefetch::Ahead;
 pub(super) struct Shards {
     shards: Vec<Mutex<Shard>>,
     memory_account: Arc<MemoryAccount>,
-    policy: Mutex<Policy>,
+    replacing: Mutex<Replacing>,
     /// Entries held.
     entries: AtomicU64,
     pub(super) bytes_max: u64,
@@ -53,12 +54,17 @@ pub(super) fn count(bytes_max: u64) -> u64 {
 
 impl Shards {
     /// Empty ones of together at most `bytes_max` bytes, `descriptors_max` open files and `entries_max` entries.
-    pub(super) fn new(bytes_max: u64, descriptors_max: u64, entries_max: Option<usize>, policy: Policy) -> Shards {
+    pub(super) fn new(
+        bytes_max: u64,
+        descriptors_max: u64,
+        entries_max: Option<usize>,
+        replacing: Replacing,
+    ) -> Shards {
         let count = count(bytes_max);
         Shards {
-            shards: (0..count).map(|_| Mutex::new(Shard::new(bytes_max / count, policy))).collect(),
+            shards: (0..count).map(|_| Mutex::new(Shard::new(bytes_max / count, &replacing))).collect(),
             memory_account: Arc::default(),
-            policy: Mutex::new(policy),
+            replacing: Mutex::new(replacing),
             entries: AtomicU64::new(0),
             bytes_max,
             descriptor_cost: bytes_max / descriptors_max.max(1),
@@ -152,17 +158,18 @@ impl Shards {
 
     /// Goes over to another policy with everything that is kept.
     pub(super) fn change_policy(&self, policy: Policy) {
-        *lock(&self.policy) = policy;
-        self.shards.iter().for_each(|shard| lock(shard).change_policy(policy));
+        let mut replacing = lock(&self.replacing);
+        replacing.set(policy);
+        self.shards.iter().for_each(|shard| lock(shard).change_policy(&replacing));
     }
 
     /// Lets go of everything.
     pub(super) fn clear(&self) {
-        let policy = *lock(&self.policy);
+        let replacing = lock(&self.replacing).clone();
         for shard in &self.shards {
             let mut gone = Vec::new();
             let mut shard = lock(shard);
-            shard.clear(policy, &mut gone);
+            shard.clear(&replacing, &mut gone);
             self.entries.fetch_sub(gone.len() as u64, Relaxed);
             drop(shard);
             gone.iter().for_each(|entry| entry.release());

@@ -16,6 +16,7 @@ use super::counters::Counters;
 use super::entry::Entry;
 use super::freshness::RECHECK_MS_MIN;
 use super::headroom::Headroom;
+use super::replacement::Replacing;
 use super::shard::Depth;
 use super::shards::{self, Place, Shards};
 use super::single_flight::SingleFlight;
@@ -80,10 +81,15 @@ impl Store {
         )
     }
 
-    /// An empty store within `bounds` that does what `policy` and `watcher` say, and counts what it does in `counters`.
-    pub fn with(bounds: Bounds, policy: Policy, watcher: Option<Watcher>, counters: SharedMemory<Counters>) -> Store {
+    /// An empty store within `bounds` that does what `replacing` and `watcher` say, and counts what it does in `counters`.
+    pub fn with(
+        bounds: Bounds,
+        replacing: impl Into<Replacing>,
+        watcher: Option<Watcher>,
+        counters: SharedMemory<Counters>,
+    ) -> Store {
         let Bounds { bytes_max, descriptors_max, entries_max } = bounds;
-        let shards = Arc::new(Shards::new(bytes_max, descriptors_max, entries_max, policy));
+        let shards = Arc::new(Shards::new(bytes_max, descriptors_max, entries_max, replacing.into()));
         let compressor = Compressor::new(shards.clone(), counters);
         Store {
             chunks: Chunks::new(bytes_max / CHUNK_SHARE, shards.memory_account()),

@@ -14,8 +14,6 @@
 //! - Running out of descriptors or memory costs waiting, never a connection that was accepted.
 
 pub mod amped;
-#[cfg(test)]
-mod example;
 pub mod mp;
 pub mod pipelined;
 pub mod proactor;
@@ -24,7 +22,7 @@ pub mod thread_per_request;
 pub mod thread_per_session;
 pub mod thread_pool;
 
-use crate::worker::shared::Shared;
+use std::fmt;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -32,6 +30,23 @@ use rustix::io::Errno;
 pub use crate::worker::control::Control;
 
 use crate::config::settings::{Architecture, Settings};
+use crate::worker::shared::Shared;
+
+/// An engine of the program that the server is a part of ([`embed::engine`](crate::embed::engine)), in the place of those of the server.
+pub trait Engine: fmt::Debug + Send + Sync {
+    /// Serves as worker `index` of this process until told to drain or stop, and owes what the module says. Called in a thread for each
+    /// worker, and again where a worker has failed.
+    ///
+    /// # Errors
+    /// What keeps the worker from beginning or going on; nothing that a peer can cause.
+    fn run(&self, shared: &Arc<Shared>, index: usize) -> Result<(), Errno>;
+
+    /// The architecture whose place it takes: what the server knows of that is held to be true of this engine, such as how many
+    /// threads it needs memory for and whether a slow peer keeps a thread. None of processes.
+    fn architecture(&self) -> Architecture {
+        Architecture::Sped
+    }
+}
 
 /// Serves as worker `index` of this process until told to drain or stop.
 ///

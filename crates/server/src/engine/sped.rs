@@ -9,12 +9,10 @@ use lamna_proto::exchange::program::{Input, Program, Ran};
 use rustix::io::Errno;
 
 use crate::cache::Entry;
-use crate::content::translate::translate;
-use crate::io::Wait;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::OnSockets;
 use crate::worker::event_loop::Worker;
-use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::executor::{Completed, Executor, PendingId, translate_in_line};
 use crate::worker::helpers::runners;
 use crate::worker::shared::Shared;
 
@@ -33,15 +31,11 @@ impl OnSockets for InLine {}
 
 impl Executor for InLine {
     fn translate(&mut self, context: &mut WorkerContext<'_>, _ticket: PendingId, target: Target) -> Option<Arc<Entry>> {
-        let entry = translate(&target.question(context.shared, Wait::Yes, context.now)).ok()?;
-        context.keep(&target, &entry);
-        Some(entry)
+        Some(translate_in_line(context, &target))
     }
 
     fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
-        if let Ok(entry) = translate(&target.question(context.shared, Wait::Yes, context.now)) {
-            context.keep(&target, &entry);
-        }
+        translate_in_line(context, &target);
     }
 
     fn make_ready(&mut self, _shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {

@@ -7,6 +7,7 @@ pub mod applications;
 pub(crate) mod autotune;
 pub mod cgi_runner;
 pub mod container;
+pub(crate) mod embedded;
 pub mod error;
 pub(crate) mod messages;
 pub mod orders;

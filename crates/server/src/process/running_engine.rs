@@ -15,16 +15,17 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::cache::{self, Bounds, Headroom, Store, Watcher};
+use crate::cache::{self, Bounds, Headroom, Replacing, Store, Watcher};
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::site::Sites;
-use crate::engine;
+use crate::engine::{self, Engine};
 use crate::io::KernelFeatures;
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
 use crate::log::{AccessLog, LogCounters};
 use crate::metrics::counters::Counters;
 use crate::metrics::scoreboard::WORKERS_MAX;
+use crate::process::embedded::Embedded;
 use crate::process::error::ServeError;
 use crate::process::remainder::RemainderThreads;
 use crate::process::shared_metrics::SharedMetrics;
@@ -53,6 +54,7 @@ pub(crate) struct RunningEngine {
     pub(crate) shared: Arc<Shared>,
     /// What it was started with, and has been adjusted to.
     pub(crate) settings: Settings,
+    embedded: Embedded,
     /// The place of its first worker among those that are pinned to processors: that of the first running, so that a worker
     /// stays on its processor, and with the caches there, when engines change.
     first_place: usize,
@@ -106,7 +108,7 @@ impl RunningEngine {
     ) -> Result<RunningEngine, ServeError> {
         let receiver = receiver.filter(|_| settings.architecture.takes_arrivals_itself());
         let shared = Shared { receiver, ..prepare(settings, listeners, shared_metrics, first_score)? };
-        RunningEngine::start(settings, Arc::new(shared), first_score).map_err(|failure| {
+        RunningEngine::start(settings, Arc::new(shared), &shared_metrics.embedded, first_score).map_err(|failure| {
             let (cause, begun) = *failure;
             begun.shared.control.stop();
             cause
@@ -126,7 +128,8 @@ impl RunningEngine {
         let not_begun = |error| Box::new(SwitchFailure { error, begun: None });
         self.check(settings, open).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
         let shared = self.successor(settings, first_score).map_err(|error| not_begun(SwitchError::Start(error)))?;
-        let next = RunningEngine::start(settings, Arc::new(shared), self.first_place).map_err(|failure| {
+        let started = RunningEngine::start(settings, Arc::new(shared), &self.embedded, self.first_place);
+        let next = started.map_err(|failure| {
             let (cause, begun) = *failure;
             begun.leave_to(self);
             Box::new(SwitchFailure { error: SwitchError::Start(cause), begun: Some(begun) })
@@ -208,11 +211,13 @@ impl RunningEngine {
     fn start(
         settings: &Settings,
         shared: Arc<Shared>,
+        embedded: &Embedded,
         first_place: usize,
     ) -> Result<RunningEngine, Box<(ServeError, RunningEngine)>> {
         let (remainder, workers) = (RemainderThreads::new(&shared), Vec::new());
-        let mut running = RunningEngine { shared, settings: settings.clone(), first_place, workers, remainder };
-        for index in 0..settings.workers {
+        let (settings, embedded) = (settings.clone(), embedded.clone());
+        let mut running = RunningEngine { shared, settings, embedded, first_place, workers, remainder };
+        for index in 0..running.settings.workers {
             match running.start_worker(index) {
                 Ok(worker) => running.workers.push(worker),
                 Err(error) => return Err(Box::new((error.into(), running))),
@@ -220,7 +225,7 @@ impl RunningEngine {
         }
         match running.await_beginning() {
             Ok(()) => {
-                let is_bounded = !settings.architecture.waits_for_peers();
+                let is_bounded = !running.settings.architecture.waits_for_peers();
                 running.shared.listeners.iter().for_each(|listener| listener.bound_unsent(is_bounded));
                 Ok(running)
             }
@@ -230,6 +235,7 @@ impl RunningEngine {
 
     fn start_worker(&self, index: usize) -> std::io::Result<Worker> {
         let (shared, settings, place) = (self.shared.clone(), self.settings.clone(), self.first_place + index);
+        let engine = self.embedded.engine.clone();
         shared.scoreboard.take(shared.first_score + index);
         let work = move || {
             if settings.pin {
@@ -239,7 +245,7 @@ impl RunningEngine {
                 errors::report(Level::Error, format_args!("worker {index} cannot be confined: {error}"));
                 return Err(Errno::from_io_error(&error).unwrap_or(Errno::PERM));
             }
-            let result = keep_running(&shared, index, &settings);
+            let result = keep_running(&shared, index, &settings, engine.as_deref());
             shared.score(index).clear();
             result
         };
@@ -317,7 +323,7 @@ impl RunningEngine {
             && settings.cache_watch == before.cache_watch;
         let store = match same_store {
             true => old.store.clone(),
-            false => Arc::new(store(settings, &sites, old.clock, &old.cache_counters)),
+            false => Arc::new(store(settings, &self.embedded, &sites, old.clock, &old.cache_counters)),
         };
         // Its thread reaches the directory that was there when it began.
         let same_log = (&settings.log, settings.log_format) == (&before.log, before.log_format);
@@ -364,11 +370,16 @@ impl RunningEngine {
 /// Serves as worker `index` until the engine ends. A worker that fails once all have begun is made anew, in the same thread and
 /// with the same score and inbox, so that what has arrived for it is taken by whoever comes after it. A process of which there are
 /// others ends instead: its supervisor replaces it.
-fn keep_running(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<(), Errno> {
+fn keep_running(
+    shared: &Arc<Shared>,
+    index: usize,
+    settings: &Settings,
+    own: Option<&dyn Engine>,
+) -> Result<(), Errno> {
     let mut restart = Restart::default();
     loop {
         let started = Instant::now();
-        let run = || engine::run(shared, index, settings);
+        let run = || own.map_or_else(|| engine::run(shared, index, settings), |own| own.run(shared, index));
         let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Errno::CANCELED));
         let Err(errno) = ended else { return ended };
         if shared.control.begun() < settings.workers {
@@ -505,9 +516,9 @@ fn prepare(
     )?);
     listeners.iter_mut().for_each(|listener| listener.expect_proxies(settings));
     Ok(Shared {
-        store: Arc::new(store(settings, &sites, shared_metrics.clock, &shared_metrics.cache)),
+        store: Arc::new(store(settings, &shared_metrics.embedded, &sites, shared_metrics.clock, &shared_metrics.cache)),
         sites,
-        handlers: shared_metrics.handlers.clone(),
+        handlers: shared_metrics.embedded.handlers.clone(),
         services: shared_metrics.services.clone(),
         abilities: Arc::new(KernelFeatures { counters: shared_metrics.disk.clone(), ..abilities }),
         sending: settings.sending,
@@ -586,6 +597,7 @@ fn open_log(
 
 fn store(
     settings: &Settings,
+    embedded: &Embedded,
     sites: &Sites,
     clock: Clock,
     counters: &SharedMemory<cache::counters::Counters>,
@@ -601,10 +613,15 @@ fn store(
     // Small caches are of many processes, and there are few inotify instances for each user.
     let watches = settings.cache_watch && !is_small;
     let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, counters.clone()).ok()).flatten();
-    Store::with(bounds, settings.cache_policy, watcher, counters.clone())
-        .with_caches(settings.caches)
-        .alone(settings.holds_alone())
-        .with_headroom(settings.uses_headroom().then(Headroom::within_limit).flatten())
+    Store::with(
+        bounds,
+        Replacing::with(settings.cache_policy, embedded.cache_policy.clone()),
+        watcher,
+        counters.clone(),
+    )
+    .with_caches(settings.caches)
+    .alone(settings.holds_alone())
+    .with_headroom(settings.uses_headroom().then(Headroom::within_limit).flatten())
 }
 
 /// Unless it is set, the cache may hold every fourth descriptor: the others are for connections.

@@ -13,12 +13,12 @@ use lamna_policy::words::count;
 use rustix::io::Errno;
 
 use crate::cache;
-use crate::content::handler::Handlers;
 use crate::io;
 use crate::io::waker::Waker;
 use crate::log::LogCounters;
 use crate::metrics::counters::Counters;
 use crate::metrics::scoreboard::Scoreboard;
+use crate::process::embedded::Embedded;
 use crate::service::Registry;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
@@ -47,8 +47,8 @@ pub struct SharedMetrics {
     pub alarm: Arc<Waker>,
     /// The keys that TLS tickets are made with.
     pub tickets: Arc<Tickets>,
-    /// What of the program itself answers.
-    pub handlers: Arc<Handlers>,
+    /// What the program brings itself.
+    pub(crate) embedded: Embedded,
     /// The services, which of each process are its own; that they have failed all see.
     pub services: Arc<Registry>,
     /// The clock, by which the times of connections are told.
@@ -73,7 +73,7 @@ impl SharedMetrics {
             uplink_free: SharedMemory::default(),
             alarm: Arc::new(Waker::new()?),
             tickets: Arc::new(Tickets::new().map_err(|_| Errno::IO)?),
-            handlers: Arc::default(),
+            embedded: Embedded::default(),
             services: Arc::default(),
             clock,
             started: Instant::now(),

@@ -60,6 +60,14 @@ impl Completed {
     }
 }
 
+/// What `target` stands for, kept. Waits for the disk.
+pub fn translate_in_line(context: &mut WorkerContext<'_>, target: &Target) -> Arc<Entry> {
+    let found = translate(&target.question(context.shared, Wait::Yes, context.now));
+    let entry = found.expect("only a translation that must not wait would block");
+    context.keep(target, &entry);
+    entry
+}
+
 /// What `target` stands for, kept, if that can be found without waiting.
 pub fn translate_now(context: &mut WorkerContext<'_>, target: &Target) -> Option<Arc<Entry>> {
     let entry = translate(&target.question(context.shared, Wait::No, context.now)).ok()?;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::{Server, possible};
 use crate::config::settings::Settings;
-use crate::content::handler::Handlers;
 use crate::listen::Listener;
+use crate::process::embedded::Embedded;
 use crate::process::error::ServeError;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::service::Registry;
@@ -19,10 +19,10 @@ impl Server {
     /// # Errors
     /// What keeps it from starting.
     pub fn open(settings: &Settings, listeners: Vec<Listener>) -> Result<Server, ServeError> {
-        Server::open_with(settings, listeners, Arc::default(), Arc::default())
+        Server::open_with(settings, listeners, Arc::default(), Embedded::default())
     }
 
-    /// The same of a program that brings filters and handlers itself.
+    /// The same of a program that brings filters, and more, itself.
     ///
     /// # Errors
     /// As [`Server::open`].
@@ -30,10 +30,10 @@ impl Server {
         settings: &Settings,
         listeners: Vec<Listener>,
         services: Arc<Registry>,
-        handlers: Arc<Handlers>,
+        embedded: Embedded,
     ) -> Result<Server, ServeError> {
         let mut shared_metrics = SharedMetrics::new(Clock::start())?;
-        (shared_metrics.services, shared_metrics.handlers) = (services, handlers);
+        (shared_metrics.services, shared_metrics.embedded) = (services, embedded);
         shared_metrics.services.set(&settings.services).map_err(ServeError::Service)?;
         Server::start(&possible(settings)?, listeners, &shared_metrics, 0, None)
     }

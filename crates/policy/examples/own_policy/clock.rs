@@ -1,12 +1,9 @@
 //! A replacement policy of one's own: CLOCK, also called second chance (Corbató, 1968).
 //!
 //! Objects stand in a circle. A use sets an object's bit. The hand goes round: it clears a set bit, and stops at an object whose
-//! bit is clear. That is the victim.
-//!
-//! Run it: `cargo run -p lamna-policy --example own_policy` compares it with the built-in policies on one sequence of requests.
-//! docs/extending.md says how a policy becomes one of the server's.
+//! bit is clear. That is the victim. Copy the file to begin with: docs/extending.md says how.
 
-use lamna_policy::cache::{Algorithm, Bounded, ObjectId, Objective, Removal, Replacement};
+use lamna_policy::cache::{ObjectId, Removal, Replacement};
 
 /// What CLOCK knows of an object.
 #[derive(Clone, Copy, Default)]
@@ -17,7 +14,7 @@ struct Object {
 
 /// The policy. The circle is the order of the identifiers, which are small and dense: so nothing is hashed.
 #[derive(Default)]
-struct Clock {
+pub(crate) struct Clock {
     objects: Vec<Object>,
     hand: usize,
     held_count: usize,
@@ -83,42 +80,6 @@ impl Replacement for Clock {
     }
 }
 
-/// Requests for `files` files of 100 bytes: three of four go to the first tenth of them.
-fn requests(files: u32, count: u32) -> impl Iterator<Item = ObjectId> {
-    let mut state = 1_u32;
-    (0..count).map(move |_| {
-        // A linear congruential generator (Numerical Recipes): the same sequence in every run.
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let (choice, file) = (state >> 30, (state >> 8) % files);
-        ObjectId(if choice == 0 { file } else { file / 10 })
-    })
-}
-
-/// Which part of the requests a cache with room for `room` files answers.
-fn hit_ratio(mut cache: Bounded, requests: impl Iterator<Item = ObjectId>) -> f64 {
-    let (mut hits, mut count) = (0, 0);
-    for object in requests {
-        count += 1;
-        if cache.request(object) {
-            hits += 1;
-        } else {
-            // A file that is refused is served without being kept.
-            let _ = cache.offer(object, 100, |_| ());
-        }
-    }
-    f64::from(hits) / f64::from(count)
-}
-
-fn main() {
-    let (files, count, bound_bytes) = (1_000, 100_000, 20_000);
-    let clock = Bounded::of_policy(Box::new(Clock::default()), bound_bytes);
-    println!("clock    {:.3}", hit_ratio(clock, requests(files, count)));
-    for algorithm in Algorithm::ALL {
-        let cache = Bounded::new(algorithm, Objective::Requests, bound_bytes);
-        println!("{:8} {:.3}", algorithm.name(), hit_ratio(cache, requests(files, count)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,18 +97,5 @@ mod tests {
         assert_eq!(clock.victim(), Some(ObjectId(0)));
         clock.remove(ObjectId(0), Removal::Withdrawn);
         assert_eq!((clock.victim(), clock.len()), (None, 0));
-    }
-
-    #[test]
-    fn a_victim_is_held_and_the_bound_is_kept_on_any_requests() {
-        let mut cache = Bounded::of_policy(Box::new(Clock::default()), 2_000);
-        let mut held = std::collections::BTreeSet::new();
-        for object in requests(200, 20_000) {
-            if !cache.request(object) {
-                let _ = cache.offer(object, 100, |victim| assert!(held.remove(&victim), "{victim:?} was not held"));
-                held.insert(object);
-            }
-            assert!(cache.bytes() <= 2_000 && cache.len() == held.len());
-        }
     }
 }

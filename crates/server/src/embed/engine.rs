@@ -1,0 +1,70 @@
+//! What an engine of the program's own is made of.
+//!
+//! An [`Engine`] serves in threads of the server, one for each worker. It can do everything itself, by what the header of
+//! [`engine`](crate::engine) says that an engine owes. Most take the event loop ([`Worker`]) and give it an [`Executor`]: whatever of a request
+//! may wait for the disk or take long is a call of it, and who carries that out, and when, is the whole difference between engines.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use lamna_server::embed::Builder;
+//! use lamna_server::embed::engine::{
+//!     Completed, Engine, Entry, Errno, Executor, FileRange, Input, OnSockets, PendingId, Program, Ran, Shared, Target, Worker,
+//!     WorkerContext, run_program, translate_in_line,
+//! };
+//!
+//! /// Every step is carried out where it comes up.
+//! #[derive(Debug)]
+//! struct Simple;
+//!
+//! impl Engine for Simple {
+//!     fn run(&self, shared: &Arc<Shared>, index: usize) -> Result<(), Errno> {
+//!         Worker::new(shared, index, InLine)?.run()
+//!     }
+//! }
+//!
+//! struct InLine;
+//!
+//! impl OnSockets for InLine {}
+//!
+//! impl Executor for InLine {
+//!     fn translate(&mut self, context: &mut WorkerContext<'_>, _: PendingId, target: Target) -> Option<Arc<Entry>> {
+//!         Some(translate_in_line(context, &target))
+//!     }
+//!
+//!     fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+//!         translate_in_line(context, &target);
+//!     }
+//!
+//!     fn make_ready(&mut self, _: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
+//!         Some(Completed::of_range(pending, &range))
+//!     }
+//!
+//!     fn run(&mut self, _: PendingId, mut program: Box<dyn Program>, input: Input<'_>) -> Option<(Box<dyn Program>, Ran)> {
+//!         let ran = run_program(&mut program, input);
+//!         Some((program, ran))
+//!     }
+//!
+//!     fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {
+//!         Vec::new()
+//!     }
+//! }
+//!
+//! Builder::new("site").engine(Simple).start()?.wait();
+//! # Ok::<(), lamna_server::embed::StartError>(())
+//! ```
+//!
+//! Owns nothing: the items are those of the server's own engines.
+
+pub use lamna_proto::exchange::program::{Input, Program, Ran};
+pub use rustix::io::Errno;
+
+pub use crate::cache::Entry;
+pub use crate::config::settings::Architecture;
+pub use crate::engine::{Control, Engine};
+pub use crate::worker::context::{FileRange, Target, WorkerContext};
+pub use crate::worker::drive::OnSockets;
+pub use crate::worker::event_loop::Worker;
+pub use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, translate_in_line, translate_now};
+pub use crate::worker::helpers::runners::run as run_program;
+pub use crate::worker::shared::Shared;
