@@ -66,6 +66,7 @@ impl Reference {
             Algorithm::Lfu | Algorithm::Gdsf => self.objects.iter().min_by_key(|o| o.key).map(|o| ObjectId(o.id)),
             Algorithm::S3Fifo => self.s3fifo_victim(),
             Algorithm::Sieve => self.sieve_victim(),
+            Algorithm::Hinted => unreachable!("it is tested without a reference, in tests/hints.rs"),
         }
     }
 

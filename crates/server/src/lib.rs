@@ -12,6 +12,7 @@ pub mod content;
 pub mod embed;
 pub mod engine;
 pub mod gateway;
+pub mod hints;
 pub mod io;
 pub mod listen;
 pub mod log;

@@ -26,6 +26,7 @@ use lamna_server::config::sending::Plan;
 use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings, SiteTls, TlsFiles};
 use lamna_server::content::site::Sites;
 use lamna_server::engine::{amped, sped};
+use lamna_server::hints::Hints;
 use lamna_server::io::KernelFeatures;
 use lamna_server::io::waker::Waker;
 use lamna_server::metrics::counters::Counters;
@@ -196,7 +197,7 @@ fn with_conditions(mut routes: Vec<RouteSettings>) -> Vec<RouteSettings> {
 /// system, which may allocate, so that some rounds have other work done in them. None is allowed to be in all.
 fn least_allocations(mut stream: impl Read + Write, file: &str, bytes: usize, batch: usize) -> u64 {
     prime(&mut stream, file, bytes);
-    let request = format!("GET /{file} HTTP/1.1\r\nHost: test\r\n\r\n").repeat(batch);
+    let request = format!("GET /{file} HTTP/1.1\r\nHost: test\r\nReferer: http://test/page\r\n\r\n").repeat(batch);
     // The first is translated, and shows how long an answer is.
     let mut answer = vec![0; bytes + 4096];
     stream.write_all(&request.as_bytes()[..request.len() / batch]).expect("the server reads");
@@ -258,11 +259,15 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
     let sites = vec![SiteSettings { routes, tls, ..SiteSettings::new(root.to_owned()) }];
     // A limit that is looked at with each request and never met.
     let request_limit = "60000/s burst 10000000".parse().ok();
-    let settings = Settings { sites, request_limit, limit_exempt: Vec::new(), ..Settings::default() };
+    let mut settings = Settings { sites, request_limit, limit_exempt: Vec::new(), ..Settings::default() };
+    // Every request is told to the learner.
+    settings.hints.is_on = true;
     let listeners = lamna_server::listen::bind(&[any_port]).expect("loopback has a free port");
     let ListenAddress::Tcp(address) = *listeners[0].address() else { unreachable!("it is a TCP address") };
     let tickets = Arc::new(Tickets::new().expect("the kernel gives random bytes"));
     let shared = Shared {
+        hints: Hints::begin(&settings, false, SharedMemory::default()),
+        hint_counters: SharedMemory::default(),
         handlers: Arc::default(),
         services: Arc::default(),
         tls: Endpoint::open(&settings, tickets.clone(), SharedMemory::default(), &[Alpn::Http1])

@@ -9,7 +9,8 @@
 //! would not be the next victim itself.
 //!
 //! Who feeds it: whoever has a [`crate::hints::Table`] calls [`Replacement::expect`] for each likely successor of a page that is asked
-//! for, held or not. It is not in [`super::Algorithm::ALL`]: without predictions it is GDSF under another name.
+//! for, held or not. It is not in [`super::Algorithm::ALL`] but in [`super::Algorithm::OF_SERVERS`]: without predictions it is GDSF
+//! under another name, and traces have none.
 
 use super::heap::Heap;
 use super::{ObjectId, Objective, Removal, Replacement, bounded, cover};

@@ -178,12 +178,18 @@ pub enum Algorithm {
     S3Fifo,
     /// A queue, a bit and a hand.
     Sieve,
+    /// [`Algorithm::Gdsf`], and what is expected to be asked for counts as used.
+    Hinted,
 }
 
 impl Algorithm {
-    /// All of them, in the order of the documentation.
+    /// Those that go by requests alone, in the order of the documentation.
     pub const ALL: [Algorithm; 5] =
         [Algorithm::Lru, Algorithm::Lfu, Algorithm::Gdsf, Algorithm::S3Fifo, Algorithm::Sieve];
+
+    /// Those that a server can have: of predictions, which it makes, as well.
+    pub const OF_SERVERS: [Algorithm; 6] =
+        [Algorithm::Lru, Algorithm::Lfu, Algorithm::Gdsf, Algorithm::S3Fifo, Algorithm::Sieve, Algorithm::Hinted];
 
     /// The name used in settings and results.
     pub fn name(self) -> &'static str {
@@ -193,6 +199,7 @@ impl Algorithm {
             Algorithm::Gdsf => "gdsf",
             Algorithm::S3Fifo => "s3-fifo",
             Algorithm::Sieve => "sieve",
+            Algorithm::Hinted => "hinted",
         }
     }
 
@@ -204,6 +211,7 @@ impl Algorithm {
             Algorithm::Gdsf => Box::new(Gdsf::new(objective)),
             Algorithm::S3Fifo => Box::new(S3Fifo::new(bound_bytes)),
             Algorithm::Sieve => Box::new(Sieve::new()),
+            Algorithm::Hinted => Box::new(Hinted::new(objective)),
         }
     }
 }
@@ -218,20 +226,20 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Algorithm::ALL
+        Algorithm::OF_SERVERS
             .into_iter()
             .find(|algorithm| algorithm.name() == name)
             .ok_or_else(|| UnknownAlgorithm(name.into()))
     }
 }
 
-/// A name that is none of [`Algorithm::ALL`].
+/// A name that is none of [`Algorithm::OF_SERVERS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownAlgorithm(pub String);
 
 impl fmt::Display for UnknownAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
+        let names: Vec<_> = Algorithm::OF_SERVERS.iter().map(|algorithm| algorithm.name()).collect();
         write!(f, "no replacement policy is called `{}`; there are {}", self.0, names.join(", "))
     }
 }

@@ -10,10 +10,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use arc_swap::{ArcSwapOption, Guard};
 use lamna_proto::resource::{Representation, Resource};
 
 use crate::cache::answer::Kept;
 use crate::cache::entry::charge::Charge;
+use crate::cache::predictions::Predictions;
 use crate::io::file_state::Stamps;
 use crate::metrics::memory_accounting::{MemoryAccount, allocated};
 use crate::sys::prefetch::{Ahead, FileRange};
@@ -47,6 +49,8 @@ pub struct Entry {
     /// Whether the resource is this entry's alone, and counts as such.
     owns_resource: bool,
     account: Arc<Charge>,
+    /// What is likely to be asked for next, as far as anybody knows.
+    predictions: ArcSwapOption<Predictions>,
     /// Where the first representation is in memory, for [`Entry::foresee_description`] alone. The allocator had these eight
     /// bytes to spare.
     representation_at: usize,
@@ -162,7 +166,18 @@ impl Entry {
             is_submitted: AtomicBool::new(false),
             owns_resource,
             account,
+            predictions: ArcSwapOption::empty(),
         }
+    }
+
+    /// What is likely to be asked for after it, if that is known. Takes no lock and allocates nothing.
+    pub fn predictions(&self) -> Guard<Option<Arc<Predictions>>> {
+        self.predictions.load()
+    }
+
+    /// Takes the place of what was predicted before.
+    pub(super) fn set_predictions(&self, predictions: Arc<Predictions>) {
+        self.predictions.store(Some(predictions));
     }
 
     /// What is to be handed to [`Entry::confirm`]: to be read before a comparison begins.
@@ -274,7 +289,13 @@ impl Entry {
                     + paths.iter().map(|path| allocated(path.len() + size_of::<String>())).sum::<u64>()
             }
         };
-        account + kept + parts + allocated(size_of::<Entry>() + ARC_BYTES) + allocated(size_of_val(&*self.stamps.files))
+        let predictions = self.predictions().as_ref().map_or(0, |predictions| predictions.memory_bytes());
+        account
+            + kept
+            + parts
+            + predictions
+            + allocated(size_of::<Entry>() + ARC_BYTES)
+            + allocated(size_of_val(&*self.stamps.files))
     }
 
     fn resource_bytes(&self) -> u64 {

@@ -23,6 +23,7 @@ mod lookup;
 mod lookup_prefetch;
 #[cfg(test)]
 mod model;
+mod predictions;
 mod replacement;
 mod shard;
 mod shards;
@@ -39,6 +40,7 @@ pub use headroom::Headroom;
 pub use local::LocalCache;
 pub use lookup::Lookup;
 pub use lookup_prefetch::LookupPrefetch;
+pub use predictions::{Following, Predictions};
 pub use replacement::{OwnPolicy, Replacing};
 pub use store::{Bounds, Store};
 pub use watch::{WatchRequest, Watcher};

@@ -112,6 +112,10 @@ mod shard {
             self.0.as_ref().filter(|(path, _)| **path == *key.path).map(|(_, entry)| entry)
         }
 
+        pub(super) fn expect(&mut self, _: Key<'_>, _: lamna_policy::hints::Probability) -> bool {
+            false
+        }
+
         pub(super) fn hash(&self, _key: Key<'_>) -> u32 {
             0
         }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use hashbrown::DefaultHashBuilder;
 use lamna_policy::cache::{Bounded, ObjectId, Offer};
+use lamna_policy::hints::Probability;
 
 use super::entry::Entry;
 use super::index::Index;
@@ -102,6 +103,13 @@ impl Shard {
         let id = self.find_remembered(hash)?;
         self.books.request_times(ObjectId(id), uses);
         None
+    }
+
+    /// `key` will be asked for soon with this probability. Whether it is held.
+    pub(super) fn expect(&mut self, key: Key<'_>, probability: Probability) -> bool {
+        let Some(id) = self.find_kept(key, self.hash(key)) else { return false };
+        self.books.expect(ObjectId(id), probability);
+        true
     }
 
     /// Says what a lookup of a key of this hash reads at `depth`; what it reads before that has been fetched.

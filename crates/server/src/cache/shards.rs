@@ -8,6 +8,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, PoisonError};
 
 use hashbrown::DefaultHashBuilder;
+use lamna_policy::hints::Probability;
 use lamna_proto::limits::HELD_SHARE_MAX;
 
 use super::entry::Entry;
@@ -86,6 +87,11 @@ impl Shards {
     /// Whether something was found under `key` not long ago that is not kept.
     pub(super) fn remembers(&self, key: Key<'_>) -> bool {
         self.shard(key).remembers(key)
+    }
+
+    /// `key` will be asked for soon with this probability. Whether it is held.
+    pub(super) fn expect(&self, key: Key<'_>, probability: Probability) -> bool {
+        self.shard(key).expect(key, probability)
     }
 
     /// Where a lookup of `key` looks, and what it reads there first.

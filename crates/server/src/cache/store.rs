@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use lamna_policy::hints::Probability;
 use lamna_proto::held::Held;
 use lamna_proto::resource::Resource;
 
@@ -16,6 +17,7 @@ use super::counters::Counters;
 use super::entry::Entry;
 use super::freshness::RECHECK_MS_MIN;
 use super::headroom::Headroom;
+use super::predictions::Predictions;
 use super::replacement::Replacing;
 use super::shard::Depth;
 use super::shards::{self, Place, Shards};
@@ -280,6 +282,18 @@ impl Store {
     /// Has the codings of `entry` made that clients wish for, somewhere else.
     pub fn grant_wishes(&self, key: Key<'_>, entry: &Arc<Entry>) {
         self.compressor.submit(key, entry);
+    }
+
+    /// `key` will be asked for soon with this probability, as far as anybody knows. Whether it is held: then the policy keeps it longer, if
+    /// it goes by that.
+    pub fn expect(&self, key: Key<'_>, probability: Probability) -> bool {
+        self.shards.expect(key, probability)
+    }
+
+    /// `predictions` say what follows `entry`, which is kept under `key`.
+    pub fn predict(&self, key: Key<'_>, entry: &Arc<Entry>, predictions: Arc<Predictions>) {
+        entry.set_predictions(predictions);
+        self.shards.weigh_again(key, entry);
     }
 
     /// Whether `entry` is to be watched, and nobody has asked for that: true once.

@@ -22,6 +22,7 @@ pub mod error_log;
 mod explain;
 mod file;
 pub mod gateway;
+pub mod hints;
 pub mod import;
 mod limits;
 mod load;
@@ -41,6 +42,7 @@ pub mod settings;
 mod shapes;
 mod site;
 pub mod site_limit;
+pub mod state;
 pub mod suggest;
 #[cfg(test)]
 mod tests;

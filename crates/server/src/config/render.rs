@@ -105,6 +105,7 @@ fn site(site: &SiteSettings, page: &mut Page) {
     page.line("index", list(&site.index));
     page.line("browse", site.browse);
     page.line("live_reload", site.live_reload);
+    site.hints.into_iter().for_each(|hints| page.line("hints", hints));
     page.line("upload", site.upload);
     if let Some(most) = site.upload_bytes_max {
         page.line("upload_bytes_max", bytes(most));
@@ -295,6 +296,7 @@ mod tests {
                 index,
                 browse,
                 live_reload: browse,
+                hints: browse.then_some(spa),
                 upload: !browse,
                 limits: browse
                     .then(|| SiteLimit {

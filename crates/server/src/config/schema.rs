@@ -105,6 +105,7 @@ fn site() -> Value {
         ("index", list_of(text("A file that is tried for a directory"))),
         ("browse", switch("List directories without an index file")),
         ("live_reload", switch("Pages load themselves again when files change")),
+        ("hints", switch("Learn from requests what is asked for next")),
         ("upload", switch("Let clients store files")),
         ("upload_bytes_max", bytes(&super::site::UPLOAD_BYTES, "Bytes of one upload; more are refused")),
         ("upload_resume_s", number(&super::site::RESUME_S, "Seconds that a part of an upload is kept; 0 for no parts")),

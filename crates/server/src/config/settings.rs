@@ -23,6 +23,7 @@ use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
 use crate::config::error_log::ErrorLogSettings;
 use crate::config::gateway::{CommandSettings, GatewaySettings, ProgramSettings};
+use crate::config::hints::HintSettings;
 use crate::config::proxies::TrustedProxies;
 use crate::config::route::condition::Network;
 use crate::config::route::{Changes, RouteSettings, Skipped, Switch};
@@ -283,6 +284,8 @@ pub struct Settings {
     pub caches: CacheSwitches,
     /// Which entries of a cache go when room is needed.
     pub cache_policy: Policy,
+    /// What is learned of requests, and what for.
+    pub hints: HintSettings,
     /// What becomes of the page cache's copy of what the cache holds.
     pub cache_pages: CachePages,
     /// Whether directories of cached files are watched, so that they need not be compared every second.
@@ -405,6 +408,7 @@ impl Default for Settings {
             cache_files_max: None,
             caches: CacheSwitches::ALL,
             cache_policy: Policy::default(),
+            hints: HintSettings::default(),
             cache_pages: CachePages::Auto,
             cache_watch: true,
             compression: Compression::default(),
@@ -440,6 +444,8 @@ pub struct SiteSettings {
     pub browse: bool,
     /// Pages load themselves again when files change.
     pub live_reload: bool,
+    /// Whether requests are learned from; none for what is said for all sites.
+    pub hints: Option<bool>,
     /// Whether clients may store files: PUT, and a form in listings.
     pub upload: bool,
     /// Bytes of one upload; none for as many as there is room for.
@@ -495,6 +501,7 @@ impl SiteSettings {
             index: vec!["index.html".into()],
             browse: false,
             live_reload: false,
+            hints: None,
             upload: false,
             upload_bytes_max: None,
             upload_resume_s: 86_400,

@@ -134,6 +134,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     }
     site.browse = given.browse;
     site.live_reload = given.live_reload;
+    site.hints = given.hints;
     site.upload = given.upload;
     if let Some(bytes) = &given.upload_bytes_max {
         site.upload_bytes_max = checker.amount("upload_bytes_max", bytes, Unit::Bytes, &UPLOAD_BYTES);

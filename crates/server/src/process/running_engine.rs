@@ -19,6 +19,7 @@ use crate::cache::{self, Bounds, Headroom, Replacing, Store, Watcher};
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::site::Sites;
 use crate::engine::{self, Engine};
+use crate::hints::{HintCounters, Hints};
 use crate::io::KernelFeatures;
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
@@ -325,6 +326,9 @@ impl RunningEngine {
             true => old.store.clone(),
             false => Arc::new(store(settings, &self.embedded, &sites, old.clock, &old.cache_counters)),
         };
+        let begin = || hints(settings, first_score, &old.hint_counters, &confinement);
+        let hints = Hints::follow(old.hints.as_ref(), before, settings, begin);
+        hints.iter().for_each(|hints| hints.attach(&store));
         // Its thread reaches the directory that was there when it began.
         let same_log = (&settings.log, settings.log_format) == (&before.log, before.log_format);
         let log = match same_log && old.confinement.is_current() {
@@ -334,6 +338,7 @@ impl RunningEngine {
         Ok(Shared {
             sites,
             store,
+            hints,
             handlers: old.handlers.clone(),
             services: old.services.clone(),
             tickets: old.tickets.clone(),
@@ -356,6 +361,7 @@ impl RunningEngine {
             counters: old.counters.clone(),
             log_counters: old.log_counters.clone(),
             cache_counters: old.cache_counters.clone(),
+            hint_counters: old.hint_counters.clone(),
             scoreboard: old.scoreboard.clone(),
             connection_counters: connection_counters(settings),
             first_score,
@@ -515,9 +521,14 @@ fn prepare(
         shared_metrics.clock,
     )?);
     listeners.iter_mut().for_each(|listener| listener.expect_proxies(settings));
+    let store =
+        Arc::new(store(settings, &shared_metrics.embedded, &sites, shared_metrics.clock, &shared_metrics.cache));
+    let hints = hints(settings, first_score, &shared_metrics.hints, &confinement);
+    hints.iter().for_each(|hints| hints.attach(&store));
     Ok(Shared {
-        store: Arc::new(store(settings, &shared_metrics.embedded, &sites, shared_metrics.clock, &shared_metrics.cache)),
+        store,
         sites,
+        hints,
         handlers: shared_metrics.embedded.handlers.clone(),
         services: shared_metrics.services.clone(),
         abilities: Arc::new(KernelFeatures { counters: shared_metrics.disk.clone(), ..abilities }),
@@ -540,6 +551,7 @@ fn prepare(
         counters: shared_metrics.done.clone(),
         log_counters: shared_metrics.log.clone(),
         cache_counters: shared_metrics.cache.clone(),
+        hint_counters: shared_metrics.hints.clone(),
         scoreboard: shared_metrics.scoreboard.clone(),
         connection_counters: connection_counters(settings),
         first_score,
@@ -593,6 +605,21 @@ fn open_log(
     let open = || AccessLog::open(&settings.log, settings.log_format, counters.clone());
     let log = confinement.workers.within(open)?;
     log.map(|log| log.map(Arc::new)).map_err(|error| ServeError::Log(settings.log.clone(), error))
+}
+
+/// What is learned, by a thread that reaches the file that keeps it. Of several processes the first one keeps it: it is the last to go.
+fn hints(
+    settings: &Settings,
+    first_score: usize,
+    counters: &SharedMemory<HintCounters>,
+    confinement: &Confinement,
+) -> Option<Arc<Hints>> {
+    let is_keeper = first_score == 0 || !settings.architecture.is_of_processes();
+    let begun = confinement.agents.within(|| Hints::begin(settings, is_keeper, counters.clone()));
+    begun.unwrap_or_else(|error| {
+        errors::report(Level::Error, format_args!("nothing is learned for hints: {error}"));
+        None
+    })
 }
 
 fn store(

@@ -335,6 +335,8 @@ impl Server {
     pub(crate) fn begin_succession(&mut self, settings: &Settings, purpose: Purpose) -> Result<(), SwitchError> {
         self.check_staying()?;
         let shared = &self.running.shared;
+        // The other one begins with what is known now.
+        shared.hints.iter().for_each(|hints| hints.save());
         self.upgrade_in_progress.begin(settings, &shared.listeners, shared.clock, purpose)
     }
 
@@ -398,6 +400,7 @@ impl Server {
 
     fn leave_to(&mut self, sender: Arc<Sender>, takes_connections: bool, successor: Option<Successor>) {
         self.orderer.stop();
+        self.running.shared.hints.iter().for_each(|hints| hints.retire());
         if takes_connections {
             self.running.leave_to_process(sender.clone());
         }
@@ -503,6 +506,7 @@ impl Server {
         }
         let shared = self.running.shared.clone();
         let failed = self.running.join();
+        shared.hints.iter().for_each(|hints| hints.save());
         shared.counters.cache_bytes.fetch_add(shared.store.bytes(), Relaxed);
         shared.log.iter().for_each(|log| log.close());
         release(shared);

@@ -13,6 +13,7 @@ use lamna_policy::words::count;
 use rustix::io::Errno;
 
 use crate::cache;
+use crate::hints::HintCounters;
 use crate::io;
 use crate::io::waker::Waker;
 use crate::log::LogCounters;
@@ -35,6 +36,8 @@ pub struct SharedMetrics {
     pub disk: SharedMemory<io::Counters>,
     /// What the caches did.
     pub cache: SharedMemory<cache::counters::Counters>,
+    /// What became of hints.
+    pub hints: SharedMemory<HintCounters>,
     /// What became of log lines.
     pub log: SharedMemory<LogCounters>,
     /// Who is at work, and how busy.
@@ -67,6 +70,7 @@ impl SharedMetrics {
             done: SharedMemory::default(),
             disk: SharedMemory::default(),
             cache: SharedMemory::default(),
+            hints: SharedMemory::default(),
             log: SharedMemory::default(),
             scoreboard: SharedMemory::default(),
             counted: Counted::new()?,

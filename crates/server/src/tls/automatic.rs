@@ -25,8 +25,9 @@ use rustix::io::Errno;
 
 use super::certificates;
 use super::crypto;
-use super::local_ca::{state_directory, write};
+use super::local_ca::write;
 use crate::config::settings::{Settings, TlsFiles};
+use crate::config::state::state_directory;
 
 /// The protocol that a certificate authority offers in the handshake of a challenge, and no other beside it.
 pub const CHALLENGE_PROTOCOL: &[u8] = b"acme-tls/1";

@@ -21,6 +21,7 @@ use super::certificates;
 use super::crypto::provider;
 use super::der;
 use crate::config::settings::{ListenAddress, Settings, TlsFiles};
+use crate::config::state::state_directory;
 use crate::log::calendar::Calendar;
 use crate::sys::clock::unix_ms;
 
@@ -85,17 +86,6 @@ impl LocalFiles {
     fn authority_key(&self) -> PathBuf {
         self.directory.join("local-ca-key.pem")
     }
-}
-
-/// Where a service, or this user, keeps what is to be there after the next start. A service manager may name several directories: the first
-/// one is taken.
-pub(super) fn state_directory() -> Option<PathBuf> {
-    let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let of_service = std::env::var_os("STATE_DIRECTORY").and_then(|all| std::env::split_paths(&all).next());
-    of_service
-        .filter(|path| !path.as_os_str().is_empty())
-        .or_else(|| path("XDG_STATE_HOME").map(|state| state.join("lamna")))
-        .or_else(|| path("HOME").map(|home| home.join(".local/state/lamna")))
 }
 
 /// The pair for what `settings` serve, made if it is not there.

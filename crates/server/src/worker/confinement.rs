@@ -17,6 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::config::gateway::GatewaySettings;
+use crate::config::hints;
 use crate::config::settings::{ListenAddress, LogTarget, Settings, SiteSettings};
 use crate::config::upstream_address::Place;
 use crate::sys::sandbox::{Kind, Reach, Sandbox, Use};
@@ -118,6 +119,11 @@ fn agents(settings: &Settings) -> Reach {
         && let Ok(files) = StateFiles::of(settings)
     {
         paths.push((files.directory().to_owned(), Use::Change));
+    }
+    if hints::are_wanted(settings)
+        && let Some(folder) = hints::state_file(settings).as_deref().and_then(folder_of)
+    {
+        paths.push((folder.to_owned(), Use::Change));
     }
     let logs = settings.error_log.file.iter();
     paths.extend(logs.map(|log| (folder_of(log).unwrap_or(log).to_owned(), Use::Log)));

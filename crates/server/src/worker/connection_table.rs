@@ -242,6 +242,12 @@ impl ConnectionState {
         }
     }
 
+    /// Tells it from others that are open now. It says nothing of who it is from.
+    pub fn number(&self) -> u64 {
+        // No descriptor is negative.
+        1 + (u64::from(self.generation) << 32 | u64::from(self.transport.as_raw_fd().unsigned_abs()))
+    }
+
     /// What it waits for, if nobody works on it.
     pub fn stand(&self, interest: Interest) -> Posture {
         match interest {

@@ -6,9 +6,12 @@
 
 mod answers;
 mod leave;
+mod observing;
 mod routing;
 
 pub use routing::needs_program;
+
+use observing::Observer;
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
@@ -31,6 +34,7 @@ use crate::content::access::{Known, Vouched, Who};
 use crate::content::route::{Effective, Routes};
 use crate::content::translate::{Previous, Question, translate};
 use crate::gateway;
+use crate::hints::Sight;
 use crate::io::Wait;
 use crate::io::send::Sender;
 use crate::log::{AccessLog, LogBuffer, Record};
@@ -105,6 +109,7 @@ pub struct WorkerContext<'a> {
     answers: [u64; ANSWER_OUTCOMES],
     /// Passwords that were verified.
     known: Known,
+    observer: Observer,
 }
 
 /// A target to be translated, in values of its own. Equal are those of the same key.
@@ -193,6 +198,7 @@ impl<'a> WorkerContext<'a> {
             answer_key: Vec::new(),
             answers: [0; ANSWER_OUTCOMES],
             known: Known::default(),
+            observer: Observer::new(shared),
         }
     }
 
@@ -260,10 +266,11 @@ impl<'a> WorkerContext<'a> {
     /// What is known about the target of a new request.
     pub fn look_up(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> Found<'_> {
         self.requests += 1;
+        let sight = self.sight(translate, peer);
         let client = || self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
         let shared = self.shared;
-        self.look_up_address(address, || name_of(shared, translate, peer))
+        self.look_up_address(address, sight, || name_of(shared, translate, peer))
     }
 
     /// Whether looking several targets up at once is less work than one after the other.
@@ -295,7 +302,12 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// What is known about an address. `called` is what the request is called, and asked for only where that is not an answer.
-    fn look_up_address(&mut self, address: Address<'_>, called: impl Fn() -> Box<str>) -> Found<'_> {
+    fn look_up_address(
+        &mut self,
+        address: Address<'_>,
+        sight: Option<Sight<'_>>,
+        called: impl Fn() -> Box<str>,
+    ) -> Found<'_> {
         let key = address.key();
         fail_if_asked(Point::LookUp, key.path);
         let shared = self.shared;
@@ -323,6 +335,9 @@ impl<'a> WorkerContext<'a> {
             Lookup::Fresh(entry) | Lookup::Aging(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
             Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
             _ => {}
+        }
+        if let (Some(sight), Lookup::Fresh(entry) | Lookup::Aging(entry)) = (&sight, &found) {
+            self.observer.observe(shared, sight, KeyParts::of(key.path).path, entry, self.now);
         }
         let found = match found {
             Lookup::Fresh(entry) => {
@@ -467,6 +482,7 @@ impl<'a> WorkerContext<'a> {
             common.fetch_add(std::mem::take(own), Relaxed);
         }
         self.flush_answers();
+        self.observer.flush(self.shared);
         add_all(&counters.kept_answers, std::mem::take(&mut self.answers));
         step_timer::balance(&counters.account);
     }

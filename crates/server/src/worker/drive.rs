@@ -83,6 +83,7 @@ pub fn turn(
     hands: &mut (impl Io + Executor),
 ) -> Turn {
     connection.end_if_too_heavy();
+    context.set_connection(connection.number());
     let turn = within_bounds(connection, token, context, hands);
     connection.transport.settle();
     turn
@@ -239,6 +240,7 @@ pub fn look_up(
     context: &mut WorkerContext<'_>,
     executor: &mut impl Executor,
 ) {
+    context.set_connection(connection.number());
     let Some(translate) = connection.connection.translate_of(id.exchange) else { return };
     let (entry, aging) = match context.look_up(&translate, connection.client) {
         Found::Fresh(entry) => (entry.clone(), None),
@@ -259,12 +261,25 @@ fn translate_missing(
     executor: &mut impl Executor,
 ) {
     match executor.translate(context, id, target) {
-        Some(entry) => answer(connection, id.exchange, &entry, context),
+        Some(entry) => answer_found(connection, id.exchange, &entry, context),
         None => connection.connection.defer(id.exchange),
     }
 }
 
-/// The target of an exchange has been translated.
+/// The target of an exchange was not known, and has been found out.
+fn answer_found(
+    connection: &mut ConnectionState,
+    exchange: ExchangeId,
+    entry: &Entry,
+    context: &mut WorkerContext<'_>,
+) {
+    if let Some(translate) = connection.connection.translate_of(exchange) {
+        context.observe_found(&translate, connection.client, entry);
+    }
+    answer(connection, exchange, entry, context);
+}
+
+/// It is known what the target of an exchange stands for.
 fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry, context: &mut WorkerContext<'_>) {
     let (client, over, now) = (connection.client, connection.transport.over(), context.now);
     let done = match connection.connection.translate_of(exchange) {
@@ -304,8 +319,9 @@ fn run(connection: &mut ConnectionState, id: PendingId, now: Instant, executor: 
 pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, context: &mut WorkerContext<'_>) {
     let now = context.now;
     let exchange = completed.pending().exchange;
+    context.set_connection(connection.number());
     match completed {
-        Completed::Translated(_, entry) => answer(connection, exchange, &entry, context),
+        Completed::Translated(_, entry) => answer_found(connection, exchange, &entry, context),
         Completed::Late(_, resource) => {
             connection.connection.handle_done(exchange, Done::Translated(&resource), now);
         }

@@ -15,6 +15,7 @@ use crate::config::proxies::TrustedProxies;
 use crate::config::sending::Plan;
 use crate::content::handler::Handlers;
 use crate::content::site::Sites;
+use crate::hints::{HintCounters, Hints};
 use crate::io::KernelFeatures;
 use crate::io::waker::Waker;
 use crate::listen::Listener;
@@ -48,6 +49,8 @@ pub struct Shared {
     pub handlers: Arc<Handlers>,
     /// What its filters may be, exchanged while it serves.
     pub services: Arc<Registry>,
+    /// What is learned of requests, if anything is.
+    pub hints: Option<Arc<Hints>>,
     /// What the kernel can do.
     pub abilities: Arc<KernelFeatures>,
     /// How workers send.
@@ -90,6 +93,8 @@ pub struct Shared {
     pub log_counters: SharedMemory<LogCounters>,
     /// What the cache did.
     pub cache_counters: SharedMemory<cache::counters::Counters>,
+    /// What became of hints.
+    pub hint_counters: SharedMemory<HintCounters>,
     /// How busy each worker is.
     pub scoreboard: SharedMemory<Scoreboard>,
     /// The connections of each worker of this process that move between its threads.

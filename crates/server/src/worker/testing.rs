@@ -38,6 +38,8 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
     let site = SiteSettings::new(root.path().to_owned());
     let settings = Settings { sites: vec![site], ..Default::default() };
     let shared = Shared {
+        hints: None,
+        hint_counters: SharedMemory::default(),
         sites: Arc::new(Sites::open(&settings).unwrap()),
         handlers: Arc::default(),
         services: Arc::default(),

@@ -35,46 +35,9 @@ const CONNECTIONS: u64 = 1_000_000;
 const UPLINK_BYTES_PER_S: u64 = 1 << 40;
 const DAY_MS: u64 = 86_400_000;
 
-/// A number in a field of the settings. The conversions lose nothing: bounds fit the field.
-macro_rules! number {
-    ($unit:ident, $bounds:expr, $($field:ident).+) => {
-        Kind::Number {
-            unit: Unit::$unit,
-            bounds: $bounds,
-            get: |settings| settings.$($field).+ as u64,
-            set: |settings, number| settings.$($field).+ = number as _,
-        }
-    };
-}
-
-macro_rules! switch {
-    ($($field:ident).+) => {
-        Kind::Switch { get: |settings| settings.$($field).+, set: |settings, on| settings.$($field).+ = on }
-    };
-}
-
-/// A word in a field of a type that has `ALL`, `name` and `from_name`.
-macro_rules! word {
-    ($type:ident, $($field:ident).+) => {
-        Kind::Word {
-            words: || $type::ALL.map($type::name).to_vec(),
-            aliases: Vec::new,
-            get: |settings| settings.$($field).+.name(),
-            set: |settings, word| put(&mut settings.$($field).+, $type::from_name(word)),
-        }
-    };
-}
-
-/// A part of what an upgrade takes along: a field with a text form.
-macro_rules! part {
-    ($name:literal, $($field:ident).+, $is_value:expr) => {
-        Part {
-            name: $name,
-            write: |settings| settings.$($field).+.to_string(),
-            read: |settings, text| put(&mut settings.$($field).+, text.parse().ok().filter($is_value)),
-        }
-    };
-}
+#[macro_use]
+mod forms;
+mod hints;
 
 /// Every setting.
 pub static SETTINGS: &[Setting] = &[
@@ -353,7 +316,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting::new(
         "cache_policy",
         Kind::Word {
-            words: || Algorithm::ALL.map(Algorithm::name).to_vec(),
+            words: || Algorithm::OF_SERVERS.map(Algorithm::name).to_vec(),
             aliases: Vec::new,
             get: |settings| settings.cache_policy.algorithm.name(),
             set: |settings, word| put(&mut settings.cache_policy.algorithm, word.parse().ok()),
@@ -374,6 +337,12 @@ pub static SETTINGS: &[Setting] = &[
         "Admit a newcomer to a full cache only if it is asked for more often than what it would push out",
     )
     .order(),
+    hints::HINTS,
+    hints::MEMORY,
+    hints::FILE,
+    hints::PERCENT,
+    hints::PRECACHE,
+    hints::PRECACHE_PERCENT,
     Setting::new(
         "cache_pages",
         word!(CachePages, cache_pages),
