@@ -335,6 +335,18 @@ impl<'a> Request<'a> {
             is_named.then(|| line[name.len() + 1..].trim_ascii())
         })
     }
+
+    /// Names and values of all lines, in order: for who looks for several of those that [`Field`] does not list.
+    pub fn lines(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let lines = &self.bytes[usize::from(self.head.fields_at)..usize::from(self.head.length)];
+        let mut start = 0;
+        memchr::memchr_iter(b'\n', lines).filter_map(move |end| {
+            let line = &lines[start..end];
+            start = end + 1;
+            let colon = memchr::memchr(b':', line)?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        })
+    }
 }
 
 impl fmt::Debug for Request<'_> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::error::Refusal;
+use lamna_proto::exchange::early_hints::LinkField;
 use lamna_proto::exchange::{Done, Need};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::Status;
@@ -73,12 +74,13 @@ fn workspace() -> Box<Workspace> {
     Workspace::new(Arc::new(Limits::default()), Arc::new(pages), COPY_BYTES_MAX, 0)
 }
 
-/// Receives `input`, serves `resource` to each request in it, and parks. Gives the bytes sent and requests answered.
+/// Receives `input`, serves `resource` to each request in it, after hints if there are `links`, and parks. Gives the bytes sent and requests answered.
 fn serve(
     connection: &mut Connection,
     workspace: Box<Workspace>,
     input: &[u8],
     resource: &Arc<Resource>,
+    links: &[LinkField],
 ) -> (Box<Workspace>, u64, usize) {
     let (mut sent, mut answered) = (0, 0);
     connection.lend(workspace);
@@ -87,6 +89,7 @@ fn serve(
     loop {
         while let Some((id, need)) = connection.poll_need() {
             assert!(matches!(need, Need::Translate(_)), "the content is in memory");
+            assert!(links.is_empty() || connection.give_early_hints(id, links.iter()));
             connection.handle_done(id, Done::Translated(resource), NOW);
             while connection.poll_answered().is_some() {
                 answered += 1;
@@ -123,7 +126,7 @@ fn http2_requests(first: u32, count: usize, is_new: bool) -> Vec<u8> {
 }
 
 /// As [`allocations`], over HTTP/2.
-fn http2_allocations(content_bytes: usize, beside: usize, rounds: usize, logs: bool) -> usize {
+fn http2_allocations(content_bytes: usize, beside: usize, rounds: usize, logs: bool, links: &[LinkField]) -> usize {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let content = vec![b'a'; content_bytes];
     let resource = resource(200, &content);
@@ -141,16 +144,16 @@ fn http2_allocations(content_bytes: usize, beside: usize, rounds: usize, logs: b
     let greeting = [PREFACE, settings, window, &http2_requests(1, beside, true)].concat();
     let inputs: Vec<Vec<u8>> =
         (1..rounds + 8).map(|round| http2_requests((2 * round * beside) as u32 + 1, beside, false)).collect();
-    let (given_back, ..) = serve(&mut connection, workspace, &greeting, &resource);
+    let (given_back, ..) = serve(&mut connection, workspace, &greeting, &resource, links);
     workspace = given_back;
     let (warm, counted) = inputs.split_at(7);
     let mut expected = 0;
     for input in warm {
-        (workspace, expected, _) = serve(&mut connection, workspace, input, &resource);
+        (workspace, expected, _) = serve(&mut connection, workspace, input, &resource, links);
     }
     let before = ALLOCATIONS.get();
     for input in counted {
-        let (given_back, sent, answered) = serve(&mut connection, workspace, input, &resource);
+        let (given_back, sent, answered) = serve(&mut connection, workspace, input, &resource, links);
         workspace = given_back;
         assert_eq!(sent, expected);
         assert_eq!(answered, if logs { beside } else { 0 });
@@ -160,7 +163,7 @@ fn http2_allocations(content_bytes: usize, beside: usize, rounds: usize, logs: b
 }
 
 /// Serves `rounds` times `pipelined` requests for `content_bytes` of content; gives the allocations once that is warm.
-fn allocations(content_bytes: usize, pipelined: usize, rounds: usize, logs: bool) -> usize {
+fn allocations(content_bytes: usize, pipelined: usize, rounds: usize, logs: bool, links: &[LinkField]) -> usize {
     let content = vec![b'a'; content_bytes];
     let resource = resource(200, &content);
     let request = b"GET /index.html HTTP/1.1\r\nHost: www.example.com\r\nAccept: */*\r\nUser-Agent: test\r\n\r\n";
@@ -171,11 +174,11 @@ fn allocations(content_bytes: usize, pipelined: usize, rounds: usize, logs: bool
     }
     let mut connection = Connection::new(NOW);
     // Twice, because the request that was reported last is kept until the next one is.
-    let (workspace, expected, _) = serve(&mut connection, workspace, &input, &resource);
-    let (mut workspace, ..) = serve(&mut connection, workspace, &input, &resource);
+    let (workspace, expected, _) = serve(&mut connection, workspace, &input, &resource, links);
+    let (mut workspace, ..) = serve(&mut connection, workspace, &input, &resource, links);
     let before = ALLOCATIONS.get();
     for _ in 0..rounds {
-        let (given_back, sent, answered) = serve(&mut connection, workspace, &input, &resource);
+        let (given_back, sent, answered) = serve(&mut connection, workspace, &input, &resource, links);
         workspace = given_back;
         assert_eq!(sent, expected);
         assert_eq!(answered, if logs { pipelined } else { 0 });
@@ -194,55 +197,65 @@ fn the_counter_counts() {
 #[test]
 fn a_thousand_small_cached_answers_allocate_nothing() {
     for logs in [false, true] {
-        assert_eq!(allocations(500, 1, 1_000, logs), 0);
+        assert_eq!(allocations(500, 1, 1_000, logs, &[]), 0);
     }
 }
 
 #[test]
 fn a_thousand_pipelined_small_cached_answers_allocate_nothing() {
     for logs in [false, true] {
-        assert_eq!(allocations(500, 10, 100, logs), 0);
+        assert_eq!(allocations(500, 10, 100, logs, &[]), 0);
     }
 }
 
 #[test]
 fn a_thousand_cached_answers_too_large_to_copy_allocate_nothing() {
     for logs in [false, true] {
-        assert_eq!(allocations(50_000, 1, 1_000, logs), 0);
+        assert_eq!(allocations(50_000, 1, 1_000, logs, &[]), 0);
     }
 }
 
 #[test]
 fn a_thousand_pipelined_cached_answers_too_large_to_copy_allocate_nothing() {
     for logs in [false, true] {
-        assert_eq!(allocations(50_000, 10, 100, logs), 0);
+        assert_eq!(allocations(50_000, 10, 100, logs, &[]), 0);
     }
 }
 
 #[test]
 fn a_thousand_small_cached_answers_over_http_2_allocate_nothing() {
     for logs in [false, true] {
-        assert_eq!(http2_allocations(500, 1, 1_000, logs), 0);
+        assert_eq!(http2_allocations(500, 1, 1_000, logs, &[]), 0);
     }
 }
 
 #[test]
 fn a_thousand_small_cached_answers_on_streams_beside_each_other_allocate_nothing() {
     for logs in [false, true] {
-        assert_eq!(http2_allocations(500, 10, 100, logs), 0);
+        assert_eq!(http2_allocations(500, 10, 100, logs, &[]), 0);
     }
 }
 
 #[test]
 fn a_thousand_cached_answers_over_http_2_too_large_to_be_written_at_once_allocate_nothing() {
     for logs in [false, true] {
-        assert_eq!(http2_allocations(50_000, 1, 1_000, logs), 0);
+        assert_eq!(http2_allocations(50_000, 1, 1_000, logs, &[]), 0);
     }
 }
 
 #[test]
 fn large_cached_answers_on_streams_beside_each_other_allocate_nothing() {
     for logs in [false, true] {
-        assert_eq!(http2_allocations(50_000, 10, 100, logs), 0);
+        assert_eq!(http2_allocations(50_000, 10, 100, logs, &[]), 0);
+    }
+}
+
+#[test]
+fn a_thousand_cached_answers_behind_hints_allocate_nothing() {
+    let links = ["</a.css>; rel=preload; as=style", "</a.woff2>; rel=preload; as=font; crossorigin"];
+    let links: Vec<_> = links.iter().filter_map(|link| LinkField::new(link)).collect();
+    for logs in [false, true] {
+        assert_eq!(allocations(500, 1, 1_000, logs, &links), 0);
+        assert_eq!(http2_allocations(500, 10, 100, logs, &links), 0);
     }
 }

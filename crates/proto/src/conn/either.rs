@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::{Answered, Interest, http1, http2};
 use crate::encoding::{Encoded, Malformed};
+use crate::exchange::early_hints::LinkField;
 use crate::exchange::program::{Program, Ran, SocketWait, Step};
 use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Translate};
 use crate::limits::Limits;
@@ -275,6 +276,14 @@ impl Connection {
 
 // What the application asks.
 impl Connection {
+    /// Gives the client of exchange `id` hints before its answer (`103 Early Hints`). To be told while the translation of the request is asked for
+    /// and not known; what is answered then leaves behind it, with the same send if it is known at once. At least one link. False, and
+    /// nothing is given, where that cannot be: earlier requests of a connection of HTTP/1.1 are still being answered, the version is HTTP/1.0, or the
+    /// exchange is gone. Over HTTP/1.1 it is for clients that are known to read such answers (RFC 8297 3).
+    pub fn give_early_hints<'l>(&mut self, id: ExchangeId, links: impl Iterator<Item = &'l LinkField>) -> bool {
+        either!(self, one => one.give_early_hints(id, links))
+    }
+
     /// The need of exchange `id` will be met later. The request is kept until then.
     #[inline]
     pub fn defer(&mut self, id: ExchangeId) {

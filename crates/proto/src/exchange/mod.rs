@@ -6,6 +6,7 @@
 
 pub(crate) mod answer;
 pub mod conditional;
+pub mod early_hints;
 pub mod negotiate;
 pub mod program;
 pub mod range;

@@ -28,6 +28,8 @@ pub(crate) const END_HEADERS: u8 = 4;
 pub(crate) struct Response {
     /// Of the interim answers.
     pub(crate) interim: Vec<String>,
+    /// The fields of these.
+    pub(crate) interim_fields: Vec<(String, String)>,
     pub(crate) status: String,
     /// In their order, without the status.
     pub(crate) fields: Vec<(String, String)>,
@@ -206,6 +208,7 @@ impl Client {
         let (status, value) = fields.next().expect("there is a status");
         assert_eq!(status, ":status");
         if value.starts_with('1') {
+            response.interim_fields.extend(fields);
             return response.interim.push(value);
         }
         response.status = value;

@@ -8,6 +8,7 @@ mod caching_checks;
 mod checks;
 mod conversation;
 mod durations;
+mod early_hints;
 mod gateway;
 mod gateway_checks;
 mod http2;

@@ -497,8 +497,10 @@ impl Peer {
             self.take_reports();
             return false;
         };
+        let mut is_hinted = false;
         let deferred = match need {
             Need::Translate(translate) => {
+                is_hinted = translate.query.is_some_and(|query| query.starts_with(b"links"));
                 assert!(foreseen.is_none_or(|path_and_query| path_and_query == translate.path_and_query));
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 self.asked.push((translate.host.map(text), text(translate.path), translate.query.map(text)));
@@ -521,6 +523,9 @@ impl Peer {
                 Deferred::Step { program, content: content.to_vec(), is_last, room }
             }
         };
+        if is_hinted {
+            self.connection.give_early_hints(id, self.site.links.iter());
+        }
         if self.habits.defers.take() {
             if !matches!(deferred, Deferred::Step { .. }) {
                 self.connection.defer(id);

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::early_hints::LinkField;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::exchange::program::{Input, Next, Program, Ran};
 use lamna_proto::limits::Limits;
@@ -31,12 +32,18 @@ pub(crate) const FILE_BYTES: usize = 10_000;
 /// The largest message that is copied to the output.
 pub(crate) const COPY_BYTES_MAX: usize = 4_096;
 
+/// See [`Site::links`].
+pub(crate) const LINKS: [&str; 2] =
+    ["</a.css>; rel=preload; as=style", "</a.woff2>; rel=preload; as=font; crossorigin"];
+
 /// What the paths stand for, and what the core answers by itself.
 pub(crate) struct Site {
     resources: Vec<(&'static str, Arc<Resource>)>,
     not_found: Arc<Resource>,
     pages: Arc<Pages>,
     limits: Arc<Limits>,
+    /// What is hinted to whose query begins with `links`.
+    pub(crate) links: Vec<LinkField>,
 }
 
 impl Site {
@@ -69,6 +76,7 @@ impl Site {
             not_found: Arc::new(not_found),
             pages: Arc::new(pages),
             limits: Arc::new(limits()),
+            links: LINKS.iter().filter_map(|link| LinkField::new(link)).collect(),
         }
     }
 

@@ -13,9 +13,10 @@ use super::{Connection, DRIVEN, Receiving, driven};
 use crate::departures::Outcome;
 use crate::error::Refusal;
 use crate::exchange::answer::{self, Answer};
+use crate::exchange::early_hints::{self, LinkField};
 use crate::exchange::range::ByteRange;
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
-use crate::message::Request;
+use crate::message::{Request, Version};
 use crate::resource::Resource;
 use crate::transmit::Segment;
 
@@ -132,6 +133,26 @@ impl Connection {
         let is_sized = active.receiving.as_ref().is_some_and(|incoming| incoming.content.known_bytes() > 0);
         exchange.awaits_content = !is_sized;
         Ok(())
+    }
+
+    /// See [`Connection::give_early_hints`](crate::conn::Connection::give_early_hints).
+    pub fn give_early_hints<'l>(&mut self, id: ExchangeId, links: impl Iterator<Item = &'l LinkField>) -> bool {
+        let is_current = self.current_id() == Some(id);
+        let workspace = driven(&mut self.workspace);
+        let front = self.active.as_ref().and_then(|active| active.exchanges.front());
+        let head = match front {
+            None if is_current => workspace.http1.current.as_ref(),
+            Some(Exchange { id: front, state: State::Translating, request: Some(saved), .. }) if *front == id => {
+                Some(&saved.head)
+            }
+            _ => None,
+        };
+        // RFC 9110 15.2: HTTP/1.0 has no interim answers.
+        let can_be = head.is_some_and(|head| head.version == Version::Http11);
+        if can_be {
+            early_hints::write_http1(links, &mut workspace.outlet.output);
+        }
+        can_be
     }
 
     pub(super) fn answer_options(&mut self) {

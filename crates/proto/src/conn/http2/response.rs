@@ -8,6 +8,7 @@ use super::frame::{self, END_HEADERS, END_STREAM, HEAD_BYTES, Kind as FrameKind,
 use super::hpack::{Encoder, write_field};
 use super::request::OF_CONNECTION;
 use crate::exchange::answer::{Answer, Kind};
+use crate::exchange::early_hints::LinkField;
 use crate::exchange::program::StreamHead;
 use crate::message::{RequestId, Status};
 use crate::resource::{Part, Representation};
@@ -106,6 +107,20 @@ pub(super) fn write_continue(out: &mut Vec<u8>, stream: u32, encoder: &mut Encod
     write_frame(out, stream, false, |out| {
         encoder.begin(out);
         write_status(Status(100), out);
+    });
+}
+
+/// Writes HEADERS of an interim answer that has links (RFC 8297).
+pub(super) fn write_early_hints<'l>(
+    out: &mut Vec<u8>,
+    stream: u32,
+    links: impl Iterator<Item = &'l LinkField>,
+    encoder: &mut Encoder,
+) {
+    write_frame(out, stream, false, |out| {
+        encoder.begin(out);
+        write_field(b":status", b"103", out);
+        links.for_each(|link| out.extend_from_slice(link.block()));
     });
 }
 

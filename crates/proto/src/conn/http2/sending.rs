@@ -11,8 +11,9 @@ use super::frame::{self, END_STREAM, ErrorCode, Fault, Kind, PAYLOAD_BYTES_MAX};
 use super::stream::{Stream, Work};
 use super::{Connection, DRIVEN, driven, response};
 use crate::error::Refusal;
+use crate::exchange::early_hints::LinkField;
 use crate::exchange::program::{Part, StreamHead};
-use crate::exchange::{ContentBuffer, Saved, answer};
+use crate::exchange::{ContentBuffer, ExchangeId, Saved, answer};
 use crate::limits::TINY_BYTES;
 use crate::message::Status;
 use crate::tally::Abuse;
@@ -100,6 +101,18 @@ impl Sending {
 }
 
 impl Connection {
+    /// See [`Connection::give_early_hints`](crate::conn::Connection::give_early_hints).
+    pub fn give_early_hints<'l>(&mut self, id: ExchangeId, links: impl Iterator<Item = &'l LinkField>) -> bool {
+        let current = driven(&mut self.workspace).http2.current;
+        let is_asked = |one: &Stream| one.id == id.0 && matches!(one.work, Work::Translating) && !one.is_reset;
+        let can_be = current.is_some_and(|current| current.id == id.0) || self.streams.iter().any(is_asked);
+        if can_be {
+            let (encoder, sink) = self.encoder_and_sink();
+            response::write_early_hints(sink, id.0, links, encoder);
+        }
+        can_be
+    }
+
     /// The program of a stream gives a part of its answer.
     pub(super) fn give(&mut self, at: usize, part: Part) {
         let has_room = self.has_room_for_part(&self.streams[at]);
