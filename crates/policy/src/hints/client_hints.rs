@@ -9,7 +9,12 @@
 //! they count half after [`VIEWS_PER_HALVING`] views of pages. So a site whose hints were wasted gets another try, as large
 //! as the grace, and no more than that.
 //!
+//! Threads share an account: it is counts that they add to, without a lock. Who asks at the same time may be allowed a hint each where
+//! there was room for one.
+//!
 //! Does not: know what a client has. Who asks must not hint what it is likely to have.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::Probability;
 
@@ -17,7 +22,7 @@ use super::Probability;
 pub const VIEWS_PER_HALVING: u32 = 4_096;
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ClientHintBudget {
     /// Of the bytes hinted, in thousandths.
     share_per_mille: u16,
@@ -26,10 +31,10 @@ pub struct ClientHintBudget {
     /// What is less likely is not hinted.
     probability_least: Probability,
     /// Sent, and neither used nor wasted yet.
-    open_bytes: u64,
-    used_bytes: u64,
-    wasted_bytes: u64,
-    views: u32,
+    open_bytes: AtomicU64,
+    used_bytes: AtomicU64,
+    wasted_bytes: AtomicU64,
+    views: AtomicU32,
 }
 
 impl ClientHintBudget {
@@ -39,53 +44,59 @@ impl ClientHintBudget {
             share_per_mille,
             grace_bytes,
             probability_least,
-            open_bytes: 0,
-            used_bytes: 0,
-            wasted_bytes: 0,
-            views: 0,
+            open_bytes: AtomicU64::new(0),
+            used_bytes: AtomicU64::new(0),
+            wasted_bytes: AtomicU64::new(0),
+            views: AtomicU32::new(0),
         }
     }
 
     /// Whether something of this probability and size may be hinted.
     pub fn allows(&self, probability: Probability, bytes: u64) -> bool {
-        let doubtful = self.wasted_bytes.saturating_add(self.open_bytes).saturating_add(bytes);
-        let sent = doubtful.saturating_add(self.used_bytes);
+        let [open, used, wasted] = self.counts();
+        let doubtful = wasted.saturating_add(open).saturating_add(bytes);
+        let sent = doubtful.saturating_add(used);
         let share = u128::from(sent) * u128::from(self.share_per_mille) / 1_000;
         probability >= self.probability_least && u128::from(doubtful) <= share + u128::from(self.grace_bytes)
     }
 
     /// It was hinted.
-    pub fn handle_sent(&mut self, bytes: u64) {
-        self.open_bytes = self.open_bytes.saturating_add(bytes);
+    pub fn handle_sent(&self, bytes: u64) {
+        self.open_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// What had been sent was used.
-    pub fn handle_used(&mut self, bytes: u64) {
-        self.open_bytes = self.open_bytes.saturating_sub(bytes);
-        self.used_bytes = self.used_bytes.saturating_add(bytes);
+    pub fn handle_used(&self, bytes: u64) {
+        self.open_bytes.fetch_sub(bytes, Relaxed);
+        self.used_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// What had been sent was not used, or the connection ended before anybody knew.
-    pub fn handle_wasted(&mut self, bytes: u64) {
-        self.open_bytes = self.open_bytes.saturating_sub(bytes);
-        self.wasted_bytes = self.wasted_bytes.saturating_add(bytes);
+    pub fn handle_wasted(&self, bytes: u64) {
+        self.open_bytes.fetch_sub(bytes, Relaxed);
+        self.wasted_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// A page was asked for, with or without hints.
-    pub fn handle_view(&mut self) {
-        self.views += 1;
-        if self.views == VIEWS_PER_HALVING {
-            self.views = 0;
-            self.used_bytes /= 2;
-            self.wasted_bytes /= 2;
+    pub fn handle_view(&self) {
+        if (self.views.fetch_add(1, Relaxed) + 1).is_multiple_of(VIEWS_PER_HALVING) {
+            for count in [&self.used_bytes, &self.wasted_bytes] {
+                // What others add meanwhile stays.
+                count.fetch_sub(count.load(Relaxed) / 2, Relaxed);
+            }
         }
     }
 
     /// Of what is decided and has not faded, how much was wasted.
     pub fn waste(&self) -> Probability {
-        let decided = u128::from(self.used_bytes) + u128::from(self.wasted_bytes);
-        let thousandths = u128::from(self.wasted_bytes) * 1_000 / decided.max(1);
+        let [_, used, wasted] = self.counts();
+        let thousandths = u128::from(wasted) * 1_000 / (u128::from(used) + u128::from(wasted)).max(1);
         Probability::per_mille(thousandths as u16)
+    }
+
+    /// Bytes that are not decided, that were used, and that were wasted.
+    fn counts(&self) -> [u64; 3] {
+        [&self.open_bytes, &self.used_bytes, &self.wasted_bytes].map(|count| count.load(Relaxed))
     }
 }
 
@@ -101,7 +112,7 @@ mod tests {
             grace in 0..10_000_u64,
             hints in prop::collection::vec((1..3_000_u64, 0..3_u8), 0..300),
         ) {
-            let mut budget = ClientHintBudget::new(share, grace, Probability::default());
+            let budget = ClientHintBudget::new(share, grace, Probability::default());
             let (mut sent, mut used) = (0, 0);
             for (bytes, fate) in hints {
                 if !budget.allows(Probability::CERTAIN, bytes) {
@@ -124,8 +135,8 @@ mod tests {
 
     #[test]
     fn wasted_hints_end_and_are_tried_again_when_the_waste_has_faded() {
-        let mut budget = ClientHintBudget::new(100, 1_000, Probability::per_mille(500));
-        let waste_all = |budget: &mut ClientHintBudget| {
+        let budget = ClientHintBudget::new(100, 1_000, Probability::per_mille(500));
+        let waste_all = |budget: &ClientHintBudget| {
             let mut sent = 0;
             while budget.allows(Probability::CERTAIN, 100) {
                 budget.handle_sent(100);
@@ -134,17 +145,17 @@ mod tests {
             }
             sent
         };
-        assert_eq!(waste_all(&mut budget), 1_100);
+        assert_eq!(waste_all(&budget), 1_100);
         assert_eq!(budget.waste(), Probability::CERTAIN);
         (1..VIEWS_PER_HALVING).for_each(|_| budget.handle_view());
-        assert_eq!(waste_all(&mut budget), 0);
+        assert_eq!(waste_all(&budget), 0);
         budget.handle_view();
-        assert_eq!(waste_all(&mut budget), 500, "half of it is forgotten");
+        assert_eq!(waste_all(&budget), 500, "half of it is forgotten");
     }
 
     #[test]
     fn hints_that_are_used_go_on_for_ever_and_unlikely_ones_never_begin() {
-        let mut budget = ClientHintBudget::new(100, 1_000, Probability::per_mille(500));
+        let budget = ClientHintBudget::new(100, 1_000, Probability::per_mille(500));
         for _ in 0..10_000 {
             assert!(budget.allows(Probability::per_mille(500), 1_000));
             budget.handle_sent(1_000);
