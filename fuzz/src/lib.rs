@@ -229,6 +229,14 @@ pub fn search(input: &[u8]) {
     }
 }
 
+/// A page says what it needs whatever it is, and no more than counts; each URL is one.
+pub fn subresources(input: &[u8]) {
+    let links = lamna_filter::subresources::links(input);
+    assert!(links.subresources.len().max(links.pages.len()) <= lamna_filter::subresources::LINKS_MAX);
+    let urls = links.subresources.iter().map(|one| &one.url).chain(&links.pages);
+    urls.for_each(|url| assert!(!url.is_empty() && !url.contains('#'), "{url:?}"));
+}
+
 /// The sections of a page follow each other without gaps, and each is a page that can be asked for.
 pub fn structured(input: &[u8]) {
     let structure = lamna_filter::Structure::of(input);

@@ -25,6 +25,7 @@ mod markdown;
 mod omit;
 pub mod search;
 mod structured;
+pub mod subresources;
 mod substitute;
 
 use std::collections::BTreeMap;
