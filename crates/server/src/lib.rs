@@ -9,6 +9,7 @@ pub mod admin;
 pub mod cache;
 pub mod config;
 pub mod content;
+pub mod early_hints;
 pub mod embed;
 pub mod engine;
 pub mod gateway;

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use lamna_server::cache::Store;
 use lamna_server::config::answer_cache::AnswerCache;
+use lamna_server::config::early_hints::EarlyHintSettings;
 use lamna_server::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
 use lamna_server::config::route::condition::{Condition, ValueTest};
 use lamna_server::config::route::headers::HeaderRule;
@@ -25,6 +26,7 @@ use lamna_server::config::route::{RouteSettings, Switch};
 use lamna_server::config::sending::Plan;
 use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings, SiteTls, TlsFiles};
 use lamna_server::content::site::Sites;
+use lamna_server::early_hints::EarlyHints;
 use lamna_server::engine::{amped, sped};
 use lamna_server::hints::Hints;
 use lamna_server::io::KernelFeatures;
@@ -101,6 +103,8 @@ fn a_thousand_cached_requests_allocate_nothing() {
         for (file, bytes) in [("small.txt", 500), ("medium.txt", 50 * 1024)] {
             std::fs::write(directory.path().join(file), vec![b'x'; bytes]).expect("a file can be written");
         }
+        let page = format!("<link rel=stylesheet href=/a.css>{}", "x".repeat(467));
+        std::fs::write(directory.path().join("page.html"), page).expect("a file can be written");
         let pair = has_tls.then(|| pair(directory.path()));
         let tls = pair.as_ref().map(|(files, _)| files);
         for mut routes in [Vec::new(), routes(1000), with_conditions(routes(1000))] {
@@ -115,8 +119,9 @@ fn a_thousand_cached_requests_allocate_nothing() {
                     run(&shared);
                 }
             });
-            for (file, bytes) in
-                [("small.txt", 500), ("medium.txt", 50 * 1024), ("kept.txt", 500)].into_iter().take(2 + count.min(1))
+            for (file, bytes) in [("small.txt", 500), ("medium.txt", 50 * 1024), ("page.html", 500), ("kept.txt", 500)]
+                .into_iter()
+                .take(3 + count.min(1))
             {
                 for batch in [1, 8] {
                     let stream = connect(address);
@@ -158,13 +163,29 @@ fn kept_answer() -> RouteSettings {
     }
 }
 
-/// Asks for `file` once: the first answer of an application has another head than those that are kept.
+/// A request. For pages as browsers ask for them that navigate.
+fn request(file: &str) -> String {
+    let fields = match file.ends_with(".html") {
+        true => "Accept: text/html\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n",
+        false => "",
+    };
+    format!("GET /{file} HTTP/1.1\r\nHost: test\r\nReferer: http://test/page\r\n{fields}\r\n")
+}
+
+/// Asks for `file` once: the first answer of an application has another head than those that are kept. For pages until hints have come before one.
 fn prime(stream: &mut (impl Read + Write), file: &str, bytes: usize) {
-    stream.write_all(format!("GET /{file} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes()).expect("the server reads");
-    let (mut answer, mut length) = (vec![0; bytes + 4096], 0);
-    while !answer[..length].ends_with(&[b'x'; 100]) || length < bytes {
-        length += stream.read(&mut answer[length..]).expect("the server answers");
+    for _ in 0..400 {
+        stream.write_all(request(file).as_bytes()).expect("the server reads");
+        let (mut answer, mut length) = (vec![0; bytes + 4096], 0);
+        while !answer[..length].ends_with(&[b'x'; 100]) || length < bytes {
+            length += stream.read(&mut answer[length..]).expect("the server answers");
+        }
+        if !file.ends_with(".html") || answer.starts_with(b"HTTP/1.1 103 ") {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
     }
+    panic!("no hints came in 20 s");
 }
 
 /// Routes of regular expressions, of which one is for everything.
@@ -197,7 +218,7 @@ fn with_conditions(mut routes: Vec<RouteSettings>) -> Vec<RouteSettings> {
 /// system, which may allocate, so that some rounds have other work done in them. None is allowed to be in all.
 fn least_allocations(mut stream: impl Read + Write, file: &str, bytes: usize, batch: usize) -> u64 {
     prime(&mut stream, file, bytes);
-    let request = format!("GET /{file} HTTP/1.1\r\nHost: test\r\nReferer: http://test/page\r\n\r\n").repeat(batch);
+    let request = request(file).repeat(batch);
     // The first is translated, and shows how long an answer is.
     let mut answer = vec![0; bytes + 4096];
     stream.write_all(&request.as_bytes()[..request.len() / batch]).expect("the server reads");
@@ -256,7 +277,8 @@ fn over_tls(stream: TcpStream, trusted: &CertificateDer<'static>) -> StreamOwned
 fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (Arc<Shared>, SocketAddr) {
     let any_port = ListenAddress::Tcp(([127, 0, 0, 1], 0).into());
     let tls = tls.cloned().map(SiteTls::Files);
-    let sites = vec![SiteSettings { routes, tls, ..SiteSettings::new(root.to_owned()) }];
+    let early_hints = EarlyHintSettings { is_on: true, http1: true, ..EarlyHintSettings::default() };
+    let sites = vec![SiteSettings { routes, tls, early_hints, ..SiteSettings::new(root.to_owned()) }];
     // A limit that is looked at with each request and never met.
     let request_limit = "60000/s burst 10000000".parse().ok();
     let mut settings = Settings { sites, request_limit, limit_exempt: Vec::new(), ..Settings::default() };
@@ -265,15 +287,19 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
     let listeners = lamna_server::listen::bind(&[any_port]).expect("loopback has a free port");
     let ListenAddress::Tcp(address) = *listeners[0].address() else { unreachable!("it is a TCP address") };
     let tickets = Arc::new(Tickets::new().expect("the kernel gives random bytes"));
+    let sites = Arc::new(Sites::open(&settings).expect("the directory is there"));
+    let store = Arc::new(Store::new(1 << 26, 100));
     let shared = Shared {
         hints: Hints::begin(&settings, false, SharedMemory::default()),
         hint_counters: SharedMemory::default(),
+        early_hints: EarlyHints::begin(&sites, &store, &SharedMemory::default()),
+        early_hint_counters: SharedMemory::default(),
         handlers: Arc::default(),
         services: Arc::default(),
         tls: Endpoint::open(&settings, tickets.clone(), SharedMemory::default(), &[Alpn::Http1])
             .expect("the pair is good"),
-        sites: Arc::new(Sites::open(&settings).expect("the directory is there")),
-        store: Arc::new(Store::new(1 << 26, 100)),
+        sites,
+        store,
         abilities: Arc::new(KernelFeatures::default()),
         sending: Plan::default(),
         h2c: true,

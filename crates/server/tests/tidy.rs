@@ -8,9 +8,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of this crate, lowest first. A file may use its own folder and those before it.
-const LAYERS: [&str; 19] = [
-    "sys", "metrics", "config", "io", "log", "listen", "tls", "acme", "upstream", "cache", "hints", "service",
-    "content", "gateway", "worker", "engine", "admin", "process", "embed",
+const LAYERS: [&str; 20] = [
+    "sys",
+    "metrics",
+    "config",
+    "io",
+    "log",
+    "listen",
+    "tls",
+    "acme",
+    "upstream",
+    "cache",
+    "hints",
+    "service",
+    "content",
+    "early_hints",
+    "gateway",
+    "worker",
+    "engine",
+    "admin",
+    "process",
+    "embed",
 ];
 
 /// Uses of a higher layer that stay: an unsafe promise about a type can only be made in `sys`, and names the type.

@@ -84,6 +84,14 @@ fn connect(server: &Server) -> Client<UnixStream> {
     Client::new(stream)
 }
 
+/// A figure of the server.
+pub(crate) fn figure(server: &Server, name: &str) -> u64 {
+    let page = String::from_utf8(get(server, "/metrics").content).unwrap();
+    let line = page.lines().find(|line| line.split(' ').next() == Some(name));
+    let line = line.unwrap_or_else(|| panic!("{name} is in {page}"));
+    line.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
 pub(crate) fn get(server: &Server, path: &str) -> Response {
     connect(server).get(path).expect("the endpoint answers")
 }

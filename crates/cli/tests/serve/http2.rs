@@ -181,6 +181,25 @@ impl Http2 {
         self.ask(vec![request("GET", path, &[])]).remove(0).expect("it is answered")
     }
 
+    /// GETs `path` with these fields. The `Link` fields of each interim answer, as they came, and the answer.
+    pub(crate) fn get_with_hints(&mut self, path: &str, fields: &[(&str, &str)]) -> (Vec<Vec<String>>, Answer) {
+        let sender = &mut self.sender;
+        self.runtime.block_on(within(async {
+            let mut ready = sender.clone().ready().await.expect("the connection takes requests");
+            let get = request("GET", path, fields).map(|_| ());
+            let (mut response, _stream) = ready.send_request(get, true).expect("the connection takes requests");
+            let mut hints = Vec::new();
+            while let Some(interim) = std::future::poll_fn(|context| response.poll_informational(context)).await {
+                let interim = interim.expect("interim answers are in form");
+                assert_eq!(interim.status(), 103);
+                let links = interim.headers().get_all("link").iter();
+                hints.push(links.map(|link| link.to_str().expect("links are ASCII").to_owned()).collect());
+            }
+            let answer = read(response.await.expect("it is answered")).await.expect("it comes whole");
+            (hints, answer)
+        }))
+    }
+
     /// Asks for `path`, and takes the first piece of its content.
     pub(crate) fn begin(&mut self, path: &str) -> Body {
         let sender = &mut self.sender;

@@ -13,6 +13,7 @@ mod control;
 mod counts;
 mod crowds;
 mod downloads;
+mod early_hints;
 mod ends;
 mod engine;
 mod errors;

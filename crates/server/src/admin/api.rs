@@ -21,6 +21,7 @@ use crate::config::settings::Settings;
 use crate::config::suggest::nearest;
 use crate::content::explain::{Asked, Explanation};
 use crate::content::purge::Purge;
+use crate::early_hints;
 use crate::metrics::step_timer::StepTimes;
 use crate::upstream::status::PlaceStatus;
 
@@ -388,6 +389,9 @@ pub struct Stats {
     /// Requests that wait for the answer that another one is getting; none where processes do not say.
     #[serde(default)]
     pub kept_answers_waiting: Option<u64>,
+    /// What became of hints to clients.
+    #[serde(default)]
+    pub early_hints: early_hints::Figures,
     /// Which way disk operations went.
     pub disk: DiskStats,
     /// What workers have waited for, while others waited for them.

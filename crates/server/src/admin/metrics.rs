@@ -13,6 +13,7 @@ use super::duration::Distribution;
 use super::thread_stats::Task;
 use crate::acme::Ordered;
 use crate::admin::services::ServiceStatus;
+use crate::early_hints;
 use crate::metrics::step_timer::StepTimes;
 use crate::upstream::status::PlaceStatus;
 
@@ -127,6 +128,24 @@ fn open_connections(workers: &[u32], page: &mut Page) {
     }
 }
 
+fn about_early_hints(hints: &early_hints::Figures, page: &mut Page) {
+    page.family("lamna_early_hints_total", "counter", "Hints to clients, by what became of them.");
+    let withheld = [
+        ("withheld_known", hints.withheld_known),
+        ("withheld_budget", hints.withheld_budget),
+        ("withheld_control", hints.withheld_control),
+    ];
+    let sent = [("sent", hints.sent), ("used", hints.used), ("wasted", hints.wasted)];
+    for (fate, count) in sent.into_iter().chain(withheld) {
+        page.sample(&format!("lamna_early_hints_total{{fate=\"{fate}\"}}"), count);
+    }
+    page.family("lamna_early_hints_bytes_total", "counter", "Bytes of what they name.");
+    for (fate, bytes) in [("sent", hints.sent_bytes), ("used", hints.used_bytes), ("wasted", hints.wasted_bytes)] {
+        page.sample(&format!("lamna_early_hints_bytes_total{{fate=\"{fate}\"}}"), bytes);
+    }
+    page.gauge("lamna_early_hint_pages", "Pages whose needs are known.", hints.pages);
+}
+
 fn about_caches_and_disk(status: &Status, stats: &Stats, page: &mut Page) {
     let (lookups, disk) = (&stats.lookups, &stats.disk);
     page.family("lamna_cache_lookups_total", "counter", "What workers knew of the targets that were asked for.");
@@ -155,6 +174,7 @@ fn about_caches_and_disk(status: &Status, stats: &Stats, page: &mut Page) {
             waiting,
         );
     }
+    about_early_hints(&stats.early_hints, page);
     page.family("lamna_cache_content_bytes_total", "counter", "Bytes of content from memory, or from files.");
     for (result, bytes) in [("hit", caches.content_bytes.hits), ("miss", caches.content_bytes.misses)] {
         page.sample(&format!("lamna_cache_content_bytes_total{{result=\"{result}\"}}"), bytes);

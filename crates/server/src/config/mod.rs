@@ -18,6 +18,7 @@ pub mod cache_policy;
 pub mod cache_switches;
 pub mod compression;
 mod doubts;
+pub mod early_hints;
 pub mod error_log;
 mod explain;
 mod file;

@@ -106,6 +106,10 @@ fn site(site: &SiteSettings, page: &mut Page) {
     page.line("browse", site.browse);
     page.line("live_reload", site.live_reload);
     site.hints.into_iter().for_each(|hints| page.line("hints", hints));
+    page.line("early_hints", site.early_hints.is_on);
+    page.line("early_hints_http1", site.early_hints.http1);
+    page.line("early_hints_waste_percent_max", site.early_hints.waste_percent_max);
+    page.line("early_hints_probability_percent_min", site.early_hints.probability_percent_min);
     page.line("upload", site.upload);
     if let Some(most) = site.upload_bytes_max {
         page.line("upload_bytes_max", bytes(most));
@@ -251,6 +255,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::early_hints::EarlyHintSettings;
     use super::super::looks::Depth;
     use super::super::parse;
     use super::super::settings::{Alias, ClientCa, Redirect, TlsFiles};
@@ -297,6 +302,12 @@ mod tests {
                 browse,
                 live_reload: browse,
                 hints: browse.then_some(spa),
+                early_hints: EarlyHintSettings {
+                    is_on: spa,
+                    http1: browse,
+                    waste_percent_max: if spa { 0 } else { 100 },
+                    ..EarlyHintSettings::default()
+                },
                 upload: !browse,
                 limits: browse
                     .then(|| SiteLimit {

@@ -106,6 +106,19 @@ fn site() -> Value {
         ("browse", switch("List directories without an index file")),
         ("live_reload", switch("Pages load themselves again when files change")),
         ("hints", switch("Learn from requests what is asked for next")),
+        ("early_hints", switch("Tell clients what a page needs before it is there: 103 Early Hints")),
+        ("early_hints_http1", switch("The same over HTTP/1.1, to clients that say that they navigate")),
+        (
+            "early_hints_waste_percent_max",
+            number(&super::early_hints::PERCENT, "Of the bytes hinted, how many may be hinted in vain"),
+        ),
+        (
+            "early_hints_probability_percent_min",
+            number(
+                &super::early_hints::PERCENT,
+                "In so many of the views of a page something has to be asked for to be hinted",
+            ),
+        ),
         ("upload", switch("Let clients store files")),
         ("upload_bytes_max", bytes(&super::site::UPLOAD_BYTES, "Bytes of one upload; more are refused")),
         ("upload_resume_s", number(&super::site::RESUME_S, "Seconds that a part of an upload is kept; 0 for no parts")),
@@ -245,6 +258,7 @@ fn route() -> Value {
             ),
         ),
         ("search", switch("Whether the pages of folders are searched with ?q=")),
+        ("early_hints", switch("Whether clients are told what pages need before these are there")),
         (
             "structured",
             json!({

@@ -21,6 +21,7 @@ use super::site_limit::SiteLimit;
 use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
+use crate::config::early_hints::EarlyHintSettings;
 use crate::config::error_log::ErrorLogSettings;
 use crate::config::gateway::{CommandSettings, GatewaySettings, ProgramSettings};
 use crate::config::hints::HintSettings;
@@ -446,6 +447,8 @@ pub struct SiteSettings {
     pub live_reload: bool,
     /// Whether requests are learned from; none for what is said for all sites.
     pub hints: Option<bool>,
+    /// What clients are told before a page is there.
+    pub early_hints: EarlyHintSettings,
     /// Whether clients may store files: PUT, and a form in listings.
     pub upload: bool,
     /// Bytes of one upload; none for as many as there is room for.
@@ -502,6 +505,7 @@ impl SiteSettings {
             browse: false,
             live_reload: false,
             hints: None,
+            early_hints: EarlyHintSettings::default(),
             upload: false,
             upload_bytes_max: None,
             upload_resume_s: 86_400,
@@ -526,6 +530,12 @@ impl SiteSettings {
 }
 
 impl SiteSettings {
+    /// What it hints to clients, if it does so for any path.
+    pub fn early_hints_anywhere(&self) -> Option<EarlyHintSettings> {
+        let is_on = self.early_hints.is_on || self.routes.iter().any(|route| route.early_hints == Some(true));
+        is_on.then_some(self.early_hints)
+    }
+
     /// What it is called in messages: its first host, or else its number among the sites.
     pub fn label(&self, number: usize) -> String {
         self.hosts.first().cloned().unwrap_or_else(|| number.to_string())

@@ -15,7 +15,8 @@ use toml::Spanned;
 use super::access;
 use super::acme::check_name;
 use super::address::host_name;
-use super::file::{AliasTable, LimitTable, SiteTable, Text, Texts};
+use super::early_hints::{EarlyHintSettings, PERCENT};
+use super::file::{AliasTable, Amount, LimitTable, SiteTable, Text, Texts};
 use super::gateway::{CommandSettings, ProgramSettings};
 use super::limits::Unit;
 use super::redirect;
@@ -135,6 +136,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site.browse = given.browse;
     site.live_reload = given.live_reload;
     site.hints = given.hints;
+    site.early_hints = early_hints(given, checker);
     site.upload = given.upload;
     if let Some(bytes) = &given.upload_bytes_max {
         site.upload_bytes_max = checker.amount("upload_bytes_max", bytes, Unit::Bytes, &UPLOAD_BYTES);
@@ -171,6 +173,30 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     }
     site.tls = tls(table, checker);
     site
+}
+
+/// What a site hints to clients.
+fn early_hints(given: &SiteTable, checker: &mut Checker<'_>) -> EarlyHintSettings {
+    let mut percent = |key: &str, given: &Option<Spanned<Amount>>, otherwise: u8| {
+        let judged = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Count, &PERCENT));
+        // Within the bounds, so within a byte.
+        judged.map_or(otherwise, |percent| percent as u8)
+    };
+    let EarlyHintSettings { waste_percent_max, probability_percent_min, .. } = EarlyHintSettings::default();
+    EarlyHintSettings {
+        is_on: given.early_hints,
+        http1: given.early_hints_http1,
+        waste_percent_max: percent(
+            "early_hints_waste_percent_max",
+            &given.early_hints_waste_percent_max,
+            waste_percent_max,
+        ),
+        probability_percent_min: percent(
+            "early_hints_probability_percent_min",
+            &given.early_hints_probability_percent_min,
+            probability_percent_min,
+        ),
+    }
 }
 
 /// The limits of a site. Those that limit nothing are left out.

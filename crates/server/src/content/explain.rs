@@ -277,6 +277,9 @@ impl Account<'_> {
         let mut sentences = self.site.routes.describe(self.path);
         sentences.extend(effective.rules.describe_ways());
         sentences.extend(effective.rules.describe_filters());
+        if effective.rules.early_hints.unwrap_or(self.site.settings.early_hints.is_on) {
+            sentences.push("clients that navigate to it are told first what it needs (103 Early Hints)".to_owned());
+        }
         sentences.extend(effective.access_in_words());
         sentences
     }

@@ -266,6 +266,7 @@ impl AdminApi for AdminService<'_> {
                 Body::Threads(server) => Some(server.shared().store.answer_flights().waiting() as u64),
                 Body::Processes { .. } => None,
             },
+            early_hints: self.shared_metrics().early_hints.figures(),
             disk: DiskStats {
                 open_cached: read(&disk.open_cached),
                 open_blocked: read(&disk.open_blocked),

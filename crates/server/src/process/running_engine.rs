@@ -18,6 +18,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::cache::{self, Bounds, Headroom, Replacing, Store, Watcher};
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::site::Sites;
+use crate::early_hints::{self, EarlyHints};
 use crate::engine::{self, Engine};
 use crate::hints::{HintCounters, Hints};
 use crate::io::KernelFeatures;
@@ -329,6 +330,11 @@ impl RunningEngine {
         let begin = || hints(settings, first_score, &old.hint_counters, &confinement);
         let hints = Hints::follow(old.hints.as_ref(), before, settings, begin);
         hints.iter().for_each(|hints| hints.attach(&store));
+        let early_hints = match same_store {
+            true => old.early_hints.clone(),
+            false => early_hints(&sites, &store, &old.early_hint_counters, &confinement),
+        };
+        early_hints.iter().for_each(|early_hints| early_hints.attach(hints.as_ref()));
         // Its thread reaches the directory that was there when it began.
         let same_log = (&settings.log, settings.log_format) == (&before.log, before.log_format);
         let log = match same_log && old.confinement.is_current() {
@@ -339,6 +345,8 @@ impl RunningEngine {
             sites,
             store,
             hints,
+            early_hints,
+            early_hint_counters: old.early_hint_counters.clone(),
             handlers: old.handlers.clone(),
             services: old.services.clone(),
             tickets: old.tickets.clone(),
@@ -525,10 +533,14 @@ fn prepare(
         Arc::new(store(settings, &shared_metrics.embedded, &sites, shared_metrics.clock, &shared_metrics.cache));
     let hints = hints(settings, first_score, &shared_metrics.hints, &confinement);
     hints.iter().for_each(|hints| hints.attach(&store));
+    let early_hints = early_hints(&sites, &store, &shared_metrics.early_hints, &confinement);
+    early_hints.iter().for_each(|early_hints| early_hints.attach(hints.as_ref()));
     Ok(Shared {
         store,
         sites,
         hints,
+        early_hints,
+        early_hint_counters: shared_metrics.early_hints.clone(),
         handlers: shared_metrics.embedded.handlers.clone(),
         services: shared_metrics.services.clone(),
         abilities: Arc::new(KernelFeatures { counters: shared_metrics.disk.clone(), ..abilities }),
@@ -618,6 +630,20 @@ fn hints(
     let begun = confinement.agents.within(|| Hints::begin(settings, is_keeper, counters.clone()));
     begun.unwrap_or_else(|error| {
         errors::report(Level::Error, format_args!("nothing is learned for hints: {error}"));
+        None
+    })
+}
+
+/// What is hinted to clients, by a thread that is confined as those that serve: it reads pages.
+fn early_hints(
+    sites: &Arc<Sites>,
+    store: &Arc<Store>,
+    counters: &SharedMemory<early_hints::Counters>,
+    confinement: &Confinement,
+) -> Option<Arc<EarlyHints>> {
+    let begun = confinement.workers.within(|| EarlyHints::begin(sites, store, counters));
+    begun.unwrap_or_else(|error| {
+        errors::report(Level::Error, format_args!("clients get no hints: {error}"));
         None
     })
 }

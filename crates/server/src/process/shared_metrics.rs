@@ -13,6 +13,7 @@ use lamna_policy::words::count;
 use rustix::io::Errno;
 
 use crate::cache;
+use crate::early_hints;
 use crate::hints::HintCounters;
 use crate::io;
 use crate::io::waker::Waker;
@@ -38,6 +39,8 @@ pub struct SharedMetrics {
     pub cache: SharedMemory<cache::counters::Counters>,
     /// What became of hints.
     pub hints: SharedMemory<HintCounters>,
+    /// What became of hints to clients.
+    pub early_hints: SharedMemory<early_hints::Counters>,
     /// What became of log lines.
     pub log: SharedMemory<LogCounters>,
     /// Who is at work, and how busy.
@@ -71,6 +74,7 @@ impl SharedMetrics {
             disk: SharedMemory::default(),
             cache: SharedMemory::default(),
             hints: SharedMemory::default(),
+            early_hints: SharedMemory::default(),
             log: SharedMemory::default(),
             scoreboard: SharedMemory::default(),
             counted: Counted::new()?,

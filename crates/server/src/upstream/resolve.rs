@@ -24,7 +24,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use published::Published;
+pub(crate) use published::Published;
 
 /// What publishing is made of. The model has another one.
 mod sync {

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use crate::early_hints::Viewing;
 use crate::io::accept::Accepted;
 use crate::io::wait::{Event, Token};
 use crate::listen::Listener;
@@ -52,6 +53,8 @@ pub struct ConnectionState {
     pub count_guard: Option<CountGuard>,
     /// What limits make of it.
     limited: Option<Box<Limited>>,
+    /// The page that it shows, if that may be hinted for.
+    pub viewing: Option<Box<Viewing>>,
 }
 
 /// What limits make of a connection.
@@ -239,6 +242,7 @@ impl ConnectionState {
             posture: Posture::Active,
             count_guard: None,
             limited: None,
+            viewing: None,
         }
     }
 

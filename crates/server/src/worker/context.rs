@@ -5,23 +5,21 @@
 //! except when the local cache has to ask the store. Does not wait, receive or send.
 
 mod answers;
+mod early_hints;
 mod leave;
 mod observing;
+mod record;
 mod routing;
 
 pub use routing::needs_program;
-
-use observing::Observer;
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use lamna_proto::conn::{Answered, Connection};
+use lamna_proto::conn::Connection;
 use lamna_proto::exchange::Translate;
-use lamna_proto::message::Field;
-use lamna_proto::parse::host;
 use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
@@ -30,10 +28,9 @@ use lamna_proto::workspace::Workspace;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use crate::config::cache_switches::CacheSwitches;
-use crate::content::access::{Known, Vouched, Who};
+use crate::content::access::Known;
 use crate::content::route::{Effective, Routes};
 use crate::content::translate::{Previous, Question, translate};
-use crate::gateway;
 use crate::hints::Sight;
 use crate::io::Wait;
 use crate::io::send::Sender;
@@ -41,14 +38,15 @@ use crate::log::{AccessLog, LogBuffer, Record};
 use crate::metrics::counters::ANSWER_OUTCOMES;
 use crate::metrics::scoreboard::WorkerScore;
 use crate::metrics::stall::stall_ms;
-use crate::metrics::step_timer;
-use crate::metrics::step_timer::Step;
+use crate::metrics::step_timer::{self, Step};
 use crate::sys::clock::unix_ms;
 use crate::sys::contain::{Point, fail_if_asked};
 use crate::tls::Negotiated;
 use crate::worker::address::{Address, Addresses, KeyParts};
-use crate::worker::limiter::Exceeded;
-use crate::worker::limiter::terms::Terms;
+use crate::worker::context::early_hints::KnownPages;
+use crate::worker::context::observing::Observer;
+use crate::worker::context::record::{record, user_of};
+use crate::worker::limiter::{Exceeded, terms::Terms};
 use crate::worker::shared::Shared;
 use crate::worker::transport::Transport;
 use crate::worker::turn_budget::Handshakes;
@@ -110,6 +108,8 @@ pub struct WorkerContext<'a> {
     /// Passwords that were verified.
     known: Known,
     observer: Observer,
+    /// What is hinted for pages.
+    pages: KnownPages,
 }
 
 /// A target to be translated, in values of its own. Equal are those of the same key.
@@ -199,6 +199,7 @@ impl<'a> WorkerContext<'a> {
             answers: [0; ANSWER_OUTCOMES],
             known: Known::default(),
             observer: Observer::new(shared),
+            pages: KnownPages::default(),
         }
     }
 
@@ -594,38 +595,6 @@ pub fn find_once(shared: &Shared, target: &Target, now: Instant) -> Arc<Entry> {
 fn watch(shared: &Shared, target: &Target, entry: &Arc<Entry>, now: Instant) {
     if let Some((root, names)) = target.question(shared, Wait::No, now).names() {
         shared.store.watch(WatchRequest { root, names, entry: Arc::downgrade(entry) });
-    }
-}
-
-/// Who the server has made sure that an answered request is from.
-fn user_of<'s>(shared: &'s Shared, answered: &'s Answered<'_>, now: Instant, known: &mut Known) -> Option<&'s str> {
-    if let Some(vouched) = Vouched::of(answered.found.as_ref()) {
-        return vouched.user.as_deref();
-    }
-    let request =
-        answered.request.filter(|_| shared.sites.have_guards() && ![401, 403, 429].contains(&answered.status))?;
-    let host = gateway::authority_of(request).map(host::name_of).filter(|name| !name.is_empty());
-    let site = shared.sites.find(host);
-    site.guard.as_ref()?.who(Some(request), (site.index, now), known).map(Who::name)
-}
-
-fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>) -> Record<'a> {
-    let request = answered.request;
-    let field = |field| request.and_then(|request| request.field(field));
-    Record {
-        client,
-        user: None,
-        method: request.map_or(b"", |request| request.method_token()),
-        target: request.map_or(b"", |request| request.target()),
-        version: request.map_or("", |request| request.head.version.name()),
-        status: answered.status,
-        bytes: answered.content_bytes,
-        referer: field(Field::Referer),
-        user_agent: field(Field::UserAgent),
-        host: field(Field::Host),
-        duration_us: answered.ended.since_us(answered.started),
-        tls: None,
-        id: None,
     }
 }
 

@@ -192,6 +192,20 @@ fn meet_needs(
         match need {
             Need::Translate(translate) => {
                 let (client, over) = (connection.client, connection.transport.over());
+                if let Some(done) = context.turn_away(&translate, client, over) {
+                    connection.connection.handle_done(exchange, done, now);
+                    connection.take_terms(context);
+                    continue;
+                }
+                let translate = match context.hint(&translate, client, &mut connection.viewing) {
+                    None => translate,
+                    Some(hints) => {
+                        let is_given = connection.connection.give_early_hints(exchange, hints.links());
+                        context.handle_hints(&hints, is_given, &mut connection.viewing);
+                        let Some(translate) = connection.connection.translate_of(exchange) else { continue };
+                        translate
+                    }
+                };
                 if let Some(done) = context.route(&translate, client, over) {
                     connection.connection.handle_done(exchange, done, now);
                     connection.take_terms(context);

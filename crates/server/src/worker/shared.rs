@@ -15,6 +15,7 @@ use crate::config::proxies::TrustedProxies;
 use crate::config::sending::Plan;
 use crate::content::handler::Handlers;
 use crate::content::site::Sites;
+use crate::early_hints::{self, EarlyHints};
 use crate::hints::{HintCounters, Hints};
 use crate::io::KernelFeatures;
 use crate::io::waker::Waker;
@@ -61,6 +62,8 @@ pub struct Shared {
     pub proxies: TrustedProxies,
     /// How much clients may ask for.
     pub limiter: Limiter,
+    /// What is hinted to clients, if anything is.
+    pub early_hints: Option<Arc<EarlyHints>>,
     /// Who goes on when several connections can, or several jobs wait for the disk.
     pub schedule: Schedule,
     /// The link that is sent over, if its rate is known.
@@ -91,6 +94,8 @@ pub struct Shared {
     pub request_id: bool,
     /// What became of log lines.
     pub log_counters: SharedMemory<LogCounters>,
+    /// What became of hints to clients.
+    pub early_hint_counters: SharedMemory<early_hints::Counters>,
     /// What the cache did.
     pub cache_counters: SharedMemory<cache::counters::Counters>,
     /// What became of hints.

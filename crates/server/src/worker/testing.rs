@@ -47,6 +47,8 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         abilities: Arc::default(),
         sending: Plan::default(),
         h2c: true,
+        early_hints: None,
+        early_hint_counters: SharedMemory::default(),
         limiter: Limiter::new(&settings, Counted::new().unwrap(), SharedMemory::default()),
         proxies: TrustedProxies::default(),
         schedule: Schedule::default(),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use crate::client::{Client, PATIENCE, Response};
-use crate::control::{self, order};
+use crate::control::{self, figure, order};
 use crate::engine::{AMPED, Engine, for_engines};
 use crate::http2::{Http2, request};
 use crate::server::{Launch, Server, eventually};
@@ -450,14 +450,6 @@ fn ask_many(server: &Server, target: &str, count: usize) -> Vec<Client<TcpStream
         client
     };
     (0..count).map(ask).collect()
-}
-
-/// A figure of the server.
-fn figure(server: &Server, name: &str) -> u64 {
-    let page = String::from_utf8(control::get(server, "/metrics").content).unwrap();
-    let line = page.lines().find(|line| line.split(' ').next() == Some(name));
-    let line = line.unwrap_or_else(|| panic!("{name} is in {page}"));
-    line.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 fn open_connections(server: &Server) -> u64 {

@@ -119,6 +119,9 @@ fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
     if both(|route| route.search.is_some()) && one.search != two.search {
         return Some("`search`".into());
     }
+    if both(|route| route.early_hints.is_some()) && one.early_hints != two.early_hints {
+        return Some("`early_hints`".into());
+    }
     if both(|route| route.answer_cache != Switch::Unset) && one.answer_cache != two.answer_cache {
         return Some("`cache`".into());
     }

@@ -99,6 +99,7 @@ fn route(table: &Spanned<RouteTable>, checker: &mut Checker<'_>) -> RouteSetting
     route.answer_cache = kept_answers::judge(given.cache.as_ref(), checker);
     route.filters = given.filters.as_ref().and_then(|given| filters::judge(given, checker));
     route.search = given.search;
+    route.early_hints = given.early_hints;
     if let Some(structured) = &given.structured {
         route.filters.get_or_insert_default().extend(filters::structured(structured, checker));
     }

@@ -89,6 +89,8 @@ pub struct RouteSettings {
     pub filters: Option<Vec<Step>>,
     /// Whether the pages of folders are searched.
     pub search: Option<bool>,
+    /// Whether clients are told what pages need before these are there.
+    pub early_hints: Option<bool>,
     /// What clients may change.
     pub changes: ChangeRules,
     /// Who may do what.
@@ -290,6 +292,8 @@ pub struct Rules {
     pub filters: Option<Vec<Step>>,
     /// Whether the pages of folders are searched.
     pub search: Option<bool>,
+    /// Whether clients are told what pages need before these are there.
+    pub early_hints: Option<bool>,
     /// What clients may change, where that differs from the site.
     pub changes: ChangeRules,
     /// Who may do what, where that differs from the site.
@@ -367,6 +371,7 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
         rules.handler = rules.handler.or_else(|| route.handler.clone());
         rules.filters = rules.filters.or_else(|| route.filters.clone());
         rules.search = rules.search.or(route.search);
+        rules.early_hints = rules.early_hints.or(route.early_hints);
         rules.changes = rules.changes.or(route.changes);
         rules.access = std::mem::take(&mut rules.access).or(&route.access);
         for (status, page) in &route.error_pages {

@@ -76,6 +76,9 @@ pub(in crate::config) fn render(route: &RouteSettings) -> String {
     if let Some(is_on) = route.search {
         line("search", is_on.to_string());
     }
+    if let Some(is_on) = route.early_hints {
+        line("early_hints", is_on.to_string());
+    }
     if !route.access.is_empty() {
         line("access", route.access.render());
     }
@@ -198,6 +201,10 @@ fn lines_of(rules: &Rules) -> Vec<String> {
     lines.extend(ways(rules));
     lines.extend(rules.describe_filters());
     lines.extend(rules.search.filter(|is_on| *is_on).map(|_| "its pages are searched with ?q=".to_owned()));
+    lines.extend(rules.early_hints.map(|is_on| match is_on {
+        true => "clients are told what its pages need (103 Early Hints)".to_owned(),
+        false => "no early hints".to_owned(),
+    }));
     lines.extend(rules.error_pages.iter().map(|(status, page)| format!("page for {status}: {page}")));
     lines.extend(rules.media_type.as_ref().map(|media| format!("Content-Type: {media} (files)")));
     match rules.immutable {

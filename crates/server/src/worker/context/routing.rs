@@ -30,9 +30,10 @@ use crate::worker::limiter::terms::Terms;
 use crate::worker::shared::Shared;
 
 impl WorkerContext<'_> {
-    /// What a request is answered with that reads nothing, or that is refused. Nothing for those whose target is to be looked up.
-    pub fn route(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>, over: Over<'_>) -> Option<Done<'_>> {
-        let Shared { sites, store, abilities, clock, proxies, limiter, .. } = self.shared;
+    /// What a request is answered with that is not let in, or not yet: it is refused, over a limit, led to https, or somebody has to be asked first.
+    /// Nothing for those that are.
+    pub fn turn_away(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>, over: Over<'_>) -> Option<Done<'_>> {
+        let Shared { sites, proxies, limiter, .. } = self.shared;
         // Found out where something goes by it: for most requests nothing does.
         let client = || proxies.client(peer, translate.request);
         if self.refuses {
@@ -80,6 +81,15 @@ impl WorkerContext<'_> {
                 Verdict::Ask(service) => self.question(translate, peer, over, &service),
             });
         }
+        None
+    }
+
+    /// What a request is answered with that is let in and reads nothing, or that no file answers. Nothing for those whose target is to be looked up.
+    pub fn route(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>, over: Over<'_>) -> Option<Done<'_>> {
+        let Shared { sites, store, abilities, clock, proxies, .. } = self.shared;
+        // Found out where something goes by it: for most requests nothing does.
+        let client = || proxies.client(peer, translate.request);
+        let site = sites.find(translate.host);
         if !self.shared.handlers.is_empty()
             && let Some(request) = translate.request
         {

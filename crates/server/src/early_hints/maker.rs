@@ -1,0 +1,536 @@
+//! The maker: a thread that finds out what pages need, and publishes which of it is hinted.
+//!
+//! Owns: a record of each page that is asked for, at most [`PAGES_MAX`], and its leads: what its HTML says, what has been learned of what follows it
+//! ([`Hints`]), also by way of what it needs (the font of its style sheet), and what views of it have found. Guarantees: it looks
+//! at a page at most four times a second, and only if somebody has asked for it; a page's HTML is read once for each state of it; what
+//! has become unlikely is hinted no more, and what cannot be kept by a client is never hinted. It works at low priority, and no
+//! serving thread waits for it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use lamna_filter::subresources::{CrossOrigin, Destination, Subresource, links};
+use lamna_policy::hints::Probability;
+use lamna_proto::exchange::early_hints::LinkField;
+use lamna_proto::parse::path;
+use lamna_proto::resource::{Representation, Resource};
+
+use super::navigation::Part;
+use super::page::{CANDIDATES_MAX, Candidate, HINTS_MAX, Page, Tally};
+use super::url::{is_hintable, resolve};
+use super::{Counters, EarlyHints, Pages, SiteHints};
+use crate::cache::two_generation_map::Key;
+use crate::cache::{Entry, Store};
+use crate::content::media_type;
+use crate::content::site::Sites;
+use crate::hints::Hints;
+use crate::io::{KernelFeatures, Wait, file_state};
+use crate::sys::contain::contain;
+use crate::sys::shared_memory::SharedMemory;
+use crate::upstream::resolve::Published;
+
+/// Pages that are known at the same time. Of those that have not been asked for since the last look one goes for another.
+pub(super) const PAGES_MAX: usize = 1_024;
+
+/// What may wait for the maker.
+pub(super) const QUEUE_MAX: usize = 256;
+
+/// How long it waits between two looks while pages are asked for, and when none have been for [`IDLE_LOOKS`] looks.
+const LOOK: Duration = Duration::from_millis(250);
+const IDLE_LOOK: Duration = Duration::from_secs(2);
+const IDLE_LOOKS: u32 = 40;
+
+/// The priority of the thread (setpriority(2)): about a tenth of what a serving thread gets on the same processor.
+const NICE: i32 = 10;
+
+/// Larger pages are not read. What they need stands at their beginning, and what follows them is learned.
+const HTML_BYTES_MAX: u64 = 1 << 20;
+
+/// What something counts whose size is not known.
+const BYTES_UNKNOWN: u32 = 16 * 1024;
+
+/// By so many steps what follows is followed: the style sheet of a style sheet has a font.
+const STEPS_MAX: usize = 3;
+
+/// What was learned and is less likely than so many thousandths is not even watched.
+const LEARNED_LEAST: u16 = 500;
+
+/// Views after which what was counted in them is believed, rather than where a lead has come from.
+const VIEWS_BELIEVED: u16 = 4;
+
+/// Something for the maker to do.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// This page is asked for.
+    Page {
+        /// The index of its site.
+        site: u32,
+        /// Its path as it was received.
+        path: Box<[u8]>,
+    },
+    /// In a view of a page this was asked for.
+    Found {
+        /// The number of the page.
+        page: u64,
+        /// Path and query, as they were received.
+        url: Box<[u8]>,
+        /// What it was asked for as.
+        part: Part,
+    },
+}
+
+/// See the module.
+pub(super) struct Maker {
+    sites: Weak<Sites>,
+    store: Weak<Store>,
+    learned: Arc<Mutex<Weak<Hints>>>,
+    hints: Box<[Option<Arc<SiteHints>>]>,
+    hasher: RandomState,
+    pages: Arc<Published<Arc<Pages>>>,
+    queue: Receiver<Wish>,
+    records: HashMap<u64, Record>,
+    counters: SharedMemory<Counters>,
+    /// Pages that are counted as known.
+    counted: u64,
+}
+
+/// What is known of a page.
+struct Record {
+    site: u32,
+    /// As it was received, without its query.
+    path: String,
+    /// The resource whose HTML was read last.
+    read: Weak<Resource>,
+    leads: Vec<Lead>,
+    page: Arc<Page>,
+    /// Workers know of it.
+    is_published: bool,
+    /// When it was asked for last.
+    wanted: Instant,
+}
+
+/// Something that a page may need.
+struct Lead {
+    url: String,
+    number: u64,
+    part: Part,
+    media_type: Option<String>,
+    origin: Origin,
+    tally: Arc<Tally>,
+}
+
+/// How a lead is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The page says so.
+    Page,
+    /// It was learned, with this probability.
+    Learned(Probability),
+    /// Views of the page have asked for it.
+    Found,
+}
+
+/// What the cache knows of a URL.
+struct Facts {
+    bytes: u32,
+    media_type: String,
+    /// It is there, and clients may keep it.
+    can_be_kept: bool,
+    /// It is in the cache.
+    is_held: bool,
+}
+
+/// What a look needs for as long as it lasts.
+struct Means {
+    sites: Arc<Sites>,
+    store: Arc<Store>,
+    learned: Option<Arc<Hints>>,
+}
+
+impl Maker {
+    pub(super) fn new(
+        early_hints: &EarlyHints,
+        sites: &Arc<Sites>,
+        store: &Arc<Store>,
+        queue: Receiver<Wish>,
+        counters: SharedMemory<Counters>,
+    ) -> Maker {
+        Maker {
+            sites: Arc::downgrade(sites),
+            store: Arc::downgrade(store),
+            learned: early_hints.learned.clone(),
+            hints: early_hints.sites.clone(),
+            hasher: early_hints.hasher.clone(),
+            pages: early_hints.pages.clone(),
+            queue,
+            records: HashMap::new(),
+            counters,
+            counted: 0,
+        }
+    }
+
+    /// # Errors
+    /// No thread.
+    pub(super) fn begin(self) -> std::io::Result<()> {
+        thread::Builder::new().name("early-hints".to_owned()).spawn(move || self.work()).map(drop)
+    }
+
+    /// The life of the thread: as long as anybody can wish.
+    fn work(mut self) {
+        // On Linux this concerns the calling thread alone. If it may not, it goes on as it is.
+        let _ = rustix::process::setpriority_process(None, NICE);
+        let mut idle_looks = 0;
+        loop {
+            let wait = if idle_looks < IDLE_LOOKS { LOOK } else { IDLE_LOOK };
+            let mut until = Instant::now() + wait;
+            let mut wishes = Vec::new();
+            while wishes.len() < QUEUE_MAX {
+                match self.queue.recv_deadline(until) {
+                    Ok(wish) => {
+                        wishes.push(wish);
+                        // Soon, but when the page that is asked for has been answered with.
+                        until = until.min(Instant::now() + LOOK);
+                    }
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+            let looked = contain("Hints stay as they are.", || self.look(wishes)).unwrap_or(0);
+            idle_looks = if looked > 0 { 0 } else { idle_looks.saturating_add(1) };
+        }
+    }
+
+    /// Carries out wishes, and looks at the pages that were asked for. How many that were.
+    pub(super) fn look(&mut self, wishes: Vec<Wish>) -> usize {
+        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let (Some(sites), Some(store)) = (self.sites.upgrade(), self.store.upgrade()) else { return 0 };
+        let means = Means { sites, store, learned };
+        wishes.into_iter().for_each(|wish| self.carry_out(wish));
+        let now = Instant::now();
+        let wanted: Vec<u64> =
+            self.records.iter().filter(|(_, one)| one.page.take_news()).map(|(number, _)| *number).collect();
+        let mut is_changed = false;
+        for number in &wanted {
+            let Some(record) = self.records.get_mut(number) else { continue };
+            record.wanted = now;
+            let Some(site) = self.hints.get(record.site as usize).and_then(Option::as_ref) else { continue };
+            is_changed |= record.look(*number, site, &means, &self.hasher);
+        }
+        self.count(self.records.len() as u64);
+        if is_changed {
+            let pages: Pages = self.records.iter().map(|(number, record)| (*number, record.page.clone())).collect();
+            self.pages.change(|published| {
+                *published = Arc::new(pages);
+                true
+            });
+        }
+        wanted.len()
+    }
+
+    /// So many pages are known: what this process knows is a part of what all know.
+    fn count(&mut self, pages: u64) {
+        // Modulo 2^64, as it may have become less.
+        self.counters.pages.fetch_add(pages.wrapping_sub(self.counted), Relaxed);
+        self.counted = pages;
+    }
+
+    fn carry_out(&mut self, wish: Wish) {
+        match wish {
+            Wish::Page { site, path } => {
+                let number = self.hasher.hash_one((site, &*path));
+                let Ok(path) = String::from_utf8(path.into_vec()) else { return };
+                if !is_hintable(path.as_bytes()) || self.records.contains_key(&number) {
+                    return;
+                }
+                self.make_room();
+                let page = Arc::new(Page::new(number, Vec::new(), 0));
+                page.handle_news();
+                let (read, leads, is_published, wanted) = (Weak::new(), Vec::new(), false, Instant::now());
+                let record = Record { site, path, read, leads, page, is_published, wanted };
+                self.records.insert(number, record);
+            }
+            Wish::Found { page, url, part } => {
+                let Some(record) = self.records.get_mut(&page) else { return };
+                let Ok(url) = String::from_utf8(url.into_vec()) else { return };
+                // What a client has put into a query may be its own.
+                if is_hintable(url.as_bytes()) && !url.contains('?') {
+                    record.add(url, part, None, Origin::Found, &self.hasher);
+                    record.page.handle_news();
+                }
+            }
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.records.len() < PAGES_MAX {
+            return;
+        }
+        let oldest = self.records.iter().min_by_key(|(_, record)| record.wanted).map(|(number, _)| *number);
+        if let Some(oldest) = oldest {
+            self.records.remove(&oldest);
+        }
+    }
+}
+
+impl Drop for Maker {
+    fn drop(&mut self) {
+        self.count(0);
+    }
+}
+
+impl Record {
+    /// Finds out what the page needs now. Whether that has changed what is hinted.
+    fn look(&mut self, number: u64, site: &SiteHints, means: &Means, hasher: &RandomState) -> bool {
+        self.page.refill();
+        if !is_on(means, self.site, &self.path) {
+            self.leads.clear();
+        } else {
+            self.read_page(means, hasher);
+            self.ask_learned(means, hasher);
+        }
+        let page = self.make(number, site, means);
+        let is_new = !self.is_published || !page.is_like(&self.page);
+        if is_new {
+            (self.page, self.is_published) = (Arc::new(page.after(&self.page)), true);
+        }
+        is_new
+    }
+
+    /// Reads the HTML of the page, if the cache has another state of it than the one that was read.
+    fn read_page(&mut self, means: &Means, hasher: &RandomState) {
+        let Some(entry) = entry_of(means, self.site, &self.path) else { return };
+        if self.read.upgrade().is_some_and(|read| Arc::ptr_eq(&read, &entry.resource)) {
+            return;
+        }
+        self.read = Arc::downgrade(&entry.resource);
+        let first = entry.resource.variants.first();
+        if entry.resource.status.0 != 200 || !first.media_type().starts_with("text/html") {
+            return;
+        }
+        let Some(found) = with_content(&entry, first, links) else { return };
+        let base = found.base.map_or_else(|| Some(self.path.clone()), |base| resolve(&self.path, &base));
+        let Some(base) = base else { return };
+        let needed: Vec<(String, Subresource)> =
+            found.subresources.into_iter().filter_map(|one| Some((resolve(&base, &one.url)?, one))).collect();
+        self.leads.retain(|lead| lead.origin != Origin::Page || needed.iter().any(|(url, _)| *url == lead.url));
+        for (url, Subresource { destination, cross_origin, media_type, .. }) in &needed {
+            let part = Part { destination: *destination, cross_origin: *cross_origin };
+            self.add(url.clone(), part, media_type.clone(), Origin::Page, hasher);
+        }
+        if let Some(learned) = &means.learned {
+            let pages = found.pages.iter().filter_map(|page| resolve(&base, page));
+            let urls: Vec<String> = needed.into_iter().map(|(url, _)| url).chain(pages).collect();
+            let paths = urls.iter().filter_map(|url| path_of(url));
+            let paths: Vec<String> = paths.filter_map(|path| String::from_utf8(path).ok()).collect();
+            if let Some(page) = path_of(&self.path) {
+                learned.handle_links(self.site, &page, paths.iter().map(String::as_str));
+            }
+        }
+    }
+
+    /// Asks what was learned of what follows the page, and what follows that.
+    fn ask_learned(&mut self, means: &Means, hasher: &RandomState) {
+        let Some(learned) = &means.learned else { return };
+        let Some(page) = path_of(&self.path) else { return };
+        let mut follows: Vec<(String, Probability)> = Vec::new();
+        let mut asked = vec![(page, Probability::CERTAIN)];
+        // What the page says is a way to what that needs.
+        let said = self.leads.iter().filter(|lead| lead.origin == Origin::Page);
+        asked.extend(said.filter_map(|lead| Some((path_of(&lead.url)?, Probability::CERTAIN))));
+        for _ in 0..STEPS_MAX {
+            let mut next = Vec::new();
+            for (path, probability) in &asked {
+                for one in &learned.following(self.site, path).following {
+                    let both = u32::from(probability.thousandths()) * u32::from(one.probability.thousandths()) / 1_000;
+                    let both = Probability::per_mille(both as u16);
+                    let url = one.target.to_string();
+                    // What has been decoded may have been spelled in other ways: a hint has to be what browsers ask for.
+                    if path::encode(url.as_bytes()) != url {
+                        continue;
+                    }
+                    let is_news = follows.iter().all(|(known, _)| *known != url);
+                    if is_news && both.thousandths() >= LEARNED_LEAST && follows.len() < CANDIDATES_MAX {
+                        next.push((one.target.as_bytes().to_vec(), both));
+                        follows.push((url, both));
+                    }
+                }
+            }
+            asked = next;
+        }
+        self.leads.retain(|lead| {
+            !matches!(lead.origin, Origin::Learned(_))
+                || follows.iter().any(|(url, _)| *url == lead.url)
+                || lead.tally.views().0 > 0
+        });
+        for (url, probability) in follows {
+            let facts = Facts::of(means, self.site, &url);
+            let Some(destination) = destination_of(&facts.media_type) else { continue };
+            let part = Part { destination, cross_origin: CrossOrigin::None };
+            self.add(url, part, None, Origin::Learned(probability), hasher);
+        }
+    }
+
+    /// One more lead, or another origin of a known one.
+    fn add(&mut self, url: String, part: Part, media_type: Option<String>, origin: Origin, hasher: &RandomState) {
+        if let Some(lead) = self.leads.iter_mut().find(|lead| lead.url == url) {
+            match (lead.origin, origin) {
+                (Origin::Page, _) => {}
+                (_, Origin::Page) => (lead.origin, lead.part, lead.media_type) = (origin, part, media_type),
+                (Origin::Learned(_), Origin::Learned(_)) => lead.origin = origin,
+                // Who has asked for it has said what for.
+                (Origin::Learned(_), Origin::Found) => {
+                    lead.part = part;
+                    lead.tally.count_asked();
+                }
+                (Origin::Found, _) => {}
+            }
+            return;
+        }
+        if self.leads.len() >= CANDIDATES_MAX && !self.forget_one() {
+            return;
+        }
+        let number = hasher.hash_one((self.site, url.as_bytes()));
+        let tally = Arc::<Tally>::default();
+        if origin == Origin::Found {
+            tally.count_asked();
+        }
+        self.leads.push(Lead { url, number, part, media_type, origin, tally });
+    }
+
+    /// Forgets the least likely lead of those that the page does not say. False if there is none.
+    fn forget_one(&mut self) -> bool {
+        let others = self.leads.iter().enumerate().filter(|(_, lead)| lead.origin != Origin::Page);
+        let least = others.min_by_key(|(_, lead)| lead.probability()).map(|(at, _)| at);
+        least.map(|at| self.leads.remove(at)).is_some()
+    }
+
+    /// The page as it is to be published.
+    fn make(&self, number: u64, site: &SiteHints, means: &Means) -> Page {
+        let least = Probability::per_mille(u16::from(site.settings.probability_percent_min) * 10);
+        let mut candidates = Vec::new();
+        let mut hinted = 0_u32;
+        for lead in &self.leads {
+            let facts = Facts::of(means, self.site, &lead.url);
+            let Some(link) = lead.link(&facts) else { continue };
+            let probability = lead.probability();
+            // What scripts ask for may be made for who asks, unless it is a file.
+            let may_be_hinted = facts.can_be_kept && (facts.is_held || lead.part.destination != Destination::Fetch);
+            if probability >= least && may_be_hinted && hinted.count_ones() < HINTS_MAX {
+                hinted |= 1 << candidates.len();
+            }
+            let (url, tally) = (lead.number, lead.tally.clone());
+            candidates.push(Candidate { url, link, bytes: facts.bytes, probability, tally });
+        }
+        Page::new(number, candidates, hinted)
+    }
+}
+
+impl Lead {
+    /// As far as it is known: by views in which it was not hinted, if there are enough of them.
+    fn probability(&self) -> Probability {
+        let (views, counted) = self.tally.views();
+        match self.origin {
+            _ if views >= VIEWS_BELIEVED => counted,
+            Origin::Page => Probability::CERTAIN,
+            Origin::Learned(probability) => probability.max(counted),
+            Origin::Found => counted,
+        }
+    }
+
+    /// The field that hints it (HTML 4.6.7, `preload` and `modulepreload`). Browsers use what was preloaded only if both were asked for in
+    /// the same way.
+    fn link(&self, facts: &Facts) -> Option<LinkField> {
+        let Part { destination, cross_origin } = self.part;
+        let url = &self.url;
+        let mut value = match destination {
+            Destination::Module => format!("<{url}>; rel=modulepreload"),
+            other => format!("<{url}>; rel=preload; as={}", other.name()),
+        };
+        // Fonts are always asked for across origins, and so is what `fetch()` asks for.
+        let is_cors = matches!(destination, Destination::Font | Destination::Fetch);
+        value.push_str(match cross_origin {
+            CrossOrigin::WithCredentials => "; crossorigin=use-credentials",
+            CrossOrigin::Anonymous if destination != Destination::Module => "; crossorigin",
+            CrossOrigin::None if is_cors => "; crossorigin",
+            _ => "",
+        });
+        if matches!(destination, Destination::Font | Destination::Image) {
+            let media_type = self.media_type.as_deref().unwrap_or(&facts.media_type);
+            value.push_str(&format!("; type=\"{media_type}\""));
+        }
+        LinkField::new(&value)
+    }
+}
+
+impl Facts {
+    fn of(means: &Means, site: u32, url: &str) -> Facts {
+        let path = url.split('?').next().unwrap_or_default();
+        let by_name = || media_type::by_name(path.as_bytes()).essence;
+        let essence = |full: &str| full.split(';').next().unwrap_or_default().trim().to_owned();
+        let Some(entry) = entry_of(means, site, path) else {
+            return Facts { bytes: BYTES_UNKNOWN, media_type: essence(by_name()), can_be_kept: true, is_held: false };
+        };
+        let first = entry.resource.variants.first();
+        let can_be_kept = entry.resource.status.0 == 200 && !forbids_keeping(first);
+        let bytes = u32::try_from(first.size).unwrap_or(u32::MAX);
+        Facts { bytes, media_type: essence(first.media_type()), can_be_kept, is_held: true }
+    }
+}
+
+/// Whether a client may not keep it until the page asks for it (RFC 9111 5.2.2.5): it would ask twice.
+fn forbids_keeping(representation: &Representation) -> bool {
+    let head = String::from_utf8_lossy(representation.head());
+    let lines = head.lines().filter_map(|line| line.split_once(':'));
+    let mut controls = lines.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
+    controls.any(|(_, value)| value.to_ascii_lowercase().contains("no-store"))
+}
+
+/// What something of this media type is for. None of what is not worth a hint: pictures take the room of what is needed before them.
+fn destination_of(media_type: &str) -> Option<Destination> {
+    Some(match media_type {
+        "text/css" => Destination::Style,
+        "text/javascript" | "application/javascript" => Destination::Script,
+        "application/json" => Destination::Fetch,
+        font if font.starts_with("font/") => Destination::Font,
+        _ => return None,
+    })
+}
+
+/// Whether hints are on for a page.
+fn is_on(means: &Means, site: u32, path: &str) -> bool {
+    let site = means.sites.at(site);
+    let of_site = site.settings.early_hints.is_on;
+    path_of(path).is_some_and(|path| site.routes.effective(&path, b"").rules.early_hints.unwrap_or(of_site))
+}
+
+/// A path as caches have it: without its query, normalised.
+fn path_of(url: &str) -> Option<Vec<u8>> {
+    let mut normal = Vec::new();
+    path::normalise(url.split('?').next()?.as_bytes(), &mut normal).ok()?;
+    Some(normal)
+}
+
+fn entry_of(means: &Means, site: u32, path: &str) -> Option<Arc<Entry>> {
+    means.store.lookup(Key { site, path: &path_of(path)? }, 0)
+}
+
+/// Gives `read` the content of the page, if it is not too large and the file is still what the entry describes.
+fn with_content<T>(entry: &Entry, page: &Representation, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    if page.size > HTML_BYTES_MAX {
+        return None;
+    }
+    if let Some(content) = page.content() {
+        return Some(read(content));
+    }
+    let (file, stamp) = (page.file.as_ref()?, entry.stamps.files.first()?);
+    let is_same = file_state::inspect(file.as_fd()).ok()?.1 == *stamp;
+    let mut content = vec![0; usize::try_from(stamp.size).ok().filter(|size| *size as u64 == page.size)?];
+    let is_whole = file_state::read_whole(file, stamp, &mut content, Wait::Yes, &KernelFeatures::default()).ok()?;
+    (is_same && is_whole).then(|| read(&content))
+}

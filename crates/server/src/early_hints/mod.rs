@@ -1,0 +1,194 @@
+//! Hints to clients: `103 Early Hints` (RFC 8297) with what a page needs, before the page is there.
+//!
+//! ```text
+//!   a navigation ──> Pages (published) ──> which of the page's hints this client gets ──> 103, then the page
+//!        │                  ^                               │
+//!        └── Wish ──> maker thread <── tallies <── Viewing (of the connection): what was asked for after it
+//!                       ^    ^
+//!     the page's HTML ──┘    └── what was learned (`crate::hints`), what views have found
+//! ```
+//!
+//! Owns: what is hinted for which page and why, what each connection was given, and what became of it. Guarantees: a site without hints costs one
+//! comparison for each request. With them, a request that is answered from memory allocates nothing but once for its connection, takes no
+//! lock and makes no system call; what it changes that others see are counts of its page, for navigations only. Memory is bounded: what 1,024 pages
+//! may need, 32 resources each, and [`VIEWING_BYTES`] for a connection. What is kept are paths and counts: no addresses, no
+//! users, no cookies and no queries that a client has sent.
+//!
+//! # What keeps hints honest
+//! A client asks for what it is hinted, whether its page needs it or not: so what is asked for behind a hint says nothing about the page.
+//! Therefore one of [`VIEWS_PER_CONTROL`] views of a page gets no hints, and only what is asked for in views where it was not hinted is counted
+//! for or against it. What was hinted and not asked for is waste, and its bytes are counted against the site's budget
+//! (`lamna_policy::hints::ClientHintBudget`).
+//!
+//! Does not: decide who is let in (hints are for those who are), write answers, or serve what it has hinted.
+
+mod counters;
+mod maker;
+mod navigation;
+mod page;
+mod url;
+mod viewing;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crossbeam_channel::{Sender, bounded};
+use lamna_policy::hints::{ClientHintBudget, Probability};
+
+pub use counters::{Counters, Figures};
+pub use navigation::{Navigation, Part, part_of};
+pub use page::{Choice, Page};
+pub use viewing::{Known, Role, Viewing};
+
+use crate::cache::Store;
+use crate::config::early_hints::EarlyHintSettings;
+use crate::config::settings::SiteSettings;
+use crate::content::site::Sites;
+use crate::early_hints::counters::add;
+use crate::early_hints::maker::{Maker, Wish};
+use crate::hints::Hints;
+use crate::log::errors::{self, Level};
+use crate::sys::shared_memory::SharedMemory;
+use crate::upstream::resolve::Published;
+
+/// Bytes that a connection holds on to that was given hints, or may be.
+pub const VIEWING_BYTES: usize = size_of::<Viewing>();
+
+/// One of so many views of pages gets no hints.
+pub const VIEWS_PER_CONTROL: u32 = 16;
+
+/// Bytes that a site may hint in vain before it is known what its clients make of hints.
+const GRACE_BYTES: u64 = 1 << 20;
+
+/// Pages by their number, as workers see them.
+pub type Pages = HashMap<u64, Arc<Page>>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct EarlyHints {
+    /// By the index of the site: none where nothing is hinted.
+    sites: Box<[Option<Arc<SiteHints>>]>,
+    hasher: RandomState,
+    pages: Arc<Published<Arc<Pages>>>,
+    wishes: Sender<Wish>,
+    /// What is learned now.
+    learned: Arc<Mutex<Weak<Hints>>>,
+}
+
+/// What a site may hint, and what became of what it has.
+#[derive(Debug)]
+pub struct SiteHints {
+    pub(crate) settings: EarlyHintSettings,
+    pub(crate) budget: ClientHintBudget,
+    counters: SharedMemory<Counters>,
+}
+
+impl EarlyHints {
+    /// What `sites` hint; none if no site does. Begins a thread, which ends with this.
+    pub fn begin(sites: &Arc<Sites>, store: &Arc<Store>, counters: &SharedMemory<Counters>) -> Option<Arc<EarlyHints>> {
+        let (early_hints, maker) = EarlyHints::new(sites, store, counters)?;
+        if let Err(error) = maker.begin() {
+            errors::report(Level::Error, format_args!("clients get no hints: no thread for them: {error}"));
+        }
+        Some(early_hints)
+    }
+
+    /// The same, and who is to make what is hinted.
+    fn new(
+        sites: &Arc<Sites>,
+        store: &Arc<Store>,
+        counters: &SharedMemory<Counters>,
+    ) -> Option<(Arc<EarlyHints>, Maker)> {
+        let of = |settings: &SiteSettings| {
+            let settings = settings.early_hints_anywhere()?;
+            let share = u16::from(settings.waste_percent_max) * 10;
+            let budget = ClientHintBudget::new(share, GRACE_BYTES, Probability::default());
+            Some(Arc::new(SiteHints { settings, budget, counters: counters.clone() }))
+        };
+        let hints: Box<[_]> = sites.all().map(|site| of(&site.settings)).collect();
+        if hints.iter().all(Option::is_none) {
+            return None;
+        }
+        let (wishes, queue) = bounded(maker::QUEUE_MAX);
+        let pages = Arc::new(Published::new(Arc::default()));
+        let early_hints = Arc::new(EarlyHints {
+            sites: hints,
+            hasher: RandomState::new(),
+            pages: pages.clone(),
+            wishes,
+            learned: Arc::default(),
+        });
+        let maker = Maker::new(&early_hints, sites, store, queue, counters.clone());
+        Some((early_hints, maker))
+    }
+
+    /// What is learned is asked of `hints` from now on.
+    pub fn attach(&self, hints: Option<&Arc<Hints>>) {
+        *self.learned.lock().unwrap_or_else(PoisonError::into_inner) = hints.map(Arc::downgrade).unwrap_or_default();
+    }
+
+    /// What the site of this index may hint.
+    pub fn site(&self, site: u32) -> Option<&Arc<SiteHints>> {
+        self.sites.get(site as usize)?.as_ref()
+    }
+
+    /// The number of `path` (with its query, for what is no page) on the site of this index.
+    pub fn number(&self, site: u32, path: &[u8]) -> u64 {
+        self.hasher.hash_one((site, path))
+    }
+
+    /// The pages as they are now, if they have changed since `seen`.
+    pub fn changed_pages(&self, seen: &mut u64) -> Option<Arc<Pages>> {
+        self.pages.read_if_changed(seen)
+    }
+
+    /// A page is asked for that is not among [`Pages`]. Says so to the maker, if that has room.
+    pub fn want(&self, site: u32, path: &[u8]) {
+        if path.len() <= url::URL_BYTES_MAX && !self.wishes.is_full() {
+            // Nobody waits for it: it will be asked for again.
+            _ = self.wishes.try_send(Wish::Page { site, path: path.into() });
+        }
+    }
+
+    /// A view of `page` has asked for `url`, which it was not known to need.
+    pub fn tell_found(&self, page: &Page, url: &[u8], part: Part) {
+        if url.len() <= url::URL_BYTES_MAX && page.takes_one_more() {
+            _ = self.wishes.try_send(Wish::Found { page: page.number(), url: url.into(), part });
+        }
+    }
+}
+
+impl SiteHints {
+    /// So many hints were sent, and so many withheld.
+    pub(crate) fn handle_sent(&self, count: u32, bytes: u64) {
+        self.budget.handle_sent(bytes);
+        add(&self.counters.sent, u64::from(count));
+        add(&self.counters.sent_bytes, bytes);
+    }
+
+    /// What was hinted was asked for.
+    pub(crate) fn handle_used(&self, bytes: u64) {
+        self.budget.handle_used(bytes);
+        add(&self.counters.used, 1);
+        add(&self.counters.used_bytes, bytes);
+    }
+
+    /// What was hinted was not asked for.
+    pub(crate) fn handle_wasted(&self, bytes: u64) {
+        self.budget.handle_wasted(bytes);
+        add(&self.counters.wasted, 1);
+        add(&self.counters.wasted_bytes, bytes);
+    }
+
+    /// So many hints were not sent, because the client is likely to have it, because too much was wasted, and because the view is one of those
+    /// that get none.
+    pub(crate) fn count_withheld(&self, known: u32, over_budget: u32, control: u32) {
+        add(&self.counters.withheld_known, u64::from(known));
+        add(&self.counters.withheld_budget, u64::from(over_budget));
+        add(&self.counters.withheld_control, u64::from(control));
+    }
+}
+
+#[cfg(test)]
+mod tests;

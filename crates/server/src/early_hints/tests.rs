@@ -1,0 +1,192 @@
+//! What the maker finds out about pages, with a store that serves have filled.
+
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use lamna_filter::subresources::{CrossOrigin, Destination};
+use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::early_hints::LinkField;
+use tempfile::TempDir;
+
+use super::maker::{Maker, PAGES_MAX, Wish};
+use super::{EarlyHints, Pages, Part};
+use crate::config::early_hints::EarlyHintSettings;
+use crate::config::route::RouteSettings;
+use crate::config::route::pattern::Pattern;
+use crate::config::settings::{Settings, SiteSettings};
+use crate::content::site::Sites;
+use crate::hints::Hints;
+use crate::sys::shared_memory::SharedMemory;
+use crate::worker::context::{WorkerContext, find_once};
+use crate::worker::shared::Shared;
+use crate::worker::testing;
+
+/// A site whose pages are hinted for, and a maker that looks when it is told to.
+struct Setup {
+    shared: Shared,
+    root: TempDir,
+    early_hints: Arc<EarlyHints>,
+    maker: Maker,
+}
+
+const STYLE: Part = Part { destination: Destination::Style, cross_origin: CrossOrigin::None };
+const DATA: Part = Part { destination: Destination::Fetch, cross_origin: CrossOrigin::Anonymous };
+const PAGE: &str = "<link rel=stylesheet href=main.css><script src=/app.js></script>";
+const LINKS: [&str; 2] = ["</main.css>; rel=preload; as=style", "</app.js>; rel=preload; as=script"];
+
+impl Setup {
+    fn new(change: impl FnOnce(&mut SiteSettings)) -> Setup {
+        let (shared, root) = testing::shared(1, 1);
+        let mut site = SiteSettings::new(root.path().to_owned());
+        site.early_hints = EarlyHintSettings { is_on: true, ..EarlyHintSettings::default() };
+        change(&mut site);
+        let sites = Arc::new(Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap());
+        let shared = Shared { sites, ..shared };
+        let (early_hints, maker) = EarlyHints::new(&shared.sites, &shared.store, &SharedMemory::default()).unwrap();
+        Setup { shared, root, early_hints, maker }
+    }
+
+    /// Writes a file, and has the store know it.
+    fn file(&self, name: &str, content: &str) {
+        std::fs::write(self.root.path().join(name), content).unwrap();
+        // What has just been written is not kept: it may change again without its times telling.
+        sleep(Duration::from_millis(40));
+        let mut context = WorkerContext::new(&self.shared);
+        let path = format!("/{name}");
+        let path = path.as_bytes();
+        let translate = Translate {
+            host: None,
+            path,
+            query: None,
+            path_and_query: path,
+            request: None,
+            is_again: false,
+            found: None,
+        };
+        let target = context.take(&translate, None);
+        context.keep(&target, &find_once(&self.shared, &target, self.shared.clock.now()));
+    }
+
+    fn ask(&mut self, path: &str) {
+        self.maker.look(vec![Wish::Page { site: 0, path: path.as_bytes().into() }]);
+    }
+
+    fn find(&mut self, path: &str, url: &str, part: Part) {
+        let page = self.early_hints.number(0, path.as_bytes());
+        self.maker.look(vec![Wish::Found { page, url: url.as_bytes().into(), part }]);
+    }
+
+    fn pages(&self) -> Arc<Pages> {
+        let mut seen = u64::MAX;
+        self.early_hints.changed_pages(&mut seen).unwrap()
+    }
+
+    /// The links that are hinted for a page.
+    fn links(&self, path: &str) -> Vec<String> {
+        let pages = self.pages();
+        let page = &pages[&self.early_hints.number(0, path.as_bytes())];
+        page.links(page.choose(None).0).map(LinkField::value).map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn a_page_is_hinted_what_its_html_says_as_long_as_it_says_so() {
+    let mut setup = Setup::new(|_| {});
+    setup.file("page.html", PAGE);
+    setup.ask("/page.html");
+    assert_eq!(setup.links("/page.html"), LINKS);
+    setup.file("page.html", "<script src=/app.js></script><link rel=stylesheet href=/other.css>");
+    setup.pages()[&setup.early_hints.number(0, b"/page.html")].handle_news();
+    setup.maker.look(Vec::new());
+    assert_eq!(setup.links("/page.html"), [LINKS[1], "</other.css>; rel=preload; as=style"]);
+}
+
+#[test]
+fn what_views_find_is_hinted_from_the_third_on() {
+    let mut setup = Setup::new(|_| {});
+    setup.file("page.html", PAGE);
+    setup.ask("/page.html");
+    setup.find("/page.html", "/late.css", STYLE);
+    assert_eq!(setup.links("/page.html"), LINKS);
+    // As two more views count it, of which the first began before the page was made anew.
+    let pages = setup.pages();
+    let page = &pages[&setup.early_hints.number(0, b"/page.html")];
+    let late = page.place_of(setup.early_hints.number(0, b"/late.css")).unwrap();
+    for _ in 0..2 {
+        page.candidates[late].tally.count_asked();
+        page.handle_news();
+        setup.maker.look(Vec::new());
+    }
+    assert_eq!(setup.links("/page.html")[2..], ["</late.css>; rel=preload; as=style"]);
+}
+
+#[test]
+fn what_may_be_one_clients_is_not_hinted_however_often_it_is_found() {
+    let mut setup = Setup::new(|_| {});
+    setup.file("page.html", "<p>");
+    setup.file("data.json", "{}");
+    setup.ask("/page.html");
+    for (url, part) in [("/late.css?user=1", STYLE), ("/api/me", DATA), ("/data.json", DATA)] {
+        setup.find("/page.html", url, part);
+    }
+    let pages = setup.pages();
+    let page = &pages[&setup.early_hints.number(0, b"/page.html")];
+    page.candidates.iter().for_each(|one| (0..9).for_each(|_| one.tally.count_asked()));
+    page.handle_news();
+    setup.maker.look(Vec::new());
+    assert_eq!(setup.links("/page.html"), ["</data.json>; rel=preload; as=fetch; crossorigin"]);
+}
+
+#[test]
+fn what_clients_may_not_keep_is_not_hinted() {
+    let mut setup = Setup::new(|site| site.headers = vec![("Cache-Control".into(), "no-store".into())]);
+    for name in ["main.css", "app.js"] {
+        setup.file(name, "x");
+    }
+    setup.file("page.html", PAGE);
+    setup.ask("/page.html");
+    assert_eq!(setup.links("/page.html"), [""; 0]);
+}
+
+#[test]
+fn a_route_says_for_which_pages_there_are_hints() {
+    let off = RouteSettings {
+        paths: Pattern::from_glob("/off.html").unwrap(),
+        early_hints: Some(false),
+        ..RouteSettings::default()
+    };
+    let mut setup = Setup::new(|site| site.routes = vec![off]);
+    for name in ["on.html", "off.html"] {
+        setup.file(name, PAGE);
+        setup.ask(&format!("/{name}"));
+    }
+    assert_eq!((setup.links("/on.html"), setup.links("/off.html")), (LINKS.map(str::to_owned).to_vec(), vec![]));
+}
+
+#[test]
+fn what_was_learned_of_what_a_page_needs_is_hinted_with_it() {
+    let mut setup = Setup::new(|_| {});
+    let mut settings = Settings { sites: vec![SiteSettings::new(setup.root.path().to_owned())], ..Settings::default() };
+    settings.hints.is_on = true;
+    let learned = Hints::begin(&settings, false, SharedMemory::default()).unwrap();
+    setup.early_hints.attach(Some(&learned));
+    learned.handle_links(0, b"/main.css", ["/base.css", "/picture.png"].into_iter());
+    learned.handle_links(0, b"/base.css", ["/own.woff2"].into_iter());
+    setup.file("page.html", PAGE);
+    setup.ask("/page.html");
+    let links = setup.links("/page.html");
+    assert!(
+        links.contains(&"</own.woff2>; rel=preload; as=font; crossorigin; type=\"font/woff2\"".to_owned()),
+        "{links:?}"
+    );
+    assert!(links.contains(&"</base.css>; rel=preload; as=style".to_owned()) && links.len() == 4, "{links:?}");
+}
+
+#[test]
+fn so_many_pages_are_known_and_no_more() {
+    let mut setup = Setup::new(|_| {});
+    let wish = |number: usize| Wish::Page { site: 0, path: format!("/{number}").into_bytes().into() };
+    setup.maker.look((0..PAGES_MAX + 100).map(wish).collect());
+    assert_eq!(setup.pages().len(), PAGES_MAX);
+}
