@@ -261,6 +261,10 @@ fn tell_stats(json: &str) -> Option<String> {
     if !answers.is_empty() {
         page.line("kept answers", answers.join(", "));
     }
+    let early = &stats.early_hints;
+    if early.sent > 0 {
+        page.line("early hints", format!("{} sent, {} used, {} wasted", early.sent, early.used, early.wasted));
+    }
     page.line("names", format!("{} cached, {} would have blocked", disk.open_cached, disk.open_blocked));
     page.line("reads", format!("{} cached, {} would have blocked", disk.read_cached, disk.read_blocked));
     let waited_ms = disk.helper_wait_us / 1000;

@@ -143,6 +143,14 @@ impl EarlyHints {
         self.pages.read_if_changed(seen)
     }
 
+    /// What is known of what the page at `path` needs, a sentence for each, those that are hinted first. For people.
+    pub fn report(&self, site: u32, path: &[u8]) -> Vec<String> {
+        let mut seen = u64::MAX;
+        let pages = self.changed_pages(&mut seen);
+        let page = pages.as_ref().and_then(|pages| pages.get(&self.number(site, path)));
+        page.map(|page| page.describe()).unwrap_or_default()
+    }
+
     /// A page is asked for that is not among [`Pages`]. Says so to the maker, if that has room.
     pub fn want(&self, site: u32, path: &[u8]) {
         if path.len() <= url::URL_BYTES_MAX && !self.wishes.is_full() {

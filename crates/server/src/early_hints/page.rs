@@ -150,6 +150,13 @@ impl Page {
         choice.places().map(|place| &self.candidates[place].link)
     }
 
+    /// Its candidates in words, those that are hinted first.
+    pub(super) fn describe(&self) -> Vec<String> {
+        let hinted = Choice(self.hinted).places();
+        let watched = Choice(self.all().0 & !self.hinted).places();
+        hinted.chain(watched).map(|place| self.candidates[place].describe(self.hinted & 1 << place != 0)).collect()
+    }
+
     /// The place of the candidate of this number.
     pub(super) fn place_of(&self, url: u64) -> Option<usize> {
         self.candidates.iter().position(|candidate| candidate.url == url)
@@ -158,6 +165,20 @@ impl Page {
     /// All candidates.
     pub(super) fn all(&self) -> Choice {
         Choice(u32::MAX.checked_shr((CANDIDATES_MAX - self.candidates.len()) as u32).unwrap_or(0))
+    }
+}
+
+impl Candidate {
+    fn describe(&self, is_hinted: bool) -> String {
+        let Candidate { link, bytes, probability, tally, .. } = self;
+        let percent = f64::from(probability.thousandths()) / 10.0;
+        let [given, used] = [&tally.given, &tally.used].map(|count| count.load(Relaxed));
+        let (views, _) = tally.views();
+        let is = if is_hinted { "hinted" } else { "not hinted" };
+        let link = link.value();
+        format!(
+            "{link}: {is}, {percent:.1} %, {bytes} bytes; given {given} times, used {used}; {views} views without it"
+        )
     }
 }
 

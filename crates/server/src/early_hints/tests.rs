@@ -96,6 +96,9 @@ fn a_page_is_hinted_what_its_html_says_as_long_as_it_says_so() {
     setup.file("page.html", PAGE);
     setup.ask("/page.html");
     assert_eq!(setup.links("/page.html"), LINKS);
+    let told = setup.early_hints.report(0, b"/page.html");
+    let known = "hinted, 100.0 %, 16384 bytes; given 0 times, used 0; 0 views without it";
+    assert_eq!(told, LINKS.map(|link| format!("{link}: {known}")));
     setup.file("page.html", "<script src=/app.js></script><link rel=stylesheet href=/other.css>");
     setup.pages()[&setup.early_hints.number(0, b"/page.html")].handle_news();
     setup.maker.look(Vec::new());
