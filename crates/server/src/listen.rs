@@ -188,6 +188,37 @@ impl Listener {
     }
 }
 
+// Suspending.
+impl Listener {
+    /// Nobody connects any more, in all processes that have the socket, until [`Listener::resume`]: who tries waits. Who has connected is
+    /// served. The kernel keeps this with the socket, over changes of engines and upgrades.
+    ///
+    /// # Errors
+    /// Why it cannot be done, in words.
+    pub(crate) fn suspend(&self) -> Result<(), String> {
+        match self.address {
+            ListenAddress::Unix(_) => Err("only ports can be suspended, and this is a Unix socket".to_owned()),
+            ListenAddress::Tcp(_) if self.lent => {
+                Err("its socket is that of the service manager: stop the socket unit".to_owned())
+            }
+            ListenAddress::Tcp(_) => sys::tcp::shut_out(self).map_err(|error| format!("the kernel refuses: {error}")),
+        }
+    }
+
+    /// Whoever connects is let in again.
+    ///
+    /// # Errors
+    /// Why it cannot be done, in words.
+    pub(crate) fn resume(&self) -> Result<(), String> {
+        sys::tcp::let_in(self).map_err(|error| format!("the kernel refuses: {error}"))
+    }
+
+    /// Whether it is suspended.
+    pub(crate) fn is_suspended(&self) -> bool {
+        !self.lent && matches!(self.address, ListenAddress::Tcp(_)) && sys::tcp::is_shut_out(self)
+    }
+}
+
 // The end of listening.
 impl Listener {
     /// Lets nobody else into the queue, as far as the kernel can: who connects to a Unix socket is refused from now on, who

@@ -5,6 +5,7 @@
 
 mod load;
 mod native;
+mod others;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

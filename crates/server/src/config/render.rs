@@ -39,6 +39,7 @@ pub fn render_services(services: &[ServiceDefinition]) -> String {
         let _ = writeln!(text, "\n[[service]]\nname = {}", quoted(&service.name));
         let _ = match &service.what {
             What::Absent | What::Embedded => Ok(()),
+            What::Gateway => writeln!(text, "gateway = true"),
             What::Chain(steps) => writeln!(text, "filters = {}", filters::render(steps)),
             What::Native(native) => {
                 let NativeSettings { object, parameters, time_max_ms } = native;

@@ -47,7 +47,12 @@ fn of_setting(setting: &Setting) -> Value {
 
 fn filter_service() -> Value {
     let keys = [
-        ("name", pattern("^[a-z0-9_-]{1,64}$", "What routes call it in `filters`")),
+        (
+            "name",
+            text(
+                "What routes call it in `filters`: of a-z, 0-9, - and _; of a gateway what `lamna ctl service list` calls it",
+            ),
+        ),
         ("filters", filters("The filters that it stands for")),
         ("native", text("A shared object over lamna_filter.h, if native_services allows it")),
         (
@@ -55,6 +60,10 @@ fn filter_service() -> Value {
             text(
                 "A WebAssembly component of the world in lamna_filter.wit, in servers that are built with the feature `wasm`",
             ),
+        ),
+        (
+            "gateway",
+            switch("It is no filter but the application of a route, which can be suspended from the beginning"),
         ),
         (
             "memory_bytes_max",

@@ -1,9 +1,10 @@
-//! `[[service]]`: what routes name as a filter and what can be exchanged while the server serves.
+//! `[[service]]`: what routes name as a filter and what can be exchanged while the server serves; and gateways that are suspended.
 //!
 //! ```text
 //! name ─> filters = [...]     a chain of the server's own filters
 //!      ─> native = "x.so"     a shared object over `lamna_filter.h`, with parameters
 //!      ─> wasm = "x.wasm"     a WebAssembly component of the world in `lamna_filter.wit`, with parameters and bounds
+//!      ─> gateway = true      no filter, but the application of a route, by its name in `lamna ctl service list`
 //!      └> none of them        nothing yet: `lamna ctl service add` says what it is
 //! ```
 //!
@@ -40,6 +41,8 @@ pub enum What {
     Wasm(WasmSettings),
     /// A filter of the program that the server is a part of, under the name of the service.
     Embedded,
+    /// The application of a route ([`SiteSettings::applications`](crate::config::settings::SiteSettings::applications)): here only to be suspended.
+    Gateway,
 }
 
 /// A shared object and how it is used.
@@ -97,6 +100,7 @@ impl What {
             What::Native(_) => "native",
             What::Wasm(_) => "wasm",
             What::Embedded => "embedded",
+            What::Gateway => "gateway",
         }
     }
 }

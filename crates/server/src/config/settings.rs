@@ -563,6 +563,20 @@ impl SiteSettings {
         of_routes.chain(self.services().map(|service| &service.gateway))
     }
 
+    /// The applications of its routes, each once, and what they are called: by the paths of the first route that has it, behind the first host
+    /// of the site if it has one.
+    pub fn applications(&self) -> Vec<(String, &GatewaySettings)> {
+        let host = self.hosts.first().map(|host| format!("{host} ")).unwrap_or_default();
+        let mut applications: Vec<(String, &GatewaySettings)> = Vec::new();
+        for route in &self.routes {
+            let Switch::Set(gateway) = &route.gateway else { continue };
+            if applications.iter().all(|(_, other)| *other != gateway) {
+                applications.push((format!("{host}{}", route.title()), gateway));
+            }
+        }
+        applications
+    }
+
     /// The services that say who is let in.
     pub fn services(&self) -> impl Iterator<Item = &Arc<ServiceSettings>> {
         let accesses = [&self.access].into_iter().chain(self.routes.iter().map(|route| &route.access));

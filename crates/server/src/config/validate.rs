@@ -309,7 +309,9 @@ fn service(
     if !matches!(what, What::Wasm(_)) && (given.memory_bytes_max.is_some() || given.fuel_max.is_some()) {
         checker.problem(table.span(), "`memory_bytes_max` and `fuel_max` are for services with `wasm`");
     }
-    if let Err(why) = check_name(name.get_ref()) {
+    if what != What::Gateway
+        && let Err(why) = check_name(name.get_ref())
+    {
         checker.problem(name.span(), why);
     }
     let on_failure = match given.on_failure.as_ref().map(|text| (text.get_ref().as_str(), text.span())) {
@@ -321,11 +323,23 @@ fn service(
             OnFailure::Error
         }
     };
+    if what == What::Gateway && on_failure == OnFailure::Pass {
+        checker.problem(table.span(), "`on_failure` is for filters: a gateway that is suspended answers with 503");
+    }
     Some(ServiceDefinition { name: name.get_ref().clone(), what, on_failure, is_suspended: given.suspended })
 }
 
 /// What a service is; none if that cannot be told.
 fn what(given: &ServiceTable, natives_are_allowed: bool, checker: &mut Checker<'_>) -> Option<What> {
+    if given.gateway {
+        if given.filters.is_some() || given.native.is_some() || given.wasm.is_some() {
+            checker.problem(
+                given.name.as_ref().map_or(0..0, Spanned::span),
+                "a gateway is none of `filters`, `native` and `wasm`",
+            );
+        }
+        return Some(What::Gateway);
+    }
     let ways = [given.filters.is_some(), given.native.is_some(), given.wasm.is_some()];
     if let Some(second) =
         given.wasm.as_ref().or(given.native.as_ref()).filter(|_| ways.map(usize::from).iter().sum::<usize>() > 1)

@@ -95,6 +95,9 @@ pub(super) fn allow(changes: Changes) -> (String, String) {
 const CHANGE_CAUSE: &str =
     "This resource can be read, and changed in the ways that Allow names; POST is for the forms of listings.";
 
+/// What is said with a 503 while a service, or the application of a route, cannot be used.
+pub const NOT_AVAILABLE: &str = "A part of this server is not available at the moment.";
+
 /// An error page.
 ///
 /// # Errors

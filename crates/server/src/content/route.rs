@@ -24,6 +24,7 @@ use lamna_proto::resource::{HeadTooLong, Resource};
 use self::cors::{ALLOW_ORIGIN, PREFLIGHT_METHOD, preflight, shared_with};
 use self::services::steps;
 use crate::config::access::{AccessRule, AccessRules, Allowed, ServiceSettings};
+use crate::config::gateway::GatewaySettings;
 use crate::config::route::condition::Asked;
 use crate::config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
 use crate::config::route::matcher::{Dependence, Matcher, RouteId};
@@ -147,16 +148,10 @@ impl Routes {
             asked: Vec::new(),
             held: Vec::new(),
         });
-        let mut groups: Vec<Arc<Group>> = Vec::new();
-        let named = site.routes.iter().filter_map(|route| match &route.gateway {
-            Switch::Set(gateway) => Some(gateway),
-            Switch::Unset | Switch::Off => None,
-        });
-        for gateway in named {
-            if !groups.iter().any(|group| group.settings == *gateway) {
-                groups.push(Arc::new(Group::new(gateway.clone(), groups.len() as u64)));
-            }
-        }
+        let group = |(seed, (name, gateway)): (usize, (String, &GatewaySettings))| {
+            Arc::new(Group::new(gateway.clone(), seed as u64).named(name))
+        };
+        let groups: Vec<Arc<Group>> = site.applications().into_iter().enumerate().map(group).collect();
         let mut services: Vec<Arc<Group>> = Vec::new();
         let mut own_fields: Vec<String> = Vec::new();
         for service in site.services() {

@@ -32,7 +32,7 @@ use crate::process::messages::{report_not_upgraded, report_reload, report_reload
 use crate::process::orders::{ControlChannel, Order, Orders};
 use crate::process::running_engine::SwitchError;
 use crate::process::server::Server;
-use crate::process::service_orders;
+use crate::process::service_orders::{self, LISTENER};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{Purpose, Succession};
 use crate::sys::credentials;
@@ -362,14 +362,25 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn services(&self) -> Vec<ServiceStatus> {
-        let addresses: Vec<String> = self.listeners().iter().map(|listener| url(listener, self.settings())).collect();
-        service_orders::list(&self.shared_metrics().services, self.settings(), &addresses)
+        let listeners = self.listeners().iter();
+        let listeners: Vec<(String, bool)> =
+            listeners.map(|listener| (url(listener, self.settings()), listener.is_suspended())).collect();
+        service_orders::list(&self.shared_metrics().services, self.settings(), &listeners)
     }
 
     fn order_service(&mut self, order: &ServiceOrder) -> Result<Progress, Refusal> {
         self.check_open()?;
+        let services = self.services();
+        if let Some(status) = services.iter().find(|one| one.kind == LISTENER && one.name == order.name) {
+            let suspends = service_orders::suspends(order.verb, status)?;
+            let this = |listener: &&Listener| url(listener, self.settings()) == order.name;
+            for listener in self.listeners().iter().filter(this) {
+                if suspends { listener.suspend() } else { listener.resume() }?;
+            }
+            return Ok(service_orders::done(order, &self.services()));
+        }
         let registry = self.shared_metrics().services.clone();
-        let definitions = service_orders::carry_out(order, &registry, self.settings(), &self.services())?;
+        let definitions = service_orders::carry_out(order, &registry, self.settings(), &services)?;
         let renewed = matches!(order.verb, Verb::Replace | Verb::Resume).then_some(&*order.name);
         match &mut self.body {
             Body::Threads(server) => server.change_services(definitions, renewed)?,
@@ -378,7 +389,7 @@ impl AdminApi for AdminService<'_> {
                 self.orders.give(Order::TakeServices);
             }
         }
-        Ok(service_orders::done(order, &registry))
+        Ok(service_orders::done(order, &self.services()))
     }
 
     fn reload(&mut self) -> Result<Progress, Refusal> {

@@ -2,6 +2,7 @@
 //!
 //! Owns: from an order to other services, and the list of what has a life: filters that are services, the gateways of sites, the cache
 //! policy, listeners. Guarantees: an order that is refused has changed nothing; what is not done here is refused with how it is done.
+//! A gateway is among the services while it is suspended; that a listener is, its socket knows.
 //! What services are in this process, the registry owns; worker processes are told by their supervisor.
 
 use std::path::Path;
@@ -10,16 +11,17 @@ use serde_json::Value;
 
 use crate::admin::api::Progress;
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
-use crate::config::route::filters;
-use crate::config::service::{SERVICES_MAX, ServiceDefinition, What};
+use crate::config::gateway::GatewaySettings;
+use crate::config::route::{RouteSettings, Switch, filters};
+use crate::config::service::{OnFailure, SERVICES_MAX, ServiceDefinition, What};
 use crate::config::setting::table::find;
-use crate::config::settings::Settings;
+use crate::config::settings::{Settings, SiteSettings};
 use crate::config::{parse_services, render_services};
 use crate::log::errors::{self, Level};
 use crate::service::{Known, Life, Registry, Row};
 
-/// What is known of everything that can be exchanged, in its order.
-pub(super) fn list(registry: &Registry, settings: &Settings, listeners: &[String]) -> Vec<ServiceStatus> {
+/// What is known of everything that can be exchanged, in its order. Of a listener, where it is and whether it is suspended.
+pub(super) fn list(registry: &Registry, settings: &Settings, listeners: &[(String, bool)]) -> Vec<ServiceStatus> {
     let policy = find("cache_policy").map(|setting| setting.show(settings)).unwrap_or_default();
     let cache = ServiceStatus {
         name: "cache".to_owned(),
@@ -29,23 +31,40 @@ pub(super) fn list(registry: &Registry, settings: &Settings, listeners: &[String
         can: HOW_CACHE.to_owned(),
         ..ServiceStatus::default()
     };
-    let gateways =
-        settings.sites.iter().flat_map(|site| site.routes.iter().filter_map(|route| gateway(route.title(), route)));
-    let listener = |address: &String| ServiceStatus {
-        name: address.clone(),
-        kind: "listener".to_owned(),
-        state: Life::InUse.name().to_owned(),
-        about: "connections come from here".to_owned(),
-        can: HOW_LISTENER.to_owned(),
-        ..ServiceStatus::default()
-    };
-    let filters = registry.known().into_iter().map(filter);
+    let gateways = settings.sites.iter().flat_map(|site| gateways(site, registry));
+    let known = registry.known().into_iter();
+    let filters = known.filter(|known| known.definition.what != What::Gateway).map(filter);
     filters.chain(gateways).chain([cache]).chain(listeners.iter().map(listener)).collect()
 }
 
 const HOW_CACHE: &str = "be replaced, with lamna ctl set --cache-policy NAME; nothing else: there is always one";
-const HOW_GATEWAY: &str = "be added, replaced and removed by a reload of the configuration that its route is in";
-const HOW_LISTENER: &str = "be changed with the configuration and a restart";
+const HOW_GATEWAY: &str = "added, replaced and removed by a reload of the configuration that its route is in";
+const HOW_LISTENER: &str = "changed with the configuration and a restart";
+
+/// What can be done to what is suspended by order and by nothing else.
+fn can(is_suspended: bool, otherwise: &str) -> String {
+    format!("be {}, and {otherwise}", if is_suspended { "resumed" } else { "suspended" })
+}
+
+fn life(is_suspended: bool) -> String {
+    let life = if is_suspended { Life::Suspended } else { Life::InUse };
+    life.name().to_owned()
+}
+
+fn listener((name, is_suspended): &(String, bool)) -> ServiceStatus {
+    ServiceStatus {
+        name: name.clone(),
+        kind: LISTENER.to_owned(),
+        state: life(*is_suspended),
+        about: "connections come from here".to_owned(),
+        can: can(*is_suspended, HOW_LISTENER),
+        ..ServiceStatus::default()
+    }
+}
+
+/// The kinds that are suspended and resumed only.
+pub(super) const LISTENER: &str = "listener";
+const GATEWAY: &str = "gateway";
 
 fn filter(known: Known) -> ServiceStatus {
     let Known { definition, generation, life, why, runs, failures } = known;
@@ -68,17 +87,27 @@ fn filter(known: Known) -> ServiceStatus {
     }
 }
 
-fn gateway(title: String, route: &crate::config::route::RouteSettings) -> Option<ServiceStatus> {
-    let crate::config::route::Switch::Set(gateway) = &route.gateway else { return None };
-    let places: Vec<String> = gateway.upstreams.iter().map(|upstream| upstream.address.to_string()).collect();
-    Some(ServiceStatus {
-        name: title,
-        kind: "gateway".to_owned(),
-        state: Life::InUse.name().to_owned(),
-        about: format!("applications at {}", places.join(", ")),
-        can: HOW_GATEWAY.to_owned(),
-        ..ServiceStatus::default()
-    })
+/// The applications of a site.
+fn gateways(site: &SiteSettings, registry: &Registry) -> Vec<ServiceStatus> {
+    let gateway = |(name, gateway): (String, &GatewaySettings)| {
+        let is_suspended = registry.suspends_gateway(&name);
+        let places: Vec<String> = gateway.upstreams.iter().map(|upstream| upstream.address.to_string()).collect();
+        let is_of = |route: &&RouteSettings| matches!(&route.gateway, Switch::Set(other) if other == gateway);
+        let routes: Vec<String> = site.routes.iter().filter(is_of).map(RouteSettings::title).collect();
+        let applications = match places.is_empty() {
+            true => "programs of the site".to_owned(),
+            false => format!("applications at {}", places.join(", ")),
+        };
+        ServiceStatus {
+            name,
+            kind: GATEWAY.to_owned(),
+            state: life(is_suspended),
+            about: format!("{applications}, for {}", routes.join("; ")),
+            can: can(is_suspended, HOW_GATEWAY),
+            ..ServiceStatus::default()
+        }
+    };
+    site.applications().into_iter().map(gateway).collect()
 }
 
 /// What an order makes of the services of `registry`: all of them, and which is made anew in any case.
@@ -93,12 +122,14 @@ pub(super) fn carry_out(
 ) -> Result<Vec<ServiceDefinition>, String> {
     let ServiceOrder { verb, name, definition } = order;
     let mut definitions = registry.definitions();
-    let known = registry.known().into_iter().find(|known| known.definition.name == *name);
-    if known.is_none()
-        && let Some(other) = others.iter().find(|other| other.name == *name && other.kind != "filter")
-    {
-        return Err(format!("the {} `{name}` can {}", other.kind, other.can));
+    if let Some(other) = others.iter().find(|other| other.name == *name && other.kind != "filter") {
+        let is_suspended = suspends(*verb, other)?;
+        definitions.retain(|one| one.name != *name);
+        let (name, what, on_failure) = (name.clone(), What::Gateway, OnFailure::Error);
+        definitions.extend(is_suspended.then_some(ServiceDefinition { name, what, on_failure, is_suspended }));
+        return within_bounds(definitions);
     }
+    let known = registry.known().into_iter().find(|known| known.definition.name == *name);
     let life = known.as_ref().map(|known| known.life);
     let before = known.map(|known| known.definition);
     let unknown = || format!("there is no service `{name}`: lamna ctl service list names those that there are");
@@ -129,6 +160,26 @@ pub(super) fn carry_out(
         (None, Some(after)) => definitions.push(after),
         (None, None) => return Err(unknown()),
     }
+    within_bounds(definitions)
+}
+
+/// Whether an order suspends a gateway or a listener, or resumes it.
+///
+/// # Errors
+/// It is suspended or in use already, or something else is ordered.
+pub(super) fn suspends(verb: Verb, other: &ServiceStatus) -> Result<bool, String> {
+    let ServiceStatus { name, kind, state, .. } = other;
+    let is_suspended = *state == Life::Suspended.name();
+    match verb {
+        Verb::Suspend | Verb::Resume if [GATEWAY, LISTENER].contains(&&**kind) => match verb == Verb::Suspend {
+            suspends if suspends != is_suspended => Ok(suspends),
+            _ => Err(format!("the {kind} `{name}` is {state} already")),
+        },
+        _ => Err(format!("the {kind} `{name}` can {}", other.can)),
+    }
+}
+
+fn within_bounds(definitions: Vec<ServiceDefinition>) -> Result<Vec<ServiceDefinition>, String> {
     match render_services(&definitions).len() {
         bytes if bytes > DEFINITIONS_BYTES_MAX => {
             Err(format!("all services together would have more than {DEFINITIONS_BYTES_MAX} bytes of text"))
@@ -148,6 +199,7 @@ fn describe(what: &What) -> String {
         What::Native(native) => format!("the shared object {}", native.object.display()),
         What::Wasm(wasm) => format!("the component {}", wasm.component.display()),
         What::Embedded => "a filter of the program itself".to_owned(),
+        What::Gateway => "the application of a route".to_owned(),
     }
 }
 
@@ -182,14 +234,13 @@ fn defined(
     Ok(defined)
 }
 
-/// What has been done, in words.
-pub(super) fn done(order: &ServiceOrder, registry: &Registry) -> Progress {
+/// What has been done, in words, after which there are `services`.
+pub(super) fn done(order: &ServiceOrder, services: &[ServiceStatus]) -> Progress {
     let name = &order.name;
-    let known = registry.known().into_iter().find(|known| known.definition.name == *name);
-    let done = match known {
-        Some(known) => {
-            let (life, generation) = (known.life.name(), known.generation);
-            format!("the service `{name}` is {life}: {}, generation {generation}", describe(&known.definition.what))
+    let done = match services.iter().find(|service| service.name == *name) {
+        Some(ServiceStatus { state, about, generation, .. }) => {
+            let generation = generation.map(|generation| format!(", generation {generation}"));
+            format!("the service `{name}` is {state}: {about}{}", generation.unwrap_or_default())
         }
         None => format!("the service `{name}` is no more"),
     };
@@ -222,7 +273,7 @@ pub(super) fn decode(message: &[u8], natives_are_allowed: bool) -> Option<Vec<Ro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::service::OnFailure;
+    use crate::config;
     use proptest::prelude::*;
 
     fn order(text: &str) -> ServiceOrder {
@@ -276,12 +327,43 @@ mod tests {
             (r#"{"verb": "replace", "name": "a", "definition": {"on_failure": "pass"}}"#, "not said what"),
             (r#"{"verb": "add", "name": "b"}"#, "not said what"),
             (r#"{"verb": "suspend", "name": "cache"}"#, "lamna ctl set --cache-policy"),
+            (r#"{"verb": "resume", "name": "cache"}"#, "lamna ctl set --cache-policy"),
         ] {
             let (registry, outcomes) = after(&Settings::default(), &[add, order]);
             let error = outcomes[1].clone().unwrap_err();
             assert!(error.contains(said), "{order}: {error}");
             assert_eq!(registry.known().len(), 1);
             assert_eq!(registry.known()[0].generation, 1);
+        }
+    }
+
+    #[test]
+    fn an_application_is_suspended_and_resumed_under_the_name_of_its_first_route() {
+        let text = "[[site]]\nhosts = [\"a.test\"]\n\
+                    [[site.route]]\nmatch = \"/x/*\"\nproxy = \"http://127.0.0.1:9\"\n\
+                    [[site.route]]\nmatch = \"/y/*\"\nproxy = \"http://127.0.0.1:9\"\n\
+                    [[site.route]]\nmatch = \"/z/*\"\nproxy = \"http://127.0.0.1:10\"\n";
+        let settings = config::parse(text, Path::new("/lamna.toml")).unwrap();
+        let suspend = r#"{"verb": "suspend", "name": "a.test /x/*"}"#;
+        let resume = suspend.replace("suspend", "resume");
+        let lives = |orders: &[&str]| {
+            let (registry, outcomes) = after(&settings, orders);
+            let gateways = list(&registry, &settings, &[]).into_iter().filter(|one| one.kind == GATEWAY);
+            let lives: Vec<(String, String)> = gateways.map(|one| (one.name, one.state)).collect();
+            assert_eq!(decode(&encode(&registry.rows()), false), Some(registry.rows()));
+            (lives, outcomes.last().cloned().unwrap())
+        };
+        let of = |first: &str| vec![("a.test /x/*".into(), first.into()), ("a.test /z/*".into(), "in use".into())];
+        assert_eq!(lives(&[suspend]), (of("suspended"), Ok(())));
+        assert_eq!(lives(&[suspend, &resume]), (of("in use"), Ok(())));
+        for (orders, said) in [
+            (vec![suspend, suspend], "is suspended already"),
+            (vec![&*resume], "is in use already"),
+            (vec![r#"{"verb": "remove", "name": "a.test /x/*"}"#], "by a reload"),
+            (vec![r#"{"verb": "suspend", "name": "a.test /y/*"}"#], "there is no service"),
+        ] {
+            let (_, outcome) = lives(&orders);
+            assert!(outcome.clone().unwrap_err().contains(said), "{outcome:?}");
         }
     }
 

@@ -27,7 +27,7 @@ mod wasm;
 mod wasm;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use lamna_filter::{Chain, Link, Make, Step};
@@ -46,6 +46,8 @@ pub struct Registry {
     table: RwLock<Arc<Table>>,
     /// How often the table has changed.
     changes: AtomicU64,
+    /// Gateways that are suspended.
+    suspended_gateways: AtomicUsize,
 }
 
 /// All services at one moment.
@@ -133,7 +135,7 @@ impl Registry {
             What::Native(_) | What::Wasm(_) | What::Embedded => {
                 ServiceDefinition { what: What::Absent, on_failure: OnFailure::Pass, ..definition.clone() }
             }
-            What::Absent | What::Chain(_) => definition.clone(),
+            What::Absent | What::Chain(_) | What::Gateway => definition.clone(),
         };
         let registry = Registry::default();
         // Chains were judged with the settings: nothing is left that could fail.
@@ -207,9 +209,19 @@ impl Registry {
         if generations(&before) == generations(&table) {
             return Ok(false);
         }
+        let is_suspended = |service: &&Arc<Service>| service.suspends_gateway();
+        let suspended_gateways = table.services.iter().filter(is_suspended).count();
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        self.suspended_gateways.store(suspended_gateways, Release);
         self.changes.fetch_add(1, AcqRel);
         Ok(true)
+    }
+
+    /// Whether requests are not to go to the application of this name.
+    pub fn suspends_gateway(&self, name: &str) -> bool {
+        // Asked for each of its requests, and none is suspended as a rule.
+        self.suspended_gateways.load(Acquire) > 0
+            && self.table().find(name).is_some_and(|service| service.suspends_gateway())
     }
 
     /// What another process has to be told to have the same services.
@@ -264,7 +276,8 @@ impl Registry {
     fn links<'a>(&self, service: &'a Service) -> Result<&'a [Link], Unavailable> {
         let ServiceDefinition { name, what, on_failure, is_suspended } = &service.definition;
         let why = match what {
-            What::Absent => Some("nothing has been added for it".to_owned()),
+            // A gateway has no name that a filter can have.
+            What::Absent | What::Gateway => Some("nothing has been added for it".to_owned()),
             _ if *is_suspended => Some("it is suspended".to_owned()),
             _ => self.board.failure(service.slot, service.generation).map(|why| format!("it has failed: {why}")),
         };
@@ -285,7 +298,7 @@ impl Registry {
         };
         let links = match &definition.what {
             _ if definition.is_suspended => Vec::new(),
-            What::Absent => Vec::new(),
+            What::Absent | What::Gateway => Vec::new(),
             What::Chain(steps) => {
                 let links: Result<_, _> = steps.iter().map(Link::of_table).collect();
                 links.map_err(|wrong| failed(wrong.to_string()))?
@@ -314,6 +327,12 @@ impl Registry {
 
 /// Processor time of one call of a filter that the program brings itself, in milliseconds.
 const EMBEDDED_TIME_MAX_MS: u64 = 1000;
+
+impl Service {
+    fn suspends_gateway(&self) -> bool {
+        self.definition.what == What::Gateway && self.definition.is_suspended
+    }
+}
 
 impl Table {
     fn find(&self, name: &str) -> Option<&Arc<Service>> {

@@ -41,6 +41,44 @@ pub(crate) fn pace(socket: impl AsFd, bytes_per_s: Option<u64>) -> io::Result<()
     set_at(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, value)
 }
 
+/// Has the kernel throw away whatever arrives for a listening socket itself: nobody connects any more, and who tries waits and tries again.
+/// Connections that were accepted, or wait to be, are sockets of their own (`SO_ATTACH_FILTER`).
+///
+/// # Errors
+/// The descriptor is not a socket, or a security policy forbids it.
+pub(crate) fn shut_out(listener: impl AsFd) -> io::Result<()> {
+    // One instruction: keep 0 bytes.
+    let mut program = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 }];
+    let filter = libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
+    // The program is alive during the call, in which the kernel copies it.
+    set_at(listener, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, filter)
+}
+
+/// Ends what [`shut_out`] has begun.
+///
+/// # Errors
+/// As of [`shut_out`].
+pub(crate) fn let_in(listener: impl AsFd) -> io::Result<()> {
+    set_at(listener, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0 as libc::c_int)
+}
+
+/// Whether [`shut_out`] holds.
+pub(crate) fn is_shut_out(listener: impl AsFd) -> bool {
+    let mut instructions: libc::socklen_t = 0;
+    // SAFETY: the descriptor is borrowed for the call. Without room for instructions the kernel writes how many there are to the length,
+    // which is a live integer, and nothing to the buffer.
+    let result = unsafe {
+        libc::getsockopt(
+            listener.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            std::ptr::null_mut(),
+            &raw mut instructions,
+        )
+    };
+    result == 0 && instructions > 0
+}
+
 /// What [`pace`] was told of this socket.
 #[cfg(test)]
 pub(crate) fn pace_of(socket: impl AsFd) -> io::Result<Option<u64>> {
@@ -64,10 +102,10 @@ fn get<T: Default>(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// `T` is an integer.
+/// `T` is what the option takes: an integer, or a program for sockets.
 fn set_at<T>(socket: impl AsFd, level: libc::c_int, option: libc::c_int, value: T) -> io::Result<()> {
-    // SAFETY: the descriptor is borrowed for the call, and the pointer and the length are those of a live integer,
-    // which the kernel only reads.
+    // SAFETY: the descriptor is borrowed for the call, and the pointer and the length are those of a live value, which the kernel only
+    // reads.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -105,6 +143,24 @@ mod tests {
                 Err(error) => panic!("{error}"),
             }
         }
+    }
+
+    #[test]
+    fn nobody_connects_to_a_socket_that_shuts_out_until_it_lets_in_and_who_has_connected_stays() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = TcpStream::connect(address).unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        assert!(!is_shut_out(&listener));
+        (0..2).for_each(|_| shut_out(&listener).unwrap());
+        assert!(is_shut_out(&listener));
+        let patience = std::time::Duration::from_millis(200);
+        assert_eq!(TcpStream::connect_timeout(&address, patience).unwrap_err().kind(), ErrorKind::TimedOut);
+        waiting.write_all(b"a").unwrap();
+        std::io::Read::read_exact(&mut accepted, &mut [0]).unwrap();
+        let_in(&listener).unwrap();
+        assert!(!is_shut_out(&listener));
+        TcpStream::connect(address).unwrap();
     }
 
     #[test]

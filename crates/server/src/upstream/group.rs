@@ -30,6 +30,8 @@ use crate::upstream::resolve::{NameView, ResolveSettings, Resolver, by_system};
 pub struct Group {
     /// What is configured.
     pub settings: GatewaySettings,
+    /// What it is called where services are suspended; nothing if that cannot be.
+    pub name: String,
     members: Vec<Member>,
     choice: Mutex<Upstreams>,
     /// Looks up the names among the places.
@@ -85,6 +87,11 @@ pub struct MemberStatus {
 }
 
 impl Group {
+    /// The same under this name.
+    pub fn named(self, name: String) -> Group {
+        Group { name, ..self }
+    }
+
     /// Nothing is connected to before the first request, nor looked up or read unless [`Group::prepare`] is called. `seed` decides ties.
     pub fn new(settings: GatewaySettings, seed: u64) -> Group {
         let weights: Vec<u32> = settings.upstreams.iter().map(|upstream| upstream.weight).collect();
@@ -110,6 +117,7 @@ impl Group {
         let choice = Mutex::new(Upstreams::new(&weights, health, seed));
         Group {
             settings,
+            name: String::new(),
             members,
             choice,
             resolver: OnceLock::new(),

@@ -264,8 +264,7 @@ impl Question<'_> {
     pub(super) fn unavailable(&self, unavailable: &Unavailable, stamps: Stamps) -> Result<Arc<Entry>, Blocked> {
         let Unavailable(why) = unavailable;
         self.report(Peer::Failed, || (Level::Error, format!("answered with 503: {why}")));
-        let page =
-            answers::error(503, "A part of this server is not available at the moment.", &self.rules.extras(503));
+        let page = answers::error(503, answers::NOT_AVAILABLE, &self.rules.extras(503));
         let page = page.map_or_else(|_| self.rules.errors.failed.clone(), Arc::new);
         Ok(self.ready(&page, stamps))
     }

@@ -300,8 +300,7 @@ impl Gateway {
         if let Some(Unavailable(why)) = &self.rules.unavailable {
             report::filtering((&self.site, &self.called), Level::Error, &format!("answered with 503: {why}"));
         }
-        let cause = "A part of this server is not available at the moment.";
-        match answers::error(503, cause, &self.rules.extras(503)) {
+        match answers::error(503, answers::NOT_AVAILABLE, &self.rules.extras(503)) {
             Ok(page) => Ran::Answer(Arc::new(page)),
             Err(_) => Ran::Failed,
         }

@@ -70,6 +70,9 @@ impl WorkerContext<'_> {
     pub(super) fn ask(&mut self, inquiry: &Inquiry<'_>) -> Done<'_> {
         let shared = self.shared;
         let Some(request) = inquiry.translate.request else { return Done::Refused(Refusal::RunFailed) };
+        if shared.services.suspends_gateway(&inquiry.group.name) {
+            return self.without_asking(inquiry, 503, answers::NOT_AVAILABLE);
+        }
         let settings = inquiry.rules.rules.answer_cache.as_ref().filter(|_| !self.caches.are_off());
         let Some(settings) = settings else { return inquiry.begin(shared, request) };
         let reads = request.head.method.reads();
@@ -110,13 +113,7 @@ impl WorkerContext<'_> {
             return entry.map_or(Done::Refused(Refusal::RunFailed), |entry| Done::Translated(&entry.resource));
         }
         if facts.directives.only_if_cached && reads {
-            let page = answers::error(
-                504,
-                "This is not kept here, and nothing else was asked for.",
-                &inquiry.rules.extras(504),
-            );
-            let Ok(page) = page else { return Done::Refused(Refusal::RunFailed) };
-            return Done::Translated(self.passing.insert(Arc::new(page)));
+            return self.without_asking(inquiry, 504, "This is not kept here, and nothing else was asked for.");
         }
         let role = WorkerContext::role(&facts, &found, reads);
         let (stale, why) = match found {
@@ -129,6 +126,14 @@ impl WorkerContext<'_> {
             Ok((gateway, wanted)) => Done::Run(Box::new(Cached::new(gateway, wanted, role))),
             Err(refusal) => Done::Refused(refusal),
         }
+    }
+
+    /// An error page, and nothing goes to the application.
+    fn without_asking(&mut self, inquiry: &Inquiry<'_>, status: u16, cause: &str) -> Done<'_> {
+        let Ok(page) = answers::error(status, cause, &inquiry.rules.extras(status)) else {
+            return Done::Refused(Refusal::RunFailed);
+        };
+        Done::Translated(self.passing.insert(Arc::new(page)))
     }
 
     /// Writes what the answer is found by, and says of which site. None if it cannot be.
