@@ -15,8 +15,11 @@
 //! not decide who may change what: the administrator's endpoint does, and `config::service` judges what services can be.
 
 pub(crate) mod board;
+mod current;
 mod file;
 mod guard;
+#[cfg(test)]
+mod model;
 mod native;
 #[cfg(test)]
 mod tests;
@@ -27,15 +30,22 @@ mod wasm;
 mod wasm;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
 
 use lamna_filter::{Chain, Link, Make, Step};
 
 use crate::config::service::{OnFailure, SERVICES_MAX, ServiceDefinition, What};
 use crate::service::board::Board;
+use crate::service::current::Current;
 use crate::service::guard::{Guard, Guarded};
 use crate::sys::shared_memory::SharedMemory;
+
+/// What hand-overs are made of. The models have another one.
+mod sync {
+    pub(super) use std::sync::RwLock;
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+}
 
 /// The services of this process.
 #[derive(Debug, Default)]
@@ -43,9 +53,7 @@ pub struct Registry {
     board: SharedMemory<Board>,
     /// Filters that the program brings itself, by name.
     embedded: BTreeMap<String, Arc<dyn Make>>,
-    table: RwLock<Arc<Table>>,
-    /// How often the table has changed.
-    changes: AtomicU64,
+    table: Current<Table>,
     /// Gateways that are suspended.
     suspended_gateways: AtomicUsize,
 }
@@ -145,7 +153,7 @@ impl Registry {
 
     /// Another number than before whenever a service has changed or failed. To be read before what it is compared for.
     pub fn epoch(&self) -> u64 {
-        self.changes.load(Acquire) + self.board.failures()
+        self.table.changes() + self.board.failures()
     }
 
     /// What the services are, in the order in which they were defined.
@@ -211,9 +219,8 @@ impl Registry {
         }
         let is_suspended = |service: &&Arc<Service>| service.suspends_gateway();
         let suspended_gateways = table.services.iter().filter(is_suspended).count();
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        self.table.replace(table);
         self.suspended_gateways.store(suspended_gateways, Release);
-        self.changes.fetch_add(1, AcqRel);
         Ok(true)
     }
 
@@ -321,7 +328,7 @@ impl Registry {
     }
 
     fn table(&self) -> Arc<Table> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.table.get()
     }
 }
 
