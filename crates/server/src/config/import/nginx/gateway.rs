@@ -30,6 +30,10 @@ pub(super) struct Gateway {
     keeps_content: bool,
     /// How much of it in memory.
     memory_bytes: Option<u64>,
+    /// Answers are kept.
+    keeps_answers: bool,
+    /// For how many seconds, if they do not say so themselves.
+    fresh_s: Option<u64>,
 }
 
 /// How an application is spoken to.
@@ -64,6 +68,16 @@ const NEEDLESS: &[&str] = &[
     "proxy_busy_buffers_size",
     "proxy_cache_bypass",
     "proxy_no_cache",
+    "proxy_cache_path",
+    "proxy_cache_lock",
+    "proxy_cache_lock_age",
+    "proxy_cache_lock_timeout",
+    "proxy_cache_methods",
+    "proxy_cache_min_uses",
+    "proxy_cache_revalidate",
+    "proxy_cache_background_update",
+    "fastcgi_cache_path",
+    "fastcgi_cache_lock",
     "fastcgi_param",
     "fastcgi_index",
     "fastcgi_split_path_info",
@@ -119,6 +133,8 @@ impl Gateway {
             "client_body_buffer_size" => {
                 self.memory_bytes = bytes(directive.argument(0)).map(|bytes| bytes.min(64 << 20))
             }
+            "proxy_cache" | "fastcgi_cache" => self.keeps_answers = directive.argument(0) != "off",
+            "proxy_cache_valid" | "fastcgi_cache_valid" => self.valid(directive, draft),
             // That of reading is for both.
             "proxy_send_timeout" | "fastcgi_send_timeout" => {}
             "proxy_redirect" if matches!(directive.argument(0), "off" | "default") => {}
@@ -137,6 +153,24 @@ impl Gateway {
             _ => "which fields an application is told is in docs/gateways.md",
         };
         draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+    }
+
+    /// How long answers are fresh. Here it is the same for all that may be kept.
+    fn valid(&mut self, directive: &Directive, draft: &mut Draft) {
+        let Some((time, statuses)) = directive.arguments.split_last() else { return };
+        let is_for_content = statuses.is_empty() || statuses.iter().any(|status| matches!(&**status, "200" | "any"));
+        match milliseconds(time).filter(|_| is_for_content) {
+            Some(ms) => self.fresh_s = Some((ms / 1000).min(31_536_000)),
+            None => {
+                draft.lose(directive.line, format!("`{}`: one time is for all statuses (`fresh_s`)", directive.text()))
+            }
+        }
+    }
+
+    /// The value of `cache` beside an application, if its answers are kept.
+    pub(super) fn cache(&self) -> Option<String> {
+        let value = self.fresh_s.map_or_else(|| "true".to_owned(), |seconds| format!("{{ fresh_s = {seconds} }}"));
+        self.keeps_answers.then_some(value)
     }
 
     fn timeout(&mut self, key: &'static str, directive: &Directive, draft: &mut Draft) {

@@ -23,7 +23,7 @@ pub(super) struct Location {
     fields: Vec<(String, Vec<String>)>,
     /// Whether it has fields of its own, in place of those of the server.
     has_own_fields: bool,
-    scope: Scope,
+    pub(super) scope: Scope,
     pub(super) action: Action,
     rewrites: Vec<Route>,
 }
@@ -245,7 +245,10 @@ pub(super) fn push_location(one: &Location, all: &[Location], outer: &Scope, sit
         }
         for key in ["proxy", "fastcgi"] {
             match &one.action.gateway {
-                Some((own, value)) if *own == key => keys.push((key, value.clone())),
+                Some((own, value)) if *own == key => {
+                    keys.push((key, value.clone()));
+                    keys.extend(one.scope.gateway.cache().map(|cache| ("cache", cache)));
+                }
                 _ if acts(&|action| action.gateway.as_ref().is_some_and(|(other, _)| *other == key)) => {
                     keys.push((key, "false".into()));
                 }

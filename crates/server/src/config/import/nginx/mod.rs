@@ -386,10 +386,11 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     site.leads_to_tls |= read.iter().any(leads) && read.iter().all(|one| leads(one) || is_challenge(one));
     limit::push(&limits, &read, &mut site, draft);
     limit::push_speeds(&scope.speed, &read, &mut site, draft);
-    match read.iter().find_map(|one| Some((one.line, one.action.scripts.clone()?))) {
-        Some((line, value)) => {
+    match read.iter().find_map(|one| Some((one, one.action.scripts.clone()?))) {
+        Some((&Location { line, ref scope, .. }, value)) => {
             // Scripts are run for all of the site: they stand for directories, and for what is tried last.
-            let keys = vec![("match", quoted("*")), ("priority", "-2".to_owned()), ("fastcgi", value)];
+            let mut keys = vec![("match", quoted("*")), ("priority", "-2".to_owned()), ("fastcgi", value)];
+            keys.extend(scope.gateway.cache().map(|cache| ("cache", cache)));
             site.routes.push(Route { line, keys });
             let is_index = |note: &Note| note.words.starts_with("`index.php` of `index ");
             draft.lost.retain(|note| !is_index(note));

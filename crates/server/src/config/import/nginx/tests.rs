@@ -266,6 +266,29 @@ fn content_is_kept_where_nginx_says_so() {
 }
 
 #[test]
+fn answers_are_kept_where_nginx_keeps_them() {
+    let imported = nginx(
+        "proxy_cache_path /var/cache/nginx keys_zone=C:10m; server { root /; proxy_cache C;\n\
+         location / { proxy_pass http://a; proxy_cache_valid 200 302 10m; proxy_cache_lock on; }\n\
+         location /b/ { proxy_pass http://a; }\n location /c/ { proxy_pass http://a; proxy_cache off; proxy_cache_valid 404 1m; } }",
+        &read,
+    )
+    .unwrap();
+    let (text, lost) = (imported.text, imported.lost);
+    assert!(lost.len() == 1 && lost[0].words.contains("one time is for all statuses"), "{lost:?}");
+    let of = |pattern: &str| {
+        let (_, route) = text.split_once(&format!("match = {pattern}\n")).expect(&text);
+        route.split("[[").next().unwrap_or_default().to_owned()
+    };
+    assert!(of("\"*\"").contains("cache = { fresh_s = 600 }") && of("\"/b/*\"").contains("cache = true"), "{text}");
+    assert!(!of("\"/c/*\"").contains("cache"), "{text}");
+    let scripts =
+        "server { root /; location ~ \\.php$ { fastcgi_pass 127.0.0.1:9; fastcgi_cache C; fastcgi_cache_valid 1m; } }";
+    let text = text_of(scripts);
+    assert!(text.contains("fastcgi = \"127.0.0.1:9\"\ncache = { fresh_s = 60 }"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_asked_is_not_served() {
     for (pass, why) in [
         ("proxy_pass https://b", "does not verify the certificate"),
