@@ -73,6 +73,8 @@ pub(super) enum Wish {
         site: u32,
         /// Its path as it was received.
         path: Box<[u8]>,
+        /// What caches found it by when it was first asked for.
+        key: Box<[u8]>,
     },
     /// In a view of a page this was asked for.
     Found {
@@ -105,6 +107,8 @@ struct Record {
     site: u32,
     /// As it was received, without its query.
     path: String,
+    /// What caches find it by.
+    key: Box<[u8]>,
     /// The resource whose HTML was read last.
     read: Weak<Resource>,
     leads: Vec<Lead>,
@@ -242,7 +246,7 @@ impl Maker {
 
     fn carry_out(&mut self, wish: Wish) {
         match wish {
-            Wish::Page { site, path } => {
+            Wish::Page { site, path, key } => {
                 let number = self.hasher.hash_one((site, &*path));
                 let Ok(path) = String::from_utf8(path.into_vec()) else { return };
                 if !is_hintable(path.as_bytes()) || self.records.contains_key(&number) {
@@ -252,7 +256,7 @@ impl Maker {
                 let page = Arc::new(Page::new(number, Vec::new(), 0));
                 page.handle_news();
                 let (read, leads, is_published, wanted) = (Weak::new(), Vec::new(), false, Instant::now());
-                let record = Record { site, path, read, leads, page, is_published, wanted };
+                let record = Record { site, path, key, read, leads, page, is_published, wanted };
                 self.records.insert(number, record);
             }
             Wish::Found { page, url, part } => {
@@ -304,7 +308,7 @@ impl Record {
 
     /// Reads the HTML of the page, if the cache has another state of it than the one that was read.
     fn read_page(&mut self, means: &Means, hasher: &RandomState) {
-        let Some(entry) = entry_of(means, self.site, &self.path) else { return };
+        let Some(entry) = means.store.lookup(Key { site: self.site, path: &self.key }, 0) else { return };
         if self.read.upgrade().is_some_and(|read| Arc::ptr_eq(&read, &entry.resource)) {
             return;
         }

@@ -151,11 +151,12 @@ impl EarlyHints {
         page.map(|page| page.describe()).unwrap_or_default()
     }
 
-    /// A page is asked for that is not among [`Pages`]. Says so to the maker, if that has room.
-    pub fn want(&self, site: u32, path: &[u8]) {
-        if path.len() <= url::URL_BYTES_MAX && !self.wishes.is_full() {
+    /// A page is asked for that is not among [`Pages`]: the one at `path` as it was received, which caches find by `key`. Says so to the maker, if
+    /// that has room.
+    pub fn want(&self, site: u32, path: &[u8], key: &[u8]) {
+        if path.len().max(key.len()) <= url::URL_BYTES_MAX && !self.wishes.is_full() {
             // Nobody waits for it: it will be asked for again.
-            _ = self.wishes.try_send(Wish::Page { site, path: path.into() });
+            _ = self.wishes.try_send(Wish::Page { site, path: path.into(), key: key.into() });
         }
     }
 

@@ -69,7 +69,7 @@ impl Setup {
     }
 
     fn ask(&mut self, path: &str) {
-        self.maker.look(vec![Wish::Page { site: 0, path: path.as_bytes().into() }]);
+        self.maker.look(vec![Wish::Page { site: 0, path: path.as_bytes().into(), key: path.as_bytes().into() }]);
     }
 
     fn find(&mut self, path: &str, url: &str, part: Part) {
@@ -189,7 +189,10 @@ fn what_was_learned_of_what_a_page_needs_is_hinted_with_it() {
 #[test]
 fn so_many_pages_are_known_and_no_more() {
     let mut setup = Setup::new(|_| {});
-    let wish = |number: usize| Wish::Page { site: 0, path: format!("/{number}").into_bytes().into() };
+    let wish = |number: usize| {
+        let path: Box<[u8]> = format!("/{number}").into_bytes().into();
+        Wish::Page { site: 0, key: path.clone(), path }
+    };
     setup.maker.look((0..PAGES_MAX + 100).map(wish).collect());
     assert_eq!(setup.pages().len(), PAGES_MAX);
 }

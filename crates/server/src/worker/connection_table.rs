@@ -51,19 +51,33 @@ pub struct ConnectionState {
     posture: Posture,
     /// By which it is counted, where connections move between threads.
     pub count_guard: Option<CountGuard>,
-    /// What limits make of it.
-    limited: Option<Box<Limited>>,
-    /// The page that it shows, if that may be hinted for.
-    pub viewing: Option<Box<Viewing>>,
+    /// What only some connections have.
+    pub extras: Option<Box<Extras>>,
 }
 
-/// What limits make of a connection.
+/// What only some connections have.
 #[derive(Debug, Default)]
-struct Limited {
+pub struct Extras {
     /// By which it is counted among those of its client network.
     seat: Option<Seat>,
     /// How fast it gets what, and for whom its bytes are counted.
     course: Option<Box<Course>>,
+    /// The page that it shows, if that may be hinted for.
+    viewing: Option<Box<Viewing>>,
+}
+
+impl Extras {
+    /// The page that a connection with these `extras` shows, to be put back.
+    pub fn take_viewing(extras: &mut Option<Box<Extras>>) -> Option<Box<Viewing>> {
+        extras.as_mut().and_then(|extras| extras.viewing.take())
+    }
+
+    /// The connection with these `extras` shows this.
+    pub fn put_viewing(extras: &mut Option<Box<Extras>>, viewing: Option<Box<Viewing>>) {
+        if viewing.is_some() {
+            extras.get_or_insert_default().viewing = viewing;
+        }
+    }
 }
 
 /// What a connection that nobody works on waits for.
@@ -144,33 +158,33 @@ impl ConnectionState {
     /// What limits say about a request that has been routed applies to what is sent from now on.
     pub fn take_terms(&mut self, context: &mut WorkerContext<'_>) {
         let terms = context.terms.take();
-        if terms.is_some() || self.limited.is_some() {
+        if terms.is_some() || self.extras.is_some() {
             self.change_course(terms);
         }
     }
 
     fn change_course(&mut self, terms: Option<Box<Terms>>) {
-        let ConnectionState { limited, transport, .. } = self;
-        match limited.as_mut().and_then(|limited| limited.course.as_mut()) {
+        let ConnectionState { extras, transport, .. } = self;
+        match extras.as_mut().and_then(|extras| extras.course.as_mut()) {
             Some(course) => {
                 if !course.handle_request(terms, &*transport)
-                    && let Some(limited) = limited
+                    && let Some(extras) = extras
                 {
-                    limited.course = None;
+                    extras.course = None;
                 }
             }
             None => {
                 let Some(terms) = terms else { return };
                 let course = Box::new(Course::new(*terms, &*transport));
-                limited.get_or_insert_default().course = Some(course);
+                extras.get_or_insert_default().course = Some(course);
             }
         }
     }
 
     /// So many bytes of it were sent.
     pub fn count_sent(&mut self, bytes: u64, now: Instant) {
-        if let Some(limited) = &mut self.limited
-            && let Some(course) = &mut limited.course
+        if let Some(extras) = &mut self.extras
+            && let Some(course) = &mut extras.course
         {
             course.handle_sent(bytes, &self.transport, now);
         }
@@ -182,8 +196,8 @@ impl ConnectionState {
     }
 
     fn rest(&mut self) {
-        if let Some(limited) = &mut self.limited
-            && let Some(course) = &mut limited.course
+        if let Some(extras) = &mut self.extras
+            && let Some(course) = &mut extras.course
             && self.connection.is_idle()
         {
             course.handle_idle();
@@ -200,8 +214,8 @@ impl ConnectionState {
     /// Counts for its client network what it holds while it waits, and takes it from those that share bandwidth if it has nothing under way.
     pub fn weigh(&mut self) {
         self.rest();
-        if let Some(limited) = &mut self.limited
-            && let Some(seat) = &mut limited.seat
+        if let Some(extras) = &mut self.extras
+            && let Some(seat) = &mut extras.seat
         {
             seat.hold(self.connection.memory_bytes() + self.transport.held_bytes());
         }
@@ -209,7 +223,7 @@ impl ConnectionState {
 
     /// Ends it if its client network holds more memory than it may, and it has a part in that. It has a workspace.
     pub fn end_if_too_heavy(&mut self) {
-        let seat = self.limited.as_ref().and_then(|limited| limited.seat.as_ref());
+        let seat = self.extras.as_ref().and_then(|extras| extras.seat.as_ref());
         if seat.is_some_and(Seat::is_too_heavy) {
             self.handle_broken();
         }
@@ -218,7 +232,7 @@ impl ConnectionState {
     /// The same connection, counted by `seat`.
     pub fn seated(self, seat: Option<Seat>) -> ConnectionState {
         let mut slot = self;
-        slot.limited = seat.map(|seat| Box::new(Limited { seat: Some(seat), course: None }));
+        slot.extras = seat.map(|seat| Box::new(Extras { seat: Some(seat), ..Extras::default() }));
         slot
     }
 
@@ -241,8 +255,7 @@ impl ConnectionState {
             queued: false,
             posture: Posture::Active,
             count_guard: None,
-            limited: None,
-            viewing: None,
+            extras: None,
         }
     }
 
@@ -286,10 +299,10 @@ impl ConnectionState {
     pub fn take_client(&mut self) {
         let Some(client) = self.transport.take_client() else { return };
         self.client = Some(client);
-        let Some(limited) = &mut self.limited else { return };
-        match limited.seat.take().map(|seat| seat.name(client)) {
+        let Some(extras) = &mut self.extras else { return };
+        match extras.seat.take().map(|seat| seat.name(client)) {
             None => {}
-            Some(Ok(seat)) => limited.seat = seat,
+            Some(Ok(seat)) => extras.seat = seat,
             Some(Err(Crowded)) => self.handle_broken(),
         }
     }

@@ -19,7 +19,7 @@ use lamna_proto::time::Instant;
 use crate::cache::Entry;
 use crate::io::send::Sent;
 use crate::io::wait::Token;
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_table::{ConnectionState, Extras};
 use crate::worker::context::{FileRange, Found, Target, WorkerContext, needs_program};
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::helpers::runners;
@@ -197,15 +197,17 @@ fn meet_needs(
                     connection.take_terms(context);
                     continue;
                 }
-                let translate = match context.hint(&translate, client, &mut connection.viewing) {
-                    None => translate,
+                let mut viewing = Extras::take_viewing(&mut connection.extras);
+                let translate = match context.hint(&translate, client, &mut viewing) {
+                    None => Some(translate),
                     Some(hints) => {
                         let is_given = connection.connection.give_early_hints(exchange, hints.links());
-                        context.handle_hints(&hints, is_given, &mut connection.viewing);
-                        let Some(translate) = connection.connection.translate_of(exchange) else { continue };
-                        translate
+                        context.handle_hints(&hints, is_given, &mut viewing);
+                        connection.connection.translate_of(exchange)
                     }
                 };
+                Extras::put_viewing(&mut connection.extras, viewing);
+                let Some(translate) = translate else { continue };
                 if let Some(done) = context.route(&translate, client, over) {
                     connection.connection.handle_done(exchange, done, now);
                     connection.take_terms(context);

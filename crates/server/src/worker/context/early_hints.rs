@@ -81,7 +81,10 @@ impl WorkerContext<'_> {
         let Some(page) = self.pages.find(early_hints, early_hints.number(index, translate.path)) else {
             // What is shown now is another page, of which nothing is known.
             *viewing = None;
-            early_hints.want(index, translate.path);
+            let client = || proxies.client(peer, translate.request);
+            let address = self.addresses.address(&self.shared.sites, translate, client);
+            early_hints.want(index, translate.path, address.key().path);
+            self.addresses.take_back(address);
             return None;
         };
         page.handle_news();
