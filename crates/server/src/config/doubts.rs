@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::access::Allowed;
 use super::gateway::GatewaySettings;
 use super::route::{self, Rules};
+use super::service::{ServiceDefinition, What};
 use super::settings::{ListenAddress, Settings, SiteSettings};
 use crate::sys::denied::denied;
 
@@ -34,7 +35,19 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
         said.extend(site.gateways().filter_map(|gateway| unverified(&name, gateway)));
         said
     };
-    settings.sites.iter().enumerate().flat_map(of_site).collect()
+    settings.sites.iter().enumerate().flat_map(of_site).chain(no_gateways(settings)).collect()
+}
+
+/// Gateways that are to be suspended, and that no route has.
+fn no_gateways(settings: &Settings) -> Vec<String> {
+    let names: Vec<String> = settings.sites.iter().flat_map(SiteSettings::applications).map(|(name, _)| name).collect();
+    let gateways = settings.services.iter().filter(|service| service.what == What::Gateway);
+    let doubt = |service: &ServiceDefinition| {
+        let known =
+            if names.is_empty() { "there is none".to_owned() } else { format!("there are {}", names.join(", ")) };
+        format!("no gateway is called `{}`: {known}", service.name.escape_debug())
+    };
+    gateways.filter(|service| !names.contains(&service.name)).map(doubt).collect()
 }
 
 /// Lines of `_redirects` that never count, because a route of the configuration says where answers come from.
@@ -218,6 +231,20 @@ mod tests {
         let elsewhere = "[[site.route]]\nmatch = \"/in/*\"\nupload = true\n";
         assert!(of(&format!("{php}{elsewhere}")).is_empty());
         assert!(of(&format!("upload = true\n{php}upload = false\n")).is_empty());
+    }
+
+    #[test]
+    fn a_gateway_that_is_to_be_suspended_is_one_of_a_route() {
+        let of = |name: &str| {
+            let root = tempfile::tempdir().unwrap();
+            let route = "[[site.route]]\nmatch = \"/a/*\"\nproxy = \"http://127.0.0.1:9\"\n";
+            let service = format!("[[service]]\nname = {name:?}\ngateway = true\nsuspended = true\n");
+            let text = format!("{service}[[site]]\nroot = {:?}\nhosts = [\"a.test\"]\n{route}", root.path());
+            doubts(&crate::config::parse(&text, &root.path().join("a.toml")).unwrap())
+        };
+        assert!(of("a.test /a/*").is_empty());
+        let found = of("/a/*");
+        assert!(found.len() == 1 && found[0].contains("there are a.test /a/*"), "{found:?}");
     }
 
     #[test]
