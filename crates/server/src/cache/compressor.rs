@@ -1,7 +1,7 @@
 //! Making the codings that clients wish for, off every thread that serves.
 //!
 //! Owns: a bounded queue and a bounded number of threads, spawned as wishes come in, gone when none have come for a while,
-//! at low priority. Guarantees: a coding of an entry is made once; who submits never waits; what is made was read in one
+//! in the background. Guarantees: a coding of an entry is made once; who submits never waits; what is made was read in one
 //! state of the file, the one that the entry describes. Does not choose: `lamna_proto::codings` notes the wishes.
 
 use std::os::fd::AsFd;
@@ -19,6 +19,7 @@ use super::two_generation_map::Key;
 use crate::cache::compress::{compress, suffix};
 use crate::io::file_state;
 use crate::io::{KernelFeatures, Wait};
+use crate::sys::background;
 use crate::sys::contain::{Point, contain, fail_if_asked};
 use crate::sys::shared_memory::SharedMemory;
 
@@ -56,8 +57,6 @@ struct Job {
 const QUEUE_MAX: usize = 256;
 /// How long a thread without work stays.
 const RESERVE_TIME: Duration = Duration::from_secs(10);
-/// The priority of the threads (setpriority(2)): about a tenth of what a serving thread gets on the same processor.
-const NICE: i32 = 10;
 
 impl Compressor {
     /// Threads that keep what they make with the entries of `shards`; none yet.
@@ -105,8 +104,7 @@ impl Compressor {
 impl Pool {
     /// The life of a thread.
     fn work(&self) {
-        // On Linux this concerns the calling thread alone. If it may not, it goes on as it is.
-        let _ = rustix::process::setpriority_process(None, NICE);
+        background::enter();
         loop {
             match self.queue.recv_timeout(RESERVE_TIME) {
                 Ok(job) => {

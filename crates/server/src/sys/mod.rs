@@ -4,6 +4,7 @@
 //! directly, which is safe.
 
 pub mod allocator;
+pub(crate) mod background;
 pub mod cachestat;
 pub mod clock;
 pub(crate) mod contain;

@@ -27,12 +27,13 @@ use crate::io::file_state::{self, Stamp, Stamps};
 use crate::io::{Blocked, Wait};
 use crate::log::errors::{Level, Peer};
 use crate::service::Unavailable;
+use crate::sys::background;
 
 /// The most bytes of a file that is filtered, and of what becomes of it: both are held in memory.
 pub(super) const BYTES_MAX: u64 = 16 << 20;
 
-/// What is made because a query asks for it takes long and much memory. So one is made after the other in each process, and one processor
-/// at least has something else to do.
+/// What is made because a query asks for it takes long and much memory. So one is made after the other in each process, in the background, and
+/// one processor at least has something else to do.
 static ONE_AT_A_TIME: Turns = Turns::new();
 
 /// How long one may take, with the time that it waits for its turn. Then it is answered with 503.
@@ -182,7 +183,7 @@ impl Question<'_> {
         let Some(recipe) = self.recipe else { return self.apply(filters, content) };
         let Some(_turn) = ONE_AT_A_TIME.take(MAKING_MAX) else { return Ok(Err(Fault::TooSlow)) };
         if !filters.divides {
-            return self.apply(filters, content);
+            return background::run(|| self.apply(filters, content));
         }
         let made = self.divide(content, stamp, recipe);
         Ok(made.map(|content| filters.made(content)))
