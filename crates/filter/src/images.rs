@@ -27,7 +27,7 @@ use pixels::Section;
 pub(crate) const KIND: Kind = Kind {
     name: "images",
     about: "Gives other sizes, sections and formats of pictures, as the query asks (JPEG, PNG, WebP).",
-    version: 3,
+    version: 4,
     required: &[],
     optional: &[
         ("adapt", "\"true\": no more pixels than a client shows that says how many (client hints, Save-Data)"),

@@ -212,6 +212,9 @@ pub(super) fn write(format: Format, picture: Picture, quality: u8, out: &mut Vec
             let (width, height) = (picture.width as u16, picture.height as u16);
             let mut encoder = jpeg_encoder::Encoder::new(out, quality);
             encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
+            // One of four pixels would stand for all otherwise, which is another picture and takes more bytes.
+            encoder.set_chroma_subsampling_method(jpeg_encoder::ChromaSubsamplingMethod::Average);
+            encoder.set_optimized_huffman_tables(true);
             encoder.encode(&picture.bytes, width, height, jpeg_encoder::ColorType::Rgb).map_err(|why| fault(&why))
         }
         Format::Png => {
