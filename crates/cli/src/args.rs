@@ -271,6 +271,11 @@ pub(crate) enum CtlCommand {
         /// What a client would ask for: http://HOST/PATH, or /PATH for a client that names no host
         url: String,
     },
+    /// Say what is known of what is asked for after a page, and why
+    Hints {
+        /// The page: http://HOST/PATH, or /PATH for a client that names no host
+        url: String,
+    },
     /// The answers of applications that are kept
     Cache {
         #[command(subcommand)]

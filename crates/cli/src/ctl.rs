@@ -19,6 +19,7 @@ use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::token;
 use lamna_server::content::explain::Explanation;
 use lamna_server::content::purge::Purge;
+use lamna_server::hints::HintReport;
 use serde_json::Value;
 
 use crate::args::{ArchCommand, CacheCommand, CtlArgs, CtlCommand};
@@ -85,6 +86,10 @@ fn errand(command: &CtlCommand) -> Result<HelperJob, Failed> {
         CtlCommand::Explain { url } => {
             let content = serde_json::to_string(&explain::asked(url)?).expect("plain data can be written as JSON");
             HelperJob { tell: tell_explanation, ..order("/v1/explain", content) }
+        }
+        CtlCommand::Hints { url } => {
+            let content = serde_json::to_string(&explain::asked(url)?).expect("plain data can be written as JSON");
+            HelperJob { tell: tell_hints, ..order("/v1/hints", content) }
         }
         CtlCommand::Cache { command: CacheCommand::Purge { url, prefix, .. } } => {
             let of = |url: &Option<String>| url.as_deref().map(explain::asked).transpose();
@@ -158,6 +163,10 @@ fn tell_done(json: &str) -> Option<String> {
 
 fn tell_explanation(json: &str) -> Option<String> {
     serde_json::from_str::<Explanation>(json).ok().map(|explanation| explanation.to_string())
+}
+
+fn tell_hints(json: &str) -> Option<String> {
+    serde_json::from_str::<HintReport>(json).ok().map(|report| report.to_string())
 }
 
 fn tell_status(json: &str) -> Option<String> {
@@ -247,6 +256,14 @@ fn tell_stats(json: &str) -> Option<String> {
     page.line("content", format!("{} bytes", stats.responses.content_bytes));
     let quantile = |q| stats.responses.duration.quantile_us(q).map_or("?".to_owned(), |us| format!("{us} us"));
     page.line("duration", format!("50 % within {}, 99 % within {}", quantile(0.5), quantile(0.99)));
+    let hints = &stats.hints;
+    if hints.observations > 0 {
+        let learned = format!("{} requests, {} dropped", hints.observations, hints.dropped);
+        page.line("hints", format!("{learned}; {} URLs in {} bytes", hints.urls, hints.bytes));
+    }
+    if hints.ahead > 0 {
+        page.line("read ahead", format!("{}, {} used, {} wasted", hints.ahead, hints.ahead_used, hints.ahead_wasted));
+    }
     page.line("lookups", format!("{} hits, {} stale, {} misses", lookups.hits, lookups.stale, lookups.misses));
     let caches = &stats.caches;
     let each = [("translations", caches.translations), ("entries", caches.entries), ("content", caches.content)];

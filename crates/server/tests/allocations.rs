@@ -290,7 +290,7 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
     let sites = Arc::new(Sites::open(&settings).expect("the directory is there"));
     let store = Arc::new(Store::new(1 << 26, 100));
     let shared = Shared {
-        hints: Hints::begin(&settings, false, SharedMemory::default()),
+        hints: Hints::begin(&settings, false, SharedMemory::default(), None),
         hint_counters: SharedMemory::default(),
         early_hints: EarlyHints::begin(&sites, &store, &SharedMemory::default()),
         early_hint_counters: SharedMemory::default(),

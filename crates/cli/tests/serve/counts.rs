@@ -19,6 +19,7 @@ for_engines!([
     thread_per_session = THREAD_PER_SESSION,
 ] => [
     a_cached_request_takes_three_system_calls,
+    a_cached_request_that_is_learned_from_takes_as_many,
     a_cached_request_over_tls_takes_as_many,
     pipelined_requests_share_system_calls,
 ]);
@@ -40,6 +41,13 @@ fn a_cached_request_takes_three_system_calls(engine: Engine) {
 /// Two more if the next request is there before the connection is back in the first stage: it is woken once for each of them.
 fn a_cached_request_takes_at_most_five_system_calls(engine: Engine) {
     assert_calls("a_cached_request_takes_at_most_five_system_calls", engine, 1, 5 * 1000 + SLACK);
+}
+
+fn a_cached_request_that_is_learned_from_takes_as_many(engine: Engine) {
+    let name = "a_cached_request_that_is_learned_from_takes_as_many";
+    assert_calls_of(name, 1, 3 * 1000 + SLACK, |requests| {
+        calls_of_run(engine, requests, 1, |launch| launch.config("hints = true"), Server::connect)
+    });
 }
 
 fn a_cached_request_over_tls_takes_as_many(engine: Engine) {

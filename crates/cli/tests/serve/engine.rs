@@ -59,6 +59,8 @@ pub(crate) const MP: Engine = Engine { architecture: "mp", arguments: &["--proce
 pub(crate) const MP_OF_SIXTEEN: Engine = Engine { arguments: &["--processes", "16"], ..MP };
 /// A few processes and no more, each of which serves one connection.
 pub(crate) const MP_OF_SOME: Engine = Engine { arguments: &["--processes", "4", "--processes-max", "32"], ..MP };
+/// One process and no more.
+pub(crate) const MP_OF_ONE: Engine = Engine { arguments: &["--processes", "1", "--processes-max", "1"], ..MP };
 /// Two processes and no more.
 pub(crate) const MP_OF_TWO: Engine = Engine { arguments: &["--processes", "2", "--processes-max", "2"], ..MP };
 /// In each process names are opened by path.

@@ -23,6 +23,7 @@ mod foresight;
 mod gateways;
 mod goaway;
 mod held;
+mod hints;
 mod http2;
 mod limits;
 mod live_reload;

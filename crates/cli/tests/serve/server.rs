@@ -111,6 +111,11 @@ impl Launch {
         Launch { runtime: Some(directory.to_owned()), ..self }
     }
 
+    /// In the directory of another, with what it has left there.
+    pub(crate) fn from(self, directory: TempDir) -> Launch {
+        Launch { directory, ..self }
+    }
+
     /// Another copy of the program.
     pub(crate) fn program(self, path: &Path) -> Launch {
         Launch { program: path.to_owned(), ..self }

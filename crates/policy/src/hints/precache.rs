@@ -56,7 +56,11 @@ pub struct PrecacheCounts {
     pub begun: u64,
     /// Of those, the ones whose object was asked for while it was there.
     pub used: u64,
-    /// Made necessary by evictions for those.
+    /// Of those, the ones whose object went before anybody asked for it.
+    pub wasted: u64,
+    /// Objects that went to make room for those.
+    pub evicted: u64,
+    /// Reads made necessary by that.
     pub evicted_again: u64,
 }
 
@@ -87,7 +91,26 @@ impl PrecacheBudget {
 
     /// `gone` went to make room for `object`, which was read ahead.
     pub fn handle_evicted(&mut self, gone: ObjectId, object: ObjectId) {
+        self.counts.evicted += 1;
         self.mark(gone, Mark::WentFor(object));
+    }
+
+    /// `object` is held no longer.
+    pub fn handle_gone(&mut self, object: ObjectId) {
+        // The mark stays: what went for it was not of use.
+        if let Some(Mark::Ahead(reads)) = self.marks.get(object.index()) {
+            self.counts.wasted += u64::from(*reads);
+        }
+    }
+
+    /// Whether `object` was read ahead and nobody has asked for it since.
+    pub fn is_ahead(&self, object: ObjectId) -> bool {
+        matches!(self.marks.get(object.index()), Some(Mark::Ahead(_)))
+    }
+
+    /// Bytes of memory that it has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        self.marks.capacity() * size_of::<Mark>()
     }
 
     /// Somebody asked for `object`; if it was not held, so many reads were needed.
@@ -221,6 +244,18 @@ mod tests {
             budget.handle_request(ObjectId(7), false, 1);
             assert_eq!(budget.counts().evicted_again, u64::from(!of_use), "once");
         }
+    }
+
+    #[test]
+    fn what_goes_before_anybody_asked_for_it_was_wasted() {
+        let mut budget = PrecacheBudget::new(0, LIKELY);
+        for object in [0, 1] {
+            budget.handle_begun(ObjectId(object), 1);
+        }
+        budget.handle_request(ObjectId(0), true, 0);
+        assert!(!budget.is_ahead(ObjectId(0)) && budget.is_ahead(ObjectId(1)));
+        [0, 1, 2].map(|object| budget.handle_gone(ObjectId(object)));
+        assert_eq!((budget.counts().used, budget.counts().wasted), (1, 1));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::applications::ApplicationStatus;
 use super::duration::Distribution;
+use super::hints::HintStats;
 use super::services::{ServiceOrder, ServiceStatus};
 use super::thread_stats::Task;
 use crate::acme::Ordered;
@@ -22,6 +23,7 @@ use crate::config::suggest::nearest;
 use crate::content::explain::{Asked, Explanation};
 use crate::content::purge::Purge;
 use crate::early_hints;
+use crate::hints::HintReport;
 use crate::metrics::step_timer::StepTimes;
 use crate::upstream::status::PlaceStatus;
 
@@ -47,6 +49,12 @@ pub trait AdminApi {
     /// # Errors
     /// Why that cannot be said.
     fn explain(&self, asked: &Asked) -> Result<Explanation, String>;
+
+    /// What is known of what is asked for after this. Waits for the learner.
+    ///
+    /// # Errors
+    /// Why nothing is.
+    fn hints(&self, asked: &Asked) -> Result<HintReport, String>;
 
     /// Uses no kept answer of an application any more that is meant. What was done, in words.
     ///
@@ -394,6 +402,9 @@ pub struct Stats {
     pub early_hints: early_hints::Figures,
     /// Which way disk operations went.
     pub disk: DiskStats,
+    /// What was learned of requests; all zero in answers of earlier versions.
+    #[serde(default)]
+    pub hints: HintStats,
     /// What workers have waited for, while others waited for them.
     #[serde(default)]
     pub waits: WaitStats,

@@ -10,6 +10,7 @@ use lamna_proto::tally::{BUCKETS, bound_us};
 use super::api::{Handshakes, HitStats, Now, Phase, Stats, Status, TlsStats};
 use super::applications::ApplicationStatus;
 use super::duration::Distribution;
+use super::hints::HintStats;
 use super::thread_stats::Task;
 use crate::acme::Ordered;
 use crate::admin::services::ServiceStatus;
@@ -27,6 +28,7 @@ pub(super) fn render(status: &Status, stats: &Stats) -> String {
     about_connections(status, stats, &mut page);
     stats.tls.iter().for_each(|tls| about_tls(tls, &mut page));
     about_caches_and_disk(status, stats, &mut page);
+    about_hints(stats, &mut page);
     about_the_server(status, stats, &mut page);
     stats.now.iter().for_each(|now| about_now(now, &mut page));
     about_certificates(&status.certificates, &mut page);
@@ -208,6 +210,16 @@ fn about_caches_and_disk(status: &Status, stats: &Stats, page: &mut Page) {
     page.counter("lamna_thread_waits_total", "Connections that threads of pools have taken up.", waits.thread_waits);
     page.family("lamna_thread_wait_seconds_total", "counter", "Time that these have waited for a thread.");
     page.sample("lamna_thread_wait_seconds_total", seconds(waits.thread_wait_ms * 1000));
+}
+
+/// Nothing if nothing is learned.
+fn about_hints(stats: &Stats, page: &mut Page) {
+    if stats.hints != HintStats::default() {
+        for (name, kind, help, value) in stats.hints.families() {
+            page.family(name, kind, help);
+            page.sample(name, value);
+        }
+    }
 }
 
 fn about_the_server(status: &Status, stats: &Stats, page: &mut Page) {

@@ -15,6 +15,7 @@ pub mod applications;
 pub mod client;
 mod connection;
 pub mod duration;
+pub mod hints;
 mod metrics;
 mod request;
 mod routes;

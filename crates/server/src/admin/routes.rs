@@ -105,7 +105,7 @@ struct Route {
     order: Option<fn(&mut dyn AdminApi, &Request) -> Answer>,
 }
 
-const ROUTES: [Route; 13] = [
+const ROUTES: [Route; 14] = [
     Route { path: "/livez", read: Some(livez), order: None },
     Route { path: "/readyz", read: Some(readyz), order: None },
     Route { path: "/metrics", read: Some(exposition), order: None },
@@ -115,6 +115,7 @@ const ROUTES: [Route; 13] = [
     Route { path: "/v1/arch/why", read: Some(|api| done(Ok(api.architecture_why()))), order: None },
     // It says names of files, so that not everybody may ask who may read.
     Route { path: "/v1/explain", read: None, order: Some(explain) },
+    Route { path: "/v1/hints", read: None, order: Some(hints) },
     Route { path: "/v1/cache/purge", read: None, order: Some(purge) },
     Route { path: "/v1/services", read: Some(|api| json(200, &api.services())), order: Some(order_service) },
     Route { path: "/v1/reload", read: None, order: Some(|api, _| told(api.reload())) },
@@ -168,6 +169,16 @@ fn explain(api: &mut dyn AdminApi, request: &Request) -> Answer {
     match serde_json::from_slice::<Asked>(&request.content) {
         Ok(asked) => match api.explain(&asked) {
             Ok(explanation) => json(200, &explanation),
+            Err(why) => failure(409, &why),
+        },
+        Err(error) => failure(400, &format!("this is no question: {error}")),
+    }
+}
+
+fn hints(api: &mut dyn AdminApi, request: &Request) -> Answer {
+    match serde_json::from_slice::<Asked>(&request.content) {
+        Ok(asked) => match api.hints(&asked) {
+            Ok(report) => json(200, &report),
             Err(why) => failure(409, &why),
         },
         Err(error) => failure(400, &format!("this is no question: {error}")),

@@ -43,7 +43,7 @@ pub struct Entry {
     pub stamps: Stamps,
     validity: Validity,
     /// What tells what services have made of it from what others make: zero if services have nothing to do with it.
-    services_mark: u64,
+    services_mark: u32,
     /// Whether watching was asked for.
     is_submitted: AtomicBool,
     /// Whether the resource is this entry's alone, and counts as such.
@@ -137,12 +137,12 @@ impl Entry {
     }
 
     /// The same, made with services that are told from others by `mark`.
-    pub fn with_services(self, mark: u64) -> Entry {
+    pub fn with_services(self, mark: u32) -> Entry {
         Entry { services_mark: mark, ..self }
     }
 
     /// What tells the services that it was made with from others; zero if they have nothing to do with it.
-    pub fn services_mark(&self) -> u64 {
+    pub fn services_mark(&self) -> u32 {
         self.services_mark
     }
 

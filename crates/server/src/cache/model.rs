@@ -92,6 +92,8 @@ mod entry {
 mod shard {
     use std::sync::Arc;
 
+    use lamna_policy::hints::{PrecacheCounts, Probability};
+
     use super::Key;
     use super::entry::Entry;
     use crate::cache::Replacing;
@@ -112,8 +114,33 @@ mod shard {
             self.0.as_ref().filter(|(path, _)| **path == *key.path).map(|(_, entry)| entry)
         }
 
-        pub(super) fn expect(&mut self, _: Key<'_>, _: lamna_policy::hints::Probability) -> bool {
+        pub(super) fn expect(&mut self, _: Key<'_>, _: Probability) -> bool {
             false
+        }
+
+        pub(super) fn set_precache(&mut self, _: Option<(u16, Probability)>) {}
+
+        pub(super) fn allows_ahead(&mut self, _: Probability) -> bool {
+            false
+        }
+
+        pub(super) fn insert_ahead(
+            &mut self,
+            _: Key<'_>,
+            (entry, _): (Arc<Entry>, u64),
+            _: Probability,
+            gone: &mut Vec<Arc<Entry>>,
+        ) -> bool {
+            gone.push(entry);
+            false
+        }
+
+        pub(super) fn is_ahead(&self, _: Key<'_>) -> bool {
+            false
+        }
+
+        pub(super) fn precache_counts(&self) -> PrecacheCounts {
+            PrecacheCounts::default()
         }
 
         pub(super) fn hash(&self, _key: Key<'_>) -> u32 {

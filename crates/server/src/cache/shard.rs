@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use hashbrown::DefaultHashBuilder;
 use lamna_policy::cache::{Bounded, ObjectId, Offer};
-use lamna_policy::hints::Probability;
+use lamna_policy::hints::{PrecacheBudget, PrecacheCounts, Probability};
 
 use super::entry::Entry;
 use super::index::Index;
@@ -33,6 +33,8 @@ pub(super) struct Shard {
     /// Counts what was let go of.
     turns: u32,
     books: Bounded,
+    /// What may be read ahead of requests, if anything may.
+    precache: Option<Box<PrecacheBudget>>,
     hasher: DefaultHashBuilder,
     /// Bytes of sites and paths.
     name_bytes: u64,
@@ -79,6 +81,7 @@ impl Shard {
             remembered: VecDeque::new(),
             turns: 0,
             books,
+            precache: None,
             hasher: DefaultHashBuilder::default(),
             name_bytes: 0,
         };
@@ -98,6 +101,9 @@ impl Shard {
         let hash = self.hash(key);
         if let Some(id) = self.find_kept(key, hash) {
             self.books.handle_uses(ObjectId(id), uses);
+            if let (Some(precache), 1..) = (&mut self.precache, uses) {
+                precache.handle_request(ObjectId(id), true, 0);
+            }
             return self.slots[id as usize].entry();
         }
         let id = self.find_remembered(hash)?;
@@ -151,6 +157,11 @@ impl Shard {
         };
         // A filter weighs how often it was asked for: this time as well.
         self.books.request_times(ObjectId(id), 1);
+        if let Some(precache) = &mut self.precache {
+            precache.handle_request(ObjectId(id), false, 1);
+            // Somebody asked for it: that is a use, whatever was expected.
+            self.books.expect(ObjectId(id), Probability::default());
+        }
         let mut evicted = Vec::new();
         let offer = self.books.offer(ObjectId(id), cost, |id| evicted.push(id.0));
         // Before others are let go of: their coming to be remembered may end that of this number.
@@ -166,6 +177,67 @@ impl Shard {
             }
         }
         self.let_go(evicted, gone);
+    }
+
+    /// From now on so much may be read ahead of requests, in thousandths of the reads needed, of what is so likely; or nothing.
+    pub(super) fn set_precache(&mut self, precache: Option<(u16, Probability)>) {
+        self.precache = precache.map(|(share, least)| Box::new(PrecacheBudget::new(share, least)));
+    }
+
+    /// Whether something may be read ahead for a key of this probability. It is taken to be as large as others.
+    pub(super) fn allows_ahead(&mut self, probability: Probability) -> bool {
+        let mean = self.books.bytes() / (self.books.len() as u64).max(1);
+        let is_allowed = self.precache.as_ref().is_some_and(|precache| precache.allows(probability, 1, true));
+        is_allowed && self.books.deserves_room(mean, probability)
+    }
+
+    /// Keeps `entry`, which was read ahead of requests, if it deserves room. Whether it is kept.
+    pub(super) fn insert_ahead(
+        &mut self,
+        key: Key<'_>,
+        (entry, cost): (Arc<Entry>, u64),
+        probability: Probability,
+        gone: &mut Vec<Arc<Entry>>,
+    ) -> bool {
+        let hash = self.hash(key);
+        if self.precache.is_none() || self.find_kept(key, hash).is_some() {
+            return false;
+        }
+        let id = match self.find_remembered(hash) {
+            Some(id) => id,
+            None => self.allot(hash),
+        };
+        let object = ObjectId(id);
+        let mut evicted = Vec::new();
+        self.books.expect(object, probability);
+        let is_kept = self.books.deserves_room(cost, probability)
+            && self.books.offer(object, cost, |id| evicted.push(id.0)) == Offer::Admitted;
+        if let Some(precache) = &mut self.precache {
+            precache.handle_begun(object, 1);
+            evicted.iter().for_each(|gone| precache.handle_evicted(ObjectId(*gone), object));
+        }
+        if is_kept {
+            let name = [&key.site.to_ne_bytes(), key.path].concat();
+            self.name_bytes += allocated(name.len());
+            self.slots[id as usize] = Slot::Kept(name.into(), entry);
+        } else {
+            gone.push(entry);
+            self.books.expect(object, Probability::default());
+            self.remember(id, hash);
+        }
+        self.let_go(evicted, gone);
+        is_kept
+    }
+
+    /// Whether `key` was read ahead, and nobody has asked for it since.
+    pub(super) fn is_ahead(&self, key: Key<'_>) -> bool {
+        let id = self.find_kept(key, self.hash(key));
+        id.zip(self.precache.as_ref()).is_some_and(|(id, precache)| precache.is_ahead(ObjectId(id)))
+    }
+
+    /// What became of what was read ahead.
+    pub(super) fn precache_counts(&self) -> PrecacheCounts {
+        self.precache.as_ref().map(|precache| precache.counts()).unwrap_or_default()
     }
 
     /// What is kept under `key` costs `cost` from now on, if it is `entry`.
@@ -215,14 +287,16 @@ impl Shard {
             Slot::Kept(_, entry) => Some(entry),
             Slot::Nothing { .. } => None,
         }));
-        *self = Shard::new(self.books.bound_bytes(), replacing);
+        let precache = self.precache.take();
+        *self = Shard { precache, ..Shard::new(self.books.bound_bytes(), replacing) };
     }
 
     /// Bytes of the shard's own structures: tables, paths, the policy's.
     pub(super) fn structure_bytes(&self) -> u64 {
         let slots = self.slots.capacity() * size_of::<Slot>();
         let numbers = self.free.capacity() * size_of::<u32>() + self.remembered.capacity() * size_of::<(u32, u32)>();
-        (self.index.memory_bytes() + slots + numbers + self.books.memory_bytes()) as u64 + self.name_bytes
+        let precache = self.precache.as_ref().map_or(0, |precache| precache.memory_bytes());
+        (self.index.memory_bytes() + slots + numbers + self.books.memory_bytes() + precache) as u64 + self.name_bytes
     }
 
     /// Entries kept.
@@ -239,6 +313,9 @@ impl Shard {
     fn let_go(&mut self, evicted: Vec<u32>, gone: &mut Vec<Arc<Entry>>) {
         for id in evicted {
             let hash = self.slots[id as usize].hash(&self.hasher);
+            if let Some(precache) = &mut self.precache {
+                precache.handle_gone(ObjectId(id));
+            }
             if let Slot::Kept(name, entry) = std::mem::replace(&mut self.slots[id as usize], Slot::UNKNOWN) {
                 self.name_bytes -= allocated(name.len());
                 gone.push(entry);
@@ -269,6 +346,9 @@ impl Shard {
     fn forget(&mut self, id: u32, hash: u32) {
         self.index.remove(hash, id);
         self.books.forget(ObjectId(id));
+        if let Some(precache) = &mut self.precache {
+            precache.forget(ObjectId(id));
+        }
         self.free.push(id);
     }
 

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, PoisonError};
 
 use hashbrown::DefaultHashBuilder;
-use lamna_policy::hints::Probability;
+use lamna_policy::hints::{PrecacheCounts, Probability};
 use lamna_proto::limits::HELD_SHARE_MAX;
 
 use super::entry::Entry;
@@ -92,6 +92,43 @@ impl Shards {
     /// `key` will be asked for soon with this probability. Whether it is held.
     pub(super) fn expect(&self, key: Key<'_>, probability: Probability) -> bool {
         self.shard(key).expect(key, probability)
+    }
+
+    /// What may be read ahead: see [`Shard::set_precache`].
+    pub(super) fn set_precache(&self, precache: Option<(u16, Probability)>) {
+        self.shards.iter().for_each(|shard| lock(shard).set_precache(precache));
+    }
+
+    /// Whether `key` may be read ahead.
+    pub(super) fn allows_ahead(&self, key: Key<'_>, probability: Probability) -> bool {
+        self.shard(key).allows_ahead(probability)
+    }
+
+    /// Keeps `entry`, which was read ahead, if it deserves room. Whether it is kept.
+    pub(super) fn insert_ahead(&self, key: Key<'_>, entry: Arc<Entry>, probability: Probability) -> bool {
+        let cost = self.cost(&entry);
+        let mut is_kept = false;
+        entry.keep(&self.memory_account);
+        self.change(key, |shard, gone| is_kept = shard.insert_ahead(key, (entry, cost), probability, gone));
+        is_kept
+    }
+
+    /// Whether `key` was read ahead, and nobody has asked for it since.
+    pub(super) fn is_ahead(&self, key: Key<'_>) -> bool {
+        self.shard(key).is_ahead(key)
+    }
+
+    /// What became of what was read ahead.
+    pub(super) fn precache_counts(&self) -> PrecacheCounts {
+        let add = |sum: PrecacheCounts, one: PrecacheCounts| PrecacheCounts {
+            needed: sum.needed + one.needed,
+            begun: sum.begun + one.begun,
+            used: sum.used + one.used,
+            wasted: sum.wasted + one.wasted,
+            evicted: sum.evicted + one.evicted,
+            evicted_again: sum.evicted_again + one.evicted_again,
+        };
+        self.shards.iter().map(|shard| lock(shard).precache_counts()).fold(PrecacheCounts::default(), add)
     }
 
     /// Where a lookup of `key` looks, and what it reads there first.

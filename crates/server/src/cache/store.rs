@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use lamna_policy::hints::Probability;
+use lamna_policy::hints::{PrecacheCounts, Probability};
 use lamna_proto::held::Held;
 use lamna_proto::resource::Resource;
 
@@ -288,6 +288,32 @@ impl Store {
     /// it goes by that.
     pub fn expect(&self, key: Key<'_>, probability: Probability) -> bool {
         self.shards.expect(key, probability)
+    }
+
+    /// From now on so much may be read ahead of requests, in thousandths of the reads needed, of what is so likely; or nothing. Each shard has an
+    /// account of its own (`lamna_policy::hints::PrecacheBudget`).
+    pub fn set_precache(&self, precache: Option<(u16, Probability)>) {
+        self.shards.set_precache(precache);
+    }
+
+    /// Whether `key`, which is not held, may be read ahead of requests: the budget allows it, and it is worth more than what would have to go.
+    pub fn allows_ahead(&self, key: Key<'_>, probability: Probability) -> bool {
+        !self.is_pressed() && self.shards.allows_ahead(key, probability)
+    }
+
+    /// Keeps `entry`, which was read ahead of requests, if it deserves room. Whether it is kept.
+    pub fn insert_ahead(&self, key: Key<'_>, entry: Arc<Entry>, probability: Probability) -> bool {
+        self.shards.insert_ahead(key, entry, probability)
+    }
+
+    /// Whether `key` was read ahead, and nobody has asked for it since.
+    pub fn is_ahead(&self, key: Key<'_>) -> bool {
+        self.shards.is_ahead(key)
+    }
+
+    /// What became of what was read ahead.
+    pub fn precache_counts(&self) -> PrecacheCounts {
+        self.shards.precache_counts()
     }
 
     /// `predictions` say what follows `entry`, which is kept under `key`.

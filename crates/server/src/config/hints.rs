@@ -36,6 +36,17 @@ impl Default for HintSettings {
     }
 }
 
+impl HintSettings {
+    /// Those of one process of so many, which learn by themselves.
+    pub fn share_of(&self, processes: usize) -> HintSettings {
+        let bytes_max = (self.bytes_max / processes.max(1) as u64).max(PROCESS_BYTES_MIN);
+        HintSettings { bytes_max, ..self.clone() }
+    }
+}
+
+/// What a process has at least, most of which is what its threads tell of requests.
+const PROCESS_BYTES_MIN: u64 = 1 << 20;
+
 /// Where what is learned is kept: where it is set to, or in the state directory by the first address. None if a server that listens at any
 /// port, which is another one the next time, says nothing, or there is no state directory.
 pub fn state_file(settings: &Settings) -> Option<PathBuf> {

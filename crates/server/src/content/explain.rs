@@ -39,6 +39,19 @@ pub struct Asked {
     pub target: String,
 }
 
+impl Asked {
+    /// The path, normalised, without the query.
+    ///
+    /// # Errors
+    /// No request has it.
+    pub fn path(&self) -> Result<Vec<u8>, String> {
+        let (target, _) = self.target.split_once('?').unwrap_or((&self.target, ""));
+        let mut normal = Vec::new();
+        path::normalise(target.as_bytes(), &mut normal).map_err(|_| format!("no request has the path {target}"))?;
+        Ok(normal)
+    }
+}
+
 /// The answer, and why it is this one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Explanation {

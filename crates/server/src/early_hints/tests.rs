@@ -172,7 +172,7 @@ fn what_was_learned_of_what_a_page_needs_is_hinted_with_it() {
     let mut setup = Setup::new(|_| {});
     let mut settings = Settings { sites: vec![SiteSettings::new(setup.root.path().to_owned())], ..Settings::default() };
     settings.hints.is_on = true;
-    let learned = Hints::begin(&settings, false, SharedMemory::default()).unwrap();
+    let learned = Hints::begin(&settings, false, SharedMemory::default(), None).unwrap();
     setup.early_hints.attach(Some(&learned));
     learned.handle_links(0, b"/main.css", ["/base.css", "/picture.png"].into_iter());
     learned.handle_links(0, b"/base.css", ["/own.woff2"].into_iter());

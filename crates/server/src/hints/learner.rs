@@ -87,7 +87,8 @@ impl Learner {
         self.table.visit(url);
         let referer = self.referer(observation);
         let mut pairs = 0;
-        if follows && let Ok(name) = str::from_utf8(observation.target()) {
+        let name = str::from_utf8(observation.target()).ok();
+        if let Some(name) = name.filter(|name| follows && !name.chars().any(char::is_control)) {
             if let Some(page) = referer {
                 pairs += u64::from(self.follow((connection, at_ms), page, (url, name)));
             }

@@ -1,15 +1,17 @@
 //! The learner at work: a thread that takes what serving threads tell, learns from it, and lets the cache know what is likely next.
 //!
 //! Owns: the learner behind a lock that no serving thread takes, the lanes, the file, and the thread, which lives as long as
-//! anybody holds the [`Learning`]. Guarantees: it looks forty times a second while requests come and ten times otherwise, at low
+//! anybody holds the [`Learning`]. Guarantees: it looks forty times a second while requests come, and twice when none have come for ten seconds, at low
 //! priority, and takes a bounded number of records each time; so what learning costs is bounded whatever the load is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, Sender, bounded};
+use lamna_policy::hints::{PrecacheCounts, Probability};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::counters::HintCounters;
@@ -23,10 +25,12 @@ use crate::log::errors::{self, Level};
 use crate::sys::contain::contain;
 use crate::sys::shared_memory::SharedMemory;
 
-/// How long the learner waits between two looks while requests come, and when none have come for [`IDLE_LOOKS`] looks.
+/// How long the learner waits between two looks while requests come, when none have come for a second, and when none have for ten.
 pub(super) const LOOK_MS: u64 = 25;
 const IDLE_LOOK_MS: u64 = 100;
 const IDLE_LOOKS: u32 = 40;
+const REST_LOOK_MS: u64 = 500;
+const REST_LOOKS: u32 = 130;
 
 /// How often what was learned is written to its file.
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
@@ -48,6 +52,10 @@ pub(super) struct Learning {
     pub(super) counters: SharedMemory<HintCounters>,
     settings: HintSettings,
     store: Mutex<Weak<Store>>,
+    /// What is to be read ahead of requests, for who does that.
+    ahead: (Sender<Ahead>, Receiver<Ahead>),
+    /// What became of what was read ahead into the store, when that was added to the sums.
+    precached: Mutex<PrecacheCounts>,
     /// Where what was learned is kept; none if it is not, or not by this process.
     file: Option<PathBuf>,
     /// Whether this process is the one whose knowledge counts.
@@ -55,6 +63,20 @@ pub(super) struct Learning {
     /// What this process has added to the sums of all.
     told: [AtomicU64; 3],
 }
+
+/// What is likely to be asked for, and is not in the cache.
+#[derive(Clone, Debug)]
+pub struct Ahead {
+    /// The index of the site.
+    pub site: u32,
+    /// The path, normalised.
+    pub path: Arc<str>,
+    /// How likely it is.
+    pub probability: Probability,
+}
+
+/// What may wait to be read ahead: more would come too late.
+const AHEAD_MAX: usize = 64;
 
 /// A page that was asked for.
 struct Page {
@@ -64,26 +86,19 @@ struct Page {
 }
 
 impl Learning {
-    /// Goes on with what `file` has, and keeps it there if it `is_keeper`.
+    /// Goes on with what is `known`, as [`Learning::known`] gives it, or else with what `file` has, and keeps it there if it `is_keeper`.
     pub(super) fn open(
         settings: &HintSettings,
         file: Option<PathBuf>,
         is_keeper: bool,
         counters: SharedMemory<HintCounters>,
+        known: Option<Vec<u8>>,
     ) -> Arc<Learning> {
-        // Numbers that are counted need not be, but fit.
         let bytes = usize::try_from(settings.bytes_max).unwrap_or(usize::MAX).saturating_sub(Lanes::MEMORY_BYTES);
-        let known = file.as_ref().and_then(|file| {
-            let read = saved::read(file, bytes)?;
-            let say = |why: &saved::Unreadable| {
-                let file = file.display();
-                errors::tell(
-                    Level::Warning,
-                    format_args!("hints begin anew: what was learned before, in {file}, is not read: {why}"),
-                );
-            };
-            read.inspect_err(say).ok()
-        });
+        let known = match known {
+            Some(known) => saved::from_bytes(&known, bytes).ok(),
+            None => file.as_ref().and_then(|file| read(file, bytes)),
+        };
         let learner = known.unwrap_or_else(|| Learner::new(bytes, new_key()));
         Arc::new(Learning {
             lanes: Lanes::default(),
@@ -91,10 +106,16 @@ impl Learning {
             counters,
             settings: settings.clone(),
             store: Mutex::default(),
+            ahead: bounded(AHEAD_MAX),
+            precached: Mutex::default(),
             file: file.filter(|_| is_keeper),
             keeps: AtomicBool::new(true),
             told: Default::default(),
         })
+    }
+
+    pub(super) fn settings(&self) -> &HintSettings {
+        &self.settings
     }
 
     /// Begins to learn.
@@ -102,6 +123,7 @@ impl Learning {
     /// # Errors
     /// No thread.
     pub(super) fn begin(self: &Arc<Learning>) -> std::io::Result<()> {
+        self.tell_sizes(&self.lock());
         let learning = Arc::downgrade(self);
         thread::Builder::new().name("hints".to_owned()).spawn(move || work(&learning)).map(drop)
     }
@@ -109,6 +131,8 @@ impl Learning {
     /// What is predicted is told to `store` from now on.
     pub(super) fn attach(&self, store: &Arc<Store>) {
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(store);
+        // Its accounts are as old as it is, or begin now.
+        *self.precached.lock().unwrap_or_else(PoisonError::into_inner) = store.precache_counts();
     }
 
     /// What is known now. No serving thread may ask: it waits for the learner.
@@ -123,7 +147,7 @@ impl Learning {
         predictions(&mut self.lock(), store.as_deref(), site, site_number, path)
     }
 
-    fn store(&self) -> Option<Arc<Store>> {
+    pub(super) fn store(&self) -> Option<Arc<Store>> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
     }
 
@@ -146,6 +170,7 @@ impl Learning {
         }
         if let Some(store) = self.store() {
             pages.iter().for_each(|page| self.handle_page(&mut learner, &store, page));
+            self.tell_precached(&store);
         }
         records
     }
@@ -157,7 +182,13 @@ impl Learning {
         let predictions = predictions(learner, Some(store), page.site, page.site_number, &page.path);
         let visits = predictions.visits;
         for one in predictions.following.iter().filter(|one| one.probability >= self.settings.probability_least) {
-            store.expect(Key { site: page.site, path: one.target.as_bytes() }, one.probability);
+            let is_held = store.expect(Key { site: page.site, path: one.target.as_bytes() }, one.probability);
+            if !is_held && self.settings.reads_ahead {
+                let ahead = Ahead { site: page.site, path: one.target.clone(), probability: one.probability };
+                // Where there is no room, more is likely than can be read in time.
+                let is_refused = self.ahead.0.try_send(ahead).is_err();
+                self.counters.ahead_refused.fetch_add(is_refused.into(), Relaxed);
+            }
         }
         let is_news = visits.is_power_of_two() || visits.is_multiple_of(VIEWS_PER_PREDICTION);
         if !predictions.following.is_empty() && (is_news || entry.predictions().is_none()) {
@@ -176,11 +207,40 @@ impl Learning {
         }
     }
 
-    /// Writes what was learned to its file, if this process keeps it.
-    pub(super) fn save(&self) {
+    /// Adds to the sums of all what has become of what was read ahead.
+    fn tell_precached(&self, store: &Store) {
+        if !self.settings.reads_ahead {
+            return;
+        }
+        let now = store.precache_counts();
+        let before = std::mem::replace(&mut *self.precached.lock().unwrap_or_else(PoisonError::into_inner), now);
+        let HintCounters { ahead, ahead_used, ahead_wasted, ahead_evictions, ahead_evicted_again, .. } =
+            &*self.counters;
+        for (sum, now, before) in [
+            (ahead, now.begun, before.begun),
+            (ahead_used, now.used, before.used),
+            (ahead_wasted, now.wasted, before.wasted),
+            (ahead_evictions, now.evicted, before.evicted),
+            (ahead_evicted_again, now.evicted_again, before.evicted_again),
+        ] {
+            sum.fetch_add(now.saturating_sub(before), Relaxed);
+        }
+    }
+
+    /// What is to be read ahead next, within `patience`.
+    pub(super) fn next_ahead(&self, patience: Duration) -> Option<Ahead> {
+        self.ahead.1.recv_timeout(patience).ok()
+    }
+
+    /// What is known, for one that goes on with it.
+    pub(super) fn known(&self) -> Vec<u8> {
+        saved::to_bytes(&self.lock())
+    }
+
+    /// Writes what was learned to its file, if this process keeps it, by way of a file with this extension, which no other thread uses.
+    pub(super) fn save(&self, extension: &str) {
         let Some(file) = self.file.as_ref().filter(|_| self.keeps.load(Relaxed)) else { return };
-        let bytes = saved::to_bytes(&self.lock());
-        if let Err(error) = saved::write(file, &bytes) {
+        if let Err(error) = saved::write(file, extension, &self.known()) {
             let file = file.display();
             errors::report(Level::Error, format_args!("what was learned for hints cannot be kept in {file}: {error}"));
         }
@@ -217,12 +277,31 @@ fn work(learning: &Weak<Learning>) {
         }
         if has_news && saved.elapsed() > SAVE_INTERVAL {
             (saved, has_news) = (Instant::now(), false);
-            learning.save();
+            learning.save("saved");
         }
         // The last who holds it may be this one: it ends before it waits.
         drop(learning);
-        thread::sleep(Duration::from_millis(if idle_looks < IDLE_LOOKS { LOOK_MS } else { IDLE_LOOK_MS }));
+        thread::sleep(Duration::from_millis(pause_ms(idle_looks)));
     }
+}
+
+/// How long the learner waits after so many looks that have found nothing.
+fn pause_ms(idle_looks: u32) -> u64 {
+    match idle_looks {
+        0..IDLE_LOOKS => LOOK_MS,
+        IDLE_LOOKS..REST_LOOKS => IDLE_LOOK_MS,
+        _ => REST_LOOK_MS,
+    }
+}
+
+/// What `file` knows; none if it knows nothing, or cannot be read, which is said.
+fn read(file: &Path, bytes: usize) -> Option<Learner> {
+    let say = |why: &saved::Unreadable| {
+        let file = file.display();
+        let why = format!("what was learned before, in {file}, is not read: {why}");
+        errors::tell(Level::Warning, format_args!("hints begin anew: {why}"));
+    };
+    saved::read(file, bytes)?.inspect_err(say).ok()
 }
 
 /// Notes the page that was asked for: once of those that were asked for since the last look.

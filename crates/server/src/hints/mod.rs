@@ -25,6 +25,7 @@ mod learner;
 mod learning;
 mod names;
 mod observation;
+mod report;
 mod request;
 mod saved;
 mod url;
@@ -33,15 +34,19 @@ mod views;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use lamna_proto::exchange::Translate;
 use lamna_proto::message::{Field, Method};
 
 pub use counters::HintCounters;
+pub use learning::Ahead;
 pub use observation::TEXT_BYTES;
+pub use report::{FollowingReport, HintReport};
 
+use crate::cache::two_generation_map::Key;
 use crate::cache::{Predictions, Store};
-use crate::config::hints::state_file;
+use crate::config::hints::{HintSettings, are_wanted, state_file};
 use crate::config::settings::Settings;
 use crate::hints::learning::Learning;
 use crate::hints::observation::Observation;
@@ -68,11 +73,25 @@ pub struct Sight<'t> {
     is_document: Option<bool>,
 }
 
+impl Sight<'_> {
+    /// Whether the client says that it navigates to a document.
+    pub fn is_document(&self) -> bool {
+        self.is_document == Some(true)
+    }
+}
+
 impl Hints {
-    /// What is learned with `settings`; none if no site wants that. The process that `is_keeper` keeps it. Begins a thread.
-    pub fn begin(settings: &Settings, is_keeper: bool, counters: SharedMemory<HintCounters>) -> Option<Arc<Hints>> {
+    /// What is learned with `settings`; none if no site wants that. It goes on with what `before` knows, or else with what the file has. The process
+    /// that `is_keeper` keeps it. Begins a thread.
+    pub fn begin(
+        settings: &Settings,
+        is_keeper: bool,
+        counters: SharedMemory<HintCounters>,
+        before: Option<&Hints>,
+    ) -> Option<Arc<Hints>> {
         let sites = sites(settings)?;
-        let learning = Learning::open(&settings.hints, file(settings), is_keeper, counters);
+        let known = before.map(|before| before.learning.known());
+        let learning = Learning::open(&settings.hints, file(settings), is_keeper, counters, known);
         if let Err(error) = learning.begin() {
             errors::report(Level::Error, format_args!("nothing is learned for hints: no thread for it: {error}"));
         }
@@ -82,30 +101,30 @@ impl Hints {
     /// The same without a thread and a file.
     #[cfg(test)]
     fn still(settings: &Settings) -> Hints {
-        let learning = Learning::open(&settings.hints, None, false, SharedMemory::default());
+        let learning = Learning::open(&settings.hints, None, false, SharedMemory::default(), None);
         Hints { learning, sites: sites(settings).expect("a site wants hints") }
     }
 
-    /// The same with other settings, which goes on with what is known as far as it may. None if no site wants that any more.
-    pub fn follow(
-        hints: Option<&Arc<Hints>>,
-        before: &Settings,
-        settings: &Settings,
-        begin: impl FnOnce() -> Option<Arc<Hints>>,
-    ) -> Option<Arc<Hints>> {
-        match hints {
-            Some(hints) if before.hints == settings.hints => {
-                Some(Arc::new(Hints { learning: hints.learning.clone(), sites: sites(settings)? }))
-            }
-            hints => {
-                hints.into_iter().for_each(|hints| hints.save());
-                begin()
-            }
+    /// The same for other sites, if nothing else is to become different. None if it is, or if no site wants hints.
+    pub fn for_sites(&self, settings: &Settings) -> Option<Arc<Hints>> {
+        let is_same = *self.learning.settings() == settings.hints;
+        let sites = if is_same { sites(settings)? } else { return None };
+        Some(Arc::new(Hints { learning: self.learning.clone(), sites }))
+    }
+
+    /// `successor` goes on in the place of this one, which keeps nothing any more if that keeps it itself. For the main thread.
+    pub fn leave_to(&self, successor: Option<&Hints>) {
+        match successor {
+            Some(successor) if Arc::ptr_eq(&successor.learning, &self.learning) => {}
+            Some(_) => self.retire(),
+            None => self.save(),
         }
     }
 
     /// Predictions are put to entries of `store` from now on.
-    pub fn attach(&self, store: &Arc<Store>) {
+    fn attach(&self, store: &Arc<Store>) {
+        let HintSettings { reads_ahead, reads_ahead_percent, probability_least, .. } = *self.learning.settings();
+        store.set_precache(reads_ahead.then_some((reads_ahead_percent * 10, probability_least)));
         self.learning.attach(store);
     }
 
@@ -182,14 +201,69 @@ impl Hints {
         links.for_each(|link| learner.handle_link(number, page, link));
     }
 
+    /// What the file of a server knows that has these settings; none if no site has hints. Nothing is learned.
+    pub fn of_file(settings: &Settings) -> Option<Hints> {
+        let sites = sites(settings)?;
+        let learning = Learning::open(&settings.hints, state_file(settings), false, SharedMemory::default(), None);
+        Some(Hints { learning, sites })
+    }
+
+    /// What is known of the page at `path`, normalised, on the site of this index, which is called `label`; none if that site has no hints.
+    pub fn report(&self, site: u32, label: String, path: &[u8]) -> Option<HintReport> {
+        self.number_of(site)?;
+        let (predictions, store) = (self.following(site, path), self.learning.store());
+        let least = self.learning.settings().probability_least;
+        let following = predictions.following.iter().map(|one| {
+            let key = Key { site, path: one.target.as_bytes() };
+            FollowingReport {
+                path: one.target.to_string(),
+                percent: f64::from(one.probability.thousandths()) / 10.0,
+                after_ms: one.after_ms,
+                bytes: one.bytes,
+                is_held: store.as_ref().is_some_and(|store| store.lookup(key, 0).is_some()),
+                is_ahead: store.as_ref().is_some_and(|store| store.is_ahead(key)),
+                is_expected: one.probability >= least,
+            }
+        });
+        let learner = self.learning.lock();
+        Some(HintReport {
+            site: label,
+            path: String::from_utf8_lossy(path).into_owned(),
+            visits: predictions.visits,
+            following: following.collect(),
+            urls: learner.table.len(),
+            names: learner.names.len(),
+            bytes: learner.memory_bytes(),
+            source: match &store {
+                Some(_) => "learned from requests since the first start with this file".to_owned(),
+                None => "as the first worker process has kept it".to_owned(),
+            },
+        })
+    }
+
+    /// Whether what is likely next is read ahead of requests.
+    pub fn reads_ahead(&self) -> bool {
+        self.learning.settings().reads_ahead
+    }
+
+    /// Something was likely, and was read ahead or was not.
+    pub fn count_ahead(&self, is_kept: bool) {
+        self.learning.counters.ahead_refused.fetch_add((!is_kept).into(), Relaxed);
+    }
+
+    /// What is likely next and not in the cache, to be read ahead of requests; none within `patience`.
+    pub fn next_ahead(&self, patience: Duration) -> Option<Ahead> {
+        self.learning.next_ahead(patience)
+    }
+
     /// What was counted, in all processes.
     pub fn counters(&self) -> &HintCounters {
         &self.learning.counters
     }
 
-    /// Writes what is known to its file.
+    /// Writes what is known to its file. For the main thread.
     pub fn save(&self) {
-        self.learning.save();
+        self.learning.save("new");
     }
 
     /// Another process goes on with what is known: this one writes it no more.
@@ -202,6 +276,14 @@ impl Hints {
     }
 }
 
+/// `store` is told what `hints` predict from now on, or nothing any more.
+pub fn attach(hints: Option<&Hints>, store: &Arc<Store>) {
+    match hints {
+        Some(hints) => hints.attach(store),
+        None => store.set_precache(None),
+    }
+}
+
 /// What the sites of `settings` that have hints are called in the table; none if there are none.
 fn sites(settings: &Settings) -> Option<Box<[Option<u64>]>> {
     let number = |(at, site): (usize, &crate::config::settings::SiteSettings)| {
@@ -210,6 +292,16 @@ fn sites(settings: &Settings) -> Option<Box<[Option<u64>]>> {
     };
     let sites: Box<[Option<u64>]> = settings.sites.iter().enumerate().map(number).collect();
     sites.iter().any(Option::is_some).then_some(sites)
+}
+
+/// Makes the folder in which what is learned with `settings` is to be kept, to be among what threads can reach. What keeps it from being made is said
+/// when it is needed.
+pub fn make_folder(settings: &Settings) {
+    if are_wanted(settings)
+        && let Some(file) = state_file(settings)
+    {
+        let _ = saved::make_folder(&file);
+    }
 }
 
 /// Where what is learned is kept; none if there is no place, which is said.

@@ -131,9 +131,9 @@ pub(super) fn make_folder(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes `bytes` to `file`, as a whole or not at all.
-pub(super) fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = file.with_extension("new");
+/// Writes `bytes` to `file`, as a whole or not at all, by way of a file with this extension, which no other thread uses.
+pub(super) fn write(file: &Path, extension: &str, bytes: &[u8]) -> io::Result<()> {
+    let beside = file.with_extension(extension);
     // One that was not finished.
     let _ = fs::remove_file(&beside);
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
@@ -198,7 +198,7 @@ mod tests {
         assert!(read(&file, BYTES).is_none());
         make_folder(&file).unwrap();
         for _ in 0..2 {
-            write(&file, &to_bytes(&taught(&[(1, 2)]))).unwrap();
+            write(&file, "new", &to_bytes(&taught(&[(1, 2)]))).unwrap();
         }
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(read(&file, BYTES).unwrap().is_ok());

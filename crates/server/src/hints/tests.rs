@@ -164,7 +164,7 @@ fn predictions_lie_on_the_entry_of_the_page_with_sizes_that_the_cache_knows() {
         Arc::new(Entry::new(Resource::one(Status(200), representation), Stamps::none(), 5_000))
     };
     let (hints, store) = (hints(), Arc::new(Store::new(4 << 20, 100)));
-    hints.attach(&store);
+    attach(Some(&hints), &store);
     let page = entry(b"page");
     store.insert(Key { site: 0, path: b"/" }, page.clone());
     store.insert(Key { site: 0, path: b"/style.css" }, entry(b"twelve bytes"));
@@ -185,7 +185,7 @@ fn a_million_urls_take_no_more_memory_than_was_given() {
     const BYTES: u64 = 64 << 20;
     let mut settings = Settings::default();
     settings.hints.bytes_max = BYTES;
-    let learning = learning::Learning::open(&settings.hints, None, false, SharedMemory::default());
+    let learning = learning::Learning::open(&settings.hints, None, false, SharedMemory::default(), None);
     let mut learner = learning.lock();
     for number in 0..1_000_000_u32 {
         let path = format!("/archive/{:04}/page{number:07}.html", number % 1_000);
@@ -198,5 +198,4 @@ fn a_million_urls_take_no_more_memory_than_was_given() {
     assert!(known > 960_000, "{known}");
     let bytes = learner.memory_bytes() + observation::Lanes::MEMORY_BYTES;
     assert!(bytes as u64 <= BYTES, "{bytes}");
-    println!("{known} URLs and {} names in {bytes} bytes", learner.names.len());
 }

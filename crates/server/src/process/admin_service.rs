@@ -18,16 +18,19 @@ use crate::admin::api::{
 };
 use crate::admin::applications::ApplicationStatus;
 use crate::admin::duration::Distribution;
+use crate::admin::hints::HintStats;
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
 use crate::admin::{Admin, thread_stats};
 use crate::config::setting::SETTINGS;
 use crate::config::settings::{Architecture, ListenAddress, Settings, SiteSettings};
 use crate::content::explain::{self, Asked, Explanation};
 use crate::content::purge::Purge;
+use crate::hints::HintReport;
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
 use crate::metrics::counters::{AnswerOutcome, Counters};
 use crate::process::applications::Applications;
+use crate::process::hint_report;
 use crate::process::messages::{report_not_upgraded, report_reload, report_reloading, report_set};
 use crate::process::orders::{ControlChannel, Order, Orders};
 use crate::process::running_engine::SwitchError;
@@ -279,6 +282,7 @@ impl AdminApi for AdminService<'_> {
                 helper_queue: read(&disk.helper_jobs).saturating_sub(read(&disk.helper_jobs_begun)),
                 helper_wait_us: read(&disk.helper_wait_us),
             },
+            hints: HintStats::of(&self.shared_metrics().hints),
             waits: WaitStats {
                 stalled_ms: waits.stalled_ms,
                 thread_queue: u64::from(waits.queued),
@@ -324,6 +328,14 @@ impl AdminApi for AdminService<'_> {
             Body::Processes { .. } => "not looked at: each worker process has its own".to_owned(),
         });
         Ok(explained)
+    }
+
+    fn hints(&self, asked: &Asked) -> Result<HintReport, String> {
+        let shared = match &self.body {
+            Body::Threads(server) => Some(server.shared()),
+            Body::Processes { .. } => None,
+        };
+        hint_report::of(self.settings(), self.shared_metrics(), shared, asked)
     }
 
     fn set(&mut self, change: &Change) -> Result<Progress, Refusal> {

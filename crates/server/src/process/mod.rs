@@ -9,6 +9,7 @@ pub mod cgi_runner;
 pub mod container;
 pub(crate) mod embedded;
 pub mod error;
+mod hint_report;
 pub(crate) mod messages;
 pub mod orders;
 mod remainder;

@@ -20,7 +20,7 @@ use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::site::Sites;
 use crate::early_hints::{self, EarlyHints};
 use crate::engine::{self, Engine};
-use crate::hints::{HintCounters, Hints};
+use crate::hints::{self, HintCounters, Hints};
 use crate::io::KernelFeatures;
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
@@ -43,6 +43,7 @@ use crate::worker::helpers::fork_server::ForkServer;
 use crate::worker::limiter::Limiter;
 use crate::worker::migration::handover::{Handover, Heir};
 use crate::worker::migration::transfer::{Receiver, Sender};
+use crate::worker::read_ahead;
 use crate::worker::shared::Shared;
 use crate::worker::uplink::Uplink;
 
@@ -175,6 +176,7 @@ impl RunningEngine {
     /// Gives all connections to `successor`, and ends.
     pub(crate) fn leave_to(&self, successor: &RunningEngine) {
         self.shared.handover.appoint(Heir::Engine(successor.shared.clone()));
+        self.shared.hints.iter().for_each(|hints| hints.leave_to(successor.shared.hints.as_deref()));
         self.shared.control.hand_over();
     }
 
@@ -229,6 +231,7 @@ impl RunningEngine {
             Ok(()) => {
                 let is_bounded = !running.settings.architecture.waits_for_peers();
                 running.shared.listeners.iter().for_each(|listener| listener.bound_unsent(is_bounded));
+                read_ahead::begin(&running.shared);
                 Ok(running)
             }
             Err(errno) => Err(Box::new((errno.into(), running))),
@@ -308,6 +311,7 @@ impl RunningEngine {
             }
             _ => open_tls(settings, &old.tickets, &old.counters)?,
         };
+        hints::make_folder(settings);
         // What has begun in the old one stays there.
         let confinement = Arc::new(Confinement::of(settings)?);
         let sites = if same_sites {
@@ -327,9 +331,10 @@ impl RunningEngine {
             true => old.store.clone(),
             false => Arc::new(store(settings, &self.embedded, &sites, old.clock, &old.cache_counters)),
         };
-        let begin = || hints(settings, first_score, &old.hint_counters, &confinement);
-        let hints = Hints::follow(old.hints.as_ref(), before, settings, begin);
-        hints.iter().for_each(|hints| hints.attach(&store));
+        let hints = old.hints.as_deref().and_then(|hints| hints.for_sites(settings));
+        let hints = hints
+            .or_else(|| begin_hints(settings, old.hints.as_deref(), first_score, &old.hint_counters, &confinement));
+        hints::attach(hints.as_deref(), &store);
         let early_hints = match same_store {
             true => old.early_hints.clone(),
             false => early_hints(&sites, &store, &old.early_hint_counters, &confinement),
@@ -520,6 +525,7 @@ fn prepare(
     let abilities = KernelFeatures::without(&settings.without).map_err(ServeError::Without)?;
     // Makes the state directory where there is none, to be among what can be reached.
     let tls = open_tls(settings, &shared_metrics.tickets, &shared_metrics.done)?;
+    hints::make_folder(settings);
     let confinement = Arc::new(Confinement::of(settings)?);
     let sites = Arc::new(open_sites(
         settings,
@@ -531,8 +537,8 @@ fn prepare(
     listeners.iter_mut().for_each(|listener| listener.expect_proxies(settings));
     let store =
         Arc::new(store(settings, &shared_metrics.embedded, &sites, shared_metrics.clock, &shared_metrics.cache));
-    let hints = hints(settings, first_score, &shared_metrics.hints, &confinement);
-    hints.iter().for_each(|hints| hints.attach(&store));
+    let hints = begin_hints(settings, None, first_score, &shared_metrics.hints, &confinement);
+    hints::attach(hints.as_deref(), &store);
     let early_hints = early_hints(&sites, &store, &shared_metrics.early_hints, &confinement);
     early_hints.iter().for_each(|early_hints| early_hints.attach(hints.as_ref()));
     Ok(Shared {
@@ -620,14 +626,15 @@ fn open_log(
 }
 
 /// What is learned, by a thread that reaches the file that keeps it. Of several processes the first one keeps it: it is the last to go.
-fn hints(
+fn begin_hints(
     settings: &Settings,
+    before: Option<&Hints>,
     first_score: usize,
     counters: &SharedMemory<HintCounters>,
     confinement: &Confinement,
 ) -> Option<Arc<Hints>> {
     let is_keeper = first_score == 0 || !settings.architecture.is_of_processes();
-    let begun = confinement.agents.within(|| Hints::begin(settings, is_keeper, counters.clone()));
+    let begun = confinement.agents.within(|| Hints::begin(settings, is_keeper, counters.clone(), before));
     begun.unwrap_or_else(|error| {
         errors::report(Level::Error, format_args!("nothing is learned for hints: {error}"));
         None

@@ -678,12 +678,13 @@ pub(super) fn processes_max(settings: &Settings) -> usize {
 
 /// The settings of each process that serves: its share of what the server has.
 pub(crate) fn share(settings: &Settings) -> Settings {
-    let cache_bytes_max = match settings.architecture {
-        Architecture::Mp => settings.process_cache_bytes_max,
-        Architecture::CoAmped => settings.cache_bytes_max / settings.workers as u64,
+    let (cache_bytes_max, processes) = match settings.architecture {
+        Architecture::Mp => (settings.process_cache_bytes_max, settings.processes_max),
+        Architecture::CoAmped => (settings.cache_bytes_max / settings.workers as u64, settings.workers),
         _ => return settings.clone(),
     };
-    Settings { workers: 1, cache_bytes_max, ..settings.clone() }
+    let hints = settings.hints.share_of(processes);
+    Settings { workers: 1, cache_bytes_max, hints, ..settings.clone() }
 }
 
 #[cfg(test)]

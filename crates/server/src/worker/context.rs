@@ -10,10 +10,12 @@ mod leave;
 mod observing;
 mod record;
 mod routing;
+mod target;
 
 pub use routing::needs_program;
+pub use target::Target;
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,12 +27,11 @@ use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 
-use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use crate::config::cache_switches::CacheSwitches;
 use crate::content::access::Known;
-use crate::content::route::{Effective, Routes};
-use crate::content::translate::{Previous, Question, translate};
+use crate::content::route::Effective;
+use crate::content::translate::translate;
 use crate::hints::Sight;
 use crate::io::Wait;
 use crate::io::send::Sender;
@@ -110,21 +111,6 @@ pub struct WorkerContext<'a> {
     observer: Observer,
     /// What is hinted for pages.
     pages: KnownPages,
-}
-
-/// A target to be translated, in values of its own. Equal are those of the same key.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// Index of the site.
-    pub site: u32,
-    /// What caches find it by: see [`Address`].
-    key: Vec<u8>,
-    /// What the routes of the site come to for it.
-    rules: Arc<Effective>,
-    /// What was found the last time.
-    pub previous: Option<Arc<Entry>>,
-    /// What the request is called for which it is asked.
-    request: Box<str>,
 }
 
 /// A range of a file to be made ready.
@@ -516,66 +502,6 @@ impl Drop for WorkerContext<'_> {
     }
 }
 
-impl PartialEq for Target {
-    fn eq(&self, other: &Target) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Target {}
-
-impl Hash for Target {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        (self.site, &self.key).hash(hasher);
-    }
-}
-
-impl Target {
-    fn new(shared: &Shared, address: &Address<'_>, previous: Option<Arc<Entry>>, request: Box<str>) -> Target {
-        let Key { site, path: key } = address.key();
-        let parts = KeyParts::of(key);
-        let rules = shared.sites.at(site).routes.effective(parts.path, parts.outcome);
-        Target { site, key: key.to_vec(), rules, previous, request }
-    }
-
-    /// What caches find it by.
-    pub fn key(&self) -> Key<'_> {
-        Key { site: self.site, path: &self.key }
-    }
-
-    /// The path, normalised; empty if it cannot be.
-    pub fn path(&self) -> &[u8] {
-        KeyParts::of(&self.key).path
-    }
-
-    /// What the routes of the site come to for it.
-    pub fn rules(&self) -> &Arc<Effective> {
-        &self.rules
-    }
-
-    /// The question what it stands for.
-    pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
-        let KeyParts { path, view, outcome } = KeyParts::of(&self.key);
-        Question {
-            site: shared.sites.at(self.site),
-            rules: &self.rules,
-            host: Routes::host_of(outcome),
-            recipe: Routes::recipe_of(outcome),
-            path,
-            view,
-            wait,
-            request: &self.request,
-            previous: self.previous.as_ref().map(Previous::of),
-            now_ms: now.ms(),
-            abilities: &shared.abilities,
-            holder: shared.reads_elsewhere().then(|| (&*shared.store, self.key())),
-            store: Some(&shared.store),
-            content_bytes_max: shared.store.content_bytes_max(),
-            caches: shared.store.caches(),
-        }
-    }
-}
-
 /// What the request of `translate` is called, which has come from `peer`; empty if there is none.
 pub(super) fn name_of(shared: &Shared, translate: &Translate<'_>, peer: Option<IpAddr>) -> Box<str> {
     let mut digits = [0; 16];
@@ -656,7 +582,7 @@ mod tests {
         assert_ne!(by_size, default);
         assert_eq!(take("//", Some("y&sort=size")), by_size);
         assert_eq!(
-            (by_size.path(), KeyParts::of(&by_size.key).view.order),
+            (by_size.path(), KeyParts::of(by_size.key().path).view.order),
             (&b"/"[..], Order::from_query("sort=size"))
         );
         assert_eq!(take("/a", Some("sort=size")), take("/a", None));

@@ -23,6 +23,7 @@ pub mod life;
 pub mod limiter;
 pub mod migration;
 mod proxy_header;
+pub mod read_ahead;
 pub(crate) mod read_buffer;
 pub mod run_queue;
 pub mod shared;

@@ -18,12 +18,16 @@ pub(super) fn steps(filters: Option<&[Step]>, live_reload: bool) -> Vec<Step> {
 }
 
 impl Effective {
-    /// What tells what services have made of content from what others make of it: zero if services have nothing to do with it.
-    pub fn services_mark(&self) -> u64 {
+    /// What tells what services have made of content from what others make of it: zero if services have nothing to do with it. As far as
+    /// 32 bits go, because each entry of the cache has one.
+    pub fn services_mark(&self) -> u32 {
         match (self.has_services, &self.unavailable) {
             (false, _) => 0,
-            (true, None) => self.filters.number(None),
-            (true, Some(_)) => u64::MAX,
+            (true, None) => {
+                let number = self.filters.number(None);
+                ((number ^ number >> 32) as u32).clamp(1, u32::MAX - 1)
+            }
+            (true, Some(_)) => u32::MAX,
         }
     }
 }

@@ -73,6 +73,7 @@ impl WorkerContext<'_> {
         if shared.services.suspends_gateway(&inquiry.group.name) {
             return self.without_asking(inquiry, 503, answers::NOT_AVAILABLE);
         }
+        self.observe_asked(inquiry.translate, inquiry.peer);
         let settings = inquiry.rules.rules.answer_cache.as_ref().filter(|_| !self.caches.are_off());
         let Some(settings) = settings else { return inquiry.begin(shared, request) };
         let reads = request.head.method.reads();

@@ -82,6 +82,19 @@ impl WorkerContext<'_> {
         Some(sight)
     }
 
+    /// Tells the learner of a request that an application answers, whatever with. Whether it is a page is for the client to say.
+    pub(super) fn observe_asked(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) {
+        let Some(sight) = self.sight(translate, peer) else { return };
+        let Some(hints) = &self.shared.hints else { return };
+        let client = || self.shared.proxies.client(peer, translate.request);
+        let address = self.addresses.address(&self.shared.sites, translate, client);
+        let path = KeyParts::of(address.key().path).path;
+        if !path.is_empty() {
+            self.observer.tell(hints, &sight, path, sight.is_document(), self.now);
+        }
+        self.addresses.take_back(address);
+    }
+
     /// Tells the learner of a request that had to be looked for, and is answered with `entry`.
     pub fn observe_found(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>, entry: &Entry) {
         let Some(sight) = self.sight(translate, peer) else { return };

@@ -38,7 +38,7 @@ impl WorkerContext<'_> {
         let client = || proxies.client(peer, translate.request);
         if self.refuses {
             let address = self.addresses.address(sites, translate, client);
-            let rules = Target::new(self.shared, &address, None, Box::default()).rules;
+            let rules = Target::new(self.shared, &address, None, Box::default()).rules().clone();
             self.addresses.take_back(address);
             return Some(Done::Translated(&self.refused_with.insert(rules).errors.overloaded));
         }

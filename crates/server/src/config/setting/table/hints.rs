@@ -16,7 +16,7 @@ pub(super) const HINTS: Setting = Setting::new(
 pub(super) const MEMORY: Setting = Setting::new(
     "hints_memory",
     number!(Bytes, 2 << 20..=1 << 30, hints.bytes_max),
-    "Memory of what is learned, names included; each of several processes has as much",
+    "Memory of what is learned, names included; processes have equal parts of it, of 1MiB at least",
 )
 .order();
 

@@ -1,0 +1,37 @@
+//! What is known of a page, of whoever has learned it.
+//!
+//! Owns: where that is asked: the server of this process, or the file that the first of several worker processes keeps. Learns nothing.
+
+use crate::config::settings::Settings;
+use crate::content::explain::Asked;
+use crate::content::site::Sites;
+use crate::hints::{HintReport, Hints};
+use crate::process::shared_metrics::SharedMetrics;
+use crate::worker::shared::Shared;
+
+/// What is known of what is asked for after `asked`: by `shared`, if the server has no worker processes.
+///
+/// # Errors
+/// No request has this path, or nothing is learned for its site.
+pub(super) fn of(
+    settings: &Settings,
+    metrics: &SharedMetrics,
+    shared: Option<&Shared>,
+    asked: &Asked,
+) -> Result<HintReport, String> {
+    let path = asked.path()?;
+    let host = asked.host.as_deref().map(str::as_bytes);
+    let report = match shared {
+        Some(shared) => {
+            let site = shared.sites.find(host);
+            shared.hints.as_ref().and_then(|hints| hints.report(site.index, site.label(), &path))
+        }
+        None => {
+            let opened = Sites::with_services(settings, &metrics.services);
+            let sites = opened.map_err(|(root, errno)| format!("cannot serve {}: {errno}", root.display()))?;
+            let site = sites.find(host);
+            Hints::of_file(settings).and_then(|hints| hints.report(site.index, site.label(), &path))
+        }
+    };
+    report.ok_or_else(|| "nothing is learned for this site: `hints = true` turns it on".to_owned())
+}
