@@ -140,6 +140,27 @@ fn upgrades_under_load_lose_nothing() {
 }
 
 #[test]
+fn what_was_learned_of_requests_goes_on() {
+    let launch = Launch::new(AMPED).file("index.html", "<title>page</title>").file("style.css", "body{}");
+    let mut line = Line::start(launch.config("hints = true\nhints_file = \"hints.table\""));
+    let site = line.server.address();
+    for _ in 0..9 {
+        let mut client = line.server.connect();
+        for request in ["GET / HTTP/1.1", "GET /style.css HTTP/1.1\r\nReferer: http://test/"] {
+            client.send(format!("{request}\r\nHost: test\r\n\r\n").as_bytes());
+            assert_eq!(client.receive(true).expect("it answers").status, 200);
+        }
+    }
+    let known = |line: &Line| line.ctl(&["hints", "/"]).1.contains("/style.css");
+    eventually("it is learned", PATIENCE, || known(&line).then_some(()));
+    line.upgrade();
+    line.is_alone();
+    assert_eq!(site, line.server.address());
+    assert!(known(&line), "{}", line.ctl(&["hints", "/"]).1);
+    line.end();
+}
+
+#[test]
 fn threads_and_processes_take_each_others_place_under_load() {
     let changes = from_environment("LAMNA_CHANGES", 7);
     let mut line = Line::start(Launch::new(MP).argument("--processes-max=64"));

@@ -49,7 +49,7 @@ use crate::cache::{Predictions, Store};
 use crate::config::hints::{HintSettings, are_wanted, state_file};
 use crate::config::settings::Settings;
 use crate::hints::learning::Learning;
-use crate::hints::observation::Observation;
+use crate::hints::observation::{Lanes, Observation};
 use crate::hints::request::Asking;
 use crate::log::errors::{self, Level};
 use crate::sys::shared_memory::SharedMemory;
@@ -131,6 +131,11 @@ impl Hints {
     /// The lane by which one more thread tells of requests.
     pub fn lane(&self) -> usize {
         self.learning.lanes.deal()
+    }
+
+    /// The lane of a connection that threads take turns at.
+    pub fn lane_of(&self, connection: u64) -> usize {
+        Lanes::of_connection(connection)
     }
 
     /// Whether a request to the site of this index is learned from.

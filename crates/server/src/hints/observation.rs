@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 /// Bytes that target and `Referer` may have together. What is longer is not learned.
 pub const TEXT_BYTES: usize = 232;
 
-/// Lanes that all threads share: threads are dealt out to them in turn.
+/// Lanes that all threads share: threads are dealt out to them in turn, or connections if these go from thread to thread.
 const LANES: usize = 8;
 
 /// Records that wait in one lane. With [`super::learning::LOOK_MS`] this bounds what learning costs: about 10,000 records a second and lane.
@@ -94,6 +94,11 @@ impl Lanes {
     /// The lane of one more thread.
     pub(super) fn deal(&self) -> usize {
         self.dealt.fetch_add(1, Relaxed) % LANES
+    }
+
+    /// The lane of a connection that threads take turns at: so what they tell of it stays in order.
+    pub(super) fn of_connection(connection: u64) -> usize {
+        (connection % LANES as u64) as usize
     }
 
     /// Whether a record would be dropped.

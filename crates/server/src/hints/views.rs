@@ -97,7 +97,7 @@ fn place_of_connection(connection: u64, places: usize) -> usize {
 
 /// Multiplied, not divided: the upper bits choose.
 fn place(hash: u64, places: usize) -> usize {
-    (u128::from(hash) * places as u128 >> 64) as usize
+    ((u128::from(hash) * places as u128) >> 64) as usize
 }
 
 /// Spreads the bits: the finaliser of splitmix64 (Steele, Lea, Flood, 2014).

@@ -105,7 +105,8 @@ pub const CONNECTION_ENDS: &str = "The connection that was being served ends; th
 impl<'a> Driver<'a> {
     /// For a thread that begins.
     pub fn new(shared: &'a Shared) -> Driver<'a> {
-        let context = WorkerContext::new(shared);
+        let mut context = WorkerContext::new(shared);
+        context.share_connections();
         let workspace = Some(context.workspace());
         Driver {
             shared,

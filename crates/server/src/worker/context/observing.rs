@@ -19,6 +19,8 @@ use crate::worker::shared::Shared;
 #[derive(Debug)]
 pub(super) struct Observer {
     lane: usize,
+    /// Connections go from one thread to another between two requests.
+    by_connection: bool,
     /// Tells the connection that is being driven from others; zero if its order says nothing.
     connection: u64,
     /// Requests that there was no room for.
@@ -27,7 +29,12 @@ pub(super) struct Observer {
 
 impl Observer {
     pub(super) fn new(shared: &Shared) -> Observer {
-        Observer { lane: shared.hints.as_ref().map_or(0, |hints| hints.lane()), connection: 0, dropped: 0 }
+        Observer {
+            lane: shared.hints.as_ref().map_or(0, |hints| hints.lane()),
+            by_connection: false,
+            connection: 0,
+            dropped: 0,
+        }
     }
 
     /// Tells of a request for `path` that is answered with `entry`.
@@ -41,8 +48,12 @@ impl Observer {
     }
 
     fn tell(&mut self, hints: &Hints, sight: &Sight<'_>, path: &[u8], is_html: bool, now: Instant) {
-        let has_room = hints.observe(self.lane, sight, path, is_html, self.connection, now.ms());
+        let has_room = hints.observe(self.lane(hints), sight, path, is_html, self.connection, now.ms());
         self.dropped += u64::from(!has_room);
+    }
+
+    fn lane(&self, hints: &Hints) -> usize {
+        if self.by_connection { hints.lane_of(self.connection) } else { self.lane }
     }
 
     pub(super) fn flush(&mut self, shared: &Shared) {
@@ -58,6 +69,11 @@ impl WorkerContext<'_> {
         self.observer.connection = number;
     }
 
+    /// Its connections are driven by other threads as well, in turns.
+    pub fn share_connections(&mut self) {
+        self.observer.by_connection = true;
+    }
+
     /// What is to be learned of a request; none if nothing is.
     pub(super) fn sight<'t>(&mut self, translate: &Translate<'t>, peer: Option<IpAddr>) -> Option<Sight<'t>> {
         let Shared { sites, proxies, .. } = self.shared;
@@ -66,7 +82,7 @@ impl WorkerContext<'_> {
         if !hints.has_site(site.index) {
             return None;
         }
-        if hints.is_full(self.observer.lane) {
+        if hints.is_full(self.observer.lane(hints)) {
             self.observer.dropped += 1;
             return None;
         }
