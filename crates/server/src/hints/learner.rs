@@ -142,11 +142,11 @@ impl Learner {
             return false;
         }
         let begun = self.views.begun(connection, page);
-        if !self.views.count_once(connection, (page, next), begun.unwrap_or(0)) {
+        if !self.views.count_once(connection, (page, next), begun.map_or(0, |(_, number)| number)) {
             return false;
         }
         self.names.keep(next, name);
-        self.table.follow(page, next, begun.map_or(0, |begun| at_ms.saturating_sub(begun)));
+        self.table.follow(page, next, begun.map_or(0, |(begun_ms, _)| at_ms.saturating_sub(begun_ms)));
         true
     }
 }

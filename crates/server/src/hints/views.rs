@@ -14,6 +14,8 @@ struct View {
     connection: u64,
     page: u64,
     at_ms: u32,
+    /// Which of all views it is.
+    number: u32,
 }
 
 /// When a page was asked for last, whoever has asked.
@@ -21,6 +23,7 @@ struct View {
 struct Recent {
     page: u64,
     at_ms: u32,
+    number: u32,
 }
 
 /// See the module.
@@ -29,6 +32,8 @@ pub(super) struct Views {
     views: Box<[View]>,
     recent: Box<[Recent]>,
     counted: Box<[u32]>,
+    /// How many pages were asked for.
+    pages: u32,
 }
 
 /// Bytes for each place of the three tables.
@@ -42,6 +47,7 @@ impl Views {
             views: vec![View::default(); places].into(),
             recent: vec![Recent::default(); places].into(),
             counted: vec![0; 2 * places].into(),
+            pages: 0,
         }
     }
 
@@ -51,11 +57,12 @@ impl Views {
 
     /// `page` was asked for over `connection`.
     pub(super) fn handle_page(&mut self, connection: u64, page: UrlId, at_ms: u32) {
-        let place = place(page.hash(), self.recent.len());
-        self.recent[place] = Recent { page: page.hash(), at_ms };
+        self.pages = self.pages.wrapping_add(1);
+        let (number, place) = (self.pages, place(page.hash(), self.recent.len()));
+        self.recent[place] = Recent { page: page.hash(), at_ms, number };
         if connection != 0 {
             let place = place_of_connection(connection, self.views.len());
-            self.views[place] = View { connection, page: page.hash(), at_ms };
+            self.views[place] = View { connection, page: page.hash(), at_ms, number };
         }
     }
 
@@ -66,14 +73,14 @@ impl Views {
         is_it.then(|| (UrlId::of_hash(view.page), view.at_ms))
     }
 
-    /// When `page` was asked for last, over `connection` or by anybody.
-    pub(super) fn begun(&self, connection: u64, page: UrlId) -> Option<u32> {
+    /// When `page` was asked for last, over `connection` or by anybody, and which of all views that was.
+    pub(super) fn begun(&self, connection: u64, page: UrlId) -> Option<(u32, u32)> {
         let view = self.views[place_of_connection(connection, self.views.len())];
         if connection != 0 && view.connection == connection && view.page == page.hash() {
-            return Some(view.at_ms);
+            return Some((view.at_ms, view.number));
         }
         let recent = self.recent[place(page.hash(), self.recent.len())];
-        (recent.page == page.hash()).then_some(recent.at_ms)
+        (recent.page == page.hash()).then_some((recent.at_ms, recent.number))
     }
 
     /// Whether `url` is a page that was asked for lately.
@@ -81,12 +88,12 @@ impl Views {
         self.recent[place(url.hash(), self.recent.len())].page == url.hash()
     }
 
-    /// Whether `next` is to be counted for the `page` that was asked for at `begun_ms`: once for each time.
-    pub(super) fn count_once(&mut self, connection: u64, (page, next): (UrlId, UrlId), begun_ms: u32) -> bool {
+    /// Whether `next` is to be counted for the `page` of this view: once for each view.
+    pub(super) fn count_once(&mut self, connection: u64, (page, next): (UrlId, UrlId), number: u32) -> bool {
         let which = spread(connection ^ page.hash().rotate_left(23) ^ next.hash().rotate_left(41));
         let place = place(which, self.counted.len());
         // Zero is where nothing was counted.
-        let mark = spread(which ^ u64::from(begun_ms)) as u32 | 1;
+        let mark = spread(which ^ u64::from(number)) as u32 | 1;
         std::mem::replace(&mut self.counted[place], mark) != mark
     }
 }
@@ -132,14 +139,14 @@ mod tests {
         let mut views = Views::new(1 << 16);
         views.handle_page(0, url(1), 100);
         assert_eq!(views.page_of(0, 100), None);
-        assert_eq!(views.begun(0, url(1)), Some(100));
+        assert_eq!(views.begun(0, url(1)), Some((100, 1)));
     }
 
     #[test]
     fn a_page_that_was_asked_for_over_another_connection_is_known() {
         let mut views = Views::new(1 << 16);
         views.handle_page(5, url(1), 100);
-        assert_eq!((views.begun(6, url(1)), views.begun(6, url(2))), (Some(100), None));
+        assert_eq!((views.begun(6, url(1)), views.begun(6, url(2))), (Some((100, 1)), None));
     }
 
     #[test]

@@ -259,10 +259,11 @@ impl ConnectionState {
         }
     }
 
-    /// Tells it from others that are open now. It says nothing of who it is from.
+    /// Tells it from others that are open now, in every engine and whoever drives it. It says nothing of who it is from, and the next connection of the
+    /// same descriptor has the same.
     pub fn number(&self) -> u64 {
         // No descriptor is negative.
-        1 + (u64::from(self.generation) << 32 | u64::from(self.transport.as_raw_fd().unsigned_abs()))
+        1 + u64::from(self.transport.as_raw_fd().unsigned_abs())
     }
 
     /// What it waits for, if nobody works on it.
