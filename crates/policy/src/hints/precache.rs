@@ -199,7 +199,7 @@ mod tests {
                     Step::Ahead(object, reads) => {
                         if budget.allows(Probability::CERTAIN, reads, true) {
                             budget.handle_begun(ObjectId(object), reads);
-                            let PrecacheCounts { needed, begun, used, evicted_again } = budget.counts();
+                            let PrecacheCounts { needed, begun, used, evicted_again, .. } = budget.counts();
                             let vain = begun - used + evicted_again;
                             let bound = needed * u64::from(share) + BURST_READS * 1_000;
                             prop_assert!(vain * 1_000 <= bound, "{:?}", budget.counts());
