@@ -404,7 +404,7 @@ impl<'a> WorkerContext<'a> {
                 let tls = transport.negotiated().map(Negotiated::told);
                 let (named, mut digits) = (answered.request.filter(|_| self.names_requests), [0; 16]);
                 let id = named.map(|request| proxies.name_of(peer, request, &mut digits));
-                let user = user_of(self.shared, &answered, self.now, &mut self.known);
+                let user = user_of(&self.shared.sites, &answered, self.now, &mut self.known);
                 log.push(self.unix_ms, &Record { tls, id, user, ..record(&answered, client) });
             }
         }

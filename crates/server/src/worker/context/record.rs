@@ -10,13 +10,13 @@ use lamna_proto::parse::host;
 use lamna_proto::time::Instant;
 
 use crate::content::access::{Known, Vouched, Who};
+use crate::content::site::Sites;
 use crate::gateway;
 use crate::log::Record;
-use crate::worker::shared::Shared;
 
 /// Who the server has made sure that an answered request is from.
 pub(super) fn user_of<'s>(
-    shared: &'s Shared,
+    sites: &'s Sites,
     answered: &'s Answered<'_>,
     now: Instant,
     known: &mut Known,
@@ -24,10 +24,9 @@ pub(super) fn user_of<'s>(
     if let Some(vouched) = Vouched::of(answered.found.as_ref()) {
         return vouched.user.as_deref();
     }
-    let request =
-        answered.request.filter(|_| shared.sites.have_guards() && ![401, 403, 429].contains(&answered.status))?;
+    let request = answered.request.filter(|_| sites.have_guards() && ![401, 403, 429].contains(&answered.status))?;
     let host = gateway::authority_of(request).map(host::name_of).filter(|name| !name.is_empty());
-    let site = shared.sites.find(host);
+    let site = sites.find(host);
     site.guard.as_ref()?.who(Some(request), (site.index, now), known).map(Who::name)
 }
 
