@@ -236,6 +236,7 @@ impl Hints {
             path: String::from_utf8_lossy(path).into_owned(),
             visits: predictions.visits,
             following: following.collect(),
+            early_hints: Vec::new(),
             urls: learner.table.len(),
             names: learner.names.len(),
             bytes: learner.memory_bytes(),

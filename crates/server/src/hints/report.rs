@@ -18,6 +18,9 @@ pub struct HintReport {
     pub visits: u16,
     /// What follows it, the most probable first.
     pub following: Vec<FollowingReport>,
+    /// What it may need, and what of that clients are told, in words (`early_hints`).
+    #[serde(default)]
+    pub early_hints: Vec<String>,
     /// URLs that are known of all sites.
     pub urls: usize,
     /// Of these, the ones that may be predicted.
@@ -56,6 +59,9 @@ impl fmt::Display for HintReport {
             writeln!(f, "follows  nothing that is known")?;
         }
         for (one, mark) in self.following.iter().zip(["follows"].into_iter().chain(std::iter::repeat(""))) {
+            writeln!(f, "{mark:8} {one}")?;
+        }
+        for (one, mark) in self.early_hints.iter().zip(["needs"].into_iter().chain(std::iter::repeat(""))) {
             writeln!(f, "{mark:8} {one}")?;
         }
         let (urls, names) = (count(self.urls, "URL"), count(self.names, "name"));

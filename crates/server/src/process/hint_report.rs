@@ -24,7 +24,9 @@ pub(super) fn of(
     let report = match shared {
         Some(shared) => {
             let site = shared.sites.find(host);
-            shared.hints.as_ref().and_then(|hints| hints.report(site.index, site.label(), &path))
+            let report = shared.hints.as_ref().and_then(|hints| hints.report(site.index, site.label(), &path));
+            let told = shared.early_hints.as_ref().map(|early_hints| early_hints.report(site.index, &path));
+            report.map(|report| HintReport { early_hints: told.unwrap_or_default(), ..report })
         }
         None => {
             let opened = Sites::with_services(settings, &metrics.services);
