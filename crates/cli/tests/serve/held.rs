@@ -198,7 +198,7 @@ fn stable_memory(server: &Server) -> u64 {
 }
 
 /// Bytes of a process and of its children, what they share counted once.
-fn memory_of(pid: i32) -> u64 {
+pub(crate) fn memory_of(pid: i32) -> u64 {
     let read = |name: &str| fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(name)).unwrap_or_default();
     let smaps = read("smaps_rollup");
     let line = smaps.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));

@@ -7,6 +7,7 @@ use std::io::Write;
 use super::{ask, settled};
 use crate::client::PATIENCE;
 use crate::engine::{AMPED, Engine, PIPELINED, PROACTOR, SPED, THREAD_POOL, for_engines};
+use crate::held::memory_of;
 use crate::server::{Launch, Server, eventually};
 
 for_engines!(all images_are_tried_with_every_architecture: [
@@ -156,21 +157,40 @@ fn forms() -> usize {
     std::env::var("LAMNA_DISTINCT_FORMS").ok().and_then(|text| text.parse().ok()).unwrap_or(180)
 }
 
+/// One of many forms of a picture.
+fn form(number: usize) -> String {
+    let (left, width, height) = (number % 9 * 10, number / 9 % 9 * 10 + 10, number / 81 % 9 * 10 + 10);
+    let (size, turn) = (number / 729 % 18, number / 13_122 % 3 * 90 + 90);
+    let size = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 828, 1080, 1280, 1600, 1920, 2560, 3840][size];
+    let gamma = number / 39_366 % 50 + 1;
+    format!("/a.png?crop={left},0,{width},{height}&scale={size}&rotate={turn}&gamma={}.{}", gamma / 10, gamma % 10)
+}
+
+#[test]
+fn forms_that_are_refused_take_no_memory() {
+    for engine in [SPED, AMPED] {
+        let server = start(engine);
+        let mut client = server.connect();
+        let mut ask_for = |numbers: std::ops::Range<usize>| {
+            numbers.for_each(|number| assert!([200, 429].contains(&client.get(&form(number)).unwrap().status)));
+        };
+        let memory_bytes = || memory_of(server.pid().as_raw_nonzero().get());
+        ask_for(0..2_000);
+        let before = memory_bytes();
+        ask_for(2_000..17_000);
+        // A page of 2 KiB for each would be 30 MiB.
+        assert!(memory_bytes() < before + (12 << 20), "{} bytes, {before} before", memory_bytes());
+        server.finish();
+    }
+}
+
 fn ever_new_forms_of_a_picture_are_refused_and_others_are_not(engine: Engine) {
     let server = start(engine);
     // On one connection, so that one process counts.
     let mut client = server.connect();
     let mut counts = std::collections::BTreeMap::new();
     for number in 0..forms() {
-        let (left, width, height) = (number % 9 * 10, number / 9 % 9 * 10 + 10, number / 81 % 9 * 10 + 10);
-        let (size, turn) = (number / 729 % 18, number / 13_122 % 3 * 90 + 90);
-        let size = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 828, 1080, 1280, 1600, 1920, 2560, 3840][size];
-        let gamma = number / 39_366 % 50 + 1;
-        let target = format!(
-            "/a.png?crop={left},0,{width},{height}&scale={size}&rotate={turn}&gamma={}.{}",
-            gamma / 10,
-            gamma % 10
-        );
+        let target = form(number);
         let response = client.get(&target).unwrap_or_else(|fault| panic!("{target}: {fault}"));
         response.check().unwrap();
         *counts.entry(response.status).or_insert(0) += 1;

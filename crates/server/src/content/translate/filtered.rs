@@ -251,14 +251,14 @@ impl Question<'_> {
         self.site.forms.take(rate, key, self.rules.filters.number(self.recipe), self.now_ms)
     }
 
-    /// What is answered when too many forms of a file were asked for. It is not kept.
+    /// What is answered when too many forms of a file were asked for. It is not kept: there are as many such targets as somebody likes.
     fn too_many_forms(&self, wait_s: u64) -> Result<Arc<Entry>, Blocked> {
         let mut extras = self.rules.extras(429);
         extras.fields.to_mut().push(("Retry-After".to_owned(), wait_s.to_string()));
         let cause = "Too many different forms of this file were asked for. Please wait a little.";
         let page = answers::error(429, cause, &extras);
         let page = page.map_or_else(|_| self.rules.errors.failed.clone(), Arc::new);
-        self.error_page(429, &page, Stamps::none())
+        self.error_page(429, &page, Stamps::unsettled())
     }
 
     /// What is answered while a service of the route cannot be used.
