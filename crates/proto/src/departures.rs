@@ -115,7 +115,7 @@ impl Departures {
 
     fn departure_of(&mut self, end: usize, outcome: Outcome, request: Option<&Saved>) -> Departure {
         let found = request.and_then(|saved| saved.found.clone());
-        Departure { found, ..self.departure(end, outcome, request.map(Saved::request)) }
+        Departure { found, ..self.departure(end, outcome, request.map(Saved::received)) }
     }
 
     /// What followed the output is in it now, behind its first `bytes`.
@@ -220,11 +220,9 @@ impl Portable for Departures {
             outcome.status.write(to);
             outcome.content_bytes.write(to);
             outcome.started.write(to);
-            let saved = request.as_ref().map(|(head, at)| Saved {
-                bytes: self.requests[*at..][..usize::from(head.length)].to_vec(),
-                head: *head,
-                found: None,
-            });
+            let saved = request
+                .as_ref()
+                .map(|(head, at)| Saved::new(self.requests[*at..*at + usize::from(head.length)].to_vec(), *head));
             saved.write(to);
         }
     }

@@ -10,6 +10,7 @@ pub mod early_hints;
 pub mod negotiate;
 pub mod program;
 pub mod range;
+mod saved;
 
 use std::any::Any;
 use std::fmt;
@@ -20,7 +21,8 @@ use crate::departures::Outcome;
 use crate::error::Refusal;
 use crate::exchange::answer::Answer;
 use crate::exchange::program::Program;
-use crate::message::{Head, Request};
+pub(crate) use crate::exchange::saved::Saved;
+use crate::message::Request;
 use crate::resource::{Representation, Resource};
 use crate::time::Instant;
 
@@ -58,6 +60,8 @@ pub struct Translate<'a> {
     /// The same request was asked about before: a program has wished so, there was no room for what it stood for, or who was asked has
     /// gone. What counts requests has counted it.
     pub is_again: bool,
+    /// How often an application has named another path in its place ([`Ran::Redirected`](program::Ran::Redirected)).
+    pub redirects: u8,
     /// What a program has found out about this request ([`Ran::Found`](program::Ran::Found)), and nobody else can say.
     pub found: Option<&'a Finding>,
 }
@@ -150,15 +154,6 @@ pub(crate) enum State {
     Answering(Answer),
 }
 
-/// A copy of a request head, for as long as it is needed.
-#[derive(Debug)]
-pub(crate) struct Saved {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) head: Head,
-    /// What has been found out about it. It does not travel to another process: there it is found out again.
-    pub(crate) found: Option<Finding>,
-}
-
 impl Exchange {
     /// Bytes of content in memory that it holds while it waits.
     pub(crate) fn held_bytes(&self) -> u64 {
@@ -195,11 +190,5 @@ impl Exchange {
             State::Running(running) => running.memory_bytes(),
             _ => 0,
         }
-    }
-}
-
-impl Saved {
-    pub(crate) fn request(&self) -> Request<'_> {
-        Request { bytes: &self.bytes, head: &self.head }
     }
 }

@@ -10,7 +10,7 @@
 //!                                    | what the step before named   |
 //!                                    v                              |
 //!                   Need::Run: step, run, handle_ran ---------------+
-//!                                    | Answer, the part with the end; or Again or Found: Need::Translate once more
+//!                                    | Answer, the part with the end; or Again, Found or Redirected: Need::Translate once more
 //!                                    v
 //!                            the answer is sent
 //! ```
@@ -105,6 +105,9 @@ pub enum Ran {
     Again,
     /// The same, and whoever translates is given this, as often as this request is translated from now on.
     Found(Finding),
+    /// The answer is what a GET of this path and query gives, or a HEAD if the request is one (RFC 3875 6.2.2): they are translated in the place
+    /// of the request's own. What remains of the content is not read. Only before anything has been given.
+    Redirected(Box<[u8]>),
     /// This is the answer. What remains of the content is not read, and the connection closes behind the answer.
     Answer(Arc<Resource>),
     /// Nothing is given now: the next step is carried out when one of these comes about.

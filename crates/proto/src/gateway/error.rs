@@ -78,6 +78,8 @@ gateway_errors! {
     Rejected = 502, "The FastCGI application does not take requests of this kind.";
     /// CGI: the head has no fields, or `Status`, `Location` or `Content-Type` more than once, or not as RFC 3875 6.3 says.
     Script = 502, "The head of the script's output is not one of a CGI response.";
+    /// CGI: one path after the other is named in the place of an answer.
+    Redirects = 502, "The application led from one path of the server to another too often.";
 }
 
 impl fmt::Display for GatewayError {

@@ -72,6 +72,7 @@ mod tests {
             path_and_query: b"/a",
             request,
             is_again: false,
+            redirects: 0,
             found: None,
         })
     }
@@ -110,6 +111,7 @@ mod tests {
             path_and_query: b"/",
             request: None,
             is_again: false,
+            redirects: 0,
             found: None,
         };
         assert_eq!(Action::of(&nobody), Some(Action::Read));

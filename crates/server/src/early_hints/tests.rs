@@ -62,6 +62,7 @@ impl Setup {
             path_and_query: path,
             request: None,
             is_again: false,
+            redirects: 0,
             found: None,
         };
         let target = context.take(&translate, None);

@@ -222,6 +222,7 @@ mod tests {
                 path_and_query: b"/a",
                 request: None,
                 is_again: false,
+                redirects: 0,
                 found: None,
             };
             let target = context.take(&asked, None);

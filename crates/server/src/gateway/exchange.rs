@@ -27,10 +27,9 @@ use std::sync::Arc;
 
 use lamna_policy::upstream::retry::{Effect, Failed, Failure};
 use lamna_policy::upstream::{Attempt, Outcome};
-use lamna_proto::exchange::program::{Input, Next, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Input, Next, Program, Ran};
 use lamna_proto::gateway::http1::Asked;
 use lamna_proto::gateway::{AnswerStep, GatewayError, RequestContent};
-use lamna_proto::message::Status;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
@@ -99,6 +98,8 @@ pub struct Gateway {
     filtered: Option<Box<Filtered>>,
     /// Until when the application has to make progress.
     deadline: Instant,
+    /// How often applications have named another path in the place of the one that was asked for.
+    redirects: u8,
     /// Nothing was waited for but the client, whose time is not the application's.
     awaits_client: bool,
     now: Instant,
@@ -130,6 +131,8 @@ struct Problem {
 const RECEIVE_BYTES: usize = 64 * 1024;
 /// Receives in one step, as long as there is nothing for the client in what comes: words for the error log, content that is discarded.
 const RECEIVES_MAX: usize = 4;
+/// Paths that applications may name in the place of the one that was asked for, one after the other.
+const REDIRECTS_MAX: u8 = 10;
 /// Further attempts for one request.
 const RETRIES_MAX: u32 = 2;
 
@@ -175,6 +178,7 @@ impl Gateway {
             tunnels: false,
             filtered: Filtered::new(asking.rules, asking.request),
             deadline: Instant::from_ms(0),
+            redirects: asking.translate.redirects,
             awaits_client: false,
             now: Instant::from_ms(0),
         };
@@ -304,7 +308,10 @@ impl Gateway {
         // Who has just got the whole request has not answered it yet: the answer is waited for, and not looked for in vain.
         let is_early = has_sent && self.is_sent() && !self.codec.has_begun();
         let received = if input.room && !is_early { self.receive()? } else { Receipt::default() };
-        let Receipt { part, has_received, has_more } = received;
+        let Receipt { part, redirect, has_received, has_more } = received;
+        if let Some(target) = redirect {
+            return Ok(Ran::Redirected(target));
+        }
         if has_sent || has_received {
             self.deadline = self.now.after_ms(self.group.settings.timeout_ms);
         } else if self.now >= self.deadline && input.room && !self.awaits_client && !self.tunnels && part.is_none() {
@@ -387,7 +394,7 @@ impl Gateway {
             self.finish(!self.received.is_empty());
         }
         let is_empty = part.interim.is_empty() && part.head.is_none() && part.content.is_none() && part.end.is_none();
-        Ok(Receipt { part: (!is_empty).then_some(part), has_received, has_more })
+        Ok(Receipt { part: (!is_empty).then_some(part), redirect: reading.redirect, has_received, has_more })
     }
 
     /// Reads what has been received, as far as that goes.
@@ -437,11 +444,11 @@ impl Gateway {
                     report::diagnostic((site, called), &self.received[at + text.start..at + text.end]);
                     reading.at += consumed;
                 }
-                // RFC 3875 6.2.2 has the server answer what is there: the client can ask for it as well.
+                AnswerStep::LocalRedirect { .. } if self.redirects >= REDIRECTS_MAX => {
+                    return Err(Problem::of(GatewayError::Redirects));
+                }
                 AnswerStep::LocalRedirect { consumed, target } => {
-                    let fields = [b"Location: ", target, b"\r\n"].concat();
-                    let head = StreamHead { status: Status(302), fields, length: Some(0), tunnels: false };
-                    (reading.part.head, reading.part.end) = (Some(head), Some(Vec::new()));
+                    (reading.redirect, reading.part.end) = (Some(target.into()), Some(Vec::new()));
                     reading.at += consumed;
                 }
                 AnswerStep::Ended { consumed } => {

@@ -15,6 +15,8 @@ use crate::content::route::Effective;
 #[derive(Debug, Default)]
 pub(super) struct Receipt {
     pub(super) part: Option<Part>,
+    /// The answer is what the server gives for this.
+    pub(super) redirect: Option<Box<[u8]>>,
     pub(super) has_received: bool,
     /// More is there, most likely.
     pub(super) has_more: bool,
@@ -24,6 +26,8 @@ pub(super) struct Receipt {
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub(super) part: Part,
+    /// What the application has named in the place of an answer.
+    pub(super) redirect: Option<Box<[u8]>>,
     /// Where in the buffer its content is.
     pub(super) content: Vec<Range<usize>>,
     pub(super) content_bytes: usize,

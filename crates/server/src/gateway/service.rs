@@ -172,6 +172,7 @@ impl Program for Question {
             Ran::Failed if matches!(self.progress, Progress::No) => Ran::Failed,
             Ran::Failed => self.fail(502),
             Ran::Waits(next) => Ran::Waits(next),
+            Ran::Redirected(_) => self.fail(502),
             ran @ (Ran::Continue | Ran::Again | Ran::Found(_)) => ran,
         }
     }

@@ -65,7 +65,7 @@ fn drive(mut program: Gateway, content: &[u8], piece_bytes: usize) -> Got {
         let ran = program.run(Input { content: piece, is_last, room: true, now: now() });
         let given = match ran {
             Ran::Continue => Next::CONTENT,
-            Ran::Again | Ran::Found(_) => panic!("gateways ask for no other translation"),
+            Ran::Again | Ran::Found(_) | Ran::Redirected(_) => panic!("gateways ask for no other translation"),
             Ran::Answer(resource) => {
                 got.page = Some(resource.status.0);
                 return got;
@@ -145,6 +145,7 @@ impl Front {
             path_and_query: target,
             request: Some(request),
             is_again: false,
+            redirects: 0,
             found: None,
         };
         let site = self.sites.at(0);

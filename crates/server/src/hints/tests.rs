@@ -42,6 +42,7 @@ impl Visitor<'_> {
             path_and_query: path.as_bytes(),
             request: Some(request),
             is_again: false,
+            redirects: 0,
             found: None,
         };
         if let Some(sight) = self.hints.sight(0, &translate) {

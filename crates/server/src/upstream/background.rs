@@ -111,7 +111,7 @@ impl Job {
                 }
                 Ran::Gives(part, _) if part.end.is_some() => return false,
                 Ran::Gives(..) => {}
-                Ran::Again | Ran::Found(_) | Ran::Answer(_) | Ran::Failed => return false,
+                Ran::Again | Ran::Found(_) | Ran::Redirected(_) | Ran::Answer(_) | Ran::Failed => return false,
             }
         }
     }

@@ -536,7 +536,16 @@ mod tests {
     fn translate_of<'a>(path: &'a str, query: Option<&'a str>) -> Translate<'a> {
         let [path, query] = [Some(path), query].map(|text| text.map(str::as_bytes));
         let path = path.unwrap_or_default();
-        Translate { host: None, path, query, path_and_query: path, request: None, is_again: false, found: None }
+        Translate {
+            host: None,
+            path,
+            query,
+            path_and_query: path,
+            request: None,
+            is_again: false,
+            redirects: 0,
+            found: None,
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::thread;
 use super::recipes::recipe;
 use crate::client::{Client, PATIENCE, Response};
 use crate::engine::{AMPED, Engine, for_engines};
+use crate::http2::Http2;
 use crate::server::{Launch, Server, eventually};
 use crate::tree::pattern;
 
@@ -26,6 +27,7 @@ for_engines!([
     a_program_is_told_of_its_request_and_of_nothing_else,
     content_goes_to_the_program_and_what_it_prints_comes_back,
     a_program_says_its_status_and_where_to_go,
+    a_path_that_a_program_names_is_answered_in_its_place,
     what_is_no_program_is_not_run_and_not_shown,
     a_program_that_fails_is_told_by_its_status,
     a_program_ends_with_the_client_that_it_works_for,
@@ -36,9 +38,14 @@ for_engines!([
 const TOLD: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n'\nenv\n";
 
 fn launch(engine: Engine, keys: &str) -> Launch {
+    launch_with(engine, keys, "")
+}
+
+/// The same with further routes.
+fn launch_with(engine: Engine, keys: &str, routes: &str) -> Launch {
     let launch = Launch::new(engine).argument("--h2c").file("hello.txt", "hello\n");
     let cgi = format!("match = \"/cgi-bin/*\"\ncgi = {{ {keys} }}\n");
-    launch.config(&format!("[[site]]\nroot = \"site\"\n[[site.route]]\n{cgi}"))
+    launch.config(&format!("[[site]]\nroot = \"site\"\n[[site.route]]\n{cgi}{routes}"))
 }
 
 fn program(launch: Launch, name: &str, text: &str) -> Launch {
@@ -119,12 +126,48 @@ fn a_program_says_its_status_and_where_to_go(engine: Engine) {
     let said = |head: &str| format!("#!/bin/sh\nprintf '{head}\\r\\n\\r\\n'\n");
     let launch = program(launch(engine, ""), "gone", &said("Status: 410 Gone\\r\\nContent-Type: text/plain"));
     let launch = program(launch, "elsewhere", &said("Location: https://b.example/x"));
-    let server = program(launch, "here", &said("Location: /hello.txt")).start();
+    let server = program(launch, "told", &said("Status: 303 See Other\\r\\nLocation: /hello.txt")).start();
     assert_eq!(get(&server, "/cgi-bin/gone").status, 410);
     let elsewhere = get(&server, "/cgi-bin/elsewhere");
     assert_eq!((elsewhere.status, elsewhere.field("Location")), (302, Some("https://b.example/x")));
+    let told = get(&server, "/cgi-bin/told");
+    assert_eq!((told.status, told.field("Location")), (303, Some("/hello.txt")));
+    server.finish();
+}
+
+fn a_path_that_a_program_names_is_answered_in_its_place(engine: Engine) {
+    let to = |path: &str| format!("#!/bin/sh\nprintf 'Location: {path}\\r\\n\\r\\n'\n");
+    let rules = "[[site.route]]\nmatch = \"/closed/*\"\naccess = { deny = [\"0.0.0.0/0\"] }\n";
+    let launch = launch_with(engine, "", rules).file("closed/x.txt", "not for all\n");
+    let launch = program(launch, "here", &to("/hello.txt"));
+    let launch = program(program(launch, "told.sh", TOLD), "program", &to("/cgi-bin/told.sh/more?a=b"));
+    let launch = program(program(launch, "none", &to("/none.txt")), "closed", &to("/closed/x.txt"));
+    let launch =
+        program(launch, "round", "#!/bin/sh\necho >> ../turns\nprintf 'Location: /cgi-bin/round\\r\\n\\r\\n'\n");
+    let turns = launch.site().join("turns");
+    let mut server = launch.start();
     let here = get(&server, "/cgi-bin/here");
-    assert_eq!((here.status, here.field("Location")), (302, Some("/hello.txt")));
+    assert_eq!((here.status, here.field("Location"), text(&here)), (200, None, "hello\n".to_owned()));
+    let mut client = server.connect();
+    client.send(b"HEAD /cgi-bin/here HTTP/1.1\r\nHost: a\r\n\r\n");
+    let head = client.receive(false).unwrap();
+    assert_eq!((head.status, head.field("Content-Length")), (200, Some("6")));
+    // The content was the first program's, and the connection goes on.
+    client.send(b"POST /cgi-bin/program HTTP/1.1\r\nHost: a.example\r\nX-Own: 7\r\nContent-Length: 5\r\n\r\n12345");
+    let told = text(&client.receive(true).unwrap());
+    for line in ["REQUEST_METHOD=GET", "QUERY_STRING=a=b", "PATH_INFO=/more", "SERVER_NAME=a.example", "HTTP_X_OWN=7"] {
+        assert!(told.lines().any(|told| told == line), "{line} in {told}");
+    }
+    assert!(!told.contains("CONTENT_LENGTH"), "{told}");
+    client.send(b"GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(text(&client.receive(true).unwrap()), "hello\n");
+    let over_http2 = Http2::connect(server.address()).get("/cgi-bin/here");
+    assert_eq!((over_http2.status, over_http2.content), (200, b"hello\n".to_vec()));
+    assert_eq!(get(&server, "/cgi-bin/none").status, 404);
+    assert_eq!(get(&server, "/cgi-bin/closed").status, 403, "rules of the other path count");
+    assert_eq!(get(&server, "/cgi-bin/round").status, 502);
+    server.wait_to_hear("led from one path of the server to another too often");
+    assert_eq!(fs::read_to_string(turns).unwrap().len(), 11, "the first, and ten more");
     server.finish();
 }
 

@@ -94,7 +94,7 @@ impl Active {
     pub(super) fn memory_bytes(&self) -> usize {
         let exchanges = self.exchanges.iter();
         let sending: usize = exchanges.clone().map(Exchange::stream_bytes).sum();
-        let saved: usize = exchanges.filter_map(|one| Some(one.request.as_ref()?.bytes.capacity())).sum();
+        let saved: usize = exchanges.filter_map(|one| Some(one.request.as_ref()?.memory_bytes())).sum();
         let queued = self.exchanges.capacity() * size_of::<Exchange>() + self.departures.memory_bytes();
         let spare: usize = self.spare_bytes.iter().map(Vec::capacity).sum();
         let buffered = self.unread.capacity() + self.unsent.capacity();
@@ -139,7 +139,7 @@ impl Active {
         let mut bytes = self.spare_bytes.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(&request.bytes[..usize::from(request.head.length)]);
-        Saved { bytes, head: *request.head, found: None }
+        Saved::new(bytes, *request.head)
     }
 
     /// The answer to the first in line has been written to its end. `last` is when something left last.

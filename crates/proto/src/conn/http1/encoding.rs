@@ -14,10 +14,8 @@ use crate::conn::framing::Content;
 use crate::encoding::{Encoded, Malformed, Portable, Source, VERSION, checked};
 use crate::exchange::answer::{Answer, host_of};
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
-use crate::limits::Limits;
-use crate::message::{Head, Method, RequestId};
+use crate::message::Method;
 use crate::parse::chunked::ChunkedDecoder;
-use crate::parse::head::{self, Parsed};
 use crate::time::Instant;
 use crate::workspace::PagesByHost;
 
@@ -207,30 +205,5 @@ impl Portable for Exchange {
         };
         let kept = request.is_some() || matches!(state, State::Answering(_));
         checked(Exchange { id: ExchangeId(0), request, state, persistence, awaits_content, started }, kept)
-    }
-}
-
-impl Portable for Saved {
-    fn write(&self, to: &mut Encoded) {
-        self.bytes.write(to);
-        self.head.id.0.write(to);
-    }
-
-    fn read(from: &mut Source<'_>) -> Result<Saved, Malformed> {
-        let (bytes, id) = (Vec::read(from)?, RequestId(u64::read(from)?));
-        // It was accepted under the limits that held then.
-        let bytes_max = usize::from(u16::MAX);
-        let limits = Limits {
-            head_bytes_max: bytes_max,
-            target_bytes_max: bytes_max,
-            fields_max: bytes_max,
-            ..Limits::default()
-        };
-        match head::parse(&bytes, &limits) {
-            Ok(Parsed::Complete(head)) if usize::from(head.length) == bytes.len() => {
-                Ok(Saved { bytes, head: Head { id, ..head }, found: None })
-            }
-            _ => Err(Malformed),
-        }
     }
 }

@@ -293,7 +293,7 @@ impl Connection {
         running.program = Some(program);
         match &ran {
             Ran::Waits(next) | Ran::Gives(_, next) => running.wake.wait_for(*next),
-            Ran::Continue | Ran::Again | Ran::Found(_) | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
+            _ => running.wake.go_on(),
         }
         let (begun, away_since) = (running.sending.is_some(), running.away_since);
         if running.wake.wants_content()
@@ -317,7 +317,8 @@ impl Connection {
                 }
                 self.translate_again();
             }
-            Ran::Again | Ran::Found(_) | Ran::Answer(_) | Ran::Failed => self.fail_program(),
+            Ran::Redirected(target) if !begun => self.redirect(&target),
+            Ran::Again | Ran::Found(_) | Ran::Redirected(_) | Ran::Answer(_) | Ran::Failed => self.fail_program(),
         }
         self.invite_content();
         self.advance();
@@ -331,6 +332,16 @@ impl Connection {
             _ = incoming.limit(body_bytes_max);
         }
         self.set_front(State::Wanting);
+    }
+
+    /// The program is done: another target is translated in the place of the request's.
+    fn redirect(&mut self, target: &[u8]) {
+        self.leave_unread();
+        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
+        match front.and_then(|exchange| exchange.request.as_mut()).map(|saved| saved.redirect(target)) {
+            Some(Ok(())) => self.translate_again(),
+            _ => self.fail_program(),
+        }
     }
 
     fn set_front(&mut self, state: State) {

@@ -211,7 +211,7 @@ impl Connection {
         running.program = Some(program);
         match &ran {
             Ran::Waits(next) | Ran::Gives(_, next) => running.wake.wait_for(*next),
-            Ran::Continue | Ran::Again | Ran::Found(_) | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
+            _ => running.wake.go_on(),
         }
         if let Receiving::Open(incoming) = &mut stream.receiving
             && running.wake.wants_content()
@@ -241,9 +241,22 @@ impl Connection {
                 }
                 self.translate_again(at);
             }
-            Ran::Again | Ran::Found(_) | Ran::Answer(_) | Ran::Failed => self.fail_program(at),
+            Ran::Redirected(target) if !has_begun => self.redirect(at, &target, now),
+            Ran::Again | Ran::Found(_) | Ran::Redirected(_) | Ran::Answer(_) | Ran::Failed => self.fail_program(at),
         }
         self.pump();
+    }
+
+    /// The program of a stream is done: another target is translated in the place of its own.
+    fn redirect(&mut self, at: usize, target: &[u8], now: Instant) {
+        match self.streams[at].request.as_mut().map(|saved| saved.redirect(target)) {
+            Some(Ok(())) => {
+                self.streams[at].is_early = true;
+                self.give_up_content(at, now);
+                self.streams[at].work = Work::Wanting;
+            }
+            _ => self.fail_program(at),
+        }
     }
 
     /// The program of a stream is done, and the stream is translated once more. Content that has arrived meanwhile is kept for whoever

@@ -77,7 +77,7 @@ impl Connection {
             let mut bytes = workspace.http2.spare_bytes.pop().unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(&workspace.http2.buffers.text);
-            stream.request = Some(Saved { bytes, head, found: None });
+            stream.request = Some(Saved::new(bytes, head));
         }
         self.streams.push(stream);
         self.streams.len() - 1

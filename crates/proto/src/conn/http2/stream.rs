@@ -306,7 +306,7 @@ impl Stream {
 
     /// Bytes of memory that it holds beyond itself.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.request.as_ref().map_or(0, |saved| saved.bytes.capacity())
+        self.request.as_ref().map_or(0, Saved::memory_bytes)
             + self.text.capacity()
             + self.content.capacity()
             + match &self.work {
