@@ -1,6 +1,8 @@
 //! What a request costs in system calls, counted by `strace -c` and by the server itself.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -31,6 +33,13 @@ for_engines!([
     pipelined_requests_share_system_calls,
 ]);
 
+for_engines!([
+    sped_with_applications = SPED,
+    amped_with_applications = AMPED,
+] => [
+    a_request_for_an_application_takes_six_system_calls,
+]);
+
 /// What a longer run may have more of for other reasons: comparing cached files with the file system twice a second.
 const SLACK: u64 = 200;
 
@@ -56,6 +65,38 @@ fn a_cached_request_over_tls_takes_as_many(engine: Engine) {
         let server = |launch: Launch| launch.argument("--tls");
         calls_of_run(engine, requests, 1, server, |server| connect(server, &trusting(server)))
     });
+}
+
+/// Two receives, two sends, and two waits, which requests at the same time share: kept connections are neither looked at nor registered anew.
+fn a_request_for_an_application_takes_six_system_calls(engine: Engine) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let route = format!(
+        "[[site]]\nroot = \"site\"\n[[site.route]]\nmatch = \"/*\"\nproxy = \"http://{}\"\n",
+        listener.local_addr().unwrap()
+    );
+    // It ends with the test process.
+    thread::spawn(move || {
+        listener.incoming().flatten().for_each(|connection| _ = thread::spawn(|| answer_all(connection)));
+    });
+    assert_calls_of("a_request_for_an_application_takes_six_system_calls", 1, 6 * 1000 + SLACK, |requests| {
+        calls_of_run(engine, requests, 1, |launch| launch.config(&route), Server::connect)
+    });
+}
+
+/// An application that answers each request with 500 bytes.
+fn answer_all(mut connection: TcpStream) {
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{}", "x".repeat(500));
+    let mut received = Vec::new();
+    let mut piece = [0; 4096];
+    while let Ok(bytes @ 1..) = connection.read(&mut piece) {
+        received.extend_from_slice(&piece[..bytes]);
+        if received.ends_with(b"\r\n\r\n") {
+            received.clear();
+            if connection.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 fn pipelined_requests_share_system_calls(engine: Engine) {

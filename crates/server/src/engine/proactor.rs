@@ -16,6 +16,7 @@ mod hands;
 mod needs;
 mod ring_connection;
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,7 +36,7 @@ use crate::metrics::step_timer::{self, Step};
 use crate::sys::ring::{Completion, Event, OpId, Outgoing, Ring};
 use crate::worker::acceptor::Accepting;
 use crate::worker::connection_table::ConnectionState;
-use crate::worker::drive;
+use crate::worker::drive::{self, Leaves, Turn};
 use crate::worker::executor::{Completed, PendingId};
 use crate::worker::life::{Base, Life};
 use crate::worker::shared::Shared;
@@ -84,6 +85,9 @@ struct Worker<'a> {
     accepts: Vec<Option<OpId>>,
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     spare_outgoing: Vec<Box<Outgoing>>,
+    /// Connections whose programs have something to do, and most likely to send: when all that has come about has been looked at, so
+    /// that they send one right after the other.
+    held: VecDeque<Token>,
     /// Everything is being taken back from the kernel, to be given to the successor.
     handing_over: bool,
 }
@@ -104,6 +108,7 @@ impl<'a> Worker<'a> {
             base,
             accepts: vec![None; shared.listeners.len()],
             spare_outgoing: Vec::new(),
+            held: VecDeque::new(),
             handing_over: false,
         };
         worker.await_wake();
@@ -161,7 +166,8 @@ impl<'a> Worker<'a> {
 
 // Driving connections.
 impl Worker<'_> {
-    fn turn(&mut self, token: Token) -> Interest {
+    /// Nothing if the turn is to go on later.
+    fn turn(&mut self, token: Token, leaves: Leaves) -> Option<Turn> {
         let mut hands = RingHands {
             ring: &mut self.ring,
             disk: &mut self.disk,
@@ -169,8 +175,46 @@ impl Worker<'_> {
             token,
             spare_outgoing: &mut self.spare_outgoing,
         };
-        let turn = drive::turn(self.base.slots.get(token), token, &mut self.base.context, &mut hands);
-        self.base.queue_if_it_goes_on(token, turn)
+        drive::turn_leaving(self.base.slots.get(token), token, &mut self.base.context, &mut hands, leaves)
+    }
+
+    /// Lets a connection go on up to what it leaves for later.
+    fn drive_leaving(&mut self, token: Token, leaves: Leaves) {
+        if self.ring_connections[token.index as usize].closing {
+            return self.close(token);
+        }
+        if self.handing_over {
+            return self.give_if_free(token);
+        }
+        let workspace = self.workspace.take().expect(DRIVEN);
+        self.base.slots.get(token).connection.lend(workspace);
+        let turn = self.turn(token, leaves);
+        self.workspace = Some(self.base.slots.get(token).reclaim());
+        let Some(turn) = turn else { return self.held.push_back(token) };
+        let interest = self.base.queue_if_it_goes_on(token, turn);
+        let (slot, ring_connection) = (self.base.slots.get(token), &mut self.ring_connections[token.index as usize]);
+        if interest.is_over() && !ring_connection.is_sending() {
+            return self.close(token);
+        }
+        if (self.base.draining || ring_connection.leaving) && slot.is_idle() && !slot.readable && slot.writable {
+            return self.finish(token);
+        }
+        if interest.done {
+            self.await_sockets(token);
+        }
+        let (slot, ring_connection) = (self.base.slots.get(token), &mut self.ring_connections[token.index as usize]);
+        ring_connection.receive_from(&mut self.ring, slot.transport.as_fd(), Tag::Receive(token));
+        let deadline = self.deadline(token);
+        self.base.rest(token, interest, deadline);
+    }
+
+    /// Lets those go on that are held.
+    fn drive_held(&mut self) {
+        while let Some(token) = self.held.pop_front() {
+            if self.base.slots.find(token).is_some() {
+                self.drive(token);
+            }
+        }
     }
 
     /// Waits for what the programs of a connection wait for, unless the ring does so already.
@@ -198,7 +242,7 @@ impl Worker<'_> {
         let slot = self.base.slots.get(token);
         slot.readable =
             self.ring_connections[token.index as usize].is_readable() || slot.transport.has_buffered_input();
-        self.drive(token);
+        self.drive_leaving(token, Leaves::Steps);
     }
 
     /// The peer has taken some, or all, of what was handed to the ring.
@@ -301,6 +345,7 @@ impl<'a> Life<'a> for Worker<'a> {
             let Some(completion) = self.ring.next_completion() else { break };
             self.handle(completion);
         }
+        self.drive_held();
     }
 
     /// Nothing is under way for it yet.
@@ -316,31 +361,7 @@ impl<'a> Life<'a> for Worker<'a> {
     }
 
     fn drive(&mut self, token: Token) {
-        if self.ring_connections[token.index as usize].closing {
-            return self.close(token);
-        }
-        if self.handing_over {
-            return self.give_if_free(token);
-        }
-        let workspace = self.workspace.take().expect(DRIVEN);
-        self.base.slots.get(token).connection.lend(workspace);
-        let interest = self.turn(token);
-        let slot = self.base.slots.get(token);
-        self.workspace = Some(slot.reclaim());
-        let ring_connection = &mut self.ring_connections[token.index as usize];
-        if interest.is_over() && !ring_connection.is_sending() {
-            return self.close(token);
-        }
-        if (self.base.draining || ring_connection.leaving) && slot.is_idle() && !slot.readable && slot.writable {
-            return self.finish(token);
-        }
-        if interest.done {
-            self.await_sockets(token);
-        }
-        let (slot, ring_connection) = (self.base.slots.get(token), &mut self.ring_connections[token.index as usize]);
-        ring_connection.receive_from(&mut self.ring, slot.transport.as_fd(), Tag::Receive(token));
-        let deadline = self.deadline(token);
-        self.base.rest(token, interest, deadline);
+        self.drive_leaving(token, Leaves::Nothing);
     }
 
     fn handle_deadline(&mut self, token: Token) {

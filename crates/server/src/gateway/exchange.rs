@@ -288,7 +288,8 @@ impl Gateway {
         }
     }
 
-    fn talk_over(&mut self, link: Link) {
+    fn talk_over(&mut self, mut link: Link) {
+        link.watch();
         self.state = State::Talking(link);
         self.was_kept = false;
         self.deadline = self.now.after_ms(self.group.settings.timeout_ms);

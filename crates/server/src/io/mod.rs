@@ -14,6 +14,7 @@ pub mod send;
 pub mod spool_file;
 pub mod wait;
 pub mod waker;
+pub mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

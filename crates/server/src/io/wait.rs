@@ -316,7 +316,7 @@ impl AsFd for Poll {
     }
 }
 
-fn data(token: Token) -> epoll::EventData {
+pub(super) fn data(token: Token) -> epoll::EventData {
     epoll::EventData::new_u64(u64::from(token.generation) << 32 | u64::from(token.index))
 }
 

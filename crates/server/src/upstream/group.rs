@@ -178,9 +178,9 @@ impl Group {
         lock(&self.choice).handle_ended(attempt, now.ms(), outcome);
     }
 
-    /// A connection that is kept to place `index`, if there is one.
-    pub fn take(&self, index: usize, now: Instant) -> Option<Link> {
-        self.members.get(index)?.pool.take(now)
+    /// A connection that is kept to place `index`, if there is one. `looks`: see [`Link::is_quiet`].
+    pub fn take(&self, index: usize, now: Instant, looks: bool) -> Option<Link> {
+        self.members.get(index)?.pool.take(now, looks)
     }
 
     /// Keeps a connection to place `index` that can carry another request.

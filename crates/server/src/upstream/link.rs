@@ -1,14 +1,16 @@
 //! A connection to an upstream: its socket, and TLS over it if the upstream is asked by `https`.
 //!
-//! Owns: [`Link`]. Guarantees: no call waits. What is encrypted and not sent, and what is decrypted and not read, is bounded.
+//! Owns: [`Link`]. Guarantees: no call waits. Where the thread has an event loop, that watches it. What is encrypted and not sent, and what is decrypted and not read, is bounded.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
+use crate::io::watch::Watch;
 use crate::tls::client::ClientSession;
 
 /// See the module.
@@ -16,12 +18,21 @@ use crate::tls::client::ClientSession;
 pub struct Link {
     socket: OwnedFd,
     session: Option<Box<ClientSession>>,
+    /// What the event loop knows that watches the socket, if one does. TLS keeps bytes that no event tells of.
+    watch: Option<Arc<Watch>>,
 }
 
 impl Link {
     /// Over a socket that is connected. With a session, [`Link::handshake`] comes first.
     pub fn new(socket: OwnedFd, session: Option<ClientSession>) -> Link {
-        Link { socket, session: session.map(Box::new) }
+        Link { socket, session: session.map(Box::new), watch: None }
+    }
+
+    /// It is about to be talked over: has the event loop of this thread, if it has one, watch the socket from now on.
+    pub fn watch(&mut self) {
+        if self.session.is_none() {
+            self.watch = Watch::begin(self.socket.as_fd(), self.watch.take());
+        }
     }
 
     /// To wait for.
@@ -79,8 +90,19 @@ impl Link {
     /// [`Errno::AGAIN`] if nothing is there.
     pub fn receive(&mut self, into: &mut Vec<u8>) -> Result<usize, Errno> {
         match &mut self.session {
-            None => rustix::io::retry_on_intr(|| recv(&self.socket, spare_capacity(into), RecvFlags::DONTWAIT))
-                .map(|(_, bytes)| bytes),
+            None => {
+                let room = into.capacity() - into.len();
+                if let Some(watch) = &self.watch {
+                    watch.begin_receiving();
+                }
+                let received =
+                    rustix::io::retry_on_intr(|| recv(&self.socket, spare_capacity(into), RecvFlags::DONTWAIT));
+                let bytes = received.map(|(_, bytes)| bytes)?;
+                if let Some(watch) = self.watch.as_ref().filter(|_| bytes == room) {
+                    watch.note_filled();
+                }
+                Ok(bytes)
+            }
             Some(session) => session.read(&mut Stream(self.socket.as_fd()), into).map_err(errno_of),
         }
     }
@@ -90,9 +112,12 @@ impl Link {
         self.session.as_mut().is_some_and(|session| session.has_plaintext())
     }
 
-    /// Whether the peer has neither closed nor said anything: an answer that nobody asked for must not become somebody's.
-    pub fn is_quiet(&mut self) -> bool {
+    /// Whether the peer has neither closed nor said anything: an answer that nobody asked for must not become somebody's. The event loop
+    /// that watches it knows what had come about before its last wait, without a system call; `looks` has it looked at as well.
+    pub fn is_quiet(&mut self, looks: bool) -> bool {
+        let is_known = self.watch.as_ref().is_some_and(|watch| watch.is_silent() && watch.is_here());
         match &mut self.session {
+            None if is_known && !looks => true,
             None => {
                 let looked = recv(&self.socket, &mut [0_u8], RecvFlags::PEEK | RecvFlags::DONTWAIT);
                 matches!(looked.map(|(_, bytes)| bytes), Err(Errno::AGAIN | Errno::INTR))
@@ -132,6 +157,9 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.end_session();
+        if let Some(watch) = &self.watch {
+            watch.end();
+        }
     }
 }
 

@@ -1,8 +1,11 @@
 //! Connections to one upstream that are kept between requests, by all workers of a process.
 //!
 //! Owns: idle connections. Guarantees: what is given out was open a moment ago, and nothing has come on it that nobody asked for; as many are
-//! kept as the settings allow, for as long as they allow; nobody waits for anybody: it is a bounded queue without locks. Does not know what
+//! kept as the settings allow, for as long as they allow; nobody waits for anybody: it is a few bounded queues without locks. Does not know what
 //! is under way.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use lamna_proto::time::Instant;
@@ -15,9 +18,18 @@ const KEPT_MAX: usize = 64;
 /// taken. The shortest of those in wide use is 5 s (Node).
 const IDLE_MS: u64 = 4_000;
 
+/// Threads prefer what they have kept themselves, as their event loops watch it: there are so many queues.
+const QUEUES: usize = 4;
+
 /// The idle connections to one upstream.
 #[derive(Debug)]
 pub struct Pool {
+    queues: [Queue; QUEUES],
+    count: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Queue {
     kept: Sender<Idle>,
     idle: Receiver<Idle>,
 }
@@ -28,50 +40,79 @@ struct Idle {
     since: Instant,
 }
 
+impl Default for Queue {
+    fn default() -> Queue {
+        let (kept, idle) = bounded(KEPT_MAX);
+        Queue { kept, idle }
+    }
+}
+
 impl Default for Pool {
     fn default() -> Pool {
-        let (kept, idle) = bounded(KEPT_MAX);
-        Pool { kept, idle }
+        Pool { queues: Default::default(), count: AtomicUsize::new(0) }
     }
 }
 
 impl Pool {
-    /// Takes a connection that is open, the one that has waited longest. One system call for each that is looked at, two where TLS is spoken;
-    /// what has ended, or is too old, is closed.
-    pub fn take(&self, now: Instant) -> Option<Link> {
-        self.idle.try_iter().find_map(|mut one| (is_fresh(&one, now) && one.link.is_quiet()).then_some(one.link))
+    /// Takes a connection that is open; of those that this thread has kept, or of the others, the one that has waited longest. `looks`: see
+    /// [`Link::is_quiet`], which may take a system call for each that is looked at, or two where TLS is spoken; what has ended, or is too
+    /// old, is closed.
+    pub fn take(&self, now: Instant, looks: bool) -> Option<Link> {
+        let own = own_queue();
+        (0..QUEUES).find_map(|index| {
+            let queue = &self.queues[(own + index) % QUEUES];
+            self.drain(queue).find_map(|mut one| (is_fresh(&one, now) && one.link.is_quiet(looks)).then_some(one.link))
+        })
     }
 
     /// Keeps a connection whose last answer is whole and that may carry another request. If there is no room, it is closed.
     pub fn put(&self, link: Link, now: Instant) {
-        // A full queue gives it back, and it is closed.
-        let _ = self.kept.try_send(Idle { link, since: now });
+        self.keep(&self.queues[own_queue()], Idle { link, since: now });
     }
 
     /// Closes those that nobody has used for too long. Who does not serve calls it, now and then: without requests nobody takes any.
     pub fn close_old(&self, now: Instant) {
-        for one in self.idle.try_iter().take(self.idle.len()) {
-            if is_fresh(&one, now) {
-                // If there is no room any more, it is closed.
-                let _ = self.kept.try_send(one);
+        for queue in &self.queues {
+            for one in self.drain(queue).take(queue.idle.len()).filter(|one| is_fresh(one, now)) {
+                self.keep(queue, one);
             }
         }
     }
 
     /// Closes all: the upstream has moved, or is out.
     pub fn clear(&self) {
-        self.idle.try_iter().for_each(drop);
+        self.queues.iter().for_each(|queue| self.drain(queue).for_each(drop));
     }
 
     /// How many are kept.
     pub fn len(&self) -> usize {
-        self.idle.len()
+        self.queues.iter().map(|queue| queue.idle.len()).sum()
     }
 
     /// Whether none is kept.
     pub fn is_empty(&self) -> bool {
-        self.idle.is_empty()
+        self.len() == 0
     }
+
+    fn drain(&self, queue: &Queue) -> impl Iterator<Item = Idle> {
+        queue.idle.try_iter().inspect(|_| _ = self.count.fetch_sub(1, Relaxed))
+    }
+
+    fn keep(&self, queue: &Queue, one: Idle) {
+        // A queue has room for all. What is given back, or not kept, is closed.
+        if self.count.fetch_add(1, Relaxed) >= KEPT_MAX || queue.kept.try_send(one).is_err() {
+            self.count.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// Which queue this thread keeps connections in.
+fn own_queue() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static OWN: usize = THREADS.fetch_add(1, Relaxed) % QUEUES;
+    }
+    OWN.with(|own| *own)
 }
 
 fn is_fresh(one: &Idle, now: Instant) -> bool {
@@ -99,10 +140,10 @@ mod tests {
         let (socket, number, _peer) = connection();
         pool.put(socket, Instant::from_ms(0));
         assert_eq!(
-            (pool.len(), pool.take(Instant::from_ms(1)).map(|link| link.socket().as_raw_fd())),
+            (pool.len(), pool.take(Instant::from_ms(1), false).map(|link| link.socket().as_raw_fd())),
             (1, Some(number))
         );
-        assert!(pool.take(Instant::from_ms(1)).is_none() && pool.is_empty());
+        assert!(pool.take(Instant::from_ms(1), false).is_none() && pool.is_empty());
     }
 
     #[test]
@@ -114,7 +155,7 @@ mod tests {
         for socket in [closed, spoken, good] {
             pool.put(socket, Instant::from_ms(0));
         }
-        assert_eq!(pool.take(Instant::from_ms(1)).map(|link| link.socket().as_raw_fd()), Some(number));
+        assert_eq!(pool.take(Instant::from_ms(1), false).map(|link| link.socket().as_raw_fd()), Some(number));
         assert!(pool.is_empty());
     }
 
@@ -123,7 +164,7 @@ mod tests {
         let pool = Pool::default();
         let (socket, _, _peer) = connection();
         pool.put(socket, Instant::from_ms(0));
-        assert!(pool.take(Instant::from_ms(IDLE_MS)).is_none() && pool.is_empty());
+        assert!(pool.take(Instant::from_ms(IDLE_MS), false).is_none() && pool.is_empty());
     }
 
     #[test]
@@ -137,7 +178,7 @@ mod tests {
         assert_eq!(pool.len(), 2);
         pool.close_old(Instant::from_ms(IDLE_MS));
         assert_eq!(application_of_old.read(&mut [0]).unwrap(), 0, "it was closed");
-        let taken = pool.take(Instant::from_ms(IDLE_MS));
+        let taken = pool.take(Instant::from_ms(IDLE_MS), false);
         assert_eq!(taken.map(|link| link.socket().as_raw_fd()), Some(number));
     }
 

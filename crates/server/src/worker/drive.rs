@@ -75,6 +75,18 @@ impl Turn {
     }
 }
 
+/// What a turn leaves to be done later, of what sends. Who is sent something is woken, which costs the sender more than the rest of the
+/// call. Where connections that are ready at once send one right after the other, most of those who are woken are awake already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// Nothing: the turn goes to its end.
+    Nothing,
+    /// Steps of programs: what has come from the client is for an application, most likely.
+    Steps,
+    /// What a step has given for the client.
+    Parts,
+}
+
 /// Lets the connection of `token` go on until it has to wait or its turn is over. It has a workspace.
 pub fn turn(
     connection: &mut ConnectionState,
@@ -82,9 +94,22 @@ pub fn turn(
     context: &mut WorkerContext<'_>,
     hands: &mut (impl Io + Executor),
 ) -> Turn {
+    let turn = turn_leaving(connection, token, context, hands, Leaves::Nothing);
+    // Of what is left nothing is begun.
+    turn.unwrap_or(Turn::Waits(Interest::default()))
+}
+
+/// The same up to where something is to be left: nothing then, and the next turn goes on from there.
+pub fn turn_leaving(
+    connection: &mut ConnectionState,
+    token: Token,
+    context: &mut WorkerContext<'_>,
+    hands: &mut (impl Io + Executor),
+    leaves: Leaves,
+) -> Option<Turn> {
     connection.end_if_too_heavy();
     context.set_connection(connection.number());
-    let turn = within_bounds(connection, token, context, hands);
+    let turn = within_bounds(connection, token, context, hands, leaves);
     connection.transport.settle();
     turn
 }
@@ -94,11 +119,16 @@ fn within_bounds(
     token: Token,
     context: &mut WorkerContext<'_>,
     hands: &mut (impl Io + Executor),
-) -> Turn {
+    leaves: Leaves,
+) -> Option<Turn> {
     let mut bytes_left = context.turn_bytes();
     let mut receives_left = TURN_RECEIVES;
     loop {
-        meet_needs(connection, token, context, hands);
+        let has_left_step = meet_needs(connection, token, context, hands, leaves == Leaves::Steps);
+        let has_part = leaves == Leaves::Parts && connection.writable && connection.interest().send;
+        if has_left_step || has_part {
+            return None;
+        }
         let lacks_leave = context.needs_leave() && lacks_leave(connection, context, hands);
         let sent = if lacks_leave { 0 } else { send(connection, context, hands) };
         bytes_left = bytes_left.saturating_sub(sent);
@@ -113,13 +143,13 @@ fn within_bounds(
         // What was sent may have been what an exchange waited for to go on.
         let may_go_on = (interest.done || may_receive) && sent > 0;
         if interest.is_over() || !(may_send || may_go_on || may_receive && connection.readable) {
-            return Turn::Waits(interest);
+            return Some(Turn::Waits(interest));
         }
         if bytes_left == 0 || receives_left == 0 || lacks_leave {
-            return Turn::GoesOn(interest);
+            return Some(Turn::GoesOn(interest));
         }
         if connection.transport.is_handshaking() && !context.handshakes.take() {
-            return Turn::GoesOn(interest);
+            return Some(Turn::GoesOn(interest));
         }
         if may_receive && connection.readable && sent == 0 {
             receives_left -= 1;
@@ -176,13 +206,14 @@ pub fn end_sending(connection: &mut ConnectionState, context: &mut WorkerContext
     }
 }
 
-/// Carries out what the connection needs, or has it carried out.
+/// Carries out what the connection needs, or has it carried out. With `leaves_steps`, up to the first step of a program: whether that is left.
 fn meet_needs(
     connection: &mut ConnectionState,
     token: Token,
     context: &mut WorkerContext<'_>,
     executor: &mut impl Executor,
-) {
+    leaves_steps: bool,
+) -> bool {
     if connection.writable {
         connection.connection.handle_writable();
     }
@@ -243,10 +274,12 @@ fn meet_needs(
                 let range = FileRange { representation: representation.clone(), offset, length };
                 read(connection, id, range, context, executor);
             }
+            Need::Run if leaves_steps => return true,
             Need::Run => run(connection, id, now, executor),
         }
         context.report(&mut connection.connection, &connection.transport, connection.client);
     }
+    false
 }
 
 /// Looks up the target of an exchange for which that was left by another that drives the connection.

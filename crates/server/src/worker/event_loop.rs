@@ -6,10 +6,12 @@
 
 mod accepting;
 mod foresee;
+mod held;
 
 use crate::worker::acceptor::Accepting;
-use crate::worker::drive::{self, OnSockets};
+use crate::worker::drive::{self, Leaves, OnSockets, Turn};
 use crate::worker::executor::{Completed, PendingId};
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -19,6 +21,7 @@ use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
 
 use crate::io::wait::{Poll, Token};
+use crate::io::watch::Watching;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::life::{Base, Life};
 use crate::worker::shared::Shared;
@@ -30,9 +33,12 @@ pub struct Worker<'a, C> {
     executor: C,
     poll: Poll,
     sockets: SocketWaits,
+    _watching: Watching,
     /// Those that no connection has: one, and some for connections that are received from before they are driven.
     #[expect(clippy::vec_box, reason = "lent to connections as they are, without copying or allocating")]
     workspaces: Vec<Box<Workspace>>,
+    /// Connections that have something to send, in the order in which they do.
+    held: VecDeque<Token>,
 }
 
 /// Tokens with this generation are listeners (by index), the waker, or sockets of programs.
@@ -49,7 +55,9 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     pub fn new(shared: &'a Shared, index: usize, executor: C) -> Result<Worker<'a, C>, Errno> {
         let base = Base::new(shared, index);
         let workspaces = vec![base.context.workspace()];
-        let mut worker = Worker { base, executor, poll: Poll::new()?, sockets: SocketWaits::default(), workspaces };
+        let (poll, sockets, held) = (Poll::new()?, SocketWaits::default(), VecDeque::new());
+        let _watching = SocketWaits::watch(poll.as_fd())?;
+        let mut worker = Worker { base, executor, poll, sockets, _watching, workspaces, held };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
         worker.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
         if let Some(descriptor) = worker.executor.descriptor() {
@@ -78,6 +86,11 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     /// inboxes of workers, this one's own among them, for whoever takes its place. Without a connection to blame they are
     /// closed as well, because the next to drive them might fail again.
     fn rescue(&mut self) {
+        for token in std::mem::take(&mut self.held) {
+            if let Some(slot) = self.base.slots.find(token).filter(|slot| slot.connection.is_lent()) {
+                self.workspaces.push(slot.reclaim());
+            }
+        }
         let tokens = self.base.slots.tokens();
         let (driven, others): (Vec<Token>, Vec<Token>) =
             tokens.into_iter().partition(|token| self.base.slots.get(*token).connection.is_lent());
@@ -135,13 +148,16 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         let event = self.poll.event(index);
         if event.token.generation != GENERATION_OURS {
             let Some(slot) = self.base.slots.find(event.token) else { return };
-            if !slot.connection.is_lent() {
+            // What was received from before has noticed it.
+            if !slot.connection.is_lent() || self.held.contains(&event.token) {
                 slot.notice(&event);
             }
-            self.drive(event.token);
+            self.drive_leaving(event.token, Leaves::Steps);
         } else if event.token.index == WAKER {
+            self.drive_held();
             self.handle_wake();
         } else if SocketWaits::is_socket(event.token.index) {
+            SocketWaits::note(&event);
             self.handle_socket(event.token.index);
         } else {
             self.accept_from(event.token.index as usize);
@@ -153,7 +169,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         let Some(PendingId { token, exchange }) = self.sockets.end(index) else { return };
         let Some(slot) = self.base.slots.find(token) else { return };
         slot.connection.handle_socket(exchange);
-        self.drive(token);
+        self.drive_leaving(token, Leaves::Parts);
     }
 }
 
@@ -184,10 +200,25 @@ impl<C: OnSockets> Worker<'_, C> {
         slot.registered
     }
 
-    fn turn(&mut self, token: Token) -> Interest {
+    /// Nothing if the turn is to go on later.
+    fn turn(&mut self, token: Token, leaves: Leaves) -> Option<Turn> {
         let Base { slots, context, .. } = &mut self.base;
-        let turn = drive::turn(slots.get(token), token, context, &mut self.executor);
-        self.base.queue_if_it_goes_on(token, turn)
+        drive::turn_leaving(slots.get(token), token, context, &mut self.executor, leaves)
+    }
+
+    /// The turn of a connection is over, which has its workspace.
+    fn settle(&mut self, token: Token, turn: Turn) {
+        let interest = self.base.queue_if_it_goes_on(token, turn);
+        self.reclaim(token);
+        let slot = self.base.slots.get(token);
+        let finished = self.base.draining && slot.is_idle() && !slot.readable;
+        let waits = !interest.done || self.sockets.begin(slot, token, self.poll.as_fd()).is_ok();
+        if interest.is_over() || finished || !waits || !self.register(token) {
+            self.base.slots.remove(token);
+            return;
+        }
+        let deadline = self.base.slots.get(token).poll_timeout(&self.base.shared.limits);
+        self.base.rest(token, interest, deadline);
     }
 }
 
@@ -218,6 +249,7 @@ impl<'a, C: OnSockets> Life<'a> for Worker<'a, C> {
 
     fn handle_events(&mut self) {
         self.handle_in_groups();
+        self.drive_held();
     }
 
     fn admit(&mut self, connection: ConnectionState) -> Token {
@@ -226,17 +258,8 @@ impl<'a, C: OnSockets> Life<'a> for Worker<'a, C> {
 
     fn drive(&mut self, token: Token) {
         self.lend(token);
-        let interest = self.turn(token);
-        self.reclaim(token);
-        let slot = self.base.slots.get(token);
-        let finished = self.base.draining && slot.is_idle() && !slot.readable;
-        let waits = !interest.done || self.sockets.begin(slot, token, self.poll.as_fd()).is_ok();
-        if interest.is_over() || finished || !waits || !self.register(token) {
-            self.base.slots.remove(token);
-            return;
-        }
-        let deadline = self.base.slots.get(token).poll_timeout(&self.base.shared.limits);
-        self.base.rest(token, interest, deadline);
+        let turn = self.turn(token, Leaves::Nothing);
+        self.settle(token, turn.unwrap_or(Turn::Waits(Interest::default())));
     }
 
     fn drive_to_end(&mut self, token: Token) {

@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use lamna_proto::exchange::program::SocketWait;
 use rustix::io::Errno;
 
-use crate::io::wait::{Awaited, Token, await_once};
+use crate::io::wait::{Awaited, Event, Token, await_once};
+use crate::io::watch::{self, Watching};
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::executor::PendingId;
 
@@ -28,10 +29,28 @@ struct Wait {
     was_registered: bool,
 }
 
+/// What events of the socket with this number are called.
+fn name(number: u32) -> Token {
+    Token { index: SOCKET | number, generation: 0 }
+}
+
 /// Among tokens of the generation that is the driver's own: the rest of the index is the number of a program's socket.
 const SOCKET: u32 = 1 << 31;
 
 impl SocketWaits {
+    /// Has those sockets of this thread that are waited for again and again registered with the set `epoll` as long as this is kept.
+    ///
+    /// # Errors
+    /// No descriptors.
+    pub fn watch(epoll: BorrowedFd<'_>) -> Result<Watching, Errno> {
+        watch::begin(epoll, name)
+    }
+
+    /// An event of a socket has come, for whoever waits or does not wait.
+    pub fn note(event: &Event) {
+        watch::handle_event(event.token.index & !SOCKET, event);
+    }
+
     /// Waits for what the programs of `connection`, which is that of `token`, wait for, with the set `epoll`.
     ///
     /// # Errors
@@ -58,11 +77,12 @@ impl SocketWaits {
         if index >= self.waits.len() {
             self.waits.resize(index + 1, Wait::default());
         }
-        let name = Token { index: SOCKET | number as u32, generation: 0 };
         let awaited = Awaited { readable: wait.readable, writable: wait.writable };
-        await_once(epoll, wait.socket, name, self.waits[index].was_registered, awaited)?;
+        if !watch::await_again(wait.socket, awaited)? {
+            await_once(epoll, wait.socket, name(number as u32), self.waits[index].was_registered, awaited)?;
+            self.waits[index].was_registered = true;
+        }
         let before = self.waits[index].pending.replace(pending);
-        self.waits[index].was_registered = true;
         self.count += usize::from(before.is_none());
         Ok(())
     }

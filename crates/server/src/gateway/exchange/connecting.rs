@@ -37,7 +37,9 @@ impl Gateway {
         let attempt = attempt.ok_or_else(none_left)?;
         let index = attempt.index();
         self.attempt = Some(attempt);
-        let kept = if self.dials { None } else { self.group.take(index, self.now) };
+        // What cannot be asked again is not sent to who has just closed, if that can be helped.
+        let looks = self.effect != Effect::Safe;
+        let kept = if self.dials { None } else { self.group.take(index, self.now, looks) };
         match kept {
             Some(link) => {
                 self.talk_over(link);
