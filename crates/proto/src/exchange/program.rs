@@ -195,7 +195,8 @@ impl StreamHead {
 
     /// Whether it has a field of this name.
     pub(crate) fn has(&self, name: &[u8]) -> bool {
-        let mut lines = self.fields.split(|&byte| byte == b'\n');
+        let ends = std::iter::once(0).chain(memchr::memchr_iter(b'\n', &self.fields).map(|end| end + 1));
+        let mut lines = ends.map(|start| &self.fields[start..]);
         lines.any(|line| line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name))
     }
 }

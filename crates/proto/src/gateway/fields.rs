@@ -166,6 +166,11 @@ impl<'a> EndToEnd<'a> {
         !is_skipped && (!stays || is_kept_upgrade)
     }
 
+    /// How long the lines of these fields are at most, each with its CR LF, without white space around values.
+    pub fn lines_bytes(&self) -> usize {
+        self.fields.lines.len()
+    }
+
     /// Whether `Connection` names this field.
     pub(crate) fn is_named(&self, name: &[u8]) -> bool {
         self.named[..self.named_count].iter().any(|named| named.eq_ignore_ascii_case(name))

@@ -99,7 +99,7 @@ pub struct Cached {
 #[derive(Debug)]
 struct Inner {
     wanted: Wanted,
-    gateway: Gateway,
+    gateway: Box<Gateway>,
     role: Role,
     progress: Progress,
     /// Parts that came before the client had room for them.
@@ -167,7 +167,7 @@ const COLLECTED_SHARE: u64 = 8;
 
 impl Cached {
     /// Asks through `gateway`, which has not begun.
-    pub fn new(gateway: Gateway, wanted: Wanted, role: Role) -> Cached {
+    pub fn new(gateway: Box<Gateway>, wanted: Wanted, role: Role) -> Cached {
         let voids = wanted.store.answer_flights().voids();
         let inner = Inner {
             wanted,
@@ -184,7 +184,7 @@ impl Cached {
     }
 
     /// Asks for nobody in particular.
-    pub fn refresh(gateway: Gateway, wanted: Wanted, lead: Lead) {
+    pub fn refresh(gateway: Box<Gateway>, wanted: Wanted, lead: Lead) {
         let (store, clock) = (wanted.store.clone(), wanted.clock);
         let mut cached = Cached::new(gateway, wanted, Role::Leads(lead));
         cached.is_in_background = true;

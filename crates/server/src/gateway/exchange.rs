@@ -143,10 +143,10 @@ impl Gateway {
         opening: Option<Opening>,
         content: RequestContent,
         head: Vec<u8>,
-    ) -> Gateway {
+    ) -> Box<Gateway> {
         // A WebSocket is asked for by GET.
         let method = if opening.is_some() { b"GET" } else { asking.request.method_token() };
-        let mut gateway = Gateway {
+        let mut gateway = Box::new(Gateway {
             group: asking.group.clone(),
             rules: asking.rules.clone(),
             site: asking.site.label(),
@@ -181,13 +181,13 @@ impl Gateway {
             redirects: asking.translate.redirects,
             awaits_client: false,
             now: Instant::from_ms(0),
-        };
+        });
         gateway.begin_request();
         gateway
     }
 
     /// One that asks whether a request is let in, with this head. It has no effect, whatever the request does.
-    pub(super) fn question(asking: &Asking<'_>, head: Vec<u8>) -> Gateway {
+    pub(super) fn question(asking: &Asking<'_>, head: Vec<u8>) -> Box<Gateway> {
         let mut gateway = Gateway::new(asking, Asked::default(), None, RequestContent::None, head);
         gateway.effect = Effect::Safe;
         gateway.is_question = true;

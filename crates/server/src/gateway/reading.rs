@@ -48,7 +48,7 @@ impl Reading {
 
 /// The head as the client gets it, with what the routes do to its fields.
 pub(super) fn stream_head(head: &AnswerHead<'_>, rules: Option<&Effective>) -> StreamHead {
-    let mut lines = Vec::new();
+    let mut lines = Vec::with_capacity(head.fields.lines_bytes());
     match rules.filter(|rules| rules.changes_answers()) {
         None => head.fields.iter().for_each(|(name, value)| push_line(&mut lines, name, value)),
         Some(rules) => {

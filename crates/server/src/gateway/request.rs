@@ -72,7 +72,7 @@ const UPGRADES: &[&str] = &["websocket"];
 ///
 /// # Errors
 /// The request cannot be given to an application.
-pub fn begin(asking: &Asking<'_>) -> Result<Gateway, Refusal> {
+pub fn begin(asking: &Asking<'_>) -> Result<Box<Gateway>, Refusal> {
     begin_with(asking, Fields::of(asking.request))
 }
 
@@ -80,7 +80,7 @@ pub fn begin(asking: &Asking<'_>) -> Result<Gateway, Refusal> {
 ///
 /// # Errors
 /// As [`begin`].
-pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Gateway, Refusal> {
+pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway>, Refusal> {
     let Asking { request, translate, group, rules, .. } = *asking;
     let mut lines = Vec::new();
     let fields = without_own_fields(asking.site, fields, &mut lines)?;

@@ -26,7 +26,7 @@ use crate::content::route::Effective;
 /// See the module.
 #[derive(Debug)]
 pub struct Question {
-    gateway: Gateway,
+    gateway: Box<Gateway>,
     service: Arc<ServiceSettings>,
     /// What services have said of the request before.
     before: Option<Arc<Vouched>>,
@@ -52,7 +52,7 @@ const CONTENT_BYTES_MAX: u64 = 64 * 1024;
 
 impl Question {
     pub(super) fn new(
-        gateway: Gateway,
+        gateway: Box<Gateway>,
         service: &Arc<ServiceSettings>,
         before: Option<Arc<Vouched>>,
         rules: &Arc<Effective>,

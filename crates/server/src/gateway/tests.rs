@@ -49,7 +49,7 @@ impl Got {
 }
 
 /// A client that sends `content` in pieces of `piece_bytes` and takes everything at once.
-fn drive(mut program: Gateway, content: &[u8], piece_bytes: usize) -> Got {
+fn drive(mut program: Box<Gateway>, content: &[u8], piece_bytes: usize) -> Got {
     let begun = std::time::Instant::now();
     let now = || Instant::from_ms(1_000 + begun.elapsed().as_millis() as u64);
     let mut got = Got::default();
@@ -131,7 +131,7 @@ impl Front {
         Front { sites, group, _root: root }
     }
 
-    fn program(&self, request: &str) -> Gateway {
+    fn program(&self, request: &str) -> Box<Gateway> {
         let Ok(Parsed::Complete(head)) = head::parse(request.as_bytes(), &lamna_proto::limits::Limits::default())
         else {
             panic!("{request:?} is a request");

@@ -285,7 +285,7 @@ impl Inquiry<'_> {
     /// The program that asks, and keeps nothing.
     fn begin(&self, shared: &Shared, request: Request<'_>) -> Done<'static> {
         match self.gateway(shared, request, Fields::of(request)) {
-            Ok(program) => Done::Run(Box::new(program)),
+            Ok(program) => Done::Run(program),
             Err(refusal) => Done::Refused(refusal),
         }
     }
@@ -296,7 +296,7 @@ impl Inquiry<'_> {
         shared: &Shared,
         request: Request<'_>,
         wanted: Wanted,
-    ) -> Result<(Gateway, Wanted), Refusal> {
+    ) -> Result<(Box<Gateway>, Wanted), Refusal> {
         let validators =
             wanted.stale.as_ref().filter(|_| wanted.validates).map(|entry| entry.resource.variants.first());
         let Some(kept) = validators else {
@@ -309,7 +309,7 @@ impl Inquiry<'_> {
         Ok((self.gateway(shared, request, fields)?, wanted))
     }
 
-    fn gateway(&self, shared: &Shared, request: Request<'_>, fields: Fields<'_>) -> Result<Gateway, Refusal> {
+    fn gateway(&self, shared: &Shared, request: Request<'_>, fields: Fields<'_>) -> Result<Box<Gateway>, Refusal> {
         let Inquiry { translate, peer, over, who, rules, group, script } = *self;
         let site = shared.sites.find(translate.host);
         let proxies = &shared.proxies;
