@@ -1,4 +1,4 @@
-//! WebSockets over HTTP/2: a stream is the tunnel (RFC 8441), and the application is asked as over HTTP/1.1.
+//! WebSockets over TLS: over HTTP/1.1, and over HTTP/2, where a stream is the tunnel (RFC 8441) and the application is asked as over HTTP/1.1.
 
 use rustls::pki_types::ServerName;
 
@@ -8,7 +8,7 @@ use crate::control::order;
 use crate::engine::{AMPED, Engine, for_engines};
 use crate::http2::Http2;
 use crate::server::{Launch, Server, eventually};
-use crate::tls::trusting;
+use crate::tls::{connect as connect_over_tls, trusting};
 use crate::tree::pattern;
 
 for_engines!([
@@ -23,6 +23,7 @@ for_engines!([
     pipelined = PIPELINED,
     proactor = PROACTOR,
 ] => [
+    a_connection_over_tls_is_a_tunnel_to_its_end,
     a_stream_is_a_tunnel_to_its_end,
     who_does_not_agree_is_told_as_it_is,
 ]);
@@ -41,6 +42,24 @@ fn connect(server: &Server) -> Http2 {
     // What the server offers has come when something has been answered.
     assert_eq!(client.get("/a.txt").content, b"a file\n");
     client
+}
+
+fn a_connection_over_tls_is_a_tunnel_to_its_end(engine: Engine) {
+    let application = Application::start();
+    let server = launch(engine, &application);
+    let mut client = connect_over_tls(&server, &trusting(&server));
+    client.send(
+        b"GET /app/web-socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    );
+    let head = client.receive_head().unwrap();
+    assert_eq!((head.status, head.field("Upgrade")), (101, Some("websocket")));
+    for bytes in [1, 100, 70_000] {
+        client.send(&pattern(bytes, 9));
+        assert!(client.receive_exactly(bytes).unwrap() == pattern(bytes, 9), "{bytes}");
+    }
+    client.end_sending();
+    client.expect_end().unwrap();
+    server.finish();
 }
 
 fn a_stream_is_a_tunnel_to_its_end(engine: Engine) {
