@@ -254,7 +254,7 @@ mod tests {
         }
         budget.handle_request(ObjectId(0), true, 0);
         assert!(!budget.is_ahead(ObjectId(0)) && budget.is_ahead(ObjectId(1)));
-        [0, 1, 2].map(|object| budget.handle_gone(ObjectId(object)));
+        [0, 1, 2].into_iter().for_each(|object| budget.handle_gone(ObjectId(object)));
         assert_eq!((budget.counts().used, budget.counts().wasted), (1, 1));
     }
 
