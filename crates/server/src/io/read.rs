@@ -68,6 +68,12 @@ fn is_absent(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &KernelF
     cached == Ok(0)
 }
 
+/// The kernel reads no further ahead in `file` than it is asked to, by whoever has it open.
+pub fn forgo_read_ahead(file: BorrowedFd<'_>) {
+    // Advice only: what does not take it reads as it does.
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
+}
+
 /// Writes to each page of `buffer`, so that all of it is in memory before the kernel writes to it. A page fault of ours holds
 /// the lock of its mapping (Linux 6.4), one of the kernel's for us that of the address space; and where the kernel has to
 /// make room under a limit first, it holds it for as long as 100 ms, which whoever changes the address space waits for.

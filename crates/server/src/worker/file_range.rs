@@ -18,10 +18,22 @@ use crate::worker::turn_budget::QUANTUM_BYTES;
 /// Bytes tested and sent at once while the kernel is taking pages back: what is sent later may be gone by then.
 const TESTED_BYTES: u64 = 64 * 1024;
 
+/// Bytes of a large file that are read at once where shorter reads are to come first.
+const IN_ORDER_BYTES: u64 = 64 * 1024;
+
 impl FileRange {
     /// The part of it that is made ready at once.
     pub fn quantum(&self) -> u64 {
         self.length.min(QUANTUM_BYTES)
+    }
+
+    /// What of it is read at once where shorter reads are to come first (`schedule = "srpt"`): a little, and the kernel reads nothing
+    /// ahead by itself, as nobody can order what the disk has begun.
+    pub fn piece_in_order(&self) -> FileRange {
+        if let Some(file) = self.representation.file.as_ref().filter(|_| self.length > IN_ORDER_BYTES) {
+            read::forgo_read_ahead(file.as_fd());
+        }
+        FileRange { length: self.length.min(IN_ORDER_BYTES), ..self.clone() }
     }
 
     /// How many bytes from its beginning on may be sent now: they are in memory, were there a moment ago, or are likely to be

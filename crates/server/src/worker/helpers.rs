@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use lamna_policy::schedule::Schedule;
 use lamna_proto::exchange::ContentBuffer;
 
 use crate::worker::helpers::job_queue::{JobId, JobQueue};
@@ -268,8 +269,9 @@ pub fn read_range(shared: &Shared, pending: PendingId, range: &FileRange) -> Com
 
 /// Reads the beginning of `range`, into memory of its own or into the page cache: what was read, and whether that failed.
 fn read(shared: &Shared, range: &FileRange) -> (Option<Arc<dyn ContentBuffer>>, bool) {
+    let piece = (shared.schedule == Schedule::Srpt).then(|| range.piece_in_order());
     let before = Usage::now();
-    match ReadBuffer::read(range, &shared.store, &shared.abilities) {
+    match ReadBuffer::read(piece.as_ref().unwrap_or(range), &shared.store, &shared.abilities) {
         Some(content) => {
             let length = content.bytes().len() as u64;
             range.handle_read(shared, length, Usage::now().has_waited_since(before));
