@@ -25,6 +25,7 @@ mod learner;
 mod learning;
 mod names;
 mod observation;
+mod observer;
 mod report;
 mod request;
 mod saved;
@@ -42,6 +43,7 @@ use lamna_proto::message::{Field, Method};
 pub use counters::HintCounters;
 pub use learning::Ahead;
 pub use observation::TEXT_BYTES;
+pub use observer::Observer;
 pub use report::{FollowingReport, HintReport};
 
 use crate::cache::two_generation_map::Key;

@@ -32,7 +32,7 @@ use crate::config::cache_switches::CacheSwitches;
 use crate::content::access::Known;
 use crate::content::route::Effective;
 use crate::content::translate::translate;
-use crate::hints::Sight;
+use crate::hints::{Observer, Sight};
 use crate::io::Wait;
 use crate::io::send::Sender;
 use crate::log::{AccessLog, LogBuffer, Record};
@@ -45,7 +45,6 @@ use crate::sys::contain::{Point, fail_if_asked};
 use crate::tls::Negotiated;
 use crate::worker::address::{Address, Addresses, KeyParts};
 use crate::worker::context::early_hints::KnownPages;
-use crate::worker::context::observing::Observer;
 use crate::worker::context::record::{record, user_of};
 use crate::worker::limiter::{Exceeded, terms::Terms};
 use crate::worker::shared::Shared;
@@ -184,7 +183,7 @@ impl<'a> WorkerContext<'a> {
             answer_key: Vec::new(),
             answers: [0; ANSWER_OUTCOMES],
             known: Known::default(),
-            observer: Observer::new(shared),
+            observer: Observer::new(shared.hints.as_deref()),
             pages: KnownPages::default(),
         }
     }
@@ -324,7 +323,7 @@ impl<'a> WorkerContext<'a> {
             _ => {}
         }
         if let (Some(sight), Lookup::Fresh(entry) | Lookup::Aging(entry)) = (&sight, &found) {
-            self.observer.observe(shared, sight, KeyParts::of(key.path).path, entry, self.now);
+            self.observer.observe(shared.hints.as_deref(), sight, KeyParts::of(key.path).path, entry, self.now);
         }
         let found = match found {
             Lookup::Fresh(entry) => {
@@ -469,7 +468,7 @@ impl<'a> WorkerContext<'a> {
             common.fetch_add(std::mem::take(own), Relaxed);
         }
         self.flush_answers();
-        self.observer.flush(self.shared);
+        self.observer.flush(self.shared.hints.as_deref());
         add_all(&counters.kept_answers, std::mem::take(&mut self.answers));
         step_timer::balance(&counters.account);
     }
