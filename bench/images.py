@@ -10,12 +10,12 @@ file of the same size are asked for in turns (wrk), and the CPU time for each re
 """
 import argparse
 import http.client
+import multiprocessing
 import os
 import resource
 import statistics
 import subprocess
 import tempfile
-import threading
 import time
 
 import servers
@@ -87,21 +87,16 @@ def get(connection, path):
 
 
 def scale_all(paths, connections=8):
-    """Threads that ask for all of these pictures."""
-    waiting, lock = list(paths), threading.Lock()
-
-    def work():
+    """Processes that ask for all of these pictures: threads would take turns with whoever measures."""
+    def work(mine):
         connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=120)
-        while True:
-            with lock:
-                if not waiting:
-                    return
-                path = waiting.pop()
+        for path in mine:
             get(connection, path)
-    threads = [threading.Thread(target=work) for _ in range(connections)]
-    for thread in threads:
-        thread.start()
-    return threads
+    paths = list(paths)
+    processes = [multiprocessing.Process(target=work, args=(paths[number::connections],)) for number in range(connections)]
+    for process in processes:
+        process.start()
+    return processes
 
 
 def hot_latencies(until):
@@ -144,8 +139,8 @@ def measure(engine, options, work):
         print(f"{engine}: {(server.cpu_us() - before) / 10_000:.0f} ms of a processor for each picture", flush=True)
         quiet_until = time.monotonic() + 5
         print(f"{engine}: hot files, nothing else: {percentiles(hot_latencies(lambda: time.monotonic() > quiet_until))}")
-        threads = scale_all(f"/many/{number}.jpg?scale=400" for number in range(options.pictures))
-        found = hot_latencies(lambda: not any(thread.is_alive() for thread in threads))
+        askers = scale_all(f"/many/{number}.jpg?scale=400" for number in range(options.pictures))
+        found = hot_latencies(lambda: not any(asker.is_alive() for asker in askers))
         print(f"{engine}: hot files while {options.pictures} pictures are scaled: {percentiles(found)}", flush=True)
         with open(f"{work}/site/same.bin", "wb") as file:
             file.write(made)
