@@ -237,18 +237,29 @@ pub fn subresources(input: &[u8]) {
     urls.for_each(|url| assert!(!url.is_empty() && !url.contains('#'), "{url:?}"));
 }
 
-/// The sections of a page follow each other without gaps, and each is a page that can be asked for.
+/// The sections of a page follow each other without gaps, and each is a page that can be asked for, whatever it is written in.
 pub fn structured(input: &[u8]) {
-    let structure = lamna_filter::Structure::of(input);
-    let mut at = 0;
-    for section in &structure.sections {
-        assert!(section.range.start == at && section.range.end >= at);
-        at = section.range.end;
-    }
-    assert_eq!(at, input.len());
-    assert!(lamna_filter::page_of(input, None).is_ok());
-    if let (Some(last), false) = (structure.sections.last(), structure.has_base) {
-        assert!(lamna_filter::page_of(input, Some(&last.id)).is_ok());
+    let step = |name: &str| Step { name: name.into(), parameters: Default::default() };
+    for (media_type, steps) in [
+        ("text/html", &["structured"][..]),
+        ("text/plain", &["structured"]),
+        ("text/markdown", &["markdown", "structured"]),
+    ] {
+        let steps: Vec<Step> = steps.iter().map(|name| step(name)).collect();
+        let chain = Chain::new(&steps).expect("they are filters");
+        let source = chain.divides(&Content::new(media_type)).expect("it has sections");
+        let Some(structure) = source.structure(input) else { continue };
+        let mut at = 0;
+        for section in &structure.sections {
+            assert!(section.range.start == at && section.range.end >= at);
+            at = section.range.end;
+        }
+        assert_eq!(at, input.len());
+        let page = |recipe: &str| structure.excerpt(recipe).map(|excerpt| excerpt.map(|one| one.page_of(input)));
+        assert!(page("outline").is_ok_and(|made| made.is_some()));
+        if let (Some(last), false) = (structure.sections.last(), structure.has_base) {
+            assert!(page(&format!("section={}", last.id)).is_ok_and(|made| made.is_some()));
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::{Content, Fault, Filter, KINDS, Kind, Lines, Make, PIECE_BYTES, Parameters};
+use crate::{Content, Fault, Filter, KINDS, Kind, Lines, Make, PIECE_BYTES, Parameters, Source};
 
 /// A filter as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,9 +206,15 @@ impl Chain {
         self.steps.iter().any(|step| step.has_parts())
     }
 
-    /// Whether it gives parts of content like this and does nothing else with it: see [`Make::divides`].
-    pub fn divides(&self, content: &Content) -> bool {
-        matches!(&self.steps[..], [only] if only.divides(content))
+    /// What content like this is written in, if it gives parts of it, as HTML, and does nothing else with it: see [`Make::divides`].
+    pub fn divides(&self, content: &Content) -> Option<Source> {
+        match &self.steps[..] {
+            [only] => only.divides(content),
+            [first, last] => {
+                first.writes_html_of(content).filter(|_| last.divides(&Content::new("text/html")).is_some())
+            }
+            _ => None,
+        }
     }
 
     /// Whether what it makes may depend on what who asks accepts.

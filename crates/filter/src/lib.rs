@@ -35,7 +35,7 @@ use std::sync::Arc;
 pub use chain::{Bounds, Chain, ChainError, Link, Run, Step, Then, Wrong, change_files, is_in_table};
 pub use content::{Content, Leave};
 pub use include::Parts;
-pub use structured::{Excerpt, Section, Structure, page_of};
+pub use structured::{Excerpt, Section, Source, Structure};
 
 /// A step over a stream of content.
 pub trait Filter: Send {
@@ -131,9 +131,14 @@ pub trait Make: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether it gives parts of content like this, which a [`Structure`] of the content tells.
-    fn divides(&self, _content: &Content) -> bool {
-        false
+    /// What content like this is written in, if it gives parts of it, which a [`Structure`] of the content tells.
+    fn divides(&self, _content: &Content) -> Option<Source> {
+        None
+    }
+
+    /// What content like this is written in, if it makes HTML of each part of it that can stand alone.
+    fn writes_html_of(&self, _content: &Content) -> Option<Source> {
+        None
     }
 }
 

@@ -1,7 +1,7 @@
 //! The filter `markdown`: pages of Markdown as HTML.
 //!
 //! Owns: the page around the text (title, style sheet, identifiers of headings). CommonMark with tables, footnotes, strikethrough and
-//! task lists is `pulldown-cmark`'s. Needs the whole content. Bytes that are not UTF-8 become U+FFFD, as a browser would show them.
+//! task lists is `pulldown-cmark`'s; [`crate::structured`] divides it into sections. Needs the whole content. Bytes that are not UTF-8 become U+FFFD, as a browser would show them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
 use crate::html::escaped;
-use crate::{Content, Fault, Filter, Kind, Make, Parameters};
+use crate::{Content, Fault, Filter, Kind, Make, Parameters, Source};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
@@ -28,10 +28,11 @@ pub(crate) const KIND: Kind = Kind {
     make,
 };
 
-#[derive(Clone, Debug)]
-struct Markdown {
+/// What pages are made of Markdown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Markdown {
     keeps_html: bool,
-    lang: Option<String>,
+    pub(crate) lang: Option<String>,
     style: Option<String>,
 }
 
@@ -47,7 +48,7 @@ fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {
 
 impl Make for Markdown {
     fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>> {
-        if !content.is_plain() || !content.is_of(&["text/markdown", "text/x-markdown"]) {
+        if !is_markdown(content) {
             return None;
         }
         content.media_type = "text/html; charset=utf-8".into();
@@ -57,6 +58,14 @@ impl Make for Markdown {
     fn needs_whole(&self) -> bool {
         true
     }
+
+    fn writes_html_of(&self, content: &Content) -> Option<Source> {
+        is_markdown(content).then(|| Source::markdown(self.clone()))
+    }
+}
+
+fn is_markdown(content: &Content) -> bool {
+    content.is_plain() && content.is_of(&["text/markdown", "text/x-markdown"])
 }
 
 struct Page {
@@ -74,37 +83,46 @@ impl Filter for Page {
         let text = String::from_utf8_lossy(&self.text);
         let mut events: Vec<Event<'_>> = Parser::new_ext(&text, OPTIONS).collect();
         let title = name_headings(&mut events);
-        if !self.of.keeps_html {
-            events.iter_mut().for_each(show_html);
-        }
         out.extend_from_slice(self.of.head(&title.unwrap_or_default()).as_bytes());
-        let mut body = String::with_capacity(text.len() * 3 / 2);
-        html::push_html(&mut body, events.into_iter());
-        out.extend_from_slice(body.as_bytes());
+        out.extend_from_slice(self.of.html(events, text.len()).as_bytes());
         out.extend_from_slice(b"</main>\n</body>\n</html>\n");
         Ok(())
     }
 }
 
-const OPTIONS: Options = Options::ENABLE_TABLES
+pub(crate) const OPTIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_FOOTNOTES)
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS)
     .union(Options::ENABLE_HEADING_ATTRIBUTES);
 
 impl Markdown {
-    fn head(&self, title: &str) -> String {
-        let attribute = |name: &str, value: &Option<String>| {
-            value.as_ref().map(|value| format!(" {name}=\"{}\"", escaped(value))).unwrap_or_default()
-        };
-        let style = attribute("href", &self.style);
-        let style = if style.is_empty() { style } else { format!("<link rel=\"stylesheet\"{style}>\n") };
-        let (lang, title) = (attribute("lang", &self.lang), escaped(title));
+    pub(crate) fn head(&self, title: &str) -> String {
+        let lang = self.lang.as_ref().map(|lang| format!(" lang=\"{}\"", escaped(lang))).unwrap_or_default();
+        let style = self.style_link().map(|link| format!("{link}\n")).unwrap_or_default();
+        let title = escaped(title);
         format!(
             "<!doctype html>\n<html{lang}>\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <title>{title}</title>\n{style}</head>\n<body>\n<main>\n"
         )
+    }
+}
+
+impl Markdown {
+    /// The element of the style sheet.
+    pub(crate) fn style_link(&self) -> Option<String> {
+        self.style.as_ref().map(|style| format!("<link rel=\"stylesheet\" href=\"{}\">", escaped(style)))
+    }
+
+    /// The HTML of `events`, which came of about so many bytes.
+    pub(crate) fn html(&self, mut events: Vec<Event<'_>>, bytes: usize) -> String {
+        if !self.keeps_html {
+            events.iter_mut().for_each(show_html);
+        }
+        let mut made = String::with_capacity(bytes * 3 / 2);
+        html::push_html(&mut made, events.into_iter());
+        made
     }
 }
 
@@ -116,21 +134,14 @@ fn show_html(event: &mut Event<'_>) {
 }
 
 /// Gives every heading an identifier that has none, so that links can lead to it. Returns the text of the first heading.
-fn name_headings(events: &mut [Event<'_>]) -> Option<String> {
+pub(crate) fn name_headings(events: &mut [Event<'_>]) -> Option<String> {
     let mut title = None;
     let mut taken = HashMap::new();
     for at in 0..events.len() {
         if !matches!(events[at], Event::Start(Tag::Heading { .. })) {
             continue;
         }
-        let inside = events[at + 1..].iter().take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
-        let text: String = inside
-            .filter_map(|event| match event {
-                Event::Text(text) | Event::Code(text) => Some(&**text),
-                Event::SoftBreak | Event::HardBreak => Some(" "),
-                _ => None,
-            })
-            .collect();
+        let text = heading_text(&events[at + 1..]);
         if let Event::Start(Tag::Heading { id, .. }) = &mut events[at] {
             let name = id.take().map_or_else(|| slug(&text), |given| given.into_string());
             *id = Some(unused(name, &mut taken).into());
@@ -138,6 +149,17 @@ fn name_headings(events: &mut [Event<'_>]) -> Option<String> {
         title.get_or_insert(text);
     }
     title
+}
+
+/// The text of the heading whose content begins with these events.
+pub(crate) fn heading_text(events: &[Event<'_>]) -> String {
+    let inside = events.iter().take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
+    let text = inside.filter_map(|event| match event {
+        Event::Text(text) | Event::Code(text) => Some(&**text),
+        Event::SoftBreak | Event::HardBreak => Some(" "),
+        _ => None,
+    });
+    text.collect()
 }
 
 /// A name for a heading: its letters and digits in lower case, with hyphens between words.

@@ -4,17 +4,22 @@
 //! ?section=ID, ?view=outline, Prefer: view=outline, Save-Data: on ── recipe ──> section=ID, outline ── start ──> scan, structure, page
 //! ```
 //!
-//! Owns: what a request asks for ([`Asked`]), and what of a page that takes, where its structure is known already ([`Excerpt`]). `plain` makes pages of texts, `scan` finds tags, `structure` the sections, `page` makes what is served. Guarantees: without being asked it
+//! Owns: what a request asks for ([`Asked`]), and what of a page that takes, where its structure is known already ([`Excerpt`]). `source` is what
+//! pages are written in, `html`, `markdown` and `plain` find headings, `scan` finds tags, `structure` keeps the sections, `page` makes what is served. Guarantees: without being asked it
 //! leaves pages alone. Needs the whole page. For files only.
 
+mod html;
+mod markdown;
 mod page;
 mod plain;
 mod scan;
+mod source;
 mod structure;
 
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use source::Source;
 pub use structure::{Section, Structure};
 
 use crate::client_hints::is_on;
@@ -25,7 +30,7 @@ use structure::{ID_BYTES_MAX, SECTIONS_MAX};
 pub(crate) const KIND: Kind = Kind {
     name: "structured",
     about: "Gives an overview of a page, or one of its sections, to who asks for it.",
-    version: 2,
+    version: 3,
     required: &[],
     optional: &[("save_data", "\"true\": also to clients that save data (Save-Data: on)")],
     make,
@@ -48,24 +53,18 @@ fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {
 impl Make for Structured {
     fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>> {
         let asked = Asked::of_recipe(content.query.as_deref()?)?;
-        let is_text = content.is_of(&["text/plain", "text/markdown"]);
-        if !content.is_plain() || !is_text && !content.is_of(PAGES) {
-            return None;
-        }
-        let mut charset = None;
-        if is_text {
+        let source = source_of(content)?;
+        if !source.is_html() {
             // It is shown as it is to who gets the whole.
             if asked == Asked::OutlineToSave {
                 return None;
             }
-            let said = plain::charset(&content.media_type);
-            content.media_type = format!("text/html; charset={said}");
-            charset = Some(said);
+            content.media_type = format!("text/html; charset={}", plain::charset(&content.media_type));
         }
         if asked == Asked::OutlinePreferred {
             content.fields.push(("Preference-Applied", "view=outline"));
         }
-        Some(Box::new(Making { asked, charset, html: Vec::new() }))
+        Some(Box::new(Making { asked, source, content: Vec::new() }))
     }
 
     fn recipe(&self, query: &[u8], lines: Lines<'_>) -> Option<String> {
@@ -100,13 +99,20 @@ impl Make for Structured {
         true
     }
 
-    fn divides(&self, content: &Content) -> bool {
-        content.is_plain() && content.is_of(PAGES)
+    fn divides(&self, content: &Content) -> Option<Source> {
+        source_of(content)
     }
 }
 
-/// Media types of pages that have a structure as they are.
-const PAGES: &[&str] = &["text/html", "application/xhtml+xml"];
+/// What content is written in that has sections.
+fn source_of(content: &Content) -> Option<Source> {
+    if !content.is_plain() {
+        return None;
+    }
+    let is_text = content.is_of(&["text/plain", "text/markdown"]);
+    let is_page = content.is_of(&["text/html", "application/xhtml+xml"]);
+    is_page.then_some(Source::HTML).or_else(|| is_text.then(|| Source::text(plain::charset(&content.media_type))))
+}
 
 /// How many bytes of one page are read in a short time to make sections of it: that is a few seconds.
 const AT_ONCE_BYTES: u64 = 1 << 30;
@@ -182,25 +188,21 @@ fn prefers_outline(line: &[u8]) -> bool {
 
 struct Making {
     asked: Asked,
-    /// Of a text that is no HTML.
-    charset: Option<String>,
-    html: Vec<u8>,
+    source: Source,
+    content: Vec<u8>,
 }
 
 impl Filter for Making {
     fn take(&mut self, piece: &[u8], _: &mut Vec<u8>) -> Result<(), Fault> {
-        self.html.extend_from_slice(piece);
+        self.content.extend_from_slice(piece);
         Ok(())
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        if let Some(charset) = &self.charset {
-            self.html = plain::page(&self.html, charset);
-        }
-        let structure = Structure::of(&self.html);
-        match structure.excerpt_of(&self.asked)? {
-            Some(excerpt) => out.extend_from_slice(&excerpt.page_of(&self.html)),
-            None => out.extend_from_slice(&self.html),
+        let structure = self.source.structure(&self.content);
+        match structure.as_ref().map(|structure| structure.excerpt_of(&self.asked)).transpose()?.flatten() {
+            Some(excerpt) => out.extend_from_slice(&excerpt.page_of(&self.content)),
+            None => out.extend_from_slice(&self.content),
         }
         Ok(())
     }
@@ -229,9 +231,9 @@ impl Excerpt<'_> {
         }
     }
 
-    /// The page, of the page as a whole.
-    pub fn page_of(&self, html: &[u8]) -> Vec<u8> {
-        let pieces: Vec<&[u8]> = self.ranges.iter().map(|range| &html[range.clone()]).collect();
+    /// The page, of the content as a whole.
+    pub fn page_of(&self, content: &[u8]) -> Vec<u8> {
+        let pieces: Vec<&[u8]> = self.ranges.iter().map(|range| &content[range.clone()]).collect();
         self.page(&pieces)
     }
 }
@@ -257,16 +259,6 @@ impl Structure {
             }
         })
     }
-}
-
-/// The overview of a page or one of its sections, for tests from outside.
-///
-/// # Errors
-/// There is no such section, or it cannot be a page.
-pub fn page_of(html: &[u8], section: Option<&str>) -> Result<Vec<u8>, Fault> {
-    let structure = Structure::of(html);
-    let asked = section.map_or(Asked::Outline, |id| Asked::Section(id.to_owned()));
-    Ok(structure.excerpt_of(&asked)?.map_or_else(|| html.to_vec(), |excerpt| excerpt.page_of(html)))
 }
 
 #[cfg(test)]

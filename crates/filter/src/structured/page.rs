@@ -64,30 +64,32 @@ pub(super) fn find(structure: &Structure, id: &str) -> Result<usize, Fault> {
     Ok(at)
 }
 
-/// What of the page the section `at` is made of: style sheets of the head, and last the section itself.
+/// What of the page the section `at` is made of: what sections share, and last the section itself.
 pub(super) fn ranges(structure: &Structure, at: usize) -> Vec<Range<usize>> {
     let Section { level, range, .. } = &structure.sections[at];
     let own = if *level == 0 { structure.body..range.end } else { range.clone() };
-    structure.styles.iter().cloned().chain([own]).collect()
+    let is_outside = |one: &&Range<usize>| one.start < own.start || one.end > own.end;
+    structure.shared.iter().filter(is_outside).cloned().chain([own.clone()]).collect()
 }
 
 /// The section `at` with links up, before and after, of its [`ranges`].
 pub(super) fn section(structure: &Structure, at: usize, pieces: &[&[u8]]) -> Vec<u8> {
-    let Some((own, styles)) = pieces.split_last() else { return Vec::new() };
+    let Some((own, shared)) = pieces.split_last() else { return Vec::new() };
     let section = &structure.sections[at];
+    let own = structure.source.section(section, own, shared);
     let title = match (&*name(section), &*structure.title) {
         (name, "") => name.to_owned(),
         (name, title) => format!("{name} – {title}"),
     };
     let mut page = head(structure, &title).into_bytes();
-    for style in styles {
-        page.extend_from_slice(style);
+    for style in structure.source.styles(shared) {
+        page.extend_from_slice(&style);
         page.push(b'\n');
     }
     page.extend_from_slice(b"</head>\n<body>\n");
     let around = around(structure, at);
     page.extend_from_slice(around.as_bytes());
-    Balanced { out: &mut page, open: Vec::new() }.copy(own);
+    Balanced { out: &mut page, open: Vec::new() }.copy(&own);
     let parts = structure.sections[at + 1..].iter().filter(|part| part.parent == Some(at));
     let parts: String = parts.map(|part| format!("<li>{}</li>\n", link(structure, part))).collect();
     if !parts.is_empty() {

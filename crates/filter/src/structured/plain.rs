@@ -1,6 +1,6 @@
-//! Texts that are no HTML, as pages that have sections.
+//! Plain texts, as pages that have sections.
 //!
-//! Owns: which lines of a text are headings. Guarantees: everything that is in the text is in the page, as text.
+//! Owns: which lines of a text are headings, and the HTML of a part of it. Guarantees: everything that is in the text is in that of its sections, as text.
 //!
 //! | heading | level |
 //! | --- | --- |
@@ -8,9 +8,10 @@
 //! | a line behind an empty one that begins with one to six `#` and a space | as many |
 //! | a line between empty ones that begins with a section's number (`2.1. Title`) | as many as it has numbers |
 
-use std::fmt::Write as _;
+use std::ops::Range;
 
-use crate::html::escaped;
+use super::source::Source;
+use super::structure::{Builder, Section, Structure, shown};
 
 /// Longer lines are no headings.
 const HEADING_BYTES_MAX: usize = 120;
@@ -25,43 +26,87 @@ pub(super) fn charset(media_type: &str) -> String {
     plain.unwrap_or("utf-8").to_owned()
 }
 
-/// The page of `text`.
-pub(super) fn page(text: &[u8], charset: &str) -> Vec<u8> {
-    let lines: Vec<&[u8]> =
-        text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
-    let mut body = Vec::with_capacity(text.len() + text.len() / 8);
-    let mut title = None;
-    let mut is_in_text = false;
-    let mut at = 0;
-    while let Some(line) = lines.get(at) {
-        let Some(Heading { level, title: own, lines: count }) = heading(&lines, at) else {
-            if !is_in_text {
-                // A line break behind the tag is none of the text's.
-                body.extend_from_slice(b"<pre>\n");
-                is_in_text = true;
-            }
-            push_escaped(&mut body, line);
-            body.push(b'\n');
-            at += 1;
-            continue;
-        };
-        if std::mem::take(&mut is_in_text) {
-            body.extend_from_slice(b"</pre>\n");
+/// A part of a text.
+enum Block<'a> {
+    Heading {
+        level: usize,
+        title: &'a [u8],
+        range: Range<usize>,
+    },
+    /// Without the line break.
+    Line(&'a [u8]),
+}
+
+/// The structure of `text`.
+pub(super) fn structure(text: &[u8], charset: &str) -> Structure {
+    let mut builder = Builder::new(Source::text(charset.to_owned()), text.len());
+    for block in blocks(text) {
+        let Block::Heading { level, title, range } = block else { continue };
+        let (mut escaped, level) = (Vec::new(), level as u8);
+        push_escaped(&mut escaped, title);
+        if builder.made.title.is_empty() {
+            builder.made.title = shown(&escaped);
         }
-        body.extend_from_slice(format!("<h{level}>").as_bytes());
-        push_escaped(&mut body, own);
-        body.extend_from_slice(format!("</h{level}>\n").as_bytes());
-        title.get_or_insert_with(|| String::from_utf8_lossy(own).into_owned());
-        at += count;
+        builder.add(Section { level, range, ..Section::default() }, &escaped);
+    }
+    let mut made = builder.made;
+    made.charset = Some(charset.to_owned());
+    made.has_beginning = !text[made.sections[0].range.clone()].trim_ascii().is_empty();
+    made
+}
+
+/// A part of a text as HTML.
+pub(super) fn html(text: &[u8]) -> Vec<u8> {
+    let mut html = Vec::with_capacity(text.len() + text.len() / 8);
+    let mut is_in_text = false;
+    for block in blocks(text) {
+        match block {
+            Block::Heading { level, title, .. } => {
+                if std::mem::take(&mut is_in_text) {
+                    html.extend_from_slice(b"</pre>\n");
+                }
+                html.extend_from_slice(format!("<h{level}>").as_bytes());
+                push_escaped(&mut html, title);
+                html.extend_from_slice(format!("</h{level}>\n").as_bytes());
+            }
+            Block::Line(line) => {
+                if !std::mem::replace(&mut is_in_text, true) {
+                    // A line break behind the tag is none of the text's.
+                    html.extend_from_slice(b"<pre>\n");
+                }
+                push_escaped(&mut html, line);
+                html.push(b'\n');
+            }
+        }
     }
     if is_in_text {
-        body.extend_from_slice(b"</pre>\n");
+        html.extend_from_slice(b"</pre>\n");
     }
-    let mut page = String::new();
-    // Writing to a string does not fail.
-    let _ = writeln!(page, "<!doctype html>\n<html><head><meta charset=\"{charset}\">");
-    let _ = writeln!(page, "<title>{}</title></head><body>", escaped(title.as_deref().unwrap_or_default()));
-    [page.as_bytes(), &body, b"</body></html>\n"].concat()
+    html
+}
+
+fn blocks(text: &[u8]) -> impl Iterator<Item = Block<'_>> {
+    let mut lines: Vec<&[u8]> = Vec::new();
+    let mut starts: Vec<usize> = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let own = line.strip_suffix(b"\n").unwrap_or(line);
+        lines.push(own.strip_suffix(b"\r").unwrap_or(own));
+        starts.push(start);
+        start += line.len();
+    }
+    starts.push(start);
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let line = *lines.get(at)?;
+        let from = at;
+        let Some(Heading { level, title, lines: count }) = heading(&lines, at) else {
+            at += 1;
+            return Some(Block::Line(line));
+        };
+        at += count;
+        Some(Block::Heading { level, title, range: starts[from]..starts[at] })
+    })
 }
 
 fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
@@ -137,7 +182,6 @@ fn numbers(line: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Structure;
     use super::*;
     use proptest::prelude::*;
 
@@ -146,14 +190,15 @@ mod tests {
 
     #[test]
     fn headings_of_a_text_are_sections() {
-        let made = page(TEXT.as_bytes(), "utf-8");
-        let structure = Structure::of(&made);
-        let found: Vec<_> = structure.sections.iter().map(|one| (one.level, &*one.text)).collect();
+        let made = structure(TEXT.as_bytes(), "utf-8");
+        let found: Vec<_> = made.sections.iter().map(|one| (one.level, &*one.text)).collect();
         let expected = [(0, ""), (1, "A manual"), (1, "1. First"), (2, "1.1. Inside"), (2, "Second"), (3, "Deep")];
         assert_eq!(found, expected);
-        assert_eq!((&*structure.title, structure.charset.as_deref()), ("A manual", Some("utf-8")));
-        let text = String::from_utf8(made).unwrap();
-        assert!(text.contains("<pre>\n\nWords &amp; &lt;words&gt;.\n\n</pre>"), "{text}");
+        assert_eq!((&*made.title, made.charset.as_deref()), ("A manual", Some("utf-8")));
+        let own = &TEXT[made.sections[1].range.clone()];
+        assert_eq!(own, "A manual\n========\n\nWords & <words>.\n\n");
+        let expected = "<h1>A manual</h1>\n<pre>\n\nWords &amp; &lt;words&gt;.\n\n</pre>\n";
+        assert_eq!(String::from_utf8(html(own.as_bytes())).unwrap(), expected);
     }
 
     #[test]
@@ -170,10 +215,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_of_a_text_is_in_the_page_as_text(text in "([a-b<&=#1. -]{0,6}\n?){0,12}") {
-            let made = String::from_utf8(page(text.as_bytes(), "utf-8")).unwrap();
-            let body = made.split_once("<body>").unwrap().1;
-            let shown: String = body.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, rest)| rest)).collect();
+        fn everything_of_a_text_is_in_its_sections_as_text(text in "([a-b<&=#1. -]{0,6}\n?){0,12}") {
+            let found = structure(text.as_bytes(), "utf-8");
+            let parts = found.sections.iter().map(|section| html(text[section.range.clone()].as_bytes()));
+            let made: String = parts.map(|part| String::from_utf8(part).unwrap()).collect();
+            // The parts have the headings that the whole has: what is between two says nothing of others.
+            prop_assert_eq!(made.matches("<h").count(), found.sections.len() - 1);
+            let shown: String = made.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, rest)| rest)).collect();
             let shown = shown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
             // Headings are without what makes them headings.
             let letters = |text: &str| text.chars().filter(|letter| "ab<&1".contains(*letter)).collect::<String>();

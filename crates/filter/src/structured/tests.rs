@@ -19,6 +19,13 @@ const PAGE: &str = "<!doctype html><html lang=en><head><meta charset=utf-8><titl
     <h1 id=one>One</h1><p>first<img src=a.png><h2>Two <b>bold</b></h2><ul><li>a<li>b</ul></div>\
     <table><tr><td><h2 id=one>Again</h2>cell</td><td>c</table><h1>Last</h1>1 < 2<!-- <h1>no</h1> --><script>'<h1>'</script></body></html>";
 
+/// The overview of a page or one of its sections.
+fn page_of(html: &[u8], section: Option<&str>) -> Result<Vec<u8>, Fault> {
+    let structure = Structure::of(html);
+    let asked = section.map_or(Asked::Outline, |id| Asked::Section(id.to_owned()));
+    Ok(structure.excerpt_of(&asked)?.map_or_else(|| html.to_vec(), |excerpt| excerpt.page_of(html)))
+}
+
 fn text(made: Result<Vec<u8>, Fault>) -> String {
     String::from_utf8(made.unwrap()).unwrap()
 }
@@ -72,7 +79,7 @@ fn sections_are_found_with_their_ids_and_ranges() {
     assert_eq!(shown, expected);
     assert!(PAGE[found.sections[2].range.clone()].starts_with("<h2>Two"));
     assert_eq!(found.sections[1].resources, 1);
-    assert_eq!(found.styles.len(), 2);
+    assert_eq!(found.shared.len(), 2);
 }
 
 #[test]
@@ -144,7 +151,8 @@ fn many_headings_take_no_more_than_their_share() {
 #[test]
 fn who_saves_data_is_given_no_more_than_the_page() {
     let made = |page: &str| {
-        let mut filter = Making { asked: Asked::OutlineToSave, charset: None, html: page.as_bytes().to_vec() };
+        let mut filter =
+            Making { asked: Asked::OutlineToSave, source: Source::HTML, content: page.as_bytes().to_vec() };
         let mut out = Vec::new();
         filter.finish(&mut out).unwrap();
         String::from_utf8(out).unwrap()

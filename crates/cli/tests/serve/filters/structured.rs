@@ -40,7 +40,7 @@ structured = { save_data = true }
 [[site.route]]
 match = "*.md"
 filters = ["markdown"]
-structured = true
+structured = { save_data = true }
 "#;
 
 /// A page of about a megabyte with 60 sections.
@@ -141,25 +141,61 @@ fn read_bytes(server: &Server) -> u64 {
 #[test]
 fn a_section_of_a_page_whose_structure_is_known_takes_its_part_of_the_file() {
     let text = "words ".repeat(5_000);
-    let section = |at: usize| format!("<h2 id=s{at}>Section {at}</h2><p>{text}\n");
-    let page: String = (0..100).map(section).collect();
+    let many = |section: &dyn Fn(usize) -> String| (0..100).map(section).collect::<String>();
+    let files = [
+        ("many.html", many(&|at| format!("<h2 id=section-{at}>Section {at}</h2><p>{text}\n"))),
+        ("many.md", many(&|at| format!("## Section {at}\n\n{text}\n\n")) + "[a]: /b\n"),
+        ("many.txt", many(&|at| format!("Section {at}\n-------\n{text}\n\n"))),
+    ];
     for engine in [SPED, AMPED, PROACTOR, THREAD_POOL, PIPELINED] {
-        let server = Launch::new(engine).config(CONFIG).file("many.html", &page).start();
-        settled(&server, "/many.html?view=outline");
-        let whole = ask(&server, "GET", "/many.html?section=s0", "");
-        assert_eq!(whole.status, 200);
-        let before = read_bytes(&server);
-        for at in 50..60 {
-            let found = ask(&server, "GET", &format!("/many.html?section=s{at}"), "");
-            let found = String::from_utf8_lossy(&found.content).into_owned();
-            assert!(found.contains(&section(at)[..30]) && !found.contains(&format!("Section {}<", at + 2)), "{found}");
+        let launch = Launch::new(engine).config(CONFIG);
+        let server = files.iter().fold(launch, |launch, (name, content)| launch.file(name, content)).start();
+        for (name, _) in &files {
+            settled(&server, &format!("/{name}?view=outline"));
+            let whole = ask(&server, "GET", &format!("/{name}?section=section-0"), "");
+            assert_eq!(whole.status, 200);
+            let before = read_bytes(&server);
+            for at in 50..60 {
+                let found = ask(&server, "GET", &format!("/{name}?section=section-{at}"), "");
+                let found = String::from_utf8_lossy(&found.content).into_owned();
+                assert!(
+                    found.contains(&format!(">Section {at}</h2>")) && !found.contains(&format!("Section {}<", at + 2)),
+                    "{found}"
+                );
+            }
+            let read = read_bytes(&server) - before;
+            assert!(read < 1_000_000, "{read} bytes were read for ten sections of 30 kB, of {name}, which has 3 MB");
+            let absent = ask(&server, "GET", &format!("/{name}?section=none"), "");
+            assert_eq!(absent.status, 404);
         }
-        let read = read_bytes(&server) - before;
-        assert!(read < 1_000_000, "{read} bytes were read for ten sections of 30 kB, of a page of 3 MB");
-        let absent = ask(&server, "GET", "/many.html?section=none", "");
-        assert_eq!(absent.status, 404);
         server.finish();
     }
+}
+
+#[test]
+fn sections_of_markdown_have_the_links_of_the_whole() {
+    let whole = format!("# One\n\n[link][a] {}\n\n# Two\n\n[a]: /there.html\n", "words ".repeat(2_000));
+    let server = Launch::new(AMPED)
+        .config(CONFIG)
+        .file("a.md", &whole)
+        .file("small.md", "# One\n")
+        .file("bad.md", b"# One\n\xff\n# Two\n")
+        .start();
+    // The first is made of the whole, the second of its structure.
+    for _ in 0..2 {
+        let made = ask(&server, "GET", "/a.md?section=one", "");
+        let text = String::from_utf8_lossy(&made.content);
+        assert!(text.contains("<a href=\"/there.html\">link</a>") && text.contains("<h1 id=\"one\">"), "{text}");
+        let saved = ask(&server, "GET", "/a.md", "Save-Data: on\r\n");
+        assert!(String::from_utf8_lossy(&saved.content).contains("<a href=\"?section=two\">Two</a>"));
+        // The overview would be larger than this page.
+        let small = ask(&server, "GET", "/small.md", "Save-Data: on\r\n");
+        assert_eq!(small.content, ask(&server, "GET", "/small.md", "").content);
+        // What is no UTF-8 is divided as the page that it becomes.
+        let bad = ask(&server, "GET", "/bad.md?section=one", "");
+        assert!(String::from_utf8_lossy(&bad.content).contains("\u{fffd}"), "{bad:?}");
+    }
+    server.finish();
 }
 
 #[test]

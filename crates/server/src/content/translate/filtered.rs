@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lamna_filter::{Bounds, Content as Filtered, Fault, Leave, Run};
+use lamna_filter::{Bounds, Content as Filtered, Fault, Leave, Run, Source};
 use lamna_policy::limit::{Period, Rate};
 use lamna_proto::codings::Codings;
 use lamna_proto::exchange::negotiate::Coding;
@@ -18,6 +18,7 @@ use lamna_proto::resource::{Resource, Variants};
 use rustix::io::Errno;
 
 use super::parts::Part;
+use super::structured::Divided;
 use super::{Content, Kindred, Open, Previous, Question, READ_TRIES, State};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
@@ -51,8 +52,16 @@ pub(super) struct Filters {
     made: Filtered,
     /// What was known before, if the chain may have to run again with parts.
     before: Option<Filtered>,
-    /// Whether it gives parts of the file, which the structure of the file tells.
-    pub(super) divides: bool,
+    /// Where it gives parts of the file, which the structure of the file tells.
+    pub(super) division: Option<Division>,
+}
+
+/// How a file is divided.
+pub(super) struct Division {
+    /// What it is written in.
+    source: Source,
+    /// What makes the whole of it, if anything does, and what is known of that.
+    whole: Option<(Run, Filtered)>,
 }
 
 /// What filters have made of a file.
@@ -95,9 +104,14 @@ impl Question<'_> {
         let parts = chain.has_parts().then(|| self.no_parts(directory, open));
         let mut made = Filtered { query, leave, parts, bytes: Some(bytes), ..Filtered::new(media_type) };
         let before = made.parts.is_some().then(|| made.clone());
-        let divides = self.recipe.is_some() && chain.divides(&made);
+        let source = self.recipe.and_then(|_| chain.divides(&made));
+        let division = source.map(|source| {
+            let mut made = Filtered { query: None, leave: None, ..made.clone() };
+            let run = chain.start(&mut made, Bounds::whole(BYTES_MAX));
+            Division { source, whole: run.map(|run| (run, made)) }
+        });
         let run = chain.start(&mut made, Bounds::whole(BYTES_MAX))?;
-        Some(Filters { run, made, before, divides })
+        Some(Filters { run, made, before, division })
     }
 
     /// Whether what a filter is asked for is only preferred.
@@ -125,7 +139,7 @@ impl Question<'_> {
         if self.store.is_some_and(Store::is_pressed) {
             return Err(Blocked::Failed(Errno::NOMEM));
         }
-        let excerpt = if filters.divides { self.excerpt(open)? } else { None };
+        let excerpt = if filters.division.is_some() { self.excerpt(open)? } else { None };
         // A page has a bounded number of sections, and those that it has cost little where its structure is known.
         let limited = self.recipe.filter(|_| !matches!(excerpt, Some(Ok(_))));
         if let Some(wait_s) = limited.and_then(|recipe| self.forms_wait_s(recipe, open.stamp.size)) {
@@ -179,14 +193,21 @@ impl Question<'_> {
     }
 
     /// What is made of `content`, which was read in this state.
-    fn make(&self, filters: Filters, content: &[u8], stamp: Stamp) -> Result<Result<Made, Fault>, Blocked> {
+    fn make(&self, mut filters: Filters, content: &[u8], stamp: Stamp) -> Result<Result<Made, Fault>, Blocked> {
         let Some(recipe) = self.recipe else { return self.apply(filters, content) };
         let Some(_turn) = ONE_AT_A_TIME.take(MAKING_MAX) else { return Ok(Err(Fault::TooSlow)) };
-        if !filters.divides {
+        let Some(Division { source, whole }) = filters.division.take() else {
             return background::run(|| self.apply(filters, content));
+        };
+        match (background::run(|| self.divide(&source, content, stamp, recipe)), whole) {
+            (Ok(Divided::Part(page)), _) => Ok(Ok(filters.made(page))),
+            (Ok(Divided::Whole), None) => Ok(Ok(filters.made(content.to_vec()))),
+            (Ok(Divided::Whole), Some((run, made))) => {
+                self.apply(Filters { run, made, before: None, division: None }, content)
+            }
+            (Ok(Divided::Not), _) => background::run(|| self.apply(filters, content)),
+            (Err(fault), _) => Ok(Err(fault)),
         }
-        let made = self.divide(content, stamp, recipe);
-        Ok(made.map(|content| filters.made(content)))
     }
 
     /// What `filters` make of `content`. They run again as often as they want further parts, of which they have a bounded number.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   first request ── read whole, divide, keep the structure (a twentieth of the page at most) ──> overview or section
-//!   later ones    ── structure of this state of the file ──> overview; section: its range and the style sheets are read
+//!   later ones    ── structure of this state of the file ──> overview; section: its range and what sections share are read
 //! ```
 //!
 //! Owns: when the structure of a page is kept and used. Guarantees: what is made is the same in both ways; a structure is used for the state of the
@@ -12,13 +12,23 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use lamna_filter::{Fault, Structure};
+use lamna_filter::{Fault, Source};
 
 use super::filtered::BYTES_MAX;
 use super::{Open, Question};
 use crate::cache::two_generation_map::Key;
 use crate::io::file_state::{self, Stamp, Stamps};
 use crate::io::{Blocked, read};
+
+/// What a page gives that is to be divided.
+pub(super) enum Divided {
+    /// What was asked for.
+    Part(Vec<u8>),
+    /// That was the whole.
+    Whole,
+    /// It cannot be divided.
+    Not,
+}
 
 impl Question<'_> {
     /// What is asked for of a page whose structure is known. None if it is not, or if the whole is to be read for it.
@@ -44,14 +54,14 @@ impl Question<'_> {
     }
 
     /// What `recipe` asks for of the page `content`, which was read in this state.
-    pub(super) fn divide(&self, content: &[u8], stamp: Stamp, recipe: &str) -> Result<Vec<u8>, Fault> {
-        let structure = Arc::new(Structure::of(content));
+    pub(super) fn divide(&self, source: &Source, content: &[u8], stamp: Stamp, recipe: &str) -> Result<Divided, Fault> {
+        let Some(structure) = source.structure(content).map(Arc::new) else { return Ok(Divided::Not) };
         // One that has just changed may change again without a trace.
         if Stamps::new(vec![stamp]).settled && content.len() as u64 == stamp.size {
             self.site.structures.keep(self.structure_key(), stamp, &structure, structure.memory_bytes());
         }
-        let made = structure.excerpt(recipe)?.map(|excerpt| excerpt.page_of(content));
-        bounded(made.unwrap_or_else(|| content.to_vec()))
+        let Some(excerpt) = structure.excerpt(recipe)? else { return Ok(Divided::Whole) };
+        bounded(excerpt.page_of(content)).map(Divided::Part)
     }
 
     fn structure_key(&self) -> Key<'_> {
