@@ -5,7 +5,7 @@
 
 Over the link: server and client are in network namespaces of their own, with a link of --rate bits a second between them (tc-tbf(8) at the
 server's end). Told is the time from the first byte of an answer to the last, without a content coding and with gzip.
-From the disk: the same page and one of 8 MB; before each request the page cache is told to let go of the page, and what the server has had
+From the disk: the same page, one of 8 MB, and one of a megabyte in Markdown and as plain text; before each request the page cache is told to let go of the page, and what the server has had
 read from the disk (`read_bytes` of /proc/PID/io) and by its own calls (`rchar`) is told. The first request has to read the page to divide it.
 Valid: tidy(1) finds no error in the overview and in any section; how many have a warning is told.
 
@@ -36,7 +36,11 @@ admin = "off"
 [[site]]
 root = "{root}"
 [[site.route]]
-match = "*.html"
+match = ["*.html", "*.txt"]
+structured = true
+[[site.route]]
+match = "*.md"
+filters = ["markdown"]
 structured = true
 """
 
@@ -54,6 +58,13 @@ def page(sections, size):
         while sum(map(len, parts)) < size * (at + 1) / sections:
             parts.append(f"<p>{text(80)} <a href=\"#s{(at + 1) % sections}\">{text(2)}</a>.</p>\n")
     return "".join([*parts, "</body></html>\n"])
+
+
+def markdown(html):
+    """The same text in Markdown, which is plain text as well: its headings have no names but those that are made of them."""
+    body = re.sub(r"<h(\d)[^>]*>(.*?)</h\d>", lambda found: f"\n{'#' * int(found[1])} {found[2]}\n", html.split("<body>")[-1])
+    body = re.sub(r'<a href="([^"]*)">(.*?)</a>', r"[\2](\1)", body).replace("<p>", "\n")
+    return re.sub(r"<[^>]*>", "", body)
 
 
 def fetch(url, name, *more):
@@ -167,6 +178,9 @@ def main():
                 text = file.read()
         servers.write(f"{work}/site/page.html", text)
         servers.write(f"{work}/site/large.html", page(400, LARGE_BYTES))
+        text_of_headings = markdown(page(options.sections, options.bytes))
+        for kind in ("md", "txt"):
+            servers.write(f"{work}/site/page.{kind}", text_of_headings)
         # What has just been written has no validator yet.
         time.sleep(2)
         ids = re.findall(r"<h[1-6][^>]* id=\"?([^\" >]+)", text)
@@ -174,6 +188,9 @@ def main():
         over_the_link(work, options, ids)
         from_the_disk(work, options, "page.html", ids)
         from_the_disk(work, options, "large.html", [f"s{at}" for at in range(400)])
+        names = ["-".join(words.lower().split()) for words in re.findall(r"(?m)^#+ (.*)$", text_of_headings)]
+        for kind in ("md", "txt"):
+            from_the_disk(work, options, f"page.{kind}", names)
         if shutil.which("tidy"):
             validity(work, options, ids)
     finally:
