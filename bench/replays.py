@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
-"""Requests that wait for a slow disk while a trace is replayed, by cache policy, with and without hints.
+"""Requests that wait for a slow disk, by cache policy, with and without hints: while a trace is replayed, or visitors follow links.
 
     cargo build --release && sudo bench/replays.py TRACE.csv.zst [--lamna PATH] [--rows gdsf,gdsf+filter,hinted,hinted+precache] [--speed 300]
+    sudo bench/replays.py visits [--seconds 120] [--visitors 16] [--round-trip-ms 50]
 
 The server may read --iops times a second from the disk of --directory (cgroup v1, blkio.throttle.read_iops_device), and its cache has room for
 --memory percent of the files of the trace. The kernel's page cache is told every half a second to let go of the files, so that what the server
 has not kept it has to read. The first half of the trace warms up and teaches; the second half counts: files that nobody waited for, files that
 somebody waited for (their open or read would have blocked), reads ahead, and reads of the disk by the kernel's count, which are several for a large file and some for directories.
+Traces name no visitors, so what follows what cannot be learned from their replay. `visits` is a site of 800 pages with four pictures each, which no other page has:
+each visitor asks over a connection of his own for a page (Zipf), a round trip later for its pictures, with `Referer`, and a second later for another page.
 Root is needed. Ends by itself; traffic stays on 127.0.0.1.
 """
 import argparse
+import asyncio
 import json
+import multiprocessing
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -23,13 +29,16 @@ import servers
 from servers import Server, write
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("trace")
+parser.add_argument("trace", help="or `visits`")
 parser.add_argument("--lamna", default=os.path.join(servers.ROOT, "target/release/lamna"))
 parser.add_argument("--rows", default="gdsf,gdsf+filter,hinted,hinted+precache")
 parser.add_argument("--engine", default="amped")
 parser.add_argument("--memory", type=int, default=33, help="percent of the bytes of all files")
 parser.add_argument("--iops", type=int, default=200)
 parser.add_argument("--speed", type=int, default=300, help="times as fast as the trace was recorded")
+parser.add_argument("--seconds", type=int, default=120, help="of visits")
+parser.add_argument("--visitors", type=int, default=16)
+parser.add_argument("--round-trip-ms", type=int, default=50)
 parser.add_argument("--directory", default="/var/tmp", help="on which disk")
 options = parser.parse_args()
 lab = os.path.join(os.path.dirname(os.path.abspath(options.lamna)), "lamna-lab")
@@ -38,6 +47,61 @@ SETTINGS = {
     "filter": 'cache_filter = true\n',
     "precache": "precache = true\n",
 }
+
+
+PAGES, PICTURES = 800, 4
+
+
+def make_site(site):
+    """Pages, each with pictures of its own."""
+    chance = random.Random(1)
+    os.makedirs(site)
+    for page in range(PAGES):
+        pictures = [f"{page}-{at}.png" for at in range(PICTURES)]
+        write(f"{site}/{page}.html", "<!doctype html><title>A page</title>" + "".join(f'<img src="/{name}" alt="">' for name in pictures) + "text " * 400)
+        for name in pictures:
+            with open(f"{site}/{name}", "wb") as file:
+                file.write(chance.randbytes(chance.randint(2_000, 40_000)))
+
+
+async def visit(port, seed, until):
+    """Somebody who goes from page to page."""
+    chance = random.Random(seed)
+    weights = [1 / (rank + 1) ** 0.8 for rank in range(PAGES)]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def get(paths, fields=""):
+        for path in paths:
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: example.org\r\n{fields}\r\n".encode())
+        for _ in paths:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            assert head.startswith("http/1.1 200"), head
+            await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
+    while time.monotonic() < until:
+        page = chance.choices(range(PAGES), weights)[0]
+        await get([f"/{page}.html"], "Accept: text/html\r\nSec-Fetch-Dest: document\r\n")
+        await asyncio.sleep(options.round_trip_ms / 1000)
+        await get([f"/{page}-{at}.png" for at in range(PICTURES)], f"Referer: http://example.org/{page}.html\r\nSec-Fetch-Dest: image\r\n")
+        await asyncio.sleep(chance.random() * 2)
+    writer.close()
+
+
+def visit_all(port):
+    async def all_of_them():
+        until = time.monotonic() + options.seconds
+        await asyncio.gather(*(visit(port, seed, until) for seed in range(options.visitors)))
+    asyncio.run(all_of_them())
+
+
+def load(port):
+    """What asks the server at `port`, as a process."""
+    if options.trace == "visits":
+        process = multiprocessing.Process(target=visit_all, args=(port,))
+        process.start()
+        return process.is_alive
+    replay = subprocess.Popen([lab, "replay", options.trace, f"http://127.0.0.1:{port}", "--speed", str(options.speed), "--quiet"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return lambda: replay.poll() is None
 
 
 def files_of(site):
@@ -80,10 +144,9 @@ def measure(row, site, cache_bytes, seconds, work):
     descriptors = [os.open(path, os.O_RDONLY) for path in files_of(site)]
     try:
         let_go(descriptors)
-        replay = subprocess.Popen([lab, "replay", options.trace, f"http://127.0.0.1:{port}", "--speed", str(options.speed), "--quiet"],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        is_loaded = load(port)
         begun, half = time.monotonic(), None
-        while replay.poll() is None:
+        while is_loaded():
             time.sleep(0.5)
             let_go(descriptors)
             if half is None and time.monotonic() - begun >= seconds / 2:
@@ -103,13 +166,17 @@ def main():
     os.makedirs(BLKIO)
     try:
         site = f"{work}/site"
-        subprocess.run([lab, "site", options.trace, site], check=True)
+        if options.trace == "visits":
+            make_site(site)
+            seconds = options.seconds
+        else:
+            subprocess.run([lab, "site", options.trace, site], check=True)
+            recorded = subprocess.run(f"zstdcat {options.trace} | tail -1", shell=True, check=True, stdout=subprocess.PIPE, text=True).stdout
+            seconds = int(recorded.split(",")[0]) / options.speed
         subprocess.run(["sync"], check=True)
         size = sum(os.path.getsize(path) for path in files_of(site))
         device = os.stat(site).st_dev
         write(f"{BLKIO}/blkio.throttle.read_iops_device", f"{os.major(device)}:{os.minor(device)} {options.iops}")
-        recorded = subprocess.run(f"zstdcat {options.trace} | tail -1", shell=True, check=True, stdout=subprocess.PIPE, text=True).stdout
-        seconds = int(recorded.split(",")[0]) / options.speed
         print("| policy | requests | waited | % | reads ahead, used | reads of the disk | pairs known |\n| --- " + "| ---: " * 6 + "|", flush=True)
         for row in options.rows.split(","):
             found = measure(row, site, size * options.memory // 100, seconds, work)

@@ -85,6 +85,8 @@ pub struct Links {
     pub base: Option<String>,
     /// What it needs early.
     pub subresources: Vec<Subresource>,
+    /// Pictures that it shows, but for those that may wait until they are looked at (`loading=lazy`). As written, without a fragment.
+    pub pictures: Vec<String>,
     /// Where it leads.
     pub pages: Vec<String>,
 }
@@ -98,10 +100,13 @@ pub fn links(html: &[u8]) -> Links {
     let settings = Settings::new()
         .with_strict(false)
         .with_memory_settings(MemorySettings::new().with_max_allowed_memory_usage(MEMORY_BYTES_MAX))
-        .append_element_content_handler(element!("base[href], link[href], script[src], a[href]", |element| {
-            links.borrow_mut().add(element);
-            Ok(())
-        }));
+        .append_element_content_handler(element!(
+            "base[href], link[href], script[src], img[src], a[href]",
+            |element| {
+                links.borrow_mut().add(element);
+                Ok(())
+            }
+        ));
     let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
     // What has been read of a page that cannot be read to its end holds.
     let _ = rewriter.write(html).and_then(|()| rewriter.end());
@@ -114,6 +119,7 @@ impl Links {
             "base" if self.base.is_none() => self.base = url(element, "href"),
             "link" => self.subresources.extend(of_link(element)),
             "script" => self.subresources.extend(of_script(element)),
+            "img" if self.pictures.len() < LINKS_MAX => self.pictures.extend(of_picture(element)),
             "a" if self.pages.len() < LINKS_MAX => self.pages.extend(url(element, "href")),
             _ => {}
         }
@@ -151,6 +157,12 @@ fn of_script(element: &Element<'_, '_>) -> Option<Subresource> {
     }
     let script = subresource(element, "src", Destination::Script)?;
     Some(Subresource { media_type: None, ..script })
+}
+
+/// HTML 4.8.3.
+fn of_picture(element: &Element<'_, '_>) -> Option<String> {
+    let is_lazy = element.get_attribute("loading").is_some_and(|value| value.trim().eq_ignore_ascii_case("lazy"));
+    url(element, "src").filter(|_| !is_lazy)
 }
 
 fn subresource(element: &Element<'_, '_>, attribute: &str, destination: Destination) -> Option<Subresource> {
@@ -242,6 +254,12 @@ mod tests {
             let links = links(html.as_bytes());
             prop_assert!(links.subresources.iter().all(|one| !one.url.is_empty() && !one.url.contains('#')));
         }
+    }
+
+    #[test]
+    fn pictures_are_those_that_are_shown_at_once() {
+        let page = b"<img src=/a.png#x alt=a><img src=b.png loading=Lazy><picture><source srcset=c.webp><img src='c.png'></picture><img alt=d>";
+        assert_eq!(links(page).pictures, ["/a.png", "c.png"]);
     }
 
     #[test]

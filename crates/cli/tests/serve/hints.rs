@@ -27,7 +27,9 @@ for_engines!(all learning_is_of_every_architecture: [
 ]);
 
 mod ahead {
-    use super::{for_engines, what_is_likely_next_is_read_ahead_of_requests};
+    use super::{
+        for_engines, what_a_page_names_is_read_ahead_of_requests, what_is_likely_next_is_read_ahead_of_requests,
+    };
 
     for_engines!([
         sped = SPED,
@@ -39,6 +41,7 @@ mod ahead {
         thread_per_session = THREAD_PER_SESSION,
     ] => [
         what_is_likely_next_is_read_ahead_of_requests,
+        what_a_page_names_is_read_ahead_of_requests,
     ]);
 }
 
@@ -189,6 +192,38 @@ fn what_is_likely_next_is_read_ahead_of_requests(engine: Engine) {
     eventually("it is used", PATIENCE, || (figure(&server, "ahead_used") == 1).then_some(()));
     eventually("it is counted", PATIENCE, || (stats(&server)["requests"].as_u64() >= Some(2)).then_some(()));
     assert!(stats(&server)["lookups"]["misses"].as_u64() <= misses.max(Some(1)), "nobody waited for it");
+}
+
+fn what_a_page_names_is_read_ahead_of_requests(engine: Engine) {
+    let page =
+        "<title>page</title><link rel=stylesheet href=style.css><img src=/shown.png><img src=late.png loading=lazy>";
+    let server = launch(engine, "hints = true\nprecache = true\ncache_watch = false")
+        .file("index.html", page)
+        .file("shown.png", "a picture")
+        .file("late.png", "a picture")
+        .file("other.png", "a picture")
+        .start();
+    let site = server.address();
+    let mut client = server.connect();
+    let mut ask = |path: &str| {
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: {site}\r\n\r\n").as_bytes());
+        assert_eq!(client.receive(true).expect("it answers").status, 200);
+    };
+    // Nobody has ever asked for the page, or for what it names.
+    ask("/");
+    eventually("what the page names is read ahead", PATIENCE, || (figure(&server, "ahead") == 2).then_some(()));
+    let told = order(&server, &["hints", "/"]).expect("the site has hints");
+    assert_eq!(told.matches("read ahead and not asked for yet").count(), 2, "{told}");
+    assert!(told.contains("/style.css") && told.contains("/shown.png") && !told.contains("/late.png"), "{told}");
+    ask("/shown.png");
+    eventually("it is used", PATIENCE, || (figure(&server, "ahead_used") == 1).then_some(()));
+    // Another state of the page names something else.
+    let changed = page.replace("shown", "other");
+    fs::write(server.directory().join("site/index.html"), changed).expect("it can be written");
+    eventually("the new state is read", PATIENCE, || {
+        ask("/");
+        (figure(&server, "ahead") == 3).then_some(())
+    });
 }
 
 /// The names of the threads of the process.

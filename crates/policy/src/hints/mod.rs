@@ -57,8 +57,9 @@ impl Probability {
     pub const CERTAIN: Probability = Probability(1_000);
 
     /// So many thousandths, 1000 at most.
-    pub fn per_mille(thousandths: u16) -> Probability {
-        Probability(thousandths.min(Probability::CERTAIN.0))
+    pub const fn per_mille(thousandths: u16) -> Probability {
+        let is_more = thousandths > Probability::CERTAIN.0;
+        if is_more { Probability::CERTAIN } else { Probability(thousandths) }
     }
 
     /// How often it was so, of how often it might have been. One more is added to the latter: what was seen once is not certain.

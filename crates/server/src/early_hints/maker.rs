@@ -8,19 +8,19 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use lamna_filter::subresources::{CrossOrigin, Destination, Subresource, links};
+use lamna_filter::subresources::{CrossOrigin, Destination, Subresource};
 use lamna_policy::hints::Probability;
 use lamna_proto::exchange::early_hints::LinkField;
 use lamna_proto::parse::path;
 use lamna_proto::resource::{Representation, Resource};
 
+use super::html::links_of;
 use super::navigation::Part;
 use super::page::{CANDIDATES_MAX, Candidate, HINTS_MAX, Page, Tally};
 use super::url::{is_hintable, resolve};
@@ -30,7 +30,6 @@ use crate::cache::{Entry, Store};
 use crate::content::media_type;
 use crate::content::site::Sites;
 use crate::hints::Hints;
-use crate::io::{KernelFeatures, Wait, file_state};
 use crate::sys::contain::contain;
 use crate::sys::shared_memory::SharedMemory;
 use crate::upstream::resolve::Published;
@@ -48,9 +47,6 @@ const IDLE_LOOKS: u32 = 40;
 
 /// The priority of the thread (setpriority(2)): about a tenth of what a serving thread gets on the same processor.
 const NICE: i32 = 10;
-
-/// Larger pages are not read. What they need stands at their beginning, and what follows them is learned.
-const HTML_BYTES_MAX: u64 = 1 << 20;
 
 /// What something counts whose size is not known.
 const BYTES_UNKNOWN: u32 = 16 * 1024;
@@ -313,11 +309,7 @@ impl Record {
             return;
         }
         self.read = Arc::downgrade(&entry.resource);
-        let first = entry.resource.variants.first();
-        if entry.resource.status.0 != 200 || !first.media_type().starts_with("text/html") {
-            return;
-        }
-        let Some(found) = with_content(&entry, first, links) else { return };
+        let Some(found) = links_of(&entry) else { return };
         let base = found.base.map_or_else(|| Some(self.path.clone()), |base| resolve(&self.path, &base));
         let Some(base) = base else { return };
         let needed: Vec<(String, Subresource)> =
@@ -522,19 +514,4 @@ fn path_of(url: &str) -> Option<Vec<u8>> {
 
 fn entry_of(means: &Means, site: u32, path: &str) -> Option<Arc<Entry>> {
     means.store.lookup(Key { site, path: &path_of(path)? }, 0)
-}
-
-/// Gives `read` the content of the page, if it is not too large and the file is still what the entry describes.
-fn with_content<T>(entry: &Entry, page: &Representation, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
-    if page.size > HTML_BYTES_MAX {
-        return None;
-    }
-    if let Some(content) = page.content() {
-        return Some(read(content));
-    }
-    let (file, stamp) = (page.file.as_ref()?, entry.stamps.files.first()?);
-    let is_same = file_state::inspect(file.as_fd()).ok()?.1 == *stamp;
-    let mut content = vec![0; usize::try_from(stamp.size).ok().filter(|size| *size as u64 == page.size)?];
-    let is_whole = file_state::read_whole(file, stamp, &mut content, Wait::Yes, &KernelFeatures::default()).ok()?;
-    (is_same && is_whole).then(|| read(&content))
 }

@@ -23,6 +23,7 @@
 //! Does not: decide who is let in (hints are for those who are), write answers, or serve what it has hinted.
 
 mod counters;
+mod html;
 mod maker;
 mod navigation;
 mod page;
@@ -37,8 +38,10 @@ use crossbeam_channel::{Sender, bounded};
 use lamna_policy::hints::{ClientHintBudget, Probability};
 
 pub use counters::{Counters, Figures};
+pub use html::links_of;
 pub use navigation::{Navigation, Part, part_of};
 pub use page::{Choice, Page};
+pub use url::resolve;
 pub use viewing::{Known, Role, Viewing};
 
 use crate::cache::Store;

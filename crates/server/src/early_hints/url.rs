@@ -7,7 +7,7 @@
 pub(super) const URL_BYTES_MAX: usize = 200;
 
 /// The path and query that `reference` stands for on the page at `base`, a path; none if it leads to another host or is no URL of this kind.
-pub(super) fn resolve(base: &str, reference: &str) -> Option<String> {
+pub fn resolve(base: &str, reference: &str) -> Option<String> {
     let reference = reference.trim_matches(|each: char| each.is_ascii_whitespace());
     let (path, query) = match reference.split_once('?') {
         Some((path, query)) => (path, Some(query)),

@@ -110,7 +110,9 @@ impl Learner {
     pub(super) fn handle_link(&mut self, site: u64, page: &[u8], next: &str) {
         let (page, url) = (self.url(site, page), self.url(site, next.as_bytes()));
         self.names.keep(url, next);
-        self.table.follow(page, url, 0);
+        if self.table.successors(page).all(|known| known.url != url) {
+            self.table.follow(page, url, 0);
+        }
     }
 
     /// How often `path` was asked for, and what follows it, as far as the names are known.

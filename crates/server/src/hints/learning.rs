@@ -69,9 +69,23 @@ pub(super) struct Learning {
     told: [AtomicU64; 3],
 }
 
-/// What is likely to be asked for, and is not in the cache.
+/// What whoever reads ahead is told.
 #[derive(Clone, Debug)]
-pub struct Ahead {
+pub enum Ahead {
+    /// This is likely to be asked for, and is not in the cache.
+    Likely(Likely),
+    /// This page was asked for, and the cache has it: what it names will be.
+    Page {
+        /// The index of the site.
+        site: u32,
+        /// The path, normalised.
+        path: Box<[u8]>,
+    },
+}
+
+/// What is likely to be asked for.
+#[derive(Clone, Debug)]
+pub struct Likely {
     /// The index of the site.
     pub site: u32,
     /// The path, normalised.
@@ -191,12 +205,16 @@ impl Learning {
         let Some(entry) = store.lookup(key, 0) else { return };
         let predictions = predictions(learner, Some(store), page.site, page.site_number, &page.path);
         let visits = predictions.visits;
+        if self.settings.reads_ahead {
+            // Of one that finds no room is learned what follows it.
+            let _ = self.ahead.0.try_send(Ahead::Page { site: page.site, path: page.path.clone() });
+        }
         for one in predictions.following.iter().filter(|one| one.probability >= self.settings.probability_least) {
             let is_held = store.expect(Key { site: page.site, path: one.target.as_bytes() }, one.probability);
             if !is_held && self.settings.reads_ahead {
-                let ahead = Ahead { site: page.site, path: one.target.clone(), probability: one.probability };
+                let (site, path, probability) = (page.site, one.target.clone(), one.probability);
                 // Where there is no room, more is likely than can be read in time.
-                let is_refused = self.ahead.0.try_send(ahead).is_err();
+                let is_refused = self.ahead.0.try_send(Ahead::Likely(Likely { site, path, probability })).is_err();
                 self.counters.ahead_refused.fetch_add(is_refused.into(), Relaxed);
             }
         }

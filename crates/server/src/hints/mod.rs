@@ -41,7 +41,7 @@ use lamna_proto::exchange::Translate;
 use lamna_proto::message::{Field, Method};
 
 pub use counters::HintCounters;
-pub use learning::Ahead;
+pub use learning::{Ahead, Likely};
 pub use observation::TEXT_BYTES;
 pub use observer::Observer;
 pub use report::{FollowingReport, HintReport};

@@ -1,20 +1,23 @@
-//! Reading ahead of requests: what is likely next is brought into the cache before anybody asks for it.
+//! Reading ahead of requests: what is likely next, and what pages name, is brought into the cache before anybody asks for it.
 //!
 //! Owns: a thread of its own for each engine that serves, at low priority, which works in every architecture. Guarantees: one read at a
 //! time, and none while somebody waits for a helper; only what the budget allows and the replacement policy finds worth the room
 //! ([`Store::allows_ahead`](crate::cache::Store::allows_ahead)); only files that everybody may have. What it does not bring, whoever asks does.
+
+mod pages;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use self::pages::Pages;
 use super::context::Target;
 use super::shared::Shared;
 use crate::cache::two_generation_map::Key;
 use crate::content::site::Site;
 use crate::content::translate::translate;
-use crate::hints::{Ahead, Hints};
+use crate::hints::{Ahead, Hints, Likely};
 use crate::io::Wait;
 use crate::log::errors::{self, Level};
 use crate::sys::contain::contain;
@@ -43,16 +46,26 @@ pub fn begin(shared: &Arc<Shared>) {
 fn work(hints: &Hints, engine: &Weak<Shared>) {
     // On Linux this concerns the calling thread alone. If it may not, it goes on as it is.
     let _ = rustix::process::setpriority_process(None, NICE);
+    let mut pages = Pages::default();
     while engine.upgrade().is_some_and(|shared| !shared.control.is_closing()) {
         let Some(ahead) = hints.next_ahead(PATIENCE) else { continue };
         let Some(shared) = engine.upgrade() else { return };
-        let is_kept = contain("Whoever asks for it reads it.", || read(&shared, &ahead)).unwrap_or(false);
-        hints.count_ahead(is_kept);
+        let likely = match ahead {
+            Ahead::Likely(likely) => vec![likely],
+            Ahead::Page { site, path } => {
+                let look = || pages.look(hints, &shared.store, site, &path);
+                contain("Whoever asks for what the page names reads it.", look).unwrap_or_default()
+            }
+        };
+        for one in &likely {
+            let is_kept = contain("Whoever asks for it reads it.", || read(&shared, one)).unwrap_or(false);
+            hints.count_ahead(is_kept);
+        }
     }
 }
 
 /// Brings it into the cache, if it may. Whether it did.
-fn read(shared: &Shared, ahead: &Ahead) -> bool {
+fn read(shared: &Shared, ahead: &Likely) -> bool {
     let key = Key { site: ahead.site, path: ahead.path.as_bytes() };
     let site = shared.sites.at(ahead.site);
     let may_read = is_for_everybody(site, key.path) && shared.store.lookup(key, 0).is_none() && comes_to_rest(shared);
