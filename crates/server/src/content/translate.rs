@@ -253,7 +253,7 @@ impl Question<'_> {
             self.report(Peer::Unlisted, || {
                 (Level::Info, "it has no index file and is not listed (--browse)".to_owned())
             });
-            return self.error_page(403, &self.rules.errors.unlisted, Stamps::none());
+            return self.error_page(403, self.ready(&self.rules.errors.unlisted, Stamps::none()));
         }
         if self.wait == Wait::No {
             return Err(Blocked::Disk);
@@ -499,11 +499,11 @@ impl Question<'_> {
         let errors = &self.rules.errors;
         match errno {
             // It is configured so: nothing to tell anybody.
-            WITHHELD => self.error_page(403, &errors.forbidden, Stamps::none()),
+            WITHHELD => self.error_page(403, self.ready(&errors.forbidden, Stamps::none())),
             // NXIO: a socket, which cannot be opened, or a device.
             Errno::ACCESS | Errno::PERM | Errno::NXIO => {
                 self.report(Peer::Denied, || (Level::Warning, self.why_denied(errno)));
-                self.error_page(403, &errors.forbidden, Stamps::none())
+                self.error_page(403, self.ready(&errors.forbidden, Stamps::none()))
             }
             Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::ISDIR => {
                 if self.site.settings.spa
@@ -511,7 +511,7 @@ impl Question<'_> {
                 {
                     return Ok(entry);
                 }
-                self.error_page(404, &errors.not_found, Stamps::none())
+                self.error_page(404, self.ready(&errors.not_found, Stamps::none()))
             }
             // BUSY: too many unknown users are looked up.
             Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::BUSY => {
@@ -519,7 +519,7 @@ impl Question<'_> {
             }
             _ => {
                 self.report(Peer::Failed, || (Level::Error, format!("the file system failed: {errno}")));
-                self.error_page(500, &errors.failed, Stamps::unsettled())
+                self.error_page(500, self.ready(&errors.failed, Stamps::unsettled()))
             }
         }
     }
@@ -543,9 +543,9 @@ impl Question<'_> {
     }
 
     /// The page that the site has for `status`, or ours.
-    fn error_page(&self, status: u16, ours: &Arc<Resource>, stamps: Stamps) -> Result<Arc<Entry>, Blocked> {
+    fn error_page(&self, status: u16, ours: Arc<Entry>) -> Result<Arc<Entry>, Blocked> {
         let Some(page) = self.page_for(status).filter(|_| self.site.settings.has_root()) else {
-            return Ok(self.ready(ours, stamps));
+            return Ok(ours);
         };
         let directory = self.site.root.directory(self.wait, self.now_ms)?;
         match self.open_regular(&directory, page.trim_start_matches('/').as_bytes()) {
@@ -555,7 +555,7 @@ impl Question<'_> {
             {
                 self.page(&directory, open, Status(status))
             }
-            Ok(_) | Err(Blocked::Failed(_)) => Ok(self.ready(ours, stamps)),
+            Ok(_) | Err(Blocked::Failed(_)) => Ok(ours),
             Err(Blocked::Disk) => Err(Blocked::Disk),
         }
     }

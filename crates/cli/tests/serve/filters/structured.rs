@@ -4,7 +4,9 @@ use std::fs;
 
 use super::{ask, settled};
 use crate::client::PATIENCE;
+use crate::control;
 use crate::engine::{AMPED, Engine, PIPELINED, PROACTOR, SPED, THREAD_POOL, for_engines};
+use crate::held::memory_of;
 use crate::server::{Launch, Server, eventually};
 
 for_engines!(all structures_are_tried_with_every_architecture: [
@@ -117,6 +119,48 @@ fn who_prefers_the_overview_is_given_it(engine: Engine) {
         assert_eq!(ask(&server, "GET", "/404.html", "Save-Data: on\r\n").content, b"<h1>Nothing</h1>");
     }
     server.finish();
+}
+
+#[test]
+fn ever_new_sections_that_there_are_not_push_out_nothing_that_is_asked_for_and_take_the_memory_of_the_cache() {
+    const PAGES: usize = 9;
+    const SECTIONS: usize = 1_900;
+    const FILES: usize = 20;
+    for engine in [SPED, AMPED] {
+        let mut launch = Launch::new(engine).config(&format!("cache_bytes = \"8 MiB\"\n{CONFIG}"));
+        for page in 0..PAGES {
+            launch = launch.file(&format!("p{page}.html"), "<h2 id=a>A</h2>");
+        }
+        for file in 0..FILES {
+            launch = launch.file(&format!("{file}.bin"), vec![file as u8; 50_000]);
+        }
+        let server = launch.start();
+        settled(&server, "/0.bin");
+        let mut client = server.connect();
+        let mut ask = |target: &str| client.get(target).unwrap_or_else(|fault| panic!("{target}: {fault}"));
+        let mut ask_for_files = || {
+            (0..FILES).for_each(|file| assert!(ask(&format!("/{file}.bin")).content == vec![file as u8; 50_000]));
+        };
+        let memory_bytes = || memory_of(server.pid().as_raw_nonzero().get());
+        let misses = || control::figure(&server, "lamna_cache_lookups_total{result=\"miss\"}");
+        (0..20).for_each(|_| ask_for_files());
+        let before = memory_bytes();
+        let mut others = server.connect();
+        for number in 0..PAGES * SECTIONS {
+            let target = format!("/p{}.html?section=none-{number}", number % PAGES);
+            assert_eq!(others.get(&target).expect("it is answered").status, 404, "{target}");
+            if number % 500 == 0 {
+                ask_for_files();
+            }
+        }
+        let missed = misses();
+        ask_for_files();
+        assert_eq!(misses(), missed, "of what is asked for again and again nothing was pushed out");
+        // 17,100 pages of 2 KiB and more would be 40 MiB.
+        let after = memory_bytes();
+        assert!(after < before + (20 << 20), "{after} bytes, {before} before");
+        server.finish();
+    }
 }
 
 fn what_there_is_not_is_said(engine: Engine) {

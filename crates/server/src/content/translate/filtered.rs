@@ -14,7 +14,7 @@ use lamna_policy::limit::{Period, Rate};
 use lamna_proto::codings::Codings;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
-use lamna_proto::resource::{Resource, Variants};
+use lamna_proto::resource::{HeadTooLong, Resource, Variants};
 use rustix::io::Errno;
 
 use super::parts::Part;
@@ -277,9 +277,7 @@ impl Question<'_> {
         let mut extras = self.rules.extras(429);
         extras.fields.to_mut().push(("Retry-After".to_owned(), wait_s.to_string()));
         let cause = "Too many different forms of this file were asked for. Please wait a little.";
-        let page = answers::error(429, cause, &extras);
-        let page = page.map_or_else(|_| self.rules.errors.failed.clone(), Arc::new);
-        self.error_page(429, &page, Stamps::unsettled())
+        self.error_page(429, self.made_page(answers::error(429, cause, &extras), Stamps::unsettled()))
     }
 
     /// What is answered while a service of the route cannot be used.
@@ -287,8 +285,7 @@ impl Question<'_> {
         let Unavailable(why) = unavailable;
         self.report(Peer::Failed, || (Level::Error, format!("answered with 503: {why}")));
         let page = answers::error(503, answers::NOT_AVAILABLE, &self.rules.extras(503));
-        let page = page.map_or_else(|_| self.rules.errors.failed.clone(), Arc::new);
-        Ok(self.ready(&page, stamps))
+        Ok(self.made_page(page, stamps))
     }
 
     /// What is answered in place of a file that cannot be filtered, for as long as it stays as it is.
@@ -303,16 +300,24 @@ impl Question<'_> {
         };
         if let Some(code) = asked_for {
             let page = answers::error(code, &format!("{fault}."), &self.rules.extras(code));
-            return self.error_page(code, &page.map_or_else(|_| self.rules.errors.failed.clone(), Arc::new), stamps);
+            return self.error_page(code, self.made_page(page, stamps));
         }
         if let Fault::Failed(why) = fault {
             return self.unavailable(&Unavailable(format!("a service has failed: {why}")), Stamps::unsettled());
         }
         self.report(Peer::Failed, || (Level::Error, format!("it cannot be filtered: {fault}")));
         match status.0 {
-            200 => self.error_page(500, &self.rules.errors.failed, stamps),
+            200 => self.error_page(500, self.ready(&self.rules.errors.failed, stamps)),
             // It was to be the page of another error.
             _ => Ok(self.ready(&self.rules.errors.failed, stamps)),
+        }
+    }
+
+    /// A page that was made for this target alone, and counts as what it holds.
+    fn made_page(&self, page: Result<Resource, HeadTooLong>, stamps: Stamps) -> Arc<Entry> {
+        match page {
+            Ok(page) => self.entry(page, stamps),
+            Err(HeadTooLong) => self.ready(&self.rules.errors.failed, stamps),
         }
     }
 }

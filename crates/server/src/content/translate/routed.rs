@@ -9,7 +9,6 @@ use std::sync::Arc;
 use lamna_proto::error::Refusal;
 use lamna_proto::message::Status;
 use lamna_proto::parse::path;
-use lamna_proto::resource::Resource;
 use rustix::io::Errno;
 
 use super::{Open, Place, Question, index_name};
@@ -145,11 +144,11 @@ impl Question<'_> {
         let query_follows = !location.contains('?');
         Some(self.redirect(redirect.status, &location, query_follows).unwrap_or_else(|_| {
             // What captures stand for is the client's: escaped, it is three times as long.
-            let page = answers::refusal_page(Refusal::TargetTooLong, &self.rules.extras(414), self.rules.changes)
-                .map(Arc::new);
-            let page: Arc<Resource> =
-                page.unwrap_or_else(|_| self.site.pages.refusals[Refusal::TargetTooLong as usize].clone());
-            self.ready(&page, Stamps::none())
+            let page = answers::refusal_page(Refusal::TargetTooLong, &self.rules.extras(414), self.rules.changes);
+            match page {
+                Ok(page) => self.entry(page, Stamps::none()),
+                Err(_) => self.ready(&self.site.pages.refusals[Refusal::TargetTooLong as usize], Stamps::none()),
+            }
         }))
     }
 }

@@ -45,6 +45,8 @@ fn forms() -> Vec<Form> {
         build("C", "cc", &["-shared", "-fPIC", "-O2", "-Wall", "-Werror"], "rot13.c"),
         #[cfg(feature = "wasm")]
         in_wasm(),
+        #[cfg(feature = "wasm")]
+        in_wasm_of_rust(),
         build("Rust", "rustc", &["--edition", "2024", "--crate-type", "cdylib", "-O", "-C", "panic=abort"], "rot13.rs"),
     ];
     let mut embedded = Some(embedded);
@@ -101,6 +103,30 @@ fn in_wasm() -> (&'static str, What, tempfile::TempDir) {
         What::Absent
     };
     ("WebAssembly", what, directory)
+}
+
+/// As a module of WebAssembly in Rust; nothing without its standard library for that.
+#[cfg(feature = "wasm")]
+fn in_wasm_of_rust() -> (&'static str, What, tempfile::TempDir) {
+    const TARGET: [&str; 2] = ["--target", "wasm32-unknown-unknown"];
+    let directory = tempfile::tempdir().unwrap();
+    let library = Command::new("rustc").args(TARGET).args(["--print", "target-libdir"]).output();
+    let has_library = library.is_ok_and(|said| Path::new(String::from_utf8_lossy(&said.stdout).trim()).is_dir());
+    let what = if has_library {
+        let module = directory.path().join("rot13.wasm");
+        let mut command = Command::new("rustc");
+        command.args(["--edition", "2024", "--crate-type", "cdylib", "-O", "-D", "warnings"]).args(TARGET);
+        command
+            .args(["-C", "panic=abort", "-C", "strip=symbols", "-C", "link-arg=-zstack-size=65536", "-o"])
+            .arg(&module);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let built = command.arg(root.join("examples/wasm/rot13.rs")).output().unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        wasm(module)
+    } else {
+        What::Absent
+    };
+    ("WebAssembly of Rust", what, directory)
 }
 
 pub(super) fn wasm(component: PathBuf) -> What {
