@@ -1,11 +1,12 @@
 //! Services: filters that are added, replaced, suspended and removed while the server serves, in every engine and under load.
 //!
-//! Owns: an application whose answers take their time ([`Application`]) and shared objects built for these tests. `LAMNA_REPLACEMENTS` is how many
-//! replacements each test of load makes: `LAMNA_REPLACEMENTS=500 cargo test -p lamna --test serve services::load -- --nocapture`.
+//! Owns: an application whose answers take their time ([`Application`]), and shared objects and components built for these tests. `LAMNA_REPLACEMENTS`
+//! is how many replacements each test of load makes: `LAMNA_REPLACEMENTS=500 cargo test -p lamna --features wasm --test serve services:: -- --nocapture`.
 
 mod load;
 mod native;
 mod others;
+mod wasm;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -17,16 +17,33 @@ for_engines!([amped = AMPED, sped = SPED, co_amped = CO_AMPED, thread_pool = THR
 
 /// rot13 in C, with `deed` done first of each piece; none without a compiler, which is said.
 fn rot13(test: &str, directory: &Path, name: &str, deed: &str) -> Option<PathBuf> {
+    const BEGIN: &str = "    uint8_t turned[4096];\n";
+    built(test, directory, name, BEGIN, &format!("{BEGIN}    {deed}\n"))
+}
+
+/// One that puts `letter` in the place of each `#`.
+pub(super) fn mark(test: &str, directory: &Path, letter: &str) -> Option<PathBuf> {
+    const TURN: &str = "static uint8_t turn(uint8_t byte)\n{\n";
+    built(
+        test,
+        directory,
+        letter,
+        TURN,
+        &format!("{TURN}    if (byte == '#')\n        return '{letter}';\n    return byte;\n"),
+    )
+}
+
+/// The example in C with `by` in the place of `from`.
+fn built(test: &str, directory: &Path, name: &str, from: &str, by: &str) -> Option<PathBuf> {
     if Command::new("cc").arg("--version").output().is_err() {
         skipped(test, "there is no C compiler (cc)");
         return None;
     }
     let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server");
     let source = std::fs::read_to_string(server.join("examples/native/rot13.c")).expect("the example is there");
-    let begin = "    uint8_t turned[4096];\n";
-    assert!(source.contains(begin));
+    assert!(source.contains(from));
     let (file, object) = (directory.join(format!("{name}.c")), directory.join(format!("{name}.so")));
-    std::fs::write(&file, source.replacen(begin, &format!("{begin}    {deed}\n"), 1)).expect("it can be written");
+    std::fs::write(&file, source.replacen(from, by, 1)).expect("it can be written");
     let built =
         Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&object).arg(file).arg("-I").arg(server).status();
     assert!(built.expect("it was there").success());
