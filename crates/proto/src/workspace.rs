@@ -12,6 +12,7 @@ use crate::departures::{Departures, Outcome};
 use crate::error::Refusal;
 use crate::exchange::Saved;
 use crate::exchange::answer::Grounds;
+use crate::exchange::early_hints::LinkField;
 use crate::held::Held;
 use crate::limits::Limits;
 use crate::message::{Head, Request, RequestId};
@@ -80,6 +81,8 @@ pub struct Workspace {
     pub(crate) departures: Departures,
     /// The head that the last report refers to.
     pub(crate) reported: Option<Head>,
+    /// Goes with the answer to the request that is current.
+    pub(crate) link: Option<Arc<LinkField>>,
     /// Of the answers to all connections that this was lent to.
     pub(crate) tally: Arc<Tally>,
     /// What all connections hold that this was lent to, and others.
@@ -171,6 +174,7 @@ impl Workspace {
             keeps_requests: false,
             departures: Departures::default(),
             reported: None,
+            link: None,
             tally: Arc::default(),
             held: Arc::default(),
             speaks_h2c: false,

@@ -74,13 +74,13 @@ fn workspace() -> Box<Workspace> {
     Workspace::new(Arc::new(Limits::default()), Arc::new(pages), COPY_BYTES_MAX, 0)
 }
 
-/// Receives `input`, serves `resource` to each request in it, after hints if there are `links`, and parks. Gives the bytes sent and requests answered.
+/// Receives `input`, serves `resource` to each request in it, after hints and with a link if there are `links`, and parks. Gives the bytes sent and requests answered.
 fn serve(
     connection: &mut Connection,
     workspace: Box<Workspace>,
     input: &[u8],
     resource: &Arc<Resource>,
-    links: &[LinkField],
+    links: &[Arc<LinkField>],
 ) -> (Box<Workspace>, u64, usize) {
     let (mut sent, mut answered) = (0, 0);
     connection.lend(workspace);
@@ -89,7 +89,8 @@ fn serve(
     loop {
         while let Some((id, need)) = connection.poll_need() {
             assert!(matches!(need, Need::Translate(_)), "the content is in memory");
-            assert!(links.is_empty() || connection.give_early_hints(id, links.iter()));
+            assert!(links.is_empty() || connection.give_early_hints(id, links.iter().map(|link| &**link)));
+            links.iter().for_each(|link| connection.give_link(id, link));
             connection.handle_done(id, Done::Translated(resource), NOW);
             while connection.poll_answered().is_some() {
                 answered += 1;
@@ -126,7 +127,13 @@ fn http2_requests(first: u32, count: usize, is_new: bool) -> Vec<u8> {
 }
 
 /// As [`allocations`], over HTTP/2.
-fn http2_allocations(content_bytes: usize, beside: usize, rounds: usize, logs: bool, links: &[LinkField]) -> usize {
+fn http2_allocations(
+    content_bytes: usize,
+    beside: usize,
+    rounds: usize,
+    logs: bool,
+    links: &[Arc<LinkField>],
+) -> usize {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let content = vec![b'a'; content_bytes];
     let resource = resource(200, &content);
@@ -163,7 +170,7 @@ fn http2_allocations(content_bytes: usize, beside: usize, rounds: usize, logs: b
 }
 
 /// Serves `rounds` times `pipelined` requests for `content_bytes` of content; gives the allocations once that is warm.
-fn allocations(content_bytes: usize, pipelined: usize, rounds: usize, logs: bool, links: &[LinkField]) -> usize {
+fn allocations(content_bytes: usize, pipelined: usize, rounds: usize, logs: bool, links: &[Arc<LinkField>]) -> usize {
     let content = vec![b'a'; content_bytes];
     let resource = resource(200, &content);
     let request = b"GET /index.html HTTP/1.1\r\nHost: www.example.com\r\nAccept: */*\r\nUser-Agent: test\r\n\r\n";
@@ -251,9 +258,9 @@ fn large_cached_answers_on_streams_beside_each_other_allocate_nothing() {
 }
 
 #[test]
-fn a_thousand_cached_answers_behind_hints_allocate_nothing() {
+fn a_thousand_cached_answers_behind_hints_and_with_a_link_allocate_nothing() {
     let links = ["</a.css>; rel=preload; as=style", "</a.woff2>; rel=preload; as=font; crossorigin"];
-    let links: Vec<_> = links.iter().filter_map(|link| LinkField::new(link)).collect();
+    let links: Vec<_> = links.iter().filter_map(|link| LinkField::new(link).map(Arc::new)).collect();
     for logs in [false, true] {
         assert_eq!(allocations(500, 1, 1_000, logs, &links), 0);
         assert_eq!(http2_allocations(500, 10, 100, logs, &links), 0);

@@ -284,6 +284,13 @@ impl Connection {
         either!(self, one => one.give_early_hints(id, links))
     }
 
+    /// `link` goes with the answer to exchange `id`, whose target is being found, if that is a whole resource (200): what is likely to be
+    /// wanted after it. In the place of one that was given before.
+    #[inline]
+    pub fn give_link(&mut self, id: ExchangeId, link: &Arc<LinkField>) {
+        either!(self, one => one.give_link(id, link));
+    }
+
     /// The need of exchange `id` will be met later. The request is kept until then.
     #[inline]
     pub fn defer(&mut self, id: ExchangeId) {

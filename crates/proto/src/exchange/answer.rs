@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use crate::error::Refusal;
 use crate::exchange::ContentBuffer;
+use crate::exchange::Saved;
 use crate::exchange::conditional::{self, Outcome, Preconditions};
+use crate::exchange::early_hints::LinkField;
 use crate::exchange::negotiate::{self, CodingSet};
 use crate::exchange::range::{self, ByteRange, Resolved};
 use crate::message::{Field, FieldSet, Method, Request, RequestId, Status, Version};
@@ -45,6 +47,8 @@ pub(crate) struct Answer {
     pub(crate) content_bytes: u64,
     /// What the client is told that its request is called; none if it is not told.
     pub(crate) id: RequestId,
+    /// Goes with the answer if that is the whole resource.
+    pub(crate) link: Option<Arc<LinkField>>,
 }
 
 /// Content of a file that was read for one answer.
@@ -91,6 +95,9 @@ pub(crate) struct Grounds<'a> {
     pub(crate) tells_ids: TellsIds,
 }
 
+/// The status of answers that links go with.
+pub(crate) const OK: Status = Status(200);
+
 /// Fields that make an answer other than plain.
 const CONDITIONS: FieldSet =
     FieldSet::of(&[Field::Range, Field::IfMatch, Field::IfNoneMatch, Field::IfModifiedSince, Field::IfUnmodifiedSince]);
@@ -100,6 +107,11 @@ pub(crate) fn plain_choice<'a>(request: Request<'_>, resource: &'a Resource) -> 
     let conditional = resource.status.0 == 200 && request.head.present.intersects(CONDITIONS);
     let is_plain = !conditional && !resource.query_follows;
     is_plain.then(|| choose(request, &resource.variants))
+}
+
+/// Decides on the answer to a request that was kept.
+pub(crate) fn decide_saved(saved: &Saved, resource: &Resource, grounds: Grounds<'_>) -> Answer {
+    Answer { link: saved.link.clone(), ..decide(saved.request(), resource, grounds) }
 }
 
 /// Decides on the answer, in the order of RFC 9110 13.2.2.
@@ -280,7 +292,13 @@ impl Answer {
             paused: false,
             content_bytes: 0,
             id: RequestId::NONE,
+            link: None,
         }
+    }
+
+    /// The link that goes with it.
+    pub(crate) fn link(&self) -> Option<&LinkField> {
+        self.link.as_deref().filter(|_| self.status == OK && matches!(self.kind, Kind::Prebuilt(_)))
     }
 
     fn drop_content(&mut self) {

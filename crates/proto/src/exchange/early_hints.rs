@@ -1,8 +1,10 @@
-//! `103 Early Hints` (RFC 8297): what a client can begin to fetch before the answer is there.
+//! Links that whoever drives a connection adds: `103 Early Hints` (RFC 8297), what a client can begin to fetch before the answer is there, and
+//! a link that goes with the answer itself, for what is likely to be wanted after it.
 //!
 //! Owns: [`LinkField`], a `Link` field (RFC 8288) as both versions of HTTP write it, built once. Guarantees: writing hints allocates
 //! nothing once the output has grown; a value that is not one of a field is none. Does not decide what is hinted, and to whom: whoever
-//! drives the connection does ([`give_early_hints`](crate::conn::Connection::give_early_hints)).
+//! drives the connection does ([`give_early_hints`](crate::conn::Connection::give_early_hints),
+//! [`give_link`](crate::conn::Connection::give_link)).
 
 use crate::conn::http2::hpack::write_field;
 use crate::message::Status;
@@ -43,7 +45,8 @@ impl LinkField {
         std::str::from_utf8(&line["Link: ".len()..line.len() - "\r\n".len()]).unwrap_or_default()
     }
 
-    fn line(&self) -> &[u8] {
+    /// As a line of HTTP/1.x, with its CRLF.
+    pub(crate) fn line(&self) -> &[u8] {
         &self.bytes[..usize::from(self.line_length)]
     }
 

@@ -3,7 +3,10 @@
 //! Owns: [`Saved`], and what stands in the place of a request whose application names another path of the server (RFC 3875 6.2.2).
 //! Guarantees: what was received stays as it was, for the log. Does not count how often that is allowed: whoever translates does.
 
+use std::sync::Arc;
+
 use super::Finding;
+use super::early_hints::LinkField;
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked};
 use crate::gateway::fields::Fields;
 use crate::limits::Limits;
@@ -18,6 +21,8 @@ pub(crate) struct Saved {
     pub(crate) head: Head,
     /// What has been found out about it. It does not travel to another process: there it is found out again.
     pub(crate) found: Option<Finding>,
+    /// Goes with its answer, if that is a page. It does not travel either: nobody misses it.
+    pub(crate) link: Option<Arc<LinkField>>,
     redirected: Option<Box<Redirected>>,
 }
 
@@ -44,7 +49,7 @@ const LEFT_OUT: [&str; 8] = [
 
 impl Saved {
     pub(crate) fn new(bytes: Vec<u8>, head: Head) -> Saved {
-        Saved { bytes, head, found: None, redirected: None }
+        Saved { bytes, head, found: None, link: None, redirected: None }
     }
 
     /// What is answered.

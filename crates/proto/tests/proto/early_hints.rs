@@ -8,7 +8,7 @@ use crate::conversation::{GET, deferring, get, peer, responses, statuses};
 use crate::http2_client::Client;
 use crate::peer::{Cycle, Habits, Peer};
 use crate::properties::habits;
-use crate::site::{FILE_BYTES, LINKS, SMALL, pattern};
+use crate::site::{FILE_BYTES, LINKS, NEXT, SMALL, pattern};
 
 fn hints() -> String {
     format!("HTTP/1.1 103 Early Hints\r\nLink: {}\r\nLink: {}\r\n\r\n", LINKS[0], LINKS[1])
@@ -126,4 +126,52 @@ proptest! {
         prop_assert_eq!(&client.streams[&3].content, &pattern(FILE_BYTES));
         prop_assert!(client.streams.values().all(|one| one.interim_fields.starts_with(&links())));
     }
+}
+
+/// The values of `Link` fields.
+fn next_of(fields: &[(String, String)]) -> Vec<&str> {
+    let links = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("link"));
+    links.map(|(_, value)| &**value).collect()
+}
+
+#[test]
+fn a_link_goes_with_the_whole_answer_and_changes_nothing_else_of_it() {
+    for defers in [false, true] {
+        let habits = Habits { defers: Cycle::new(vec![defers]), ..Habits::default() };
+        for path in ["/small", "/file", "/stream?u.i.h2+c2+e"] {
+            let answer = |target: &str, more: &str| {
+                let mut peer = Peer::new(habits.clone());
+                peer.converse(get(target, more));
+                peer.take_output()
+            };
+            let asking = path.replace("?u", "?later.u");
+            let asking = if asking.contains('?') { asking } else { format!("{path}?later") };
+            let line = format!("Link: {NEXT}\r\n");
+            let linked = answer(&asking, "");
+            assert_eq!(linked.matches(&line).count(), 1, "{path}: {linked}");
+            assert_eq!(linked.replace(&line, ""), answer(path, ""), "{path}");
+            // Over HTTP/2.
+            let mut client = Client::new(habits.clone());
+            let (plain, linked) = (client.ask(1, "GET", path, &[]), client.ask(3, "GET", &asking, &[]));
+            assert_eq!(next_of(&linked.fields), [NEXT], "{path}");
+            assert_eq!((linked.status, linked.content), (plain.status, plain.content), "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_link_goes_with_no_part_no_refusal_and_no_other_answer() {
+    for (target, more) in
+        [("/small?later", "Range: bytes=0-1\r\n"), ("/small?later", "If-None-Match: *\r\n"), ("/none?later", "")]
+    {
+        let mut peer = peer();
+        peer.converse([&*get(target, more), GET].concat());
+        let output = peer.take_output();
+        assert!(!output.contains("Link:"), "{target} {more}: {output}");
+    }
+    let mut client = Client::new(Habits::default());
+    for (id, field) in [(1, ("range", "bytes=0-1")), (3, ("if-none-match", "*"))] {
+        assert_eq!(next_of(&client.ask(id, "GET", "/small?later", &[field]).fields), [""; 0]);
+    }
+    assert_eq!(next_of(&client.ask(5, "GET", "/small", &[]).fields), [""; 0]);
 }

@@ -497,10 +497,11 @@ impl Peer {
             self.take_reports();
             return false;
         };
-        let mut is_hinted = false;
+        let (mut is_hinted, mut has_next) = (false, false);
         let deferred = match need {
             Need::Translate(translate) => {
                 is_hinted = translate.query.is_some_and(|query| query.starts_with(b"links"));
+                has_next = translate.query.is_some_and(|query| query.starts_with(b"later"));
                 assert!(foreseen.is_none_or(|path_and_query| path_and_query == translate.path_and_query));
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 self.asked.push((translate.host.map(text), text(translate.path), translate.query.map(text)));
@@ -525,6 +526,9 @@ impl Peer {
         };
         if is_hinted {
             self.connection.give_early_hints(id, self.site.links.iter());
+        }
+        if has_next {
+            self.connection.give_link(id, &self.site.next);
         }
         if self.habits.defers.take() {
             if !matches!(deferred, Deferred::Step { .. }) {

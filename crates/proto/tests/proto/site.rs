@@ -32,6 +32,9 @@ pub(crate) const FILE_BYTES: usize = 10_000;
 /// The largest message that is copied to the output.
 pub(crate) const COPY_BYTES_MAX: usize = 4_096;
 
+/// See [`Site::next`].
+pub(crate) const NEXT: &str = "</next.html>; rel=prefetch";
+
 /// See [`Site::links`].
 pub(crate) const LINKS: [&str; 2] =
     ["</a.css>; rel=preload; as=style", "</a.woff2>; rel=preload; as=font; crossorigin"];
@@ -44,6 +47,8 @@ pub(crate) struct Site {
     limits: Arc<Limits>,
     /// What is hinted to whose query begins with `links`.
     pub(crate) links: Vec<LinkField>,
+    /// Goes with the answer to whose query begins with `later`.
+    pub(crate) next: Arc<LinkField>,
 }
 
 impl Site {
@@ -77,6 +82,7 @@ impl Site {
             pages: Arc::new(pages),
             limits: Arc::new(limits()),
             links: LINKS.iter().filter_map(|link| LinkField::new(link)).collect(),
+            next: Arc::new(LinkField::new(NEXT).expect("it is the value of a field")),
         }
     }
 

@@ -34,7 +34,9 @@ impl Connection {
         let head = workspace.http1.current.as_ref().expect("a request is current");
         let request = Request { bytes: workspace.input.unread(), head };
         let persistence = persistence_of(request, self.closing);
-        if let Some((status, content_bytes)) = write_plain(request, resource, persistence, &mut workspace.outlet) {
+        let link = workspace.link.as_deref();
+        if let Some((status, content_bytes)) = write_plain(request, resource, persistence, link, &mut workspace.outlet)
+        {
             let outcome = Outcome { status: status.0, content_bytes, started: self.received, over_http2: false };
             let request = Some(request).filter(|_| workspace.keeps_requests);
             workspace.departures.push(workspace.outlet.output.len(), outcome, request);
@@ -42,7 +44,8 @@ impl Connection {
             return;
         }
         let answer = answer::decide(request, resource, workspace.outlet.grounds());
-        self.push_answer(answer, persistence);
+        let link = workspace.link.take();
+        self.push_answer(Answer { link, ..answer }, persistence);
     }
 
     pub(super) fn refuse_current(&mut self, refusal: Refusal) {
@@ -155,6 +158,18 @@ impl Connection {
         can_be
     }
 
+    /// See [`Connection::give_link`](crate::conn::Connection::give_link).
+    pub fn give_link(&mut self, id: ExchangeId, link: &Arc<LinkField>) {
+        if self.current_id() == Some(id) {
+            driven(&mut self.workspace).link = Some(link.clone());
+            return;
+        }
+        let exchanges = self.active.iter_mut().flat_map(|active| &mut active.exchanges);
+        if let Some(Exchange { request: Some(saved), .. }) = exchanges.into_iter().find(|exchange| exchange.id == id) {
+            saved.link = Some(link.clone());
+        }
+    }
+
     pub(super) fn answer_options(&mut self) {
         let workspace = driven(&mut self.workspace);
         let head = workspace.http1.current.as_ref().expect("a request is current");
@@ -201,7 +216,7 @@ impl Connection {
             if let State::Translated(resource) = &exchange.state {
                 let saved = exchange.request.as_ref().expect("a request that waits is kept");
                 let persistence = persistence_of(saved.request(), closing && last);
-                let answer = answer::decide(saved.request(), resource, workspace.outlet.grounds());
+                let answer = answer::decide_saved(saved, resource, workspace.outlet.grounds());
                 (exchange.state, exchange.persistence) = (State::Answering(answer), persistence);
             }
             let State::Answering(answer) = &mut exchange.state else {
@@ -243,7 +258,10 @@ impl Connection {
         let workspace = self.workspace.as_ref().expect(DRIVEN);
         let head = workspace.http1.current.as_ref().expect("a request is current");
         let request = Request { bytes: workspace.input.unread(), head };
-        let request = self.active.as_mut().filter(|_| keep).map(|active| active.save(request));
+        let mut request = self.active.as_mut().filter(|_| keep).map(|active| active.save(request));
+        if let Some(saved) = &mut request {
+            saved.link = driven(&mut self.workspace).link.take();
+        }
         self.consume_current();
         let (persistence, started) = (Persistence::default(), self.received);
         Exchange { id, request, state, persistence, awaits_content: false, started }

@@ -86,6 +86,7 @@ impl Connection {
             // An interim answer would be taken for one to an earlier request.
             return Taken::Nothing;
         }
+        workspace.link = None;
         workspace.http1.current = Some(Head { id: workspace.next_id(), ..head });
         self.new_id();
         self.since = self.received;

@@ -466,8 +466,8 @@ impl Connection {
         let outlet = &mut workspace.outlet;
         let pages = outlet.pages.clone();
         let server = pages.pages_of(answer::host_of(request)).options.variants.first().server();
-        let id = outlet.told_id(request);
-        sending::write_head(head, framing, persistence, server, id, outlet);
+        let told = (outlet.told_id(request), saved.link.as_deref());
+        sending::write_head(head, framing, persistence, server, told, outlet);
         running.sending = Some(Box::new(Sending::new(head.status, framing, request)));
     }
 

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use super::writer::{Persistence, push_id};
-use crate::exchange::ContentBuffer;
+use crate::exchange::early_hints::LinkField;
 use crate::exchange::program::StreamHead;
+use crate::exchange::{ContentBuffer, answer};
 use crate::message::{Request, RequestId, Status, Version};
 use crate::resource::status_line;
 use crate::transmit::Segment;
@@ -186,13 +187,13 @@ pub(super) fn write_interim(head: &StreamHead, output: &mut Vec<u8>) {
     }
 }
 
-/// The head of an answer. `server` is the value of its `Server` field, if it has none of its own, and so is `id`.
+/// The head of an answer. `server` is the value of its `Server` field, if it has none of its own, and so is `id`. `link` goes with a whole resource.
 pub(super) fn write_head(
     head: &StreamHead,
     framing: Framing,
     persistence: Persistence,
     server: &[u8],
-    id: RequestId,
+    (id, link): (RequestId, Option<&LinkField>),
     outlet: &mut Outlet,
 ) {
     let Outlet { output, date, .. } = outlet;
@@ -206,6 +207,9 @@ pub(super) fn write_head(
     output.extend_from_slice(&head.fields);
     if !head.has(RequestId::FIELD.as_bytes()) {
         push_id(id, output);
+    }
+    if let Some(link) = link.filter(|_| head.status == answer::OK) {
+        output.extend_from_slice(link.line());
     }
     match (framing, head.said_length()) {
         (Framing::Nothing, Some(length)) => push_length(output, length),

@@ -4,6 +4,7 @@
 //! which is [`exchange::answer`](crate::exchange)'s.
 
 use crate::exchange::answer::{self, Answer, Kind, Piece};
+use crate::exchange::early_hints::LinkField;
 use crate::exchange::range::ByteRange;
 use crate::message::{Method, Request, RequestId, Status};
 use crate::resource::{Representation, Resource, status_line};
@@ -37,19 +38,21 @@ pub(super) fn write_plain(
     request: Request<'_>,
     resource: &Resource,
     persistence: Persistence,
+    link: Option<&LinkField>,
     outlet: &mut Outlet,
 ) -> Option<(Status, u64)> {
     let representation = answer::plain_choice(request, resource)?;
-    let id = outlet.told_id(request);
+    let link = link.filter(|_| resource.status == answer::OK);
+    let told = (outlet.told_id(request), link);
     if request.head.method == Method::Head {
-        write_prebuilt(representation.head(), representation, b"", persistence, id, outlet);
+        write_prebuilt(representation.head(), representation, b"", persistence, told, outlet);
         return Some((resource.status, 0));
     }
     let message = representation.message()?;
     if message.len() > outlet.copy_bytes_max {
         return None;
     }
-    write_prebuilt(message, representation, b"", persistence, id, outlet);
+    write_prebuilt(message, representation, b"", persistence, told, outlet);
     Some((resource.status, representation.size))
 }
 
@@ -92,7 +95,8 @@ fn write_head(answer: &Answer, persistence: Persistence, outlet: &mut Outlet) {
     let representation = &*answer.representation;
     match &answer.kind {
         Kind::Prebuilt(query) => {
-            write_prebuilt(representation.head(), representation, query, persistence, answer.id, outlet)
+            let told = (answer.id, answer.link());
+            write_prebuilt(representation.head(), representation, query, persistence, told, outlet)
         }
         Kind::NotModified => {
             open_head(answer, outlet);
@@ -154,24 +158,25 @@ pub(super) fn push_id(id: RequestId, output: &mut Vec<u8>) {
     }
 }
 
-/// Copies a prebuilt head, and content if `message` goes on, with today's date. `query` goes behind the Location.
+/// Copies a prebuilt head, and content if `message` goes on, with today's date, what the request is called and a link, if there are any.
+/// `query` goes behind the Location.
 fn write_prebuilt(
     message: &[u8],
     representation: &Representation,
     query: &[u8],
     persistence: Persistence,
-    id: RequestId,
+    (id, link): (RequestId, Option<&LinkField>),
     outlet: &mut Outlet,
 ) {
     let Outlet { output, date, unix_seconds, .. } = outlet;
     let date_at = output.len() + representation.date_at();
-    if persistence == Persistence::Implied && query.is_empty() && id == RequestId::NONE {
+    if persistence == Persistence::Implied && query.is_empty() && id == RequestId::NONE && link.is_none() {
         representation.push_part(0, message, *unix_seconds, output);
     } else {
         let (head, content) = message.split_at(representation.head().len());
         let last_line_end = head.len() - 4;
         representation.push_part(0, &head[..last_line_end], *unix_seconds, output);
-        for part in [query, b"\r\n", persistence.line()] {
+        for part in [query, b"\r\n", persistence.line(), link.map_or(b"", LinkField::line)] {
             output.extend_from_slice(part);
         }
         push_id(id, output);

@@ -201,6 +201,7 @@ impl Connection {
         }
         // RFC 9218 7.1: what was said in a frame holds, because it may have been changed on the way.
         let priority = early.unwrap_or(built.priority);
+        workspace.link = None;
         workspace.http2.current = Some(Current { id, head: Head { id: called, ..head }, priority });
         self.since = self.received;
         let Judged { expected, continues } = match judged {

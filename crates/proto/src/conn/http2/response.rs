@@ -7,7 +7,7 @@
 use super::frame::{self, END_HEADERS, END_STREAM, HEAD_BYTES, Kind as FrameKind, PAYLOAD_BYTES_MAX};
 use super::hpack::{Encoder, write_field};
 use super::request::OF_CONNECTION;
-use crate::exchange::answer::{Answer, Kind};
+use crate::exchange::answer::{self, Answer, Kind};
 use crate::exchange::early_hints::LinkField;
 use crate::exchange::program::StreamHead;
 use crate::message::{RequestId, Status};
@@ -21,6 +21,7 @@ pub(super) fn write_prebuilt(
     ends: bool,
     encoder: &mut Encoder,
     (date, unix_seconds, id): (&[u8], u64, RequestId),
+    link: Option<&LinkField>,
 ) {
     write_frame(out, stream, ends, |out| {
         encoder.begin(out);
@@ -29,6 +30,7 @@ pub(super) fn write_prebuilt(
         encoder.write(b"server", representation.server(), out);
         write_age(representation, unix_seconds, out);
         write_id(id, out);
+        write_link(link, out);
     });
 }
 
@@ -54,6 +56,13 @@ fn write_id(id: RequestId, out: &mut Vec<u8>) {
     }
 }
 
+/// Adds a link, which is not put into the table: it is seldom the same for two answers.
+fn write_link(link: Option<&LinkField>, out: &mut Vec<u8>) {
+    if let Some(link) = link {
+        out.extend_from_slice(link.block());
+    }
+}
+
 /// Writes HEADERS of an answer.
 pub(super) fn write_answer(
     out: &mut Vec<u8>,
@@ -67,7 +76,8 @@ pub(super) fn write_answer(
     let size = representation.size;
     let (fields, length) = match &answer.kind {
         Kind::Prebuilt(query) if query.is_empty() => {
-            return write_prebuilt(out, stream, representation, ends, encoder, (date, unix_seconds, answer.id));
+            let told = (date, unix_seconds, answer.id);
+            return write_prebuilt(out, stream, representation, ends, encoder, told, answer.link());
         }
         Kind::Prebuilt(_) | Kind::Unsatisfiable { .. } => (Part::Described, Some(size)),
         Kind::NotModified => (Part::Kept, None),
@@ -125,12 +135,13 @@ pub(super) fn write_early_hints<'l>(
 }
 
 /// Writes HEADERS of an answer that is made while it is sent: with a date and the name of the server, unless it is an interim one or
-/// has its own.
+/// has its own. `link` goes with a whole resource.
 pub(super) fn write_stream_head(
     out: &mut Vec<u8>,
     stream: u32,
     head: &StreamHead,
     origin: Option<(&[u8; 29], &[u8], RequestId)>,
+    link: Option<&LinkField>,
     ends: bool,
     encoder: &mut Encoder,
 ) {
@@ -152,6 +163,7 @@ pub(super) fn write_stream_head(
             }
         }
         write_lines(&head.fields, out);
+        write_link(link.filter(|_| head.status == answer::OK), out);
     });
 }
 

@@ -52,7 +52,8 @@ impl Connection {
         let outlet = &mut workspace.outlet;
         let told = (&outlet.date[..], outlet.unix_seconds, outlet.told_id(request));
         let (output, ends) = (&mut outlet.output, content.is_empty());
-        response::write_prebuilt(output, id, representation, ends, &mut self.encoder, told);
+        let link = workspace.link.as_deref().filter(|_| resource.status == answer::OK);
+        response::write_prebuilt(output, id, representation, ends, &mut self.encoder, told, link);
         if !content.is_empty() {
             frame::write_head(&mut outlet.output, content.len(), Kind::Data, END_STREAM, id);
             outlet.output.extend_from_slice(content);
@@ -77,7 +78,9 @@ impl Connection {
             let mut bytes = workspace.http2.spare_bytes.pop().unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(&workspace.http2.buffers.text);
-            stream.request = Some(Saved::new(bytes, head));
+            let mut saved = Saved::new(bytes, head);
+            saved.link = workspace.link.take();
+            stream.request = Some(saved);
         }
         self.streams.push(stream);
         self.streams.len() - 1
@@ -107,7 +110,7 @@ impl Connection {
             return;
         }
         let Some(saved) = &stream.request else { return };
-        let answer = answer::decide(saved.request(), resource, outlet.grounds());
+        let answer = answer::decide_saved(saved, resource, outlet.grounds());
         stream.work = Work::Answering(answer);
     }
 

@@ -113,6 +113,19 @@ impl Connection {
         can_be
     }
 
+    /// See [`Connection::give_link`](crate::conn::Connection::give_link).
+    pub fn give_link(&mut self, id: ExchangeId, link: &Arc<LinkField>) {
+        let workspace = driven(&mut self.workspace);
+        if workspace.http2.current.is_some_and(|current| current.id == id.0) {
+            workspace.link = Some(link.clone());
+            return;
+        }
+        let stream = self.streams.iter_mut().find(|one| one.id == id.0);
+        if let Some(saved) = stream.and_then(|stream| stream.request.as_mut()) {
+            saved.link = Some(link.clone());
+        }
+    }
+
     /// The program of a stream gives a part of its answer.
     pub(super) fn give(&mut self, at: usize, part: Part) {
         let has_room = self.has_room_for_part(&self.streams[at]);
@@ -124,7 +137,7 @@ impl Connection {
         let id = self.streams[at].id;
         for head in interim.iter().filter(|head| head.is_interim()) {
             let (encoder, sink) = self.encoder_and_sink();
-            response::write_stream_head(sink, id, head, None, false, encoder);
+            response::write_stream_head(sink, id, head, None, None, false, encoder);
         }
         let is_empty = content.is_none() && end.as_ref().is_some_and(Vec::is_empty);
         if let Some(head) = head
@@ -161,8 +174,9 @@ impl Connection {
         let (date, pages) = (workspace.outlet.date, workspace.outlet.pages.clone());
         let server = pages.pages_of(answer::host_of(request)).options.variants.first().server();
         let (id, told) = (stream.id, workspace.outlet.told_id(request));
+        let link = stream.request.as_ref().and_then(|saved| saved.link.clone());
         let (encoder, sink) = self.encoder_and_sink();
-        response::write_stream_head(sink, id, head, Some((&date, server, told)), ends, encoder);
+        response::write_stream_head(sink, id, head, Some((&date, server, told)), link.as_deref(), ends, encoder);
         if let Work::Running(running) = &mut self.streams[at].work {
             running.sending = Some(Box::new(Sending::new(head, has_content)));
         }

@@ -34,6 +34,7 @@ impl Portable for Answer {
             begun: bool::read(from)?,
             content_bytes: u64::read(from)?,
             id: RequestId(u64::read(from)?),
+            link: None,
             kind: Kind::read(from)?,
             current: ByteRange::read(from)?,
             later: Portable::read(from)?,
