@@ -1,4 +1,4 @@
-//! How much may be hinted to clients: `103 Early Hints`, preload and prefetch links.
+//! How much may be hinted to clients of what pages need: `103 Early Hints` with preload links.
 //!
 //! Owns: an account in bytes. What is hinted may be fetched in vain, at the client's cost and ours. So each hint is *sent*, and then
 //! *used* (the client asked for it and the page wanted it) or *wasted*; the caller says which, and when it knows.

@@ -1,7 +1,7 @@
 //! Hints: what is likely to be asked for next, and how much may be done about it.
 //!
-//! Owns: a learned table of what follows what ([`Table`]), and two budgets that bound what guessing may cost: reads ahead of
-//! requests ([`PrecacheBudget`]) and hints to clients ([`ClientHintBudget`]). The `hinted` replacement policy
+//! Owns: a learned table of what follows what ([`Table`]), and budgets that bound what guessing may cost: reads ahead of
+//! requests ([`PrecacheBudget`]), hints of what a page needs ([`ClientHintBudget`]) and of what page is next ([`LinkPrefetchBudget`]). The `hinted` replacement policy
 //! ([`crate::cache::Hinted`]) keeps longer what the table predicts.
 //!
 //! The idea is the hinted caching of the *JAWS framework* (1998, 3.6): links between pages tell what will be asked for
@@ -19,6 +19,7 @@
 //! called by whoever has a clock.
 
 mod client_hints;
+mod link_prefetch;
 mod precache;
 mod saved;
 mod shard;
@@ -26,6 +27,7 @@ mod sketch;
 mod table;
 
 pub use client_hints::{ClientHintBudget, VIEWS_PER_HALVING};
+pub use link_prefetch::LinkPrefetchBudget;
 pub use precache::{BURST_READS, PrecacheBudget, PrecacheCounts};
 pub use saved::Malformed;
 pub use shard::{Name, SUCCESSORS_MAX, Shard};
