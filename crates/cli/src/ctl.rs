@@ -282,6 +282,12 @@ fn tell_stats(json: &str) -> Option<String> {
     if early.sent > 0 {
         page.line("early hints", format!("{} sent, {} used, {} wasted", early.sent, early.used, early.wasted));
     }
+    let links = &early.link_prefetch;
+    if links.sent > 0 {
+        let (wasted, bytes) = (links.wasted_bytes(), links.fetched_bytes);
+        let fetched = format!("{} fetched ahead, about {wasted} of {bytes} bytes in vain", links.fetched);
+        page.line("next pages", format!("{} links, {fetched}", links.sent));
+    }
     page.line("names", format!("{} cached, {} would have blocked", disk.open_cached, disk.open_blocked));
     page.line("reads", format!("{} cached, {} would have blocked", disk.read_cached, disk.read_blocked));
     let waited_ms = disk.helper_wait_us / 1000;

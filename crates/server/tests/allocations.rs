@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use lamna_server::cache::Store;
 use lamna_server::config::answer_cache::AnswerCache;
-use lamna_server::config::early_hints::EarlyHintSettings;
+use lamna_server::config::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
 use lamna_server::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
 use lamna_server::config::route::condition::{Condition, ValueTest};
 use lamna_server::config::route::headers::HeaderRule;
@@ -278,7 +278,8 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
     let any_port = ListenAddress::Tcp(([127, 0, 0, 1], 0).into());
     let tls = tls.cloned().map(SiteTls::Files);
     let early_hints = EarlyHintSettings { is_on: true, http1: true, ..EarlyHintSettings::default() };
-    let sites = vec![SiteSettings { routes, tls, early_hints, ..SiteSettings::new(root.to_owned()) }];
+    let link_prefetch = LinkPrefetchSettings { is_on: true, ..LinkPrefetchSettings::default() };
+    let sites = vec![SiteSettings { routes, tls, early_hints, link_prefetch, ..SiteSettings::new(root.to_owned()) }];
     // A limit that is looked at with each request and never met.
     let request_limit = "60000/s burst 10000000".parse().ok();
     let mut settings = Settings { sites, request_limit, limit_exempt: Vec::new(), ..Settings::default() };

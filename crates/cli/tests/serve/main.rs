@@ -26,6 +26,7 @@ mod held;
 mod hints;
 mod http2;
 mod limits;
+mod link_prefetch;
 mod live_reload;
 mod negotiated;
 mod panics;

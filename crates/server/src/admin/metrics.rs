@@ -146,6 +146,35 @@ fn about_early_hints(hints: &early_hints::Figures, page: &mut Page) {
         page.sample(&format!("lamna_early_hints_bytes_total{{fate=\"{fate}\"}}"), bytes);
     }
     page.gauge("lamna_early_hint_pages", "Pages whose needs are known.", hints.pages);
+    about_link_prefetch(&hints.link_prefetch, page);
+}
+
+fn about_link_prefetch(links: &early_hints::LinkPrefetchFigures, page: &mut Page) {
+    page.family("lamna_link_prefetch_total", "counter", "Links to likely next pages, by what became of them.");
+    for (fate, count) in [
+        ("sent", links.sent),
+        ("fetched", links.fetched),
+        ("shown", links.shown),
+        ("asked", links.asked),
+        ("control_asked", links.control_asked),
+        ("withheld_control", links.withheld_control),
+        ("withheld_known", links.withheld_known),
+        ("withheld_budget", links.withheld_budget),
+    ] {
+        page.sample(&format!("lamna_link_prefetch_total{{fate=\"{fate}\"}}"), count);
+    }
+    page.family("lamna_link_prefetch_bytes_total", "counter", "Bytes of the pages that they name.");
+    for (fate, bytes) in
+        [("fetched", links.fetched_bytes), ("asked", links.asked_bytes), ("control_asked", links.control_asked_bytes)]
+    {
+        page.sample(&format!("lamna_link_prefetch_bytes_total{{fate=\"{fate}\"}}"), bytes);
+    }
+    let wasted = links.wasted_bytes();
+    page.gauge(
+        "lamna_link_prefetch_wasted_bytes",
+        "Of the bytes fetched ahead, those not wanted: an estimate.",
+        wasted,
+    );
 }
 
 fn about_caches_and_disk(status: &Status, stats: &Stats, page: &mut Page) {

@@ -111,6 +111,9 @@ fn site(site: &SiteSettings, page: &mut Page) {
     page.line("early_hints_http1", site.early_hints.http1);
     page.line("early_hints_waste_percent_max", site.early_hints.waste_percent_max);
     page.line("early_hints_probability_percent_min", site.early_hints.probability_percent_min);
+    page.line("link_prefetch", site.link_prefetch.is_on);
+    page.line("link_prefetch_waste_percent_max", site.link_prefetch.waste_percent_max);
+    page.line("link_prefetch_probability_percent_min", site.link_prefetch.probability_percent_min);
     page.line("upload", site.upload);
     if let Some(most) = site.upload_bytes_max {
         page.line("upload_bytes_max", bytes(most));
@@ -256,7 +259,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::early_hints::EarlyHintSettings;
+    use super::super::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
     use super::super::looks::Depth;
     use super::super::parse;
     use super::super::settings::{Alias, ClientCa, Redirect, TlsFiles};
@@ -308,6 +311,11 @@ mod tests {
                     http1: browse,
                     waste_percent_max: if spa { 0 } else { 100 },
                     ..EarlyHintSettings::default()
+                },
+                link_prefetch: LinkPrefetchSettings {
+                    is_on: browse,
+                    probability_percent_min: if spa { 0 } else { 100 },
+                    ..LinkPrefetchSettings::default()
                 },
                 upload: !browse,
                 limits: browse

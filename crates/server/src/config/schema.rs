@@ -128,6 +128,21 @@ fn site() -> Value {
                 "In so many of the views of a page something has to be asked for to be hinted",
             ),
         ),
+        (
+            "link_prefetch",
+            switch("Tell clients which page is likely to be next, so that they fetch it ahead: Link with rel=prefetch"),
+        ),
+        (
+            "link_prefetch_waste_percent_max",
+            number(&super::early_hints::PERCENT, "Of the bytes fetched ahead, how many may be fetched in vain"),
+        ),
+        (
+            "link_prefetch_probability_percent_min",
+            number(
+                &super::early_hints::PERCENT,
+                "After so many of the views of a page another has to be shown to be fetched ahead",
+            ),
+        ),
         ("upload", switch("Let clients store files")),
         ("upload_bytes_max", bytes(&super::site::UPLOAD_BYTES, "Bytes of one upload; more are refused")),
         ("upload_resume_s", number(&super::site::RESUME_S, "Seconds that a part of an upload is kept; 0 for no parts")),
@@ -268,6 +283,7 @@ fn route() -> Value {
         ),
         ("search", switch("Whether the pages of folders are searched with ?q=")),
         ("early_hints", switch("Whether clients are told what pages need before these are there")),
+        ("link_prefetch", switch("Whether pages there may be fetched ahead; true: those of applications as well")),
         (
             "structured",
             json!({

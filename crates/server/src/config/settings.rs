@@ -21,7 +21,7 @@ use super::site_limit::SiteLimit;
 use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
-use crate::config::early_hints::EarlyHintSettings;
+use crate::config::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
 use crate::config::error_log::ErrorLogSettings;
 use crate::config::gateway::{CommandSettings, GatewaySettings, ProgramSettings};
 use crate::config::hints::HintSettings;
@@ -449,6 +449,8 @@ pub struct SiteSettings {
     pub hints: Option<bool>,
     /// What clients are told before a page is there.
     pub early_hints: EarlyHintSettings,
+    /// Which of its pages clients may fetch ahead.
+    pub link_prefetch: LinkPrefetchSettings,
     /// Whether clients may store files: PUT, and a form in listings.
     pub upload: bool,
     /// Bytes of one upload; none for as many as there is room for.
@@ -506,6 +508,7 @@ impl SiteSettings {
             live_reload: false,
             hints: None,
             early_hints: EarlyHintSettings::default(),
+            link_prefetch: LinkPrefetchSettings::default(),
             upload: false,
             upload_bytes_max: None,
             upload_resume_s: 86_400,
@@ -534,6 +537,12 @@ impl SiteSettings {
     pub fn early_hints_anywhere(&self) -> Option<EarlyHintSettings> {
         let is_on = self.early_hints.is_on || self.routes.iter().any(|route| route.early_hints == Some(true));
         is_on.then_some(self.early_hints)
+    }
+
+    /// Which of its pages clients may fetch ahead, if that is any.
+    pub fn link_prefetch_anywhere(&self) -> Option<LinkPrefetchSettings> {
+        let is_on = self.link_prefetch.is_on || self.routes.iter().any(|route| route.link_prefetch == Some(true));
+        is_on.then_some(self.link_prefetch)
     }
 
     /// What it is called in messages: its first host, or else its number among the sites.

@@ -15,7 +15,7 @@ use toml::Spanned;
 use super::access;
 use super::acme::check_name;
 use super::address::host_name;
-use super::early_hints::{EarlyHintSettings, PERCENT};
+use super::early_hints::{EarlyHintSettings, LinkPrefetchSettings, PERCENT};
 use super::file::{AliasTable, Amount, LimitTable, SiteTable, Text, Texts};
 use super::gateway::{CommandSettings, ProgramSettings};
 use super::limits::Unit;
@@ -137,6 +137,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site.live_reload = given.live_reload;
     site.hints = given.hints;
     site.early_hints = early_hints(given, checker);
+    site.link_prefetch = link_prefetch(given, checker);
     site.upload = given.upload;
     if let Some(bytes) = &given.upload_bytes_max {
         site.upload_bytes_max = checker.amount("upload_bytes_max", bytes, Unit::Bytes, &UPLOAD_BYTES);
@@ -175,28 +176,43 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site
 }
 
-/// What a site hints to clients.
+/// What a site hints to clients of what pages need.
 fn early_hints(given: &SiteTable, checker: &mut Checker<'_>) -> EarlyHintSettings {
-    let mut percent = |key: &str, given: &Option<Spanned<Amount>>, otherwise: u8| {
-        let judged = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Count, &PERCENT));
-        // Within the bounds, so within a byte.
-        judged.map_or(otherwise, |percent| percent as u8)
-    };
+    let [waste, probability] = [&given.early_hints_waste_percent_max, &given.early_hints_probability_percent_min];
     let EarlyHintSettings { waste_percent_max, probability_percent_min, .. } = EarlyHintSettings::default();
     EarlyHintSettings {
         is_on: given.early_hints,
         http1: given.early_hints_http1,
-        waste_percent_max: percent(
-            "early_hints_waste_percent_max",
-            &given.early_hints_waste_percent_max,
-            waste_percent_max,
-        ),
+        waste_percent_max: percent("early_hints_waste_percent_max", waste, waste_percent_max, checker),
         probability_percent_min: percent(
             "early_hints_probability_percent_min",
-            &given.early_hints_probability_percent_min,
+            probability,
             probability_percent_min,
+            checker,
         ),
     }
+}
+
+/// And of which page is next.
+fn link_prefetch(given: &SiteTable, checker: &mut Checker<'_>) -> LinkPrefetchSettings {
+    let [waste, probability] = [&given.link_prefetch_waste_percent_max, &given.link_prefetch_probability_percent_min];
+    let LinkPrefetchSettings { waste_percent_max, probability_percent_min, .. } = LinkPrefetchSettings::default();
+    LinkPrefetchSettings {
+        is_on: given.link_prefetch,
+        waste_percent_max: percent("link_prefetch_waste_percent_max", waste, waste_percent_max, checker),
+        probability_percent_min: percent(
+            "link_prefetch_probability_percent_min",
+            probability,
+            probability_percent_min,
+            checker,
+        ),
+    }
+}
+
+fn percent(key: &str, given: &Option<Spanned<Amount>>, otherwise: u8, checker: &mut Checker<'_>) -> u8 {
+    let judged = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Count, &PERCENT));
+    // Within the bounds, so within a byte.
+    judged.map_or(otherwise, |percent| percent as u8)
 }
 
 /// The limits of a site. Those that limit nothing are left out.

@@ -293,8 +293,22 @@ impl Account<'_> {
         if effective.rules.early_hints.unwrap_or(self.site.settings.early_hints.is_on) {
             sentences.push("clients that navigate to it are told first what it needs (103 Early Hints)".to_owned());
         }
+        if let Some(told) = self.fetched_ahead(&effective) {
+            sentences.push(told.to_owned());
+        }
         sentences.extend(effective.access_in_words());
         sentences
+    }
+
+    /// Whether clients may be told to fetch it ahead, where they may be told of any page of the site.
+    fn fetched_ahead(&self, effective: &Effective) -> Option<&'static str> {
+        self.site.settings.link_prefetch_anywhere()?;
+        let may_be = self.site.may_be_fetched_ahead(self.path, effective);
+        Some(match (may_be, effective.rules.link_prefetch) {
+            (true, Some(true)) => "if it is a page, clients may be told to fetch it ahead, whoever makes it",
+            (true, _) => "if it is a page from a file, clients may be told to fetch it ahead",
+            (false, _) => "clients are not told to fetch it ahead",
+        })
     }
 
     fn alias(&self) -> Option<String> {

@@ -26,10 +26,11 @@ use crate::config::route::condition::Condition;
 use crate::config::settings::{Settings, SiteSettings, SiteTls};
 use crate::config::site_limit::LimitKey;
 use crate::content::access::Guard;
+use crate::content::action::Action;
 use crate::content::answers;
 use crate::content::kept::Kept;
 use crate::content::lookout::Lookout;
-use crate::content::route::Routes;
+use crate::content::route::{Effective, Routes};
 use crate::content::site::users::Users;
 use crate::content::texts::Texts;
 use crate::content::turns::Forms;
@@ -339,6 +340,21 @@ impl Site {
     /// What it is called in messages: by its first host name, or by its place in the configuration.
     pub fn label(&self) -> String {
         self.settings.label(self.index as usize + 1)
+    }
+
+    /// Whether what is read at `path`, normalised, is the same for all requests, and may be seen by anybody. `effective` applies to it.
+    fn is_the_same_for_everybody(&self, path: &[u8], effective: &Effective) -> bool {
+        let depends = self.routes.depends_on_requests() && !self.routes.dependence(path).is_of_path();
+        !depends && effective.whom(Action::Read).is_none()
+    }
+
+    /// Whether clients may be told to fetch `path`, normalised, ahead, if it is a page. `effective` applies to it.
+    pub fn may_be_fetched_ahead(&self, path: &[u8], effective: &Effective) -> bool {
+        let said = effective.rules.link_prefetch;
+        let is_made = effective.gateway.is_some() || effective.rules.handler.is_some();
+        // What an application does when it is asked is for the route to know.
+        let is_allowed = said.unwrap_or(self.settings.link_prefetch.is_on) && (said.is_some() || !is_made);
+        is_allowed && self.is_the_same_for_everybody(path, effective)
     }
 
     /// The directory that `/~user/` stands for. Looking a user up may ask the network, so that it waits.

@@ -41,6 +41,7 @@ pub(super) fn leads_to_files(rules: &Rules) -> bool {
         filters,
         search: _,
         early_hints: _,
+        link_prefetch: _,
     } = rules;
     let is_filtered = filters.as_ref().is_some_and(|filters| lamna_filter::change_files(filters));
     let is_elsewhere = redirect.is_some() || rewrite.is_some() || gateway.is_some() || handler.is_some();

@@ -6,8 +6,8 @@
 //! has become unlikely is hinted no more, and what cannot be kept by a client is never hinted. It works at low priority, and no
 //! serving thread waits for it.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -22,8 +22,9 @@ use lamna_proto::resource::{Representation, Resource};
 
 use super::html::links_of;
 use super::navigation::Part;
+use super::next_pages::{NextLeads, NextPages};
 use super::page::{CANDIDATES_MAX, Candidate, HINTS_MAX, Page, Tally};
-use super::url::{is_hintable, resolve};
+use super::url::{UrlNumbers, is_hintable, resolve};
 use super::{Counters, EarlyHints, Pages, SiteHints};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
@@ -81,6 +82,13 @@ pub(super) enum Wish {
         /// What it was asked for as.
         part: Part,
     },
+    /// A view of a page was followed by one of another.
+    Next {
+        /// The number of the page.
+        page: u64,
+        /// The path of the other, as it was received.
+        path: Box<[u8]>,
+    },
 }
 
 /// See the module.
@@ -89,7 +97,7 @@ pub(super) struct Maker {
     store: Weak<Store>,
     learned: Arc<Mutex<Weak<Hints>>>,
     hints: Box<[Option<Arc<SiteHints>>]>,
-    hasher: RandomState,
+    numbers: UrlNumbers,
     pages: Arc<Published<Arc<Pages>>>,
     queue: Receiver<Wish>,
     records: HashMap<u64, Record>,
@@ -108,6 +116,7 @@ struct Record {
     /// The resource whose HTML was read last.
     read: Weak<Resource>,
     leads: Vec<Lead>,
+    next: NextLeads,
     page: Arc<Page>,
     /// Workers know of it.
     is_published: bool,
@@ -166,7 +175,7 @@ impl Maker {
             store: Arc::downgrade(store),
             learned: early_hints.learned.clone(),
             hints: early_hints.sites.clone(),
-            hasher: early_hints.hasher.clone(),
+            numbers: early_hints.numbers,
             pages: early_hints.pages.clone(),
             queue,
             records: HashMap::new(),
@@ -215,12 +224,13 @@ impl Maker {
         let now = Instant::now();
         let wanted: Vec<u64> =
             self.records.iter().filter(|(_, one)| one.page.take_news()).map(|(number, _)| *number).collect();
+        let known: HashSet<u64> = self.records.keys().copied().collect();
         let mut is_changed = false;
         for number in &wanted {
             let Some(record) = self.records.get_mut(number) else { continue };
             record.wanted = now;
             let Some(site) = self.hints.get(record.site as usize).and_then(Option::as_ref) else { continue };
-            is_changed |= record.look(*number, site, &means, &self.hasher);
+            is_changed |= record.look(*number, site, &means, &self.numbers, &known);
         }
         self.count(self.records.len() as u64);
         if is_changed {
@@ -243,7 +253,7 @@ impl Maker {
     fn carry_out(&mut self, wish: Wish) {
         match wish {
             Wish::Page { site, path, key } => {
-                let number = self.hasher.hash_one((site, &*path));
+                let number = self.numbers.hash_one((site, &*path));
                 let Ok(path) = String::from_utf8(path.into_vec()) else { return };
                 if !is_hintable(path.as_bytes()) || self.records.contains_key(&number) {
                     return;
@@ -251,8 +261,9 @@ impl Maker {
                 self.make_room();
                 let page = Arc::new(Page::new(number, Vec::new(), 0));
                 page.handle_news();
-                let (read, leads, is_published, wanted) = (Weak::new(), Vec::new(), false, Instant::now());
-                let record = Record { site, path, key, read, leads, page, is_published, wanted };
+                let (read, leads, next) = (Weak::new(), Vec::new(), NextLeads::default());
+                let (is_published, wanted) = (false, Instant::now());
+                let record = Record { site, path, key, read, leads, next, page, is_published, wanted };
                 self.records.insert(number, record);
             }
             Wish::Found { page, url, part } => {
@@ -260,7 +271,16 @@ impl Maker {
                 let Ok(url) = String::from_utf8(url.into_vec()) else { return };
                 // What a client has put into a query may be its own.
                 if is_hintable(url.as_bytes()) && !url.contains('?') {
-                    record.add(url, part, None, Origin::Found, &self.hasher);
+                    record.add(url, part, None, Origin::Found, &self.numbers);
+                    record.page.handle_news();
+                }
+            }
+            Wish::Next { page, path } => {
+                let Some(record) = self.records.get_mut(&page) else { return };
+                let Ok(path) = String::from_utf8(path.into_vec()) else { return };
+                if is_hintable(path.as_bytes()) && path != record.path && !record.next.holds(&path) {
+                    let number = self.numbers.hash_one((record.site, path.as_bytes()));
+                    record.next.find(path, number);
                     record.page.handle_news();
                 }
             }
@@ -286,15 +306,23 @@ impl Drop for Maker {
 
 impl Record {
     /// Finds out what the page needs now. Whether that has changed what is hinted.
-    fn look(&mut self, number: u64, site: &SiteHints, means: &Means, hasher: &RandomState) -> bool {
+    fn look(
+        &mut self,
+        number: u64,
+        site: &SiteHints,
+        means: &Means,
+        numbers: &UrlNumbers,
+        known: &HashSet<u64>,
+    ) -> bool {
         self.page.refill();
         if !is_on(means, self.site, &self.path) {
             self.leads.clear();
         } else {
-            self.read_page(means, hasher);
-            self.ask_learned(means, hasher);
+            self.read_page(means, numbers);
+            self.ask_learned(means, numbers);
         }
-        let page = self.make(number, site, means);
+        let next = self.look_at_next(site, means, numbers, known);
+        let page = self.make(number, site, means).with_next(next);
         let is_new = !self.is_published || !page.is_like(&self.page);
         if is_new {
             (self.page, self.is_published) = (Arc::new(page.after(&self.page)), true);
@@ -303,7 +331,7 @@ impl Record {
     }
 
     /// Reads the HTML of the page, if the cache has another state of it than the one that was read.
-    fn read_page(&mut self, means: &Means, hasher: &RandomState) {
+    fn read_page(&mut self, means: &Means, numbers: &UrlNumbers) {
         let Some(entry) = means.store.lookup(Key { site: self.site, path: &self.key }, 0) else { return };
         if self.read.upgrade().is_some_and(|read| Arc::ptr_eq(&read, &entry.resource)) {
             return;
@@ -317,7 +345,7 @@ impl Record {
         self.leads.retain(|lead| lead.origin != Origin::Page || needed.iter().any(|(url, _)| *url == lead.url));
         for (url, Subresource { destination, cross_origin, media_type, .. }) in &needed {
             let part = Part { destination: *destination, cross_origin: *cross_origin };
-            self.add(url.clone(), part, media_type.clone(), Origin::Page, hasher);
+            self.add(url.clone(), part, media_type.clone(), Origin::Page, numbers);
         }
         if let Some(learned) = &means.learned {
             let pages = found.pages.iter().filter_map(|page| resolve(&base, page));
@@ -331,7 +359,7 @@ impl Record {
     }
 
     /// Asks what was learned of what follows the page, and what follows that.
-    fn ask_learned(&mut self, means: &Means, hasher: &RandomState) {
+    fn ask_learned(&mut self, means: &Means, numbers: &UrlNumbers) {
         let Some(learned) = &means.learned else { return };
         let Some(page) = path_of(&self.path) else { return };
         let mut follows: Vec<(String, Probability)> = Vec::new();
@@ -368,12 +396,35 @@ impl Record {
             let facts = Facts::of(means, self.site, &url);
             let Some(destination) = destination_of(&facts.media_type) else { continue };
             let part = Part { destination, cross_origin: CrossOrigin::None };
-            self.add(url, part, None, Origin::Learned(probability), hasher);
+            self.add(url, part, None, Origin::Learned(probability), numbers);
         }
     }
 
+    /// Finds out which pages are likely to be shown after it. `known` are those that somebody has navigated to.
+    fn look_at_next(
+        &mut self,
+        site: &SiteHints,
+        means: &Means,
+        numbers: &UrlNumbers,
+        known: &HashSet<u64>,
+    ) -> NextPages {
+        let Some(link_prefetch) = &site.link_prefetch else {
+            self.next.clear();
+            return NextPages::default();
+        };
+        let number_of = |path: &str| numbers.hash_one((self.site, path.as_bytes()));
+        if let (Some(learned), Some(page)) = (&means.learned, path_of(&self.path)) {
+            let number_of = |path: &str| {
+                let number = Some(path).filter(|path| path::encode(path.as_bytes()) == **path).map(number_of);
+                number.filter(|number| known.contains(number))
+            };
+            self.next.learn(&learned.following(self.site, &page), number_of);
+        }
+        self.next.make(link_prefetch, |path| bytes_ahead(means, self.site, path, known.contains(&number_of(path))))
+    }
+
     /// One more lead, or another origin of a known one.
-    fn add(&mut self, url: String, part: Part, media_type: Option<String>, origin: Origin, hasher: &RandomState) {
+    fn add(&mut self, url: String, part: Part, media_type: Option<String>, origin: Origin, numbers: &UrlNumbers) {
         if let Some(lead) = self.leads.iter_mut().find(|lead| lead.url == url) {
             match (lead.origin, origin) {
                 (Origin::Page, _) => {}
@@ -391,7 +442,7 @@ impl Record {
         if self.leads.len() >= CANDIDATES_MAX && !self.forget_one() {
             return;
         }
-        let number = hasher.hash_one((self.site, url.as_bytes()));
+        let number = numbers.hash_one((self.site, url.as_bytes()));
         let tally = Arc::<Tally>::default();
         if origin == Origin::Found {
             tally.count_asked();
@@ -481,10 +532,36 @@ impl Facts {
 
 /// Whether a client may not keep it until the page asks for it (RFC 9111 5.2.2.5): it would ask twice.
 fn forbids_keeping(representation: &Representation) -> bool {
+    controls_with(representation, &["no-store"])
+}
+
+/// Whether `Cache-Control` has one of these directives.
+fn controls_with(representation: &Representation, directives: &[&str]) -> bool {
     let head = String::from_utf8_lossy(representation.head());
     let lines = head.lines().filter_map(|line| line.split_once(':'));
-    let mut controls = lines.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
-    controls.any(|(_, value)| value.to_ascii_lowercase().contains("no-store"))
+    let controls = lines.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
+    let mut said = controls.flat_map(|(_, value)| value.split(','));
+    said.any(|one| directives.iter().any(|directive| one.trim().eq_ignore_ascii_case(directive)))
+}
+
+/// The size of the page at `path` on the site of this index, if it may be fetched ahead: a page that the cache holds and that clients may use without
+/// asking once more; or else one that an application makes, if the route says so and it `is_known` to be one.
+fn bytes_ahead(means: &Means, site: u32, path: &str, is_known: bool) -> Option<u32> {
+    let normal = path_of(path)?;
+    let of_site = means.sites.at(site);
+    let effective = of_site.routes.effective(&normal, b"");
+    if !of_site.may_be_fetched_ahead(&normal, &effective) {
+        return None;
+    }
+    match means.store.lookup(Key { site, path: &normal }, 0) {
+        Some(entry) if entry.script().is_none() => {
+            let first = entry.resource.variants.first();
+            let is_page = entry.resource.status.0 == 200 && first.media_type().starts_with("text/html");
+            let is_used = is_page && !controls_with(first, &["no-store", "no-cache", "max-age=0"]);
+            is_used.then(|| u32::try_from(first.size).unwrap_or(u32::MAX))
+        }
+        _ => (effective.rules.link_prefetch == Some(true) && is_known).then_some(BYTES_UNKNOWN),
+    }
 }
 
 /// What something of this media type is for. None of what is not worth a hint: pictures take the room of what is needed before them.

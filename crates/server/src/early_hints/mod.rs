@@ -1,4 +1,5 @@
-//! Hints to clients: `103 Early Hints` (RFC 8297) with what a page needs, before the page is there.
+//! Hints to clients: `103 Early Hints` (RFC 8297) with what a page needs, before the page is there, and with the page a link to the one that is likely
+//! to be next ([`NextPages`]).
 //!
 //! ```text
 //!   a navigation ──> Pages (published) ──> which of the page's hints this client gets ──> 103, then the page
@@ -26,20 +27,23 @@ mod counters;
 mod html;
 mod maker;
 mod navigation;
+mod next_pages;
 mod page;
 mod url;
 mod viewing;
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crossbeam_channel::{Sender, bounded};
 use lamna_policy::hints::{ClientHintBudget, Probability};
+use lamna_proto::time::Instant;
 
-pub use counters::{Counters, Figures};
+pub use counters::{Counters, Figures, LinkPrefetchCounters, LinkPrefetchFigures};
 pub use html::links_of;
-pub use navigation::{Navigation, Part, part_of};
+pub use navigation::{Navigation, Part, fetches_ahead, part_of};
+pub use next_pages::{LinkPrefetch, Network, NextPage, NextPages};
 pub use page::{Choice, Page};
 pub use url::resolve;
 pub use viewing::{Known, Role, Viewing};
@@ -50,6 +54,7 @@ use crate::config::settings::SiteSettings;
 use crate::content::site::Sites;
 use crate::early_hints::counters::add;
 use crate::early_hints::maker::{Maker, Wish};
+use crate::early_hints::url::UrlNumbers;
 use crate::hints::Hints;
 use crate::log::errors::{self, Level};
 use crate::sys::shared_memory::SharedMemory;
@@ -72,7 +77,7 @@ pub type Pages = HashMap<u64, Arc<Page>>;
 pub struct EarlyHints {
     /// By the index of the site: none where nothing is hinted.
     sites: Box<[Option<Arc<SiteHints>>]>,
-    hasher: RandomState,
+    numbers: UrlNumbers,
     pages: Arc<Published<Arc<Pages>>>,
     wishes: Sender<Wish>,
     /// What is learned now.
@@ -83,7 +88,11 @@ pub struct EarlyHints {
 #[derive(Debug)]
 pub struct SiteHints {
     pub(crate) settings: EarlyHintSettings,
+    /// Whether clients are told what some page needs.
+    pub(crate) preloads: bool,
     pub(crate) budget: ClientHintBudget,
+    /// If some page may be fetched ahead.
+    pub(crate) link_prefetch: Option<LinkPrefetch>,
     counters: SharedMemory<Counters>,
 }
 
@@ -104,10 +113,15 @@ impl EarlyHints {
         counters: &SharedMemory<Counters>,
     ) -> Option<(Arc<EarlyHints>, Maker)> {
         let of = |settings: &SiteSettings| {
-            let settings = settings.early_hints_anywhere()?;
+            let preloads = settings.early_hints_anywhere().is_some();
+            let link_prefetch = settings.link_prefetch_anywhere().map(|one| LinkPrefetch::new(one, GRACE_BYTES));
+            if !preloads && link_prefetch.is_none() {
+                return None;
+            }
+            let settings = settings.early_hints;
             let share = u16::from(settings.waste_percent_max) * 10;
             let budget = ClientHintBudget::new(share, GRACE_BYTES, Probability::default());
-            Some(Arc::new(SiteHints { settings, budget, counters: counters.clone() }))
+            Some(Arc::new(SiteHints { settings, preloads, budget, link_prefetch, counters: counters.clone() }))
         };
         let hints: Box<[_]> = sites.all().map(|site| of(&site.settings)).collect();
         if hints.iter().all(Option::is_none) {
@@ -117,7 +131,7 @@ impl EarlyHints {
         let pages = Arc::new(Published::new(Arc::default()));
         let early_hints = Arc::new(EarlyHints {
             sites: hints,
-            hasher: RandomState::new(),
+            numbers: UrlNumbers(counters.key()),
             pages: pages.clone(),
             wishes,
             learned: Arc::default(),
@@ -138,7 +152,7 @@ impl EarlyHints {
 
     /// The number of `path` (with its query, for what is no page) on the site of this index.
     pub fn number(&self, site: u32, path: &[u8]) -> u64 {
-        self.hasher.hash_one((site, path))
+        self.numbers.hash_one((site, path))
     }
 
     /// The pages as they are now, if they have changed since `seen`.
@@ -169,9 +183,42 @@ impl EarlyHints {
             _ = self.wishes.try_send(Wish::Found { page: page.number(), url: url.into(), part });
         }
     }
+
+    /// A view of `page` was followed by one of the page at `path`, which nobody has counted so far.
+    pub fn tell_next(&self, page: &Page, path: &[u8]) {
+        if path.len() <= url::URL_BYTES_MAX && page.takes_one_more() {
+            _ = self.wishes.try_send(Wish::Next { page: page.number(), path: path.into() });
+        }
+    }
+
+    /// Whether `network` is told nothing of what is likely to be shown after the page of this number.
+    pub fn is_control(&self, page: u64, network: Network, now: Instant) -> bool {
+        next_pages::is_control(&self.numbers, page, network, now)
+    }
 }
 
 impl SiteHints {
+    /// What is counted of links to next pages.
+    pub(crate) fn link_counters(&self) -> &LinkPrefetchCounters {
+        &self.counters.link_prefetch
+    }
+
+    /// A link to `next` was sent.
+    pub(crate) fn handle_link_sent(&self, next: &NextPage) {
+        next.count_sent();
+        add(&self.link_counters().sent, 1);
+    }
+
+    /// A link was not sent, because the client is likely to have what it names.
+    pub(crate) fn count_known_link(&self) {
+        add(&self.link_counters().withheld_known, 1);
+    }
+
+    /// A page that was fetched ahead is shown.
+    pub(crate) fn handle_shown(&self) {
+        add(&self.link_counters().shown, 1);
+    }
+
     /// So many hints were sent, and so many withheld.
     pub(crate) fn handle_sent(&self, count: u32, bytes: u64) {
         self.budget.handle_sent(bytes);

@@ -1,6 +1,6 @@
 //! What a request says of itself that hints go by.
 //!
-//! Owns: which requests are navigations that get hints ([`Navigation`]), and which are parts of a page ([`part_of`]): by Fetch
+//! Owns: which requests are navigations that get hints ([`Navigation`]), which fetch ahead ([`fetches_ahead`]), and which are parts of a page ([`part_of`]): by Fetch
 //! Metadata (`Sec-Fetch-*`), and by `Accept` where a client has none. Keeps nothing of them.
 
 use lamna_filter::subresources::{CrossOrigin, Destination};
@@ -57,6 +57,15 @@ impl Navigation {
         }
         Some(navigation)
     }
+}
+
+/// Whether `request` fetches something ahead (`Sec-Purpose: prefetch`): none if it does not, and else whether all of it, because the client has
+/// not got it already.
+pub fn fetches_ahead(request: Request<'_>) -> Option<bool> {
+    let head = request.head;
+    let mut purposes = request.lines_named(b"sec-purpose").chain(request.lines_named(b"purpose"));
+    let is_ahead = head.method == Method::Get && purposes.any(|purpose| purpose.starts_with(b"prefetch"));
+    is_ahead.then(|| !head.present.intersects(CONDITIONS))
 }
 
 /// What part of a page `request` asks for, if it says so and it is of a kind that is worth a hint.

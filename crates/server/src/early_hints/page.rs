@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 use lamna_policy::hints::{ClientHintBudget, Probability};
 use lamna_proto::exchange::early_hints::LinkField;
 
+use super::next_pages::NextPages;
 use super::viewing::Known;
 
 /// What a page may need that is watched, whether it is hinted or not: as many as there are bits in a [`Choice`].
@@ -30,6 +31,8 @@ pub struct Page {
     pub(super) candidates: Box<[Candidate]>,
     /// Those that are hinted: bits, by their place.
     pub(super) hinted: u32,
+    /// What is likely to be shown after it.
+    pub(super) next: NextPages,
     /// Somebody has asked for it, or something has been counted, since the maker looked. That of the page before it: views of that go on.
     has_news: Arc<AtomicBool>,
     finds: AtomicU16,
@@ -83,7 +86,12 @@ impl Page {
     pub(super) fn new(number: u64, candidates: Vec<Candidate>, hinted: u32) -> Page {
         debug_assert!(candidates.len() <= CANDIDATES_MAX && hinted.count_ones() <= HINTS_MAX);
         let (has_news, finds) = (Arc::default(), AtomicU16::new(FINDS_MAX));
-        Page { number, candidates: candidates.into(), hinted, has_news, finds }
+        Page { number, candidates: candidates.into(), hinted, next: NextPages::default(), has_news, finds }
+    }
+
+    /// The same, with what is likely to be shown after it.
+    pub(super) fn with_next(self, next: NextPages) -> Page {
+        Page { next, ..self }
     }
 
     /// The same, in the place of `before`.
@@ -123,7 +131,7 @@ impl Page {
         let of = |page: &Page| -> Vec<(u64, u32, u16)> {
             page.candidates.iter().map(|one| (one.url, one.bytes, one.probability.thousandths() / 50)).collect()
         };
-        self.hinted == other.hinted && of(self) == of(other)
+        self.hinted == other.hinted && of(self) == of(other) && self.next.is_like(&other.next)
     }
 
     /// What is hinted, and of that what is in `known`.
@@ -150,11 +158,17 @@ impl Page {
         choice.places().map(|place| &self.candidates[place].link)
     }
 
-    /// Its candidates in words, those that are hinted first.
+    /// What is likely to be shown after it.
+    pub fn next(&self) -> &NextPages {
+        &self.next
+    }
+
+    /// Its candidates in words, those that are hinted first, and what is likely to be shown after it.
     pub(super) fn describe(&self) -> Vec<String> {
         let hinted = Choice(self.hinted).places();
         let watched = Choice(self.all().0 & !self.hinted).places();
-        hinted.chain(watched).map(|place| self.candidates[place].describe(self.hinted & 1 << place != 0)).collect()
+        let needed = hinted.chain(watched).map(|place| self.candidates[place].describe(self.hinted & 1 << place != 0));
+        needed.chain(self.next.describe()).collect()
     }
 
     /// The place of the candidate of this number.
@@ -191,6 +205,13 @@ impl Tally {
     /// It was not, though the view was one.
     pub(super) fn count_missed(&self) {
         self.count(&self.missed);
+    }
+
+    /// It was asked for in a view that has been counted as one that did not.
+    pub(super) fn count_asked_after_all(&self) {
+        // If nobody has, it was asked for more often than the page is known to have been shown.
+        let _ = self.missed.fetch_update(Relaxed, Relaxed, |missed| missed.checked_sub(1));
+        self.count_asked();
     }
 
     fn count(&self, count: &AtomicU16) {

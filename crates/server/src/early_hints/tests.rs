@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::maker::{Maker, PAGES_MAX, Wish};
 use super::{EarlyHints, Pages, Part};
-use crate::config::early_hints::EarlyHintSettings;
+use crate::config::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
 use crate::config::route::RouteSettings;
 use crate::config::route::pattern::Pattern;
 use crate::config::settings::{Settings, SiteSettings};
@@ -196,4 +196,96 @@ fn so_many_pages_are_known_and_no_more() {
     };
     setup.maker.look((0..PAGES_MAX + 100).map(wish).collect());
     assert_eq!(setup.pages().len(), PAGES_MAX);
+}
+
+/// A site whose pages may be fetched ahead, and that hints nothing else.
+fn ahead(change: impl FnOnce(&mut SiteSettings)) -> Setup {
+    Setup::new(|site| {
+        site.early_hints.is_on = false;
+        site.link_prefetch = LinkPrefetchSettings { is_on: true, ..LinkPrefetchSettings::default() };
+        change(site);
+    })
+}
+
+impl Setup {
+    /// Ten views of a page were followed by one of the page at `next`.
+    fn follow(&mut self, path: &str, next: &str) {
+        self.ask(path);
+        let number = self.early_hints.number(0, path.as_bytes());
+        let (next_number, site) =
+            (self.early_hints.number(0, next.as_bytes()), self.early_hints.site(0).cloned().unwrap());
+        self.maker.look(vec![Wish::Next { page: number, path: next.as_bytes().into() }]);
+        for _ in 0..9 {
+            let page = self.pages()[&number].clone();
+            let link_prefetch = site.link_prefetch.as_ref().unwrap();
+            page.next().handle_unseen_view(true, link_prefetch);
+            page.next().handle_asked(next_number, true, link_prefetch, site.link_counters());
+        }
+        self.look_again(path);
+    }
+
+    fn look_again(&mut self, path: &str) {
+        self.pages()[&self.early_hints.number(0, path.as_bytes())].handle_news();
+        self.maker.look(Vec::new());
+    }
+
+    /// What clients are to fetch ahead on a page.
+    fn next_link(&self, path: &str) -> Option<String> {
+        let pages = self.pages();
+        let next = pages[&self.early_hints.number(0, path.as_bytes())].next().hinted()?;
+        Some(next.link().value().to_owned())
+    }
+}
+
+const NEXT: &str = "</next.html>; rel=prefetch";
+
+#[test]
+fn the_page_that_follows_is_hinted_as_long_as_the_cache_holds_it() {
+    let mut setup = ahead(|_| {});
+    setup.file("page.html", PAGE);
+    setup.follow("/page.html", "/next.html");
+    assert_eq!(setup.next_link("/page.html"), None, "nobody knows whether it is a page");
+    setup.file("next.html", "<p>next");
+    setup.look_again("/page.html");
+    assert_eq!(setup.next_link("/page.html").as_deref(), Some(NEXT));
+    assert_eq!(setup.links("/page.html"), [""; 0], "what it needs is not");
+    let told = setup.early_hints.report(0, b"/page.html");
+    assert_eq!(told, [format!("{NEXT}: hinted, 90.9 %, 7 bytes; given 0 times; 10 views without it")]);
+}
+
+#[test]
+fn what_is_no_page_or_cannot_be_used_without_asking_again_is_not_fetched_ahead() {
+    for (name, control) in [
+        ("next.txt", "max-age=60"),
+        ("next.html", "no-store"),
+        ("next.html", "private, No-Cache"),
+        ("next.html", "max-age=0"),
+    ] {
+        let mut setup = ahead(|site| site.headers = vec![("Cache-Control".into(), control.into())]);
+        setup.file("page.html", PAGE);
+        setup.file(name, "next");
+        setup.follow("/page.html", &format!("/{name}"));
+        assert_eq!(setup.next_link("/page.html"), None, "{name} {control}");
+    }
+}
+
+#[test]
+fn a_route_says_which_pages_may_be_fetched_ahead() {
+    let route = |paths: &str, link_prefetch| RouteSettings {
+        paths: Pattern::from_glob(paths).unwrap(),
+        link_prefetch: Some(link_prefetch),
+        ..RouteSettings::default()
+    };
+    for (is_on, routes, is_hinted) in [
+        (true, vec![route("/next.html", false)], false),
+        (true, vec![route("/page.html", false)], true),
+        (false, vec![route("/next.html", true)], true),
+        (false, vec![route("/page.html", true)], false),
+    ] {
+        let mut setup = ahead(|site| (site.link_prefetch.is_on, site.routes) = (is_on, routes.clone()));
+        setup.file("page.html", PAGE);
+        setup.file("next.html", "next");
+        setup.follow("/page.html", "/next.html");
+        assert_eq!(setup.next_link("/page.html").is_some(), is_hinted, "{is_on} {routes:?}");
+    }
 }

@@ -1,7 +1,23 @@
-//! From what a page says to what a browser asks for: URLs of the same site, resolved (RFC 3986 5.2).
+//! From what a page says to what a browser asks for: URLs of the same site, resolved (RFC 3986 5.2), and what they are numbered by.
 //!
-//! Owns: [`resolve`]. Guarantees: what it gives can stand in a `Link` field between `<` and `>`, and is asked for as it is. Does not follow URLs
+//! Owns: [`resolve`] and [`UrlNumbers`]. Guarantees: what it gives can stand in a `Link` field between `<` and `>`, and is asked for as it is. Does not follow URLs
 //! to other hosts, although they may be this one by another name.
+
+use std::hash::BuildHasher;
+
+use siphasher::sip::SipHasher13;
+
+/// Numbers URLs, and whom they are shown to: in all processes of a server in the same way, and in a way that nobody outside knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UrlNumbers(pub(super) [u8; 16]);
+
+impl BuildHasher for UrlNumbers {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_key(&self.0)
+    }
+}
 
 /// The longest URL that is hinted, in bytes.
 pub(super) const URL_BYTES_MAX: usize = 200;

@@ -31,12 +31,14 @@ pub struct Viewing {
     watched: u32,
     /// Of those, the ones that were asked for.
     asked: u32,
+    /// The page that was fetched ahead over this connection last, and has not been seen to be shown. Zero is none.
+    ahead: u64,
 }
 
 impl Viewing {
     /// A view of `page` begins, on a connection that shows its first.
     pub fn new(page: Arc<Page>, site: Arc<SiteHints>, now: Instant) -> Viewing {
-        Viewing { known: Known::default(), page, site, since: now, open: 0, watched: 0, asked: 0 }
+        Viewing { known: Known::default(), page, site, since: now, open: 0, watched: 0, asked: 0, ahead: 0 }
     }
 
     /// What the client is likely to have.
@@ -70,6 +72,23 @@ impl Viewing {
                 self.known.insert(one.url);
             }
         }
+    }
+
+    /// The client is likely to have the resource of this number soon.
+    pub fn handle_link(&mut self, url: u64) {
+        self.known.insert(url);
+    }
+
+    /// The page of this number is being fetched ahead.
+    pub fn handle_fetched_ahead(&mut self, url: u64) {
+        self.ahead = url;
+    }
+
+    /// Whether something that names the page of this number shows that what was fetched ahead is shown. Once for each.
+    pub fn take_ahead(&mut self, url: u64) -> bool {
+        let is_it = self.ahead == url && url != 0;
+        self.ahead = if is_it { 0 } else { self.ahead };
+        is_it
     }
 
     /// The resource of this number was asked for at `now`, and what that is to the page that is shown.
@@ -181,7 +200,8 @@ mod tests {
     fn site() -> (Arc<SiteHints>, SharedMemory<Counters>) {
         let counters = SharedMemory::<Counters>::default();
         let budget = ClientHintBudget::new(100, 1 << 20, Probability::default());
-        let hints = SiteHints { settings: EarlyHintSettings::default(), budget, counters: counters.clone() };
+        let settings = EarlyHintSettings::default();
+        let hints = SiteHints { preloads: true, settings, budget, link_prefetch: None, counters: counters.clone() };
         (Arc::new(hints), counters)
     }
 
@@ -261,6 +281,6 @@ mod tests {
 
     #[test]
     fn a_connection_holds_so_much() {
-        assert_eq!(size_of::<Viewing>(), 112);
+        assert_eq!(size_of::<Viewing>(), 120);
     }
 }

@@ -45,6 +45,7 @@ pub use learning::{Ahead, Likely};
 pub use observation::TEXT_BYTES;
 pub use observer::Observer;
 pub use report::{FollowingReport, HintReport};
+pub use url::path_of_same_host;
 
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Predictions, Store};

@@ -43,7 +43,7 @@ pub(super) fn site_number(label: &str) -> u64 {
 }
 
 /// The path of `referer` as it was received, without its query, if it is an `http` or `https` URL of `host`, whatever its port.
-pub(super) fn path_of_same_host<'r>(referer: &'r [u8], host: Option<&[u8]>) -> Option<&'r [u8]> {
+pub fn path_of_same_host<'r>(referer: &'r [u8], host: Option<&[u8]>) -> Option<&'r [u8]> {
     let rest = referer.strip_prefix(b"http")?;
     let rest = rest.strip_prefix(b"s").unwrap_or(rest).strip_prefix(b"://")?;
     let host = host?;

@@ -232,7 +232,9 @@ fn meet_needs(
                 let translate = match context.hint(&translate, client, &mut viewing) {
                     None => Some(translate),
                     Some(hints) => {
-                        let is_given = connection.connection.give_early_hints(exchange, hints.links());
+                        let given = hints.early().map(|early| connection.connection.give_early_hints(exchange, early));
+                        let is_given = given.unwrap_or_default();
+                        hints.link().into_iter().for_each(|link| connection.connection.give_link(exchange, link));
                         context.handle_hints(&hints, is_given, &mut viewing);
                         connection.connection.translate_of(exchange)
                     }

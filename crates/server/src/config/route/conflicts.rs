@@ -122,6 +122,9 @@ fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
     if both(|route| route.early_hints.is_some()) && one.early_hints != two.early_hints {
         return Some("`early_hints`".into());
     }
+    if both(|route| route.link_prefetch.is_some()) && one.link_prefetch != two.link_prefetch {
+        return Some("`link_prefetch`".into());
+    }
     if both(|route| route.answer_cache != Switch::Unset) && one.answer_cache != two.answer_cache {
         return Some("`cache`".into());
     }

@@ -100,6 +100,7 @@ fn route(table: &Spanned<RouteTable>, checker: &mut Checker<'_>) -> RouteSetting
     route.filters = given.filters.as_ref().and_then(|given| filters::judge(given, checker));
     route.search = given.search;
     route.early_hints = given.early_hints;
+    route.link_prefetch = given.link_prefetch;
     if let Some(structured) = &given.structured {
         route.filters.get_or_insert_default().extend(filters::structured(structured, checker));
     }

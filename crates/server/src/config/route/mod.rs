@@ -91,6 +91,8 @@ pub struct RouteSettings {
     pub search: Option<bool>,
     /// Whether clients are told what pages need before these are there.
     pub early_hints: Option<bool>,
+    /// Whether pages there may be fetched ahead; true: those of applications as well.
+    pub link_prefetch: Option<bool>,
     /// What clients may change.
     pub changes: ChangeRules,
     /// Who may do what.
@@ -294,6 +296,8 @@ pub struct Rules {
     pub search: Option<bool>,
     /// Whether clients are told what pages need before these are there.
     pub early_hints: Option<bool>,
+    /// Whether pages there may be fetched ahead; true: those of applications as well.
+    pub link_prefetch: Option<bool>,
     /// What clients may change, where that differs from the site.
     pub changes: ChangeRules,
     /// Who may do what, where that differs from the site.
@@ -372,6 +376,7 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
         rules.filters = rules.filters.or_else(|| route.filters.clone());
         rules.search = rules.search.or(route.search);
         rules.early_hints = rules.early_hints.or(route.early_hints);
+        rules.link_prefetch = rules.link_prefetch.or(route.link_prefetch);
         rules.changes = rules.changes.or(route.changes);
         rules.access = std::mem::take(&mut rules.access).or(&route.access);
         for (status, page) in &route.error_pages {

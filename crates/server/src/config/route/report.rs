@@ -79,6 +79,9 @@ pub(in crate::config) fn render(route: &RouteSettings) -> String {
     if let Some(is_on) = route.early_hints {
         line("early_hints", is_on.to_string());
     }
+    if let Some(is_on) = route.link_prefetch {
+        line("link_prefetch", is_on.to_string());
+    }
     if !route.access.is_empty() {
         line("access", route.access.render());
     }
@@ -204,6 +207,10 @@ fn lines_of(rules: &Rules) -> Vec<String> {
     lines.extend(rules.early_hints.map(|is_on| match is_on {
         true => "clients are told what its pages need (103 Early Hints)".to_owned(),
         false => "no early hints".to_owned(),
+    }));
+    lines.extend(rules.link_prefetch.map(|is_on| match is_on {
+        true => "its pages may be fetched ahead, those of applications as well".to_owned(),
+        false => "its pages are not fetched ahead".to_owned(),
     }));
     lines.extend(rules.error_pages.iter().map(|(status, page)| format!("page for {status}: {page}")));
     lines.extend(rules.media_type.as_ref().map(|media| format!("Content-Type: {media} (files)")));

@@ -39,6 +39,7 @@ pub(in crate::config) struct RouteTable {
     pub(super) delete: Option<bool>,
     pub(super) search: Option<bool>,
     pub(super) early_hints: Option<bool>,
+    pub(super) link_prefetch: Option<bool>,
     pub(super) mkdir: Option<bool>,
     pub(super) access: Option<Spanned<AccessValue>>,
 }
