@@ -13,6 +13,7 @@
 mod codecs;
 mod pixels;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -104,13 +105,10 @@ impl Make for Images {
         if adapted_width.is_none() && !query.split('&').any(is_step) {
             return None;
         }
-        let accepted = lines("accept");
-        // A browser says that it takes WebP; one that takes anything has not thought of it.
-        let is_named = accepted.iter().any(|line| line.windows(WEBP.len()).any(|part| part == WEBP.as_bytes()));
-        let takes_webp = is_named && accepts_media(accepted.iter().copied(), WEBP);
-        let recipe = Recipe::parse(query, &self.sizes, Some(takes_webp));
+        let takes_webp = || takes_webp(lines);
+        let recipe = Recipe::parse(query, &self.sizes, Some(&takes_webp));
         let recipe = recipe.map(|recipe| match adapted_width {
-            Some(width) => recipe.adapted(width, takes_webp),
+            Some(width) => recipe.adapted(width, takes_webp()),
             None => recipe,
         });
         Some(recipe.map_or_else(|why| format!("{WRONG}{why}"), |recipe| recipe.to_string()))
@@ -152,6 +150,13 @@ impl Images {
         let width = hints.picture_width().or(hints.saves_data.then_some(SAVING_WIDTH))?;
         Some(rounded_up(width, &self.sizes))
     }
+}
+
+/// Whether who asks takes WebP. A browser says it; one that takes anything has not thought of it.
+fn takes_webp(lines: Lines<'_>) -> bool {
+    let accepted = lines("accept");
+    let is_named = accepted.iter().any(|line| line.windows(WEBP.len()).any(|part| part == WEBP.as_bytes()));
+    is_named && accepts_media(accepted.iter().copied(), WEBP)
 }
 
 /// A part of a query that asks for a picture as it is, whatever the client says of itself.
@@ -210,8 +215,8 @@ enum Step {
 }
 
 impl Recipe {
-    /// Of the parts of a query that are for this filter. What a client takes counts for `format=auto`, if it is not a recipe already.
-    fn parse(query: &str, sizes: &[u32], takes_webp: Option<bool>) -> Result<Recipe, String> {
+    /// Of the parts of a query that are for this filter. What a client takes is asked for `format=auto`, if it is not a recipe already.
+    fn parse(query: &str, sizes: &[u32], takes_webp: Option<&dyn Fn() -> bool>) -> Result<Recipe, String> {
         if let Some(why) = query.strip_prefix(WRONG) {
             return Err(why.to_owned());
         }
@@ -222,7 +227,10 @@ impl Recipe {
         let steps_max = STEPS_MAX + usize::from(is_recipe);
         for part in query.split('&').filter(|part| is_step(part)) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let value = value.replace("%2C", ",").replace("%2c", ",").replace("%3A", ":").replace("%3a", ":");
+            let value = match value.contains('%') {
+                true => value.replace("%2C", ",").replace("%2c", ",").replace("%3A", ":").replace("%3a", ":").into(),
+                false => Cow::Borrowed(value),
+            };
             if name == "format" {
                 recipe.format = Some(wanted(&value, takes_webp).ok_or("`format` is auto, jpeg, png or webp")?);
                 continue;
@@ -256,9 +264,9 @@ impl Recipe {
     }
 }
 
-fn wanted(value: &str, takes_webp: Option<bool>) -> Option<Wanted> {
+fn wanted(value: &str, takes_webp: Option<&dyn Fn() -> bool>) -> Option<Wanted> {
     Some(match value {
-        "auto" => Wanted::Auto { takes_webp: takes_webp.unwrap_or(false) },
+        "auto" => Wanted::Auto { takes_webp: takes_webp.is_some_and(|takes| takes()) },
         // As a recipe says it.
         "auto:webp" if takes_webp.is_none() => Wanted::Auto { takes_webp: true },
         "jpg" => Wanted::This(Format::Jpeg),
