@@ -15,6 +15,8 @@ mod caching_checks;
 mod checks;
 #[path = "../../crates/proto/tests/proto/gateway_checks.rs"]
 mod gateway_checks;
+#[path = "../../crates/policy/tests/hint_table_checks.rs"]
+mod hint_table_checks;
 #[allow(dead_code, reason = "the conversations use more of it")]
 #[path = "../../crates/proto/tests/proto/peer.rs"]
 mod peer;
@@ -82,6 +84,11 @@ pub fn fastcgi_answer(input: &[u8]) {
 /// What requests and answers say about caches never makes of an answer what it is not.
 pub fn cache_control(input: &[u8]) {
     caching_checks::cache_control(input);
+}
+
+/// A table of hints that was kept is read as one or refused, whatever somebody has made of it.
+pub fn hint_table(input: &[u8]) {
+    hint_table_checks::hint_table(input);
 }
 
 /// Who a request says that it is from is read in one way.

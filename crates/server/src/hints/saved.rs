@@ -190,6 +190,31 @@ mod tests {
         }
     }
 
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        /// Who can write the file can write its check.
+        #[test]
+        fn what_is_nearly_a_file_is_one_or_refused(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5),
+            cut in 0..40_usize,
+        ) {
+            let mut body = to_bytes(&taught(&[(1, 2), (1, 3), (2, 3)]));
+            body.truncate(body.len() - CHECK_BYTES - if cut < 20 { cut } else { 0 });
+            // Behind the key, by which the check is made: most of them in the names, at the end.
+            for (at, byte) in changes {
+                let behind = (body.len() - 22).min(120);
+                let at = body.len() - 1 - at.index(behind);
+                body[at] = byte;
+            }
+            let check = check_of(&body, &[3; 16]);
+            body.extend(check.to_le_bytes());
+            if let Ok(learner) = from_bytes(&body, BYTES) {
+                prop_assert!(learner.memory_bytes() <= BYTES);
+                prop_assert!(from_bytes(&to_bytes(&learner), BYTES).is_ok());
+            }
+        }
+    }
+
     #[test]
     fn a_file_is_written_as_a_whole_for_the_server_alone() {
         use std::os::unix::fs::PermissionsExt;
