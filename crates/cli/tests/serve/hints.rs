@@ -226,6 +226,39 @@ fn what_a_page_names_is_read_ahead_of_requests(engine: Engine) {
     });
 }
 
+#[test]
+fn beside_applications_and_access_rules_what_is_for_everybody_is_read_ahead_and_nothing_else() {
+    // Nobody listens there: an application that was asked would be an error.
+    let page = "<title>page</title><link rel=stylesheet href=/mine.css><link rel=stylesheet href=/made/a.css>\
+                <link rel=stylesheet href=/moved.css><link rel=stylesheet href=/style.css>";
+    let server = launch(
+        AMPED,
+        "hints = true\nprecache = true\ncache_watch = false\n[[site]]\nroot = \"site\"\n\
+         [[site.route]]\nmatch = \"/made/*\"\nproxy = \"http://127.0.0.1:9\"\n\
+         [[site.route]]\nmatch = \"/moved.css\"\nrewrite = \"/made/a.css\"\n\
+         [[site.route]]\nmatch = \"/mine.css\"\naccess = { allow = [\"127.0.0.0/8\"] }\n",
+    )
+    .file("index.html", page)
+    .file("mine.css", "q{}")
+    .file("moved.css", "r{}")
+    .file("made/a.css", "s{}")
+    .start();
+    let site = server.address();
+    let mut client = server.connect();
+    let mut ask = || {
+        client.send(format!("GET / HTTP/1.1\r\nHost: {site}\r\n\r\n").as_bytes());
+        assert_eq!(client.receive(true).expect("it answers").status, 200);
+    };
+    // It is named last, and one is read after the other.
+    eventually("what is for everybody is read ahead", PATIENCE, || {
+        ask();
+        (figure(&server, "ahead") >= 1).then_some(())
+    });
+    let told = order(&server, &["hints", "/"]).expect("the site has hints");
+    let ahead: Vec<&str> = told.lines().filter(|line| line.contains("read ahead and not asked for yet")).collect();
+    assert!(ahead.len() == 1 && ahead[0].contains("/style.css"), "{told}");
+}
+
 /// The names of the threads of the process.
 fn threads(server: &Server) -> Vec<String> {
     let tasks = Path::new("/proc").join(server.pid().as_raw_nonzero().to_string()).join("task");

@@ -30,9 +30,10 @@ use crate::content::action::Action;
 use crate::content::answers;
 use crate::content::kept::Kept;
 use crate::content::lookout::Lookout;
-use crate::content::route::{Effective, Routes};
+use crate::content::route::{Effective, Routes, variant_of};
 use crate::content::site::users::Users;
 use crate::content::texts::Texts;
+use crate::content::tree::leads_to_files;
 use crate::content::turns::Forms;
 use crate::io::{Blocked, Wait, open};
 use crate::metrics::counters::Counters;
@@ -345,7 +346,16 @@ impl Site {
     /// Whether what is read at `path`, normalised, is the same for all requests, and may be seen by anybody. `effective` applies to it.
     fn is_the_same_for_everybody(&self, path: &[u8], effective: &Effective) -> bool {
         let depends = self.routes.depends_on_requests() && !self.routes.dependence(path).is_of_path();
-        !depends && effective.whom(Action::Read).is_none()
+        // A variant of a file is as much as the file.
+        let is_open = |file: &[u8]| self.routes.effective(file, b"").whom(Action::Read).is_none();
+        !depends && effective.whom(Action::Read).is_none() && variant_of(path).is_none_or(is_open)
+    }
+
+    /// The same, and whether it is a file: what an application makes is not, wherever routes lead to it.
+    pub fn is_file_for_everybody(&self, path: &[u8]) -> bool {
+        let effective = self.routes.effective(path, b"");
+        let is_file = self.routes.groups().is_empty() || leads_to_files(&effective.rules);
+        is_file && self.is_the_same_for_everybody(path, &effective)
     }
 
     /// Whether clients may be told to fetch `path`, normalised, ahead, if it is a page. `effective` applies to it.

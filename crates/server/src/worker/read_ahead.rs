@@ -15,7 +15,6 @@ use self::pages::Pages;
 use super::context::Target;
 use super::shared::Shared;
 use crate::cache::two_generation_map::Key;
-use crate::content::site::Site;
 use crate::content::translate::translate;
 use crate::hints::{Ahead, Hints, Likely};
 use crate::io::Wait;
@@ -68,7 +67,8 @@ fn work(hints: &Hints, engine: &Weak<Shared>) {
 fn read(shared: &Shared, ahead: &Likely) -> bool {
     let key = Key { site: ahead.site, path: ahead.path.as_bytes() };
     let site = shared.sites.at(ahead.site);
-    let may_read = is_for_everybody(site, key.path) && shared.store.lookup(key, 0).is_none() && comes_to_rest(shared);
+    let may_read =
+        site.is_file_for_everybody(key.path) && shared.store.lookup(key, 0).is_none() && comes_to_rest(shared);
     if !may_read || !shared.store.allows_ahead(key, ahead.probability) {
         return false;
     }
@@ -76,12 +76,6 @@ fn read(shared: &Shared, ahead: &Likely) -> bool {
     let Ok(entry) = translate(&target.question(shared, Wait::Yes, shared.clock.now())) else { return false };
     let is_found = entry.resource.status.0 == 200 && entry.script().is_none() && entry.stamps.settled;
     is_found && shared.store.insert_ahead(key, entry, ahead.probability)
-}
-
-/// Whether what is found at `path` is the same for all requests, and comes from a file.
-fn is_for_everybody(site: &Site, path: &[u8]) -> bool {
-    let depends = site.routes.depends_on_requests() && !site.routes.dependence(path).is_of_path();
-    !depends && site.guard.is_none() && site.routes.groups().is_empty()
 }
 
 /// Whether nobody waits for the disk, soon enough for it to be of use: all jobs have been begun, or none was given since the last look. Helpers
