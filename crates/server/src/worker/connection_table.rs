@@ -35,6 +35,8 @@ pub struct ConnectionState {
     pub connection: Connection,
     /// Which of the successive owners of this descriptor number it is.
     pub generation: u32,
+    /// When it was taken, in milliseconds of the server's clock, without their upper half.
+    begun_ms: u32,
     /// Where it comes from, or for whom a proxy says that it has connected; none for Unix sockets.
     pub client: Option<IpAddr>,
     /// Receiving may give something.
@@ -246,6 +248,7 @@ impl ConnectionState {
             transport,
             connection: Connection::new(now),
             generation: 0,
+            begun_ms: now.ms() as u32,
             client,
             // Optimistic: the kernel hands connections over when their first bytes are there.
             readable: true,
@@ -259,11 +262,11 @@ impl ConnectionState {
         }
     }
 
-    /// Tells it from others that are open now, in every engine and whoever drives it. It says nothing of who it is from, and the next connection of the
-    /// same descriptor has the same.
+    /// Tells it from others, in every engine and whoever drives it: also from those before it of the same descriptor, unless they were taken in the
+    /// same millisecond of 49 days. It says nothing of who it is from.
     pub fn number(&self) -> u64 {
         // No descriptor is negative.
-        1 + u64::from(self.transport.as_raw_fd().unsigned_abs())
+        u64::from(self.begun_ms) << 32 | u64::from(1 + self.transport.as_raw_fd().unsigned_abs())
     }
 
     /// What it waits for, if nobody works on it.
@@ -534,6 +537,16 @@ mod tests {
         assert!(slots.find(second).is_some());
         slots.remove(first);
         assert_eq!(slots.count(), 1);
+    }
+
+    #[test]
+    fn the_next_connection_of_a_descriptor_is_called_otherwise() {
+        let at = |ms| ConnectionState::new(socket(), None, Instant::from_ms(ms));
+        let (mut one, other) = (at(5), at(5));
+        assert_ne!(one.number(), other.number());
+        let before = one.number();
+        one.begun_ms = 6;
+        assert_ne!(before, one.number());
     }
 
     #[test]
