@@ -203,7 +203,7 @@ impl Question<'_> {
             (Ok(Divided::Part(page)), _) => Ok(Ok(filters.made(page))),
             (Ok(Divided::Whole), None) => Ok(Ok(filters.made(content.to_vec()))),
             (Ok(Divided::Whole), Some((run, made))) => {
-                self.apply(Filters { run, made, before: None, division: None }, content)
+                background::run(|| self.apply(Filters { run, made, before: None, division: None }, content))
             }
             (Ok(Divided::Not), _) => background::run(|| self.apply(filters, content)),
             (Err(fault), _) => Ok(Err(fault)),
