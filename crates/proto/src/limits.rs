@@ -32,7 +32,8 @@ pub struct Limits {
     /// Time between two pieces of a request body.
     pub body_timeout_ms: u32,
     /// Bytes of a request body that have to arrive in each second on average, beyond the first `body_timeout_ms`: or a byte now
-    /// and then would hold a connection for weeks. 0 for no such bound. The peer of an answer needs none: the kernel
+    /// and then would hold a connection for weeks. What comes faster counts for [`BODY_CREDIT_TIMEOUTS`] times `body_timeout_ms` at most.
+    /// 0 for no such bound. The peer of an answer needs none: the kernel
     /// says that a socket takes more only when a good part of what it holds has been taken, some 10 KB at least, so that who takes
     /// less than that in `send_timeout_ms` makes no progress.
     pub body_rate_min: u32,
@@ -85,6 +86,13 @@ pub const RESETS_BURST: u32 = 1_000;
 /// See [`RESETS_BURST`].
 pub const RESETS_PER_SECOND: u32 = 33;
 
+/// Those of them that have cost an exchange with an application, or what another program has begun; and requests whose header block
+/// stands for much more than was sent. An application has few connections, and finds out late that nobody waits any more. A browser has some
+/// thirty such requests under way when a page is left.
+pub const DROPPED_BURST: u32 = 128;
+/// See [`DROPPED_BURST`].
+pub const DROPPED_PER_SECOND: u32 = 16;
+
 /// Frames that carry nothing: PING, SETTINGS, priorities, empty DATA, unknown ones, and windows that are opened by a few bytes. So
 /// many at once, and so many a second.
 pub const IDLE_FRAMES_BURST: u32 = 1_000;
@@ -101,8 +109,13 @@ pub const RECEIVE_WINDOW_BYTES_MAX: u32 = 1024 * 1024;
 /// Bytes of answers to PING and the like that wait behind a frame whose content is sent from a file. Nothing is received beyond.
 pub const BEHIND_BYTES_MAX: usize = 4 * 1024;
 
-impl Default for Limits {
-    fn default() -> Self {
+/// For how many times `body_timeout_ms` content that came faster than `body_rate_min` pays: so much a client may pause and crawl after a
+/// fast beginning. Without a bound a gigabyte in a minute would pay for three weeks.
+pub const BODY_CREDIT_TIMEOUTS: u32 = 4;
+
+impl Limits {
+    /// What holds where nothing else is said.
+    pub const DEFAULT: Limits = {
         Limits {
             head_bytes_max: 16 * 1024,
             target_bytes_max: 8 * 1024,
@@ -119,5 +132,11 @@ impl Default for Limits {
             send_timeout_ms: 60_000,
             linger_timeout_ms: 2_000,
         }
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits::DEFAULT
     }
 }

@@ -27,6 +27,7 @@ mod either;
 pub(crate) mod framing;
 pub mod http1;
 pub mod http2;
+pub(crate) mod pace;
 pub(crate) mod wake;
 
 pub use either::Connection;

@@ -3,7 +3,7 @@
 //! Owns: one attack for each bound of `limits`. Each is seen to be counted, and to end before it costs much.
 
 use lamna_proto::limits::{
-    HEADER_BLOCK_BYTES_MAX, HEADER_FRAMES_MAX, IDLE_FRAMES_BURST, IDLE_FRAMES_PER_SECOND, RESETS_BURST,
+    DROPPED_BURST, HEADER_BLOCK_BYTES_MAX, HEADER_FRAMES_MAX, IDLE_FRAMES_BURST, IDLE_FRAMES_PER_SECOND, RESETS_BURST,
     STREAMS_HELD_BYTES_MAX, STREAMS_MAX,
 };
 use lamna_proto::tally::Abuse;
@@ -101,18 +101,81 @@ fn blocks_that_stand_for_much_more_than_they_are() {
     let first = client.request(1, "GET", "/small", &[("x-bomb", &value)]);
     client.send(&first).settle();
     assert_eq!(client.streams[&1].status, "431");
-    // Each byte is a field of 3,800 bytes: some 15 MB in all.
+    // Each byte is a field of 3,800 bytes: 38 KB in all, and the rest is not read.
     let mut bomb = client.request(3, "GET", "/small", &[]);
-    bomb.extend([0x80 | 62; 4_000]);
+    bomb.extend([0x80 | 62; 10]);
     let bomb = frame(HEADERS, END_HEADERS | END_STREAM, 3, &bomb[9..]);
     client.send(&bomb).settle();
     assert_eq!(client.streams[&3].status, "431");
     assert_eq!(client.peer.counted(Abuse::HeadersTooLarge), 2);
     assert!(client.peer.memory_bytes_max < 32 * 1024, "{}", client.peer.memory_bytes_max);
     assert_eq!(client.ask(5, "GET", "/small", &[]).status, "200");
-    repeated_until_closed(&mut client, RESETS_BURST, |_, at| {
+    let count = repeated_until_closed(&mut client, DROPPED_BURST, |_, at| {
         frame(HEADERS, END_HEADERS | END_STREAM, 2 * at + 7, &bomb[9..])
     });
+    assert_eq!(count, DROPPED_BURST - 1);
+}
+
+#[test]
+fn a_block_that_nobody_needs_ends_the_connection_at_once() {
+    // A field of 3,800 bytes again and again, also where fields are not wanted: behind content, and behind the end of a stream; a name of so
+    // many bytes with ever new values; and the smallest field there is.
+    for (value, repeated, ends, path) in [
+        ("x".repeat(3_800), &[0xbe][..], END_STREAM, "/small"),
+        ("x".repeat(3_800), &[0xbe], 0, "/echo"),
+        ("x".repeat(3_800), &[0xbe], 0, "/early"),
+        ("x".repeat(3_800), &[0x0f, 0x2f, 0], END_STREAM, "/small"),
+        (String::new(), &[0xbe], END_STREAM, "/small"),
+    ] {
+        let mut client = self::client();
+        let first = client.headers(1, ends, "PUT", path, &[("x-bomb", &value)]);
+        client.send(&first).settle();
+        if path == "/early" {
+            client.send(&frame(DATA, 0, 1, b"x")).settle();
+        }
+        let bomb = frame(HEADERS, END_HEADERS | END_STREAM, if ends == 0 { 1 } else { 3 }, &repeated.repeat(4_000));
+        client.send(&bomb);
+        assert_eq!(client.goaways.last().map(|(_, code)| *code), Some(ENHANCE_YOUR_CALM), "{repeated:?} {path}");
+        assert_eq!((client.peer.counted(Abuse::HeaderFlood), client.peer.counted(Abuse::Closed)), (1, 1));
+    }
+}
+
+#[test]
+fn exchanges_with_applications_that_are_reset_count_more() {
+    // Whatever takes them back: the client, or a fault of the client.
+    let ways: [fn(u32) -> Vec<u8>; 4] = [
+        |id| frame(RST_STREAM, 0, id, &[0, 0, 0, 8]),
+        |id| frame(WINDOW_UPDATE, 0, id, &[0; 4]),
+        |id| frame(WINDOW_UPDATE, 0, id, &[0x7f, 0xff, 0xff, 0xff]),
+        |id| frame(PRIORITY, 0, id, &id.to_be_bytes()),
+    ];
+    for way in ways {
+        for script in ["w.w.h.c5.e", "h.c5.w.c5.e"] {
+            let mut client = Client::new(Habits { defers: Cycle::new(vec![false, true]), ..Habits::default() });
+            let count = repeated_until_closed(&mut client, DROPPED_BURST + 1, |client, at| {
+                let id = 2 * at + 1;
+                [client.request(id, "GET", &format!("/stream?{script}"), &[]), way(id)].concat()
+            });
+            assert_eq!(count, DROPPED_BURST, "{script}");
+            client.settle();
+            assert_eq!(crate::script::alive(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_browser_that_leaves_pages_of_an_application_is_not_taken_for_that() {
+    let mut client = Client::new(Habits { defers: Cycle::new(vec![false, true]), ..Habits::default() });
+    for page in 0..50_u32 {
+        client.peer.now = Instant::from_ms(1_000 + 3_000 * u64::from(page));
+        for at in 0..40 {
+            let id = 2 * (40 * page + at) + 1;
+            let frames =
+                [client.request(id, "GET", "/stream?w.h.e", &[]), frame(RST_STREAM, 0, id, &[0, 0, 0, 8])].concat();
+            client.send(&frames);
+        }
+    }
+    assert!(client.goaways.is_empty());
 }
 
 #[test]

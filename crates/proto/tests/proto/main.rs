@@ -16,6 +16,7 @@ mod http2_client;
 mod http2_floods;
 mod http2_programs;
 mod http2_streams;
+mod http2_windows;
 mod peer;
 mod programs;
 mod properties;

@@ -5,6 +5,7 @@
 
 use super::{Connection, DRIVEN, Receiving};
 use crate::conn::framing::{Content, Piece};
+use crate::conn::pace::Pace;
 use crate::error::Refusal;
 use crate::exchange::{Exchange, ExchangeId, State};
 use crate::limits::Limits;
@@ -22,17 +23,16 @@ pub(super) struct Incoming {
     pub(super) continues: bool,
     /// Whether the request is the last of the connection.
     pub(super) closing: bool,
-    /// Since when content arrives, and how many bytes have: of what arrived at this driver.
-    pub(super) pace: Option<(Instant, u64)>,
+    /// How fast it arrives: of what arrived at this driver.
+    pub(super) pace: Option<Pace>,
 }
 
 impl Incoming {
     /// The next piece of it in `input`, the last of which was received at `now`.
-    pub(super) fn take(&mut self, input: &[u8], now: Instant) -> Result<Piece, Refusal> {
+    pub(super) fn take(&mut self, input: &[u8], limits: &Limits, now: Instant) -> Result<Piece, Refusal> {
         let piece = self.content.next(input)?;
         self.bytes_left = self.bytes_left.checked_sub(piece.content.len() as u64).ok_or(Refusal::ContentTooLarge)?;
-        let (_, received) = self.pace.get_or_insert((now, 0));
-        *received += piece.consumed as u64;
+        self.pace.get_or_insert(Pace::new(now)).count(piece.consumed, limits, now);
         Ok(piece)
     }
 
@@ -47,16 +47,14 @@ impl Incoming {
 
     /// Until when more has to arrive, so that it does not come slower than it may.
     pub(super) fn patience(&self, limits: &Limits) -> Option<Instant> {
-        let has_rate = limits.body_rate_min > 0 && !matches!(self.content, Content::Tunnel);
-        let (begun, received) = self.pace.filter(|_| has_rate)?;
-        let earned_ms = received.saturating_mul(1000) / u64::from(limits.body_rate_min);
-        Some(begun.after_ms(limits.body_timeout_ms).after_long_ms(earned_ms))
+        let pace = self.pace.as_ref().filter(|_| !matches!(self.content, Content::Tunnel))?;
+        Some(pace.until(limits))
     }
 
-    /// For so long it was not for the peer that nothing arrived.
-    pub(super) fn forgive(&mut self, ms: u64) {
-        if let Some((begun, _)) = &mut self.pace {
-            *begun = begun.after_long_ms(ms);
+    /// For so long, until `now`, it was not for the peer that nothing arrived.
+    pub(super) fn forgive(&mut self, ms: u64, now: Instant) {
+        if let Some(pace) = &mut self.pace {
+            pace.forgive(ms, now);
         }
     }
 }
@@ -94,7 +92,7 @@ impl Connection {
         let incoming = self.active.as_mut().and_then(|active| active.receiving.as_mut());
         let Some(incoming) = incoming else { return Ok(true) };
         loop {
-            let piece = incoming.take(workspace.input.unread(), self.received)?;
+            let piece = incoming.take(workspace.input.unread(), &workspace.outlet.limits, self.received)?;
             workspace.input.consume(piece.consumed);
             if piece.ended {
                 self.end_content();

@@ -271,7 +271,7 @@ impl Connection {
                 };
             }
             let at = workspace.input.position();
-            let piece = incoming.take(workspace.input.unread(), self.received)?;
+            let piece = incoming.take(workspace.input.unread(), &workspace.outlet.limits, self.received)?;
             workspace.input.consume(piece.consumed);
             let taken = Taken { at: at + piece.content.start, length: piece.content.len(), is_last: piece.ended };
             if taken.is_last || taken.length > 0 {
@@ -299,7 +299,7 @@ impl Connection {
         if running.wake.wants_content()
             && let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut())
         {
-            incoming.forgive(now.since(away_since));
+            incoming.forgive(now.since(away_since), now);
         }
         self.since = now;
         match ran {

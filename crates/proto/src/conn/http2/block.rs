@@ -4,12 +4,14 @@
 //! there as a whole is decoded where it is.
 
 use super::frame::{END_HEADERS, END_STREAM, ErrorCode, Fault, FrameHead, PRIORITY, protocol_error};
+use super::hpack::{SWELLING_MAX, Unread};
 use super::receive::{Reading, Step};
 use super::request::{Built, RequestBuilder, Wrong, is_trailer};
-use super::stream::{Incoming, Receiving, Stream, Work};
+use super::stream::{Cost, Incoming, Receiving, Stream, Work};
 use super::{Connection, Current, DRIVEN, Ending, driven, response};
 use crate::conn::framing;
 use crate::conn::http1::rules;
+use crate::conn::pace::Pace;
 use crate::error::Refusal;
 use crate::exchange::answer;
 use crate::limits::{HEADER_BLOCK_BYTES_MAX, HEADER_FRAMES_MAX, STREAMS_MAX};
@@ -49,7 +51,7 @@ impl Connection {
         self.block = Some(Block { stream: id, bytes: Vec::new(), frames: 1, ends, role });
         self.reading = Reading::Block { fragment, padding, is_last: head.has(END_HEADERS) };
         if role == Role::Request {
-            self.last_id = id;
+            self.begin_id(id);
         }
         if head.has(PRIORITY)
             && let Err(fault) = head.check_dependency(&prefix[prefix.len() - 5..])
@@ -66,10 +68,15 @@ impl Connection {
         }
         if id > self.last_id {
             if self.ending == Ending::Final {
+                // RFC 9113 6.8. It costs the reading of its block, which a peer that has heard does not cause without end.
+                if id > self.ignored_id {
+                    self.ignored_id = id;
+                    self.count_reset(Cost::Little);
+                }
                 return Ok(Role::Nothing);
             }
             if self.streams.len() >= STREAMS_MAX {
-                self.last_id = id;
+                self.begin_id(id);
                 self.count(Abuse::TooManyStreams);
                 self.handle_fault(Fault::Stream(id, ErrorCode::RefusedStream));
                 return Ok(Role::Nothing);
@@ -87,7 +94,9 @@ impl Connection {
                 self.handle_fault(Fault::Stream(id, ErrorCode::StreamClosed));
                 Ok(Role::Nothing)
             }
-            None if self.reset_by_us.contains(&id) => Ok(Role::Nothing),
+            None if self.is_passed_over(id) => Ok(Role::Nothing),
+            // RFC 9113 5.1.1.
+            None if self.has_skipped(id) => protocol_error("a stream begins behind one with a higher number"),
             None => Err(Fault::Connection(ErrorCode::StreamClosed, "a request on a stream that is over")),
         }
     }
@@ -152,31 +161,51 @@ impl Connection {
             None => &*block.bytes,
         };
         let desk = &mut workspace.http2;
-        let compression = |_| Fault::Connection(ErrorCode::Compression, "a header block cannot be read");
         match block.role {
             Role::Request => {
                 let (mut builder, scratch) = RequestBuilder::new(&mut desk.buffers, &workspace.outlet.limits);
-                let decoded = self.decoder.decode(bytes, scratch, |name, value| builder.field(name, value));
-                decoded.map_err(compression)?;
-                let built = builder.finish();
-                self.begin_request(block.stream, block.ends, built)
+                let read = self.decoder.decode(bytes, scratch, |name, value| builder.field(name, value));
+                let (built, sent) = (builder.finish(), bytes.len());
+                let stands_for = read.map_err(|error| self.unreadable(error))?;
+                self.begin_request(block.stream, block.ends, built, stands_for > SWELLING_MAX * sent)
             }
             Role::Trailers => {
                 let mut is_valid = true;
-                let check = |name: &[u8], value: &[u8]| is_valid &= is_trailer(name, value);
-                self.decoder.decode(bytes, &mut desk.buffers.scratch, check).map_err(compression)?;
+                let check = |name: &[u8], value: &[u8]| {
+                    is_valid = is_valid && is_trailer(name, value);
+                    is_valid
+                };
+                let read = self.decoder.decode(bytes, &mut desk.buffers.scratch, check);
+                read.map_err(|error| self.unreadable(error))?;
                 match self.streams.iter().position(|one| one.id == block.stream) {
                     Some(at) if is_valid => self.end_content(at),
                     Some(_) => Err(Fault::Stream(block.stream, ErrorCode::Protocol)),
                     None => Ok(()),
                 }
             }
-            Role::Nothing => self.decoder.decode(bytes, &mut desk.buffers.scratch, |_, _| {}).map_err(compression),
+            Role::Nothing => {
+                let read = self.decoder.decode(bytes, &mut desk.buffers.scratch, |_, _| false);
+                read.map(|_| ()).map_err(|error| self.unreadable(error))
+            }
         }
     }
 
-    /// Decides what to do with a request whose fields have been read.
-    fn begin_request(&mut self, id: u32, ends: bool, built: Result<(Head, Built), Wrong>) -> Result<(), Fault> {
+    /// A header block has not been read to its end, so that none after it can be.
+    fn unreadable(&mut self, error: Unread) -> Fault {
+        match error {
+            Unread::Malformed => Fault::Connection(ErrorCode::Compression, "a header block cannot be read"),
+            Unread::Swollen => self.flood(Abuse::HeaderFlood),
+        }
+    }
+
+    /// Decides what to do with a request whose fields have been read. `is_swollen`: they are much more than what was sent.
+    fn begin_request(
+        &mut self,
+        id: u32,
+        ends: bool,
+        built: Result<(Head, Built), Wrong>,
+        is_swollen: bool,
+    ) -> Result<(), Fault> {
         let early = self.early_priorities.iter().position(|(other, _)| *other == id);
         let early = early.map(|at| self.early_priorities.swap_remove(at).1);
         self.early_priorities.retain(|(other, _)| *other > id);
@@ -185,7 +214,10 @@ impl Connection {
             Err(Wrong::Malformed) => return Err(Fault::Stream(id, ErrorCode::Protocol)),
             Err(Wrong::TooLarge(refusal)) => {
                 self.count(Abuse::HeadersTooLarge);
-                self.count_reset();
+                self.count_reset(if is_swollen { Cost::Program } else { Cost::Little });
+                if self.ending == Ending::Closing {
+                    return Ok(());
+                }
                 let stream = self.new_stream(id, ends, None);
                 self.streams.push(stream);
                 self.refuse_stream(self.streams.len() - 1, refusal);
@@ -228,8 +260,12 @@ impl Connection {
     ///
     /// What the client waits for it is told, and what is too much is refused. False if it is.
     pub(super) fn begin_content(&mut self, at: usize) -> bool {
-        let (now, body_bytes_max) = (self.received, driven(&mut self.workspace).outlet.limits.body_bytes_max);
+        let (now, body_bytes_max) = (self.now, driven(&mut self.workspace).outlet.limits.body_bytes_max);
         let stream = &mut self.streams[at];
+        if let Receiving::Open(incoming) = &mut stream.receiving {
+            // Until now the client could not know whether its content is wanted.
+            incoming.pace = Pace::new(now);
+        }
         let (id, content) = (stream.id, std::mem::take(&mut stream.content));
         let bytes_max = stream.content_bytes_max(body_bytes_max);
         let known = match &stream.receiving {

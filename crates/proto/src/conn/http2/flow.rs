@@ -1,7 +1,8 @@
 //! Flow control (RFC 9113 5.2 and 6.9): how much each side may send.
 //!
 //! Owns: the arithmetic of windows in both directions. Guarantees: a peer that overruns its window or raises ours beyond what
-//! can be counted is found out; the windows that we give grow with the path, up to a bound. Does not know streams.
+//! can be counted is found out; the windows that we give grow with the path, up to a bound. Of a window that we give each byte is in one
+//! place: the peer may send it, or it has arrived and is held, or it is owed to the peer. Does not know streams.
 
 use super::frame::WINDOW_MAX;
 use crate::time::Instant;
@@ -47,53 +48,84 @@ pub(super) const INITIAL_BYTES: u32 = 65_535;
 /// clock is coarse, and longer paths are rare.
 const SHORT_MS: u64 = 200;
 
-/// How much the peer may send.
+/// How much the peer may send. `left + held + owed = size`, always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
     /// What it is when all of it has been given back.
     size: u32,
     /// What the peer may send now.
     left: u32,
-    /// What has been taken of what arrived, and not been given back.
-    taken: u32,
+    /// What has arrived, or is on its way in a frame that has begun, and has not been taken by whoever it is for.
+    held: u32,
+    /// What has been taken, and not been given back.
+    owed: u32,
     /// Since when it has been filled.
     since: Option<Instant>,
+    /// Since when the peer may send nothing.
+    shut_since: Option<Instant>,
 }
 
 impl ReceiveWindow {
     pub(super) fn new() -> ReceiveWindow {
-        ReceiveWindow { size: INITIAL_BYTES, left: INITIAL_BYTES, taken: 0, since: None }
+        let size = INITIAL_BYTES;
+        ReceiveWindow { size, left: size, held: 0, owed: 0, since: None, shut_since: None }
     }
 
-    /// `bytes` of flow-controlled payload have arrived.
+    /// `bytes` of flow-controlled payload arrive.
     pub(super) fn take(&mut self, bytes: usize, now: Instant) -> Result<(), FlowError> {
-        let left = u32::try_from(bytes).ok().and_then(|bytes| self.left.checked_sub(bytes)).ok_or(FlowError)?;
-        self.left = left;
+        let bytes = u32::try_from(bytes).map_err(|_| FlowError)?;
+        self.left = self.left.checked_sub(bytes).ok_or(FlowError)?;
+        self.held += bytes;
         self.since.get_or_insert(now);
+        if self.left == 0 {
+            self.shut_since.get_or_insert(now);
+        }
         Ok(())
     }
 
-    /// `bytes` of what arrived have been taken.
+    /// `bytes` of what is held have been taken.
     pub(super) fn give_back(&mut self, bytes: usize) {
-        // What arrived was no more than a window.
-        self.taken += bytes as u32;
+        debug_assert!(bytes <= self.held as usize, "{bytes} bytes are given back, of {} that are held", self.held);
+        // Nothing is ever given twice: the peer would be allowed more than we have room for.
+        let bytes = u32::try_from(bytes).map_or(self.held, |bytes| bytes.min(self.held));
+        self.held -= bytes;
+        self.owed += bytes;
+    }
+
+    /// What has arrived, or is arriving, and has not been taken.
+    pub(super) fn held(&self) -> usize {
+        self.held as usize
+    }
+
+    /// Whether the peer may send something.
+    pub(super) fn is_open(&self) -> bool {
+        self.left > 0
     }
 
     /// What to give back to the peer, once it is half of the window. The window grows to `size_max` as long as the peer fills it, and what
     /// it sends is taken, faster than a path is long.
-    pub(super) fn increment(&mut self, size_max: u32, now: Instant) -> Option<u32> {
-        if self.taken <= self.size / 2 {
+    pub(super) fn increment(&mut self, size_max: u32, now: Instant) -> Option<Increment> {
+        if self.owed <= self.size / 2 {
             return None;
         }
         let before = self.size;
         if self.since.is_some_and(|since| now.since(since) < SHORT_MS) {
             self.size = self.size.saturating_mul(2).min(size_max).max(self.size);
         }
-        let bytes = std::mem::take(&mut self.taken) + (self.size - before);
+        let bytes = std::mem::take(&mut self.owed) + (self.size - before);
         self.left += bytes;
         self.since = None;
-        Some(bytes)
+        let shut_ms = self.shut_since.take().map_or(0, |since| now.since(since));
+        debug_assert_eq!(u64::from(self.left) + u64::from(self.held) + u64::from(self.owed), u64::from(self.size));
+        Some(Increment { bytes, shut_ms })
     }
+}
+
+/// By how much a window is opened, and how long the peer could send nothing before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Increment {
+    pub(super) bytes: u32,
+    pub(super) shut_ms: u64,
 }
 
 #[cfg(test)]
@@ -119,11 +151,13 @@ mod tests {
         let (mut fast, mut slow) = (ReceiveWindow::new(), ReceiveWindow::new());
         for second in 0..10 {
             let now = Instant::from_ms(second * 1000);
-            fast.give_back(fast.left as usize);
-            fast.take(fast.left as usize, now).unwrap();
+            let left = fast.left as usize;
+            fast.take(left, now).unwrap();
+            fast.give_back(left);
             assert!(fast.increment(300_000, Instant::from_ms(now.ms() + 10)).is_some());
-            slow.give_back(slow.left as usize);
-            slow.take(slow.left as usize, now).unwrap();
+            let left = slow.left as usize;
+            slow.take(left, now).unwrap();
+            slow.give_back(left);
             assert!(slow.increment(300_000, Instant::from_ms(now.ms() + 900)).is_some());
         }
         assert_eq!((fast.size, slow.size), (300_000, INITIAL_BYTES));
@@ -144,7 +178,8 @@ mod tests {
                 let taken = held.min(ms * 300);
                 held -= taken;
                 window.give_back(taken as usize);
-                given += u64::from(window.increment(1 << 20, now).unwrap_or(0));
+                given += window.increment(1 << 20, now).map_or(0, |increment| u64::from(increment.bytes));
+                prop_assert_eq!(window.held() as u64, held);
                 prop_assert!(given + held <= 1 << 20 && (given > 0 || held > 0));
             }
         }

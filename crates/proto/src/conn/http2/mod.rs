@@ -11,6 +11,7 @@
 
 mod abuse;
 mod block;
+mod content;
 mod flow;
 pub(crate) mod frame;
 pub(crate) mod hpack;
@@ -107,16 +108,23 @@ pub struct Connection {
     receive_window: ReceiveWindow,
     /// The highest stream that the peer has begun.
     last_id: u32,
+    /// Streams that it has passed over, the newest last: they can never begin.
+    skipped: VecDeque<(u32, u32)>,
+    /// The highest stream that it has begun behind those that we had said to serve: it is ignored.
+    ignored_id: u32,
     /// What the streams held when there was no room for another.
     postponed_at: u64,
     /// Turns of sending so far.
     turn: u64,
     resets: Allowance,
+    dropped: Allowance,
     idle_frames: Allowance,
     /// The last progress.
     since: Instant,
     /// When the peer last sent something.
     received: Instant,
+    /// The latest instant that the connection has been told.
+    now: Instant,
     /// Since when a frame or a header block has not been complete.
     partial_since: Option<Instant>,
     ending: Ending,
@@ -182,12 +190,16 @@ impl Connection {
             window: SendWindow::new(i64::from(flow::INITIAL_BYTES)),
             receive_window: ReceiveWindow::new(),
             last_id: 0,
+            skipped: VecDeque::new(),
+            ignored_id: 0,
             postponed_at: 0,
             turn: 0,
             resets: Allowance::new(limits::RESETS_BURST, now),
+            dropped: Allowance::new(limits::DROPPED_BURST, now),
             idle_frames: Allowance::new(limits::IDLE_FRAMES_BURST, now),
             since: now,
             received: now,
+            now,
             partial_since: Some(now),
             ending: Ending::Open,
             ended: false,
@@ -343,6 +355,7 @@ impl Connection {
             + self.block.as_ref().map_or(0, |block| block.bytes.capacity())
             + self.early_priorities.capacity() * size_of::<(u32, Priority)>()
             + self.reset_by_us.capacity() * size_of::<u32>()
+            + self.skipped.capacity() * size_of::<(u32, u32)>()
     }
 
     /// Bytes of content in memory that its answers hold beyond that which holds most.
@@ -390,7 +403,7 @@ impl Connection {
     pub fn handle_received(&mut self, bytes: usize, now: Instant) {
         let workspace = driven(&mut self.workspace);
         workspace.input.received(bytes);
-        self.received = now;
+        (self.received, self.now) = (now, self.now.max(now));
         if self.ending == Ending::Closing {
             workspace.input.clear();
         } else {
@@ -429,6 +442,7 @@ impl Connection {
     }
 
     fn take_sent(&mut self, bytes: u64, holds: bool, now: Instant) {
+        self.now = self.now.max(now);
         if bytes > 0 {
             self.since = now;
         }
@@ -471,6 +485,7 @@ impl Connection {
     /// The need of exchange `id` has been met. For a need that was not deferred: before anything else is polled.
     /// Answers to exchanges that are gone are ignored.
     pub fn handle_done(&mut self, id: ExchangeId, done: Done<'_>, now: Instant) {
+        self.now = self.now.max(now);
         let current = driven(&mut self.workspace).http2.current;
         if current.is_some_and(|current| current.id == id.0) {
             match done {
@@ -556,7 +571,7 @@ impl Connection {
     pub fn return_received(&mut self, bytes: &[u8], now: Instant) {
         self.assert_parked();
         if !(bytes.is_empty() || self.broken || self.ending == Ending::Closing) {
-            self.received = now;
+            (self.received, self.now) = (now, self.now.max(now));
             self.partial_since.get_or_insert(now);
             self.unread.extend_from_slice(bytes);
         }

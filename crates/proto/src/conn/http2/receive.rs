@@ -4,13 +4,13 @@
 //! blocks, which are taken in pieces; whatever carries nothing is counted against an allowance. Does not answer.
 
 use super::flow::FlowError;
-use super::frame::{self, ACK, END_STREAM, ErrorCode, Fault, FrameHead, HEAD_BYTES, Kind, PREFACE, protocol_error};
+use super::frame::{self, ACK, ErrorCode, Fault, FrameHead, HEAD_BYTES, Kind, PREFACE, protocol_error};
 use super::priority::Priority;
-use super::stream::{Receiving, Stream, Work};
+use super::stream::{Cost, Work};
 use super::{Connection, DRAIN_PING, DRIVEN, Ending, driven, settings};
-use crate::error::Refusal;
 use crate::limits::{
-    BEHIND_BYTES_MAX, IDLE_FRAMES_BURST, IDLE_FRAMES_PER_SECOND, RESETS_BURST, RESETS_PER_SECOND, TINY_BYTES,
+    BEHIND_BYTES_MAX, DROPPED_BURST, DROPPED_PER_SECOND, IDLE_FRAMES_BURST, IDLE_FRAMES_PER_SECOND, RESETS_BURST,
+    RESETS_PER_SECOND, TINY_BYTES,
 };
 use crate::tally::Abuse;
 
@@ -39,6 +39,8 @@ pub(super) enum Step {
 
 /// How many priorities of streams that have not begun are kept.
 const EARLY_PRIORITIES_MAX: usize = 16;
+/// How many times that the peer has passed over streams are remembered. Clients count by two.
+const SKIPPED_MAX: usize = 8;
 /// How many streams that we have reset are remembered.
 const RESET_BY_US_MAX: usize = 32;
 /// The longest PRIORITY_UPDATE that is read. Longer ones say more than a priority, and are ignored.
@@ -89,11 +91,13 @@ impl Connection {
             Fault::Connection(code, cause) => self.close(code, cause),
             Fault::Stream(id, code) => {
                 if let Some(at) = self.streams.iter().position(|one| one.id == id) {
+                    let cost = self.streams[at].cost();
                     self.reset_stream(at, code);
+                    self.count_reset(cost);
                 } else {
                     self.reset_unknown(id, code);
+                    self.count_reset(Cost::Little);
                 }
-                self.count_reset();
             }
         }
     }
@@ -257,10 +261,12 @@ impl Connection {
 
     fn take_reset(&mut self, id: u32) -> Result<(), Fault> {
         self.check_begun(id)?;
+        let mut cost = Cost::Little;
         if let Some(at) = self.streams.iter().position(|one| one.id == id) {
+            cost = self.streams[at].cost();
             self.drop_stream(at);
         }
-        self.count_reset();
+        self.count_reset(cost);
         Ok(())
     }
 
@@ -287,115 +293,38 @@ impl Connection {
     }
 
     /// RFC 9113 5.1: of a stream that has not begun only HEADERS and PRIORITY may be received.
-    fn check_begun(&self, id: u32) -> Result<(), Fault> {
-        if id > self.last_id || id.is_multiple_of(2) {
+    pub(super) fn check_begun(&self, id: u32) -> Result<(), Fault> {
+        if id > self.last_id.max(self.ignored_id) || id.is_multiple_of(2) {
             return protocol_error("a frame belongs to a stream that has not begun");
         }
         Ok(())
+    }
+
+    /// Whether frames of a stream that is not kept are no fault: we have reset it, or have said that we would not serve it
+    /// (RFC 9113 5.1 and 6.8). The peer may not have known.
+    pub(super) fn is_passed_over(&self, id: u32) -> bool {
+        self.ending == Ending::Final && id > self.last_id || self.reset_by_us.contains(&id)
+    }
+
+    /// The peer begins stream `id`, the highest so far.
+    pub(super) fn begin_id(&mut self, id: u32) {
+        if id > self.last_id + 2 || self.last_id == 0 && id > 1 {
+            if self.skipped.len() >= SKIPPED_MAX {
+                self.skipped.pop_front();
+            }
+            self.skipped.push_back((self.last_id, id));
+        }
+        self.last_id = id;
+    }
+
+    /// Whether the peer has passed over stream `id` (RFC 9113 5.1.1), as far as that is remembered.
+    pub(super) fn has_skipped(&self, id: u32) -> bool {
+        self.skipped.iter().any(|(before, after)| (before + 1..*after).contains(&id))
     }
 }
 
 const WINDOW_TOO_LARGE: Fault =
     Fault::Connection(ErrorCode::FlowControl, "a window is opened beyond what can be counted");
-const WINDOW_OVERRUN: Fault = Fault::Connection(ErrorCode::FlowControl, "more content than the window allows");
-
-// Content.
-impl Connection {
-    fn begin_data(&mut self, head: FrameHead, prefix: &[u8]) -> Result<(), Fault> {
-        let (content, padding) = head.content_and_padding(prefix)?;
-        let now = self.received;
-        // RFC 9113 6.9: all of the payload counts, whatever becomes of the stream.
-        self.receive_window.take(head.length, now).map_err(|FlowError| WINDOW_OVERRUN)?;
-        self.check_begun(head.stream)?;
-        let ends = head.has(END_STREAM);
-        self.reading = Reading::Data { stream: head.stream, content, padding, ends };
-        // Padding is taken at once, and so is what belongs to no stream.
-        let unwanted =
-            if self.streams.iter().any(|one| one.id == head.stream) { head.length - content } else { head.length };
-        self.give_back(0, unwanted, now);
-        if content == 0 && !ends {
-            self.idle_frame(Abuse::EmptyData)?;
-        }
-        let Some(stream) = self.streams.iter_mut().find(|one| one.id == head.stream) else {
-            let is_ours = self.reset_by_us.contains(&head.stream);
-            return if is_ours { Ok(()) } else { Err(Fault::Stream(head.stream, ErrorCode::StreamClosed)) };
-        };
-        let Receiving::Open(incoming) = &mut stream.receiving else {
-            return Err(Fault::Stream(head.stream, ErrorCode::StreamClosed));
-        };
-        let fits = incoming.window.take(head.length, now);
-        fits.map_err(|FlowError| Fault::Stream(head.stream, ErrorCode::FlowControl))?;
-        incoming.window.give_back(head.length - content);
-        Ok(())
-    }
-
-    fn data(&mut self, id: u32, content: usize, padding: usize, ends: bool) -> Result<Step, Fault> {
-        let taken = content.min(self.input().len());
-        if taken < content && taken == 0 {
-            return Ok(Step::Starved);
-        }
-        let is_complete = taken == content;
-        let is_kept = self.keep_content(id, taken);
-        self.consume(taken);
-        self.reading = match is_complete {
-            true if padding > 0 => Reading::Skip(padding),
-            true => Reading::Head,
-            false => Reading::Data { stream: id, content: content - taken, padding, ends },
-        };
-        let (now, body_bytes_max) = (self.received, driven(&mut self.workspace).outlet.limits.body_bytes_max);
-        let Some(at) = self.streams.iter().position(|one| one.id == id) else { return Ok(Step::Went) };
-        let Receiving::Open(incoming) = &mut self.streams[at].receiving else { return Ok(Step::Went) };
-        if !incoming.count(taken, now) {
-            return Err(Fault::Stream(id, ErrorCode::Protocol));
-        }
-        let received = incoming.received;
-        if is_complete && ends {
-            self.end_content(at)?;
-        }
-        let bytes_max = self.streams[at].content_bytes_max(body_bytes_max);
-        if received > bytes_max && !self.streams[at].is_early {
-            self.refuse_stream(at, Refusal::ContentTooLarge);
-        }
-        if !is_kept {
-            self.give_back(id, taken, now);
-        }
-        Ok(Step::Went)
-    }
-
-    /// Keeps the first `bytes` of the input for the program of a stream, or for whoever will take them. False if nobody does.
-    fn keep_content(&mut self, id: u32, bytes: usize) -> bool {
-        let Some(stream) = self.streams.iter_mut().find(|one| one.id == id && !one.is_early && !one.is_reset) else {
-            return false;
-        };
-        let content = &self.workspace.as_ref().expect(DRIVEN).input.unread()[..bytes];
-        match &mut stream.work {
-            Work::Running(running) => running.keep(content),
-            Work::Wanting | Work::Translating | Work::Postponed => stream.content.extend_from_slice(content),
-            Work::Answering(_) => return false,
-        }
-        true
-    }
-
-    /// The peer has sent all of a request.
-    pub(super) fn end_content(&mut self, at: usize) -> Result<(), Fault> {
-        let stream = &mut self.streams[at];
-        let Receiving::Open(incoming) = &stream.receiving else { return Ok(()) };
-        if !incoming.is_whole() {
-            return Err(Fault::Stream(stream.id, ErrorCode::Protocol));
-        }
-        stream.receiving = Receiving::HalfClosed;
-        Ok(())
-    }
-
-    /// Refuses what has stopped to arrive.
-    pub(super) fn time_out_content(&mut self, limits: &crate::limits::Limits, now: crate::time::Instant) {
-        let is_late = |one: &Stream| one.patience(limits).is_some_and(|until| until <= now);
-        while let Some(at) = self.streams.iter().position(is_late) {
-            self.refuse_stream(at, Refusal::Timeout);
-        }
-    }
-}
-
 // What is bounded.
 impl Connection {
     pub(super) fn count(&mut self, abuse: Abuse) {
@@ -419,10 +348,13 @@ impl Connection {
         Err(Fault::Connection(ErrorCode::EnhanceYourCalm, "too many frames that carry nothing"))
     }
 
-    /// A stream was begun for nothing.
-    pub(super) fn count_reset(&mut self) {
+    /// A stream was begun for nothing, which has cost so much.
+    pub(super) fn count_reset(&mut self, cost: Cost) {
         self.count(Abuse::Reset);
-        if self.ending != Ending::Closing && !self.resets.take(RESETS_BURST, RESETS_PER_SECOND, self.received) {
+        let now = self.received;
+        let is_allowed = self.resets.take(RESETS_BURST, RESETS_PER_SECOND, now)
+            && (cost == Cost::Little || self.dropped.take(DROPPED_BURST, DROPPED_PER_SECOND, now));
+        if self.ending != Ending::Closing && !is_allowed {
             self.count(Abuse::Closed);
             self.close(ErrorCode::EnhanceYourCalm, "too many streams that are reset");
         }

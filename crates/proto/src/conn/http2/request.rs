@@ -114,17 +114,18 @@ impl<'a> RequestBuilder<'a> {
         )
     }
 
-    /// Takes the next field.
-    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+    /// Takes the next field. False if no more are of use.
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) -> bool {
         // What is wrong is known: a block may stand for much more than it is long.
         if self.wrong.is_some() {
-            return;
+            return false;
         }
         let taken = match name {
             [b':', ..] => self.pseudo_field(name, value),
             _ => self.regular_field(name, value),
         };
         self.wrong = taken.err();
+        self.wrong.is_none()
     }
 
     fn pseudo_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Wrong> {

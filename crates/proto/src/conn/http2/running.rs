@@ -1,9 +1,9 @@
 //! Streams that are answered by a program: handing out its steps, and what comes of them.
 //!
 //! Owns: [`Running`]. Guarantees: steps of a stream are in order and none is handed out twice; what a program has not taken counts
-//! against the windows of its stream and of the connection, so that no more is held than they allow. Does not run anything.
+//! against the windows of its stream and of the connection ([`super::content`]), so that no more is held than they allow. Does not run
+//! anything.
 
-use super::frame;
 use super::sending::Sending;
 use super::stream::{Receiving, Stream, Work};
 use super::{Connection, DRIVEN};
@@ -11,7 +11,6 @@ use crate::conn::wake::Wake;
 use crate::error::Refusal;
 use crate::exchange::ExchangeId;
 use crate::exchange::program::{Input, Program, Ran, SocketWait, Step};
-use crate::limits::RECEIVE_WINDOW_BYTES_MAX;
 use crate::time::Instant;
 
 /// A program that answers a request.
@@ -66,7 +65,12 @@ impl Running {
 
     /// Whether a driver carries out a step.
     pub(super) fn is_away(&self) -> bool {
-        self.program.is_none() && !self.is_lost && !self.sending.as_ref().is_some_and(|sending| sending.is_ended())
+        self.program.is_none() && !self.is_lost && !self.is_done()
+    }
+
+    /// Whether it has given all of its answer.
+    pub(super) fn is_done(&self) -> bool {
+        self.sending.as_ref().is_some_and(|sending| sending.is_ended())
     }
 
     /// Whether it waits for something that is not the peer's.
@@ -99,21 +103,27 @@ impl Running {
         self.wake.recall();
     }
 
-    /// Content that nobody will take any more.
-    pub(super) fn untaken_bytes(&self) -> usize {
+    /// Bytes of content that it keeps, those of the step under way included.
+    pub(super) fn kept_bytes(&self) -> usize {
         self.content.len() + self.taken.len()
+    }
+
+    /// Nobody will take the content any more.
+    pub(super) fn let_go(&mut self) {
+        (self.content, self.taken) = (Vec::new(), Vec::new());
     }
 }
 
 impl Stream {
-    /// Whether the peer has to send content now: nobody waits for what is not wanted, and while an answer is being made that has begun
-    /// only for what nothing else can take the place of.
+    /// Whether the peer has to send content now: nobody waits for what is not wanted, nor before it is known who wants it; and while an answer
+    /// is being made that has begun only for what nothing else can take the place of.
     pub(super) fn wants_content(&self) -> bool {
         match &self.work {
             Work::Running(running) => {
                 running.wants_content() && (!running.has_begun() || running.wake.wants_only_content())
             }
-            _ => true,
+            Work::Wanting | Work::Translating => false,
+            Work::Postponed | Work::Answering(_) => true,
         }
     }
 
@@ -200,6 +210,7 @@ impl Connection {
 
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
+        self.now = self.now.max(now);
         let Some(at) = self.streams.iter().position(|one| one.id == id.0 && !one.is_reset) else { return };
         let stream = &mut self.streams[at];
         let Work::Running(running) = &mut stream.work else { return };
@@ -216,7 +227,7 @@ impl Connection {
         if let Receiving::Open(incoming) = &mut stream.receiving
             && running.wake.wants_content()
         {
-            incoming.forgive(now.since(running.away_since), now);
+            incoming.pace.forgive(now.since(running.away_since), now);
         }
         let has_begun = running.has_begun();
         self.since = now;
@@ -265,30 +276,6 @@ impl Connection {
         let stream = &mut self.streams[at];
         if let Work::Running(running) = std::mem::replace(&mut stream.work, Work::Wanting) {
             stream.content = running.content;
-        }
-    }
-
-    /// What a program has not taken will not be: the window of the connection is opened by it.
-    pub(super) fn give_up_content(&mut self, at: usize, now: Instant) {
-        if let Work::Running(running) = &self.streams[at].work {
-            let bytes = running.untaken_bytes();
-            self.give_back(0, bytes, now);
-        }
-    }
-
-    /// `bytes` of content have been taken: the windows of stream `id`, unless it is 0, and of the connection are opened by so much, when
-    /// it is worth a frame.
-    pub(super) fn give_back(&mut self, id: u32, bytes: usize, now: Instant) {
-        self.receive_window.give_back(bytes);
-        if let Some(increment) = self.receive_window.increment(RECEIVE_WINDOW_BYTES_MAX, now) {
-            frame::write_window_update(self.sink(), 0, increment);
-        }
-        let stream = self.streams.iter_mut().find(|one| one.id == id && !one.is_early);
-        if let Some(Receiving::Open(incoming)) = stream.map(|one| &mut one.receiving) {
-            incoming.window.give_back(bytes);
-            if let Some(increment) = incoming.window.increment(RECEIVE_WINDOW_BYTES_MAX, now) {
-                frame::write_window_update(self.sink(), id, increment);
-            }
         }
     }
 

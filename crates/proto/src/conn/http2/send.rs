@@ -15,11 +15,10 @@ use crate::error::Refusal;
 use crate::exchange::Saved;
 use crate::exchange::answer;
 use crate::exchange::program::Program;
-use crate::limits::{Limits, STREAMS_HELD_BYTES_MAX, TINY_BYTES};
+use crate::limits::{STREAMS_HELD_BYTES_MAX, TINY_BYTES};
 use crate::message::{Method, Request};
 use crate::resource::Resource;
 use crate::tally::Abuse;
-use crate::time::Instant;
 use crate::workspace::Workspace;
 
 // Requests that have been translated.
@@ -141,8 +140,6 @@ impl Connection {
             return;
         }
         self.give_up_content(at, self.received);
-        let content = std::mem::take(&mut self.streams[at].content);
-        self.give_back(0, content.len(), self.received);
         let outlet = &driven(&mut self.workspace).outlet;
         let stream = &mut self.streams[at];
         let request = stream.request.as_ref().map(Saved::request);
@@ -195,6 +192,7 @@ impl Connection {
             }
         }
         self.resume_postponed();
+        self.check_windows();
     }
 
     /// Writes the next frame of a stream that can be sent from: the head of its answer, or content.
@@ -280,7 +278,7 @@ impl Connection {
             frame::write_reset(self.sink(), id, ErrorCode::NoError);
             self.remember_reset(id);
         }
-        let stream = self.streams.swap_remove(at);
+        let stream = self.detach(at);
         let (last, behind) = (self.last(), self.file_frame.map(|_| self.behind.len()));
         let workspace = driven(&mut self.workspace);
         if let Some(outcome) = stream.outcome() {
@@ -296,11 +294,7 @@ impl Connection {
     }
 
     fn remove_stream(&mut self, at: usize) {
-        if self.workspace.is_some() {
-            self.give_up_content(at, self.received);
-            self.give_back(0, self.streams[at].content.len(), self.received);
-        }
-        let stream = self.streams.swap_remove(at);
+        let stream = self.detach(at);
         if let Some(outcome) = stream.outcome() {
             // What has been written of it is not waited for.
             let last = self.last();
@@ -364,18 +358,6 @@ impl Connection {
             let before = self.streams.len();
             self.drop_stream(at);
             at += usize::from(self.streams.len() == before);
-        }
-    }
-}
-
-impl Stream {
-    /// Until when more of its request has to arrive, if anything is expected.
-    pub(super) fn patience(&self, limits: &Limits) -> Option<Instant> {
-        match &self.receiving {
-            Receiving::Open(incoming) if !self.is_early && !self.is_reset && self.wants_content() => {
-                Some(incoming.patience(limits))
-            }
-            _ => None,
         }
     }
 }

@@ -181,7 +181,6 @@ impl Connection {
             running.sending = Some(Box::new(Sending::new(head, has_content)));
         }
         if ends {
-            self.give_up_content(at, self.received);
             self.end_stream(at);
         }
         ends

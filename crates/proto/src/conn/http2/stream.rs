@@ -6,6 +6,7 @@ use crate::conn::http2::flow::{ReceiveWindow, SendWindow};
 use crate::conn::http2::priority::{Candidate, Priority};
 use crate::conn::http2::running::Running;
 use crate::conn::http2::sending::Sending;
+use crate::conn::pace::Pace;
 use crate::departures::Outcome;
 use crate::exchange::Saved;
 use crate::exchange::answer::{Answer, Piece};
@@ -39,45 +40,24 @@ pub(super) struct Incoming {
     /// What Content-Length says.
     pub(super) expected: Option<u64>,
     pub(super) received: u64,
-    /// Since when it arrives.
-    begun: Instant,
-    /// When some arrived last.
-    at: Instant,
+    pub(super) pace: Pace,
 }
 
 impl Incoming {
     pub(super) fn new(expected: Option<u64>, now: Instant) -> Incoming {
-        Incoming { window: ReceiveWindow::new(), expected, received: 0, begun: now, at: now }
+        Incoming { window: ReceiveWindow::new(), expected, received: 0, pace: Pace::new(now) }
     }
 
     /// `bytes` of content arrived. False if they are more than Content-Length says.
-    pub(super) fn count(&mut self, bytes: usize, now: Instant) -> bool {
+    pub(super) fn count(&mut self, bytes: usize, limits: &Limits, now: Instant) -> bool {
         self.received += bytes as u64;
-        if bytes > 0 {
-            self.at = now;
-        }
+        self.pace.count(bytes, limits, now);
         self.expected.is_none_or(|expected| self.received <= expected)
     }
 
     /// Whether it may end here.
     pub(super) fn is_whole(&self) -> bool {
         self.expected.is_none_or(|expected| self.received == expected)
-    }
-
-    /// For so long, until `now`, it was not for the peer that nothing arrived.
-    pub(super) fn forgive(&mut self, ms: u64, now: Instant) {
-        self.begun = self.begun.after_long_ms(ms);
-        self.at = now;
-    }
-
-    /// Until when more has to arrive.
-    pub(super) fn patience(&self, limits: &Limits) -> Instant {
-        let until = self.at.after_ms(limits.body_timeout_ms);
-        if limits.body_rate_min == 0 {
-            return until;
-        }
-        let earned_ms = self.received.saturating_mul(1000) / u64::from(limits.body_rate_min);
-        until.min(self.begun.after_ms(limits.body_timeout_ms).after_long_ms(earned_ms))
     }
 }
 
@@ -101,6 +81,15 @@ pub(super) enum Work {
     Running(Running),
     /// It is being sent, or waits for its turn. In place: the space of streams is the worker's, and used again.
     Answering(Answer),
+}
+
+/// What is lost when a stream is given up before its answer is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cost {
+    /// Time of ours, and little of it.
+    Little,
+    /// What a program has begun: an exchange with an application and its connection, most likely, or a file that is written.
+    Program,
 }
 
 /// A stream that is neither idle nor closed.
@@ -147,6 +136,14 @@ impl Stream {
             text_sent: 0,
             served: 0,
             started,
+        }
+    }
+
+    /// What giving it up would cost.
+    pub(super) fn cost(&self) -> Cost {
+        match &self.work {
+            Work::Running(running) if !running.is_done() => Cost::Program,
+            _ => Cost::Little,
         }
     }
 

@@ -53,8 +53,7 @@ impl Connection {
         };
         let partial = self.partial_since.filter(|_| interest.receive && is_open);
         let settings = self.settings_sent.filter(|_| is_open && self.is_greeted);
-        let content =
-            self.streams.iter().filter_map(|one| one.patience(limits)).min().filter(|_| interest.receive && is_open);
+        let content = self.content_patience(limits).filter(|_| interest.receive && is_open);
         let reads = self.streams.iter().filter_map(|one| Some(one.answer()?.read.as_ref()?.since)).min();
         let programs = self.streams.iter().filter_map(Stream::until).min();
         [
@@ -74,6 +73,7 @@ impl Connection {
 
     /// A wait that `poll_timeout` named is over. Ignored if none was named: a timer may have been overtaken.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = self.now.max(now);
         let limits = driven(&mut self.workspace).outlet.limits.clone();
         let due: Vec<Wait> = self.waits(&limits).filter(|(until, _)| *until <= now).map(|(_, wait)| wait).collect();
         for wait in due {

@@ -1,11 +1,31 @@
 //! Reading header blocks (RFC 7541 6).
 //!
-//! Owns: [`Decoder`], the table of one direction. Guarantees: the work for a block is linear in its bytes and in those of the
-//! fields that it stands for, as far as the visitor wants them; an index costs as much as the entry is long. Whoever visits
-//! bounds what is kept. Does not judge fields.
+//! Owns: [`Decoder`], the table of one direction. Guarantees: the work for a block is linear in its bytes. What it stands for may be more,
+//! by references to the table: such a block is read to [`SWELLING_MAX`] times its bytes, or to what a block may be long, and no further; and of
+//! what nobody wants nothing is copied. Whoever visits bounds what is kept. Does not judge fields.
 
-use super::table::{STATIC, Table};
+use super::table::{ENTRY_BYTES, STATIC, Table};
 use super::{HpackError, huffman, integer};
+use crate::limits::HEADER_BLOCK_BYTES_MAX;
+
+/// How many times the bytes of a block what it stands for may be, where that is more than a block may be long. Codes make text of eight
+/// bytes from five; more comes of references to one entry again and again, which no client has a use for.
+pub(crate) const SWELLING_MAX: usize = 4;
+
+/// Why a block has not been read to its end: none after it can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It is not in its form (RFC 9113 4.3).
+    Malformed,
+    /// It stands for much more than it is.
+    Swollen,
+}
+
+impl From<HpackError> for Unread {
+    fn from(_: HpackError) -> Unread {
+        Unread::Malformed
+    }
+}
 
 /// Reads header blocks, one after the other.
 #[derive(Debug)]
@@ -28,27 +48,33 @@ impl Decoder {
         Decoder { table: Table::new(size_max), size_max }
     }
 
-    /// Reads a whole block, and shows each field to `visit`.
+    /// Reads a whole block, and shows each field to `visit`, until that says that it wants no more. Returns for how much the block stands:
+    /// bytes of its fields, and what RFC 7541 4.1 adds for each.
     ///
     /// # Errors
-    /// It cannot be read, and neither can what follows: an error of the connection (RFC 9113 4.3).
+    /// It has not been read to its end, and what follows cannot be read: an error of the connection.
     pub(crate) fn decode(
         &mut self,
         mut block: &[u8],
         scratch: &mut Scratch,
-        mut visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<(), HpackError> {
-        let mut may_resize = true;
+        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<usize, Unread> {
+        let bytes_max = HEADER_BLOCK_BYTES_MAX.max(SWELLING_MAX * block.len());
+        let (mut may_resize, mut is_wanted, mut stands_for) = (true, true, 0_usize);
         while let Some(&first) = block.first() {
+            if stands_for > bytes_max {
+                return Err(Unread::Swollen);
+            }
             if first & 0x80 != 0 {
                 let index = integer::decode(&mut block, 7)?;
                 let (name, value) = self.field(index)?;
-                visit(name, value);
+                stands_for += name.len() + value.len() + ENTRY_BYTES;
+                is_wanted = is_wanted && visit(name, value);
             } else if first & 0xe0 == 0x20 {
                 // RFC 7541 4.2: at the start of a block only.
                 let size = integer::decode(&mut block, 5)?;
                 if !may_resize || size > self.size_max {
-                    return Err(HpackError);
+                    return Err(Unread::Malformed);
                 }
                 self.table.set_size_max(size);
                 continue;
@@ -56,22 +82,25 @@ impl Decoder {
                 let is_indexed = first & 0x40 != 0;
                 let index = integer::decode(&mut block, if is_indexed { 6 } else { 4 })?;
                 scratch.name.clear();
-                if index > 0 {
-                    // Copied, because inserting may let go of the entry that the name is of.
-                    scratch.name.extend_from_slice(self.field(index)?.0);
-                } else {
+                let referred = if index > 0 { self.field(index)?.0 } else { &[] };
+                if index == 0 {
                     string(&mut block, &mut scratch.name)?;
+                } else if is_wanted || is_indexed {
+                    // Copied, because inserting may let go of the entry that the name is of.
+                    scratch.name.extend_from_slice(referred);
                 }
+                let name_bytes = scratch.name.len().max(referred.len());
                 scratch.value.clear();
                 string(&mut block, &mut scratch.value)?;
-                visit(&scratch.name, &scratch.value);
+                stands_for += name_bytes + scratch.value.len() + ENTRY_BYTES;
+                is_wanted = is_wanted && visit(&scratch.name, &scratch.value);
                 if is_indexed {
                     self.table.insert(&scratch.name, &scratch.value);
                 }
             }
             may_resize = false;
         }
-        Ok(())
+        Ok(stands_for)
     }
 
     fn field(&self, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
@@ -110,10 +139,11 @@ mod tests {
         (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
     }
 
-    fn read(decoder: &mut Decoder, block: &str) -> Result<String, HpackError> {
+    fn read(decoder: &mut Decoder, block: &str) -> Result<String, Unread> {
         let mut fields = Vec::new();
         decoder.decode(&hex(block), &mut Scratch::default(), |name, value| {
             fields.push(format!("{}: {}", String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
+            true
         })?;
         Ok(fields.join("\n"))
     }
@@ -155,7 +185,7 @@ mod tests {
         for block in
             ["80", "be", "ff8080808001", "00", "0001", "000161", "00016181", "3fe21f", "82 20", "0001 61 8130 8106"]
         {
-            assert_eq!(read(&mut Decoder::new(4096), block), Err(HpackError), "{block}");
+            assert_eq!(read(&mut Decoder::new(4096), block), Err(Unread::Malformed), "{block}");
         }
     }
 
@@ -164,5 +194,35 @@ mod tests {
         let mut decoder = Decoder::new(100);
         assert!(read(&mut decoder, "20 3f45 82").is_ok());
         assert!(read(&mut decoder, "3f46").is_err());
+    }
+
+    #[test]
+    fn what_a_block_stands_for_is_bounded_and_names_that_nobody_wants_are_not_copied() {
+        let mut decoder = Decoder::new(4096);
+        let name = "n".repeat(3_900);
+        let mut entry = vec![0x40, 0x7f, 0xbd, 0x1d];
+        entry.extend_from_slice(name.as_bytes());
+        entry.push(0);
+        let mut scratch = Scratch::default();
+        assert_eq!(decoder.decode(&entry, &mut scratch, |_, _| true), Ok(3_932));
+        // Each two bytes of this are a field with that name, which is not indexed.
+        let mut seen = 0;
+        let short = [0x0f, 0x2f, 0].repeat(16);
+        let stands_for = decoder.decode(&short, &mut scratch, |found, _| {
+            seen += usize::from(found == name.as_bytes());
+            false
+        });
+        assert_eq!((stands_for, seen), (Ok(16 * 3_932), 1));
+        assert!(scratch.name.is_empty());
+        let long = [0x0f, 0x2f, 0].repeat(1_000);
+        assert_eq!(decoder.decode(&long, &mut scratch, |_, _| false), Err(Unread::Swollen));
+        assert_eq!(decoder.decode(&[0xbe; 1_000], &mut scratch, |_, _| false), Err(Unread::Swollen));
+        // Fields that are sent are as long as they are.
+        let mut sent = Vec::new();
+        for _ in 0..30 {
+            sent.extend_from_slice(&[0, 1, b'a', 0x7f, 0xa1, 0x1e]);
+            sent.extend_from_slice(&[b'v'; 4_000]);
+        }
+        assert_eq!(decoder.decode(&sent, &mut scratch, |_, _| true), Ok(30 * 4_033));
     }
 }

@@ -9,12 +9,12 @@ mod huffman;
 mod integer;
 mod table;
 
-pub(crate) use decode::{Decoder, Scratch};
+pub(crate) use decode::{Decoder, SWELLING_MAX, Scratch, Unread};
 pub(crate) use encode::{Encoder, write_field};
 
-/// A block cannot be read. What has gone wrong is of no use to anybody: the connection ends (COMPRESSION_ERROR).
+/// A block is not in its form. What has gone wrong is of no use to anybody: the connection ends (COMPRESSION_ERROR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HpackError;
+pub(super) struct HpackError;
 
 #[cfg(test)]
 mod tests;

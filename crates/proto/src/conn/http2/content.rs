@@ -1,0 +1,223 @@
+//! Content of requests on its way in: DATA, what becomes of each byte of it, and the windows that follow from that.
+//!
+//! Owns: the account of received content. Guarantees: each byte of DATA that arrives is settled in one place, [`Connection::data`]: a
+//! stream keeps it, or it is given back, whatever becomes of the stream; what is kept is given back once, when it is taken or when its
+//! stream lets go of it ([`Stream::let_go`]). So windows are never lost and never given twice: [`Connection::check_windows`] holds
+//! that after each step of a build with assertions. Does not run programs.
+
+use super::flow::FlowError;
+use super::frame::{self, END_STREAM, ErrorCode, Fault, FrameHead};
+use super::receive::{Reading, Step};
+use super::stream::{Receiving, Stream, Work};
+use super::{Connection, DRIVEN, Ending, driven};
+use crate::error::Refusal;
+use crate::limits::{Limits, RECEIVE_WINDOW_BYTES_MAX};
+use crate::tally::Abuse;
+use crate::time::Instant;
+
+const WINDOW_OVERRUN: Fault = Fault::Connection(ErrorCode::FlowControl, "more content than the window allows");
+
+// What arrives.
+impl Connection {
+    pub(super) fn begin_data(&mut self, head: FrameHead, prefix: &[u8]) -> Result<(), Fault> {
+        let (content, padding) = head.content_and_padding(prefix)?;
+        let (id, now) = (head.stream, self.received);
+        // RFC 9113 6.9: all of the payload counts, whatever becomes of the stream.
+        self.receive_window.take(head.length, now).map_err(|FlowError| WINDOW_OVERRUN)?;
+        let ends = head.has(END_STREAM);
+        self.reading = Reading::Data { stream: id, content, padding, ends };
+        // Padding is taken at once. Content is settled as it arrives.
+        let empty = head.length - content;
+        let stream = self.streams.iter_mut().find(|one| one.id == id);
+        let fits = match stream.map(|one| &mut one.receiving) {
+            Some(Receiving::Open(incoming)) => incoming.window.take(head.length, now),
+            _ => Ok(()),
+        };
+        self.give_back(if fits.is_ok() { id } else { 0 }, empty, now);
+        self.check_begun(id)?;
+        fits.map_err(|FlowError| Fault::Stream(id, ErrorCode::FlowControl))?;
+        if content == 0 && !ends {
+            self.idle_frame(Abuse::EmptyData)?;
+        }
+        match self.streams.iter().find(|one| one.id == id).map(|one| &one.receiving) {
+            Some(Receiving::Open(_)) => Ok(()),
+            // RFC 9113 5.1 and 6.8: the peer may not have known.
+            None if self.is_passed_over(id) => Ok(()),
+            _ => Err(Fault::Stream(id, ErrorCode::StreamClosed)),
+        }
+    }
+
+    /// Takes content of a DATA frame from the input. This is where each byte of it is settled.
+    pub(super) fn data(&mut self, id: u32, content: usize, padding: usize, ends: bool) -> Result<Step, Fault> {
+        let taken = content.min(self.input().len());
+        if taken < content && taken == 0 {
+            return Ok(Step::Starved);
+        }
+        let is_complete = taken == content;
+        let is_kept = self.keep_content(id, taken);
+        self.consume(taken);
+        self.reading = match is_complete {
+            true if padding > 0 => Reading::Skip(padding),
+            true => Reading::Head,
+            false => Reading::Data { stream: id, content: content - taken, padding, ends },
+        };
+        let now = self.received;
+        if !is_kept {
+            self.give_back(id, taken, now);
+        }
+        let limits = &driven(&mut self.workspace).outlet.limits;
+        let body_bytes_max = limits.body_bytes_max;
+        let Some(at) = self.streams.iter().position(|one| one.id == id) else { return Ok(Step::Went) };
+        let Receiving::Open(incoming) = &mut self.streams[at].receiving else { return Ok(Step::Went) };
+        if !incoming.count(taken, limits, now) {
+            return Err(Fault::Stream(id, ErrorCode::Protocol));
+        }
+        let received = incoming.received;
+        if is_complete && ends {
+            self.end_content(at)?;
+        }
+        let bytes_max = self.streams[at].content_bytes_max(body_bytes_max);
+        if received > bytes_max && !self.streams[at].is_early {
+            self.refuse_stream(at, Refusal::ContentTooLarge);
+        }
+        Ok(Step::Went)
+    }
+
+    /// Keeps the first `bytes` of the input for the program of a stream, or for whoever will take them. False if nobody does.
+    fn keep_content(&mut self, id: u32, bytes: usize) -> bool {
+        let Some(stream) = self.streams.iter_mut().find(|one| one.id == id && one.takes_content()) else {
+            return false;
+        };
+        let content = &self.workspace.as_ref().expect(DRIVEN).input.unread()[..bytes];
+        match &mut stream.work {
+            Work::Running(running) => running.keep(content),
+            Work::Wanting | Work::Translating | Work::Postponed => stream.content.extend_from_slice(content),
+            Work::Answering(_) => return false,
+        }
+        true
+    }
+
+    /// The peer has sent all of a request.
+    pub(super) fn end_content(&mut self, at: usize) -> Result<(), Fault> {
+        let stream = &mut self.streams[at];
+        let Receiving::Open(incoming) = &stream.receiving else { return Ok(()) };
+        if !incoming.is_whole() {
+            return Err(Fault::Stream(stream.id, ErrorCode::Protocol));
+        }
+        stream.receiving = Receiving::HalfClosed;
+        Ok(())
+    }
+}
+
+// What is given back.
+impl Connection {
+    /// What a stream keeps will not be taken: the window of the connection is opened by it.
+    pub(super) fn give_up_content(&mut self, at: usize, now: Instant) {
+        let bytes = self.streams[at].let_go();
+        self.give_back(0, bytes, now);
+    }
+
+    /// Takes a stream out, with nothing left of it that counts.
+    pub(super) fn detach(&mut self, at: usize) -> Stream {
+        self.give_up_content(at, self.received);
+        self.streams.swap_remove(at)
+    }
+
+    /// `bytes` of content have been taken: the windows of stream `id`, unless it is 0, and of the connection are opened by so much, when
+    /// it is worth a frame.
+    pub(super) fn give_back(&mut self, id: u32, bytes: usize, now: Instant) {
+        self.receive_window.give_back(bytes);
+        if let Some(increment) = self.receive_window.increment(RECEIVE_WINDOW_BYTES_MAX, now) {
+            frame::write_window_update(self.sink(), 0, increment.bytes);
+            for stream in &mut self.streams {
+                stream.forgive(increment.shut_ms, now);
+            }
+        }
+        let stream = self.streams.iter_mut().find(|one| one.id == id && one.takes_content());
+        if let Some(Receiving::Open(incoming)) = stream.map(|one| &mut one.receiving) {
+            incoming.window.give_back(bytes);
+            if let Some(increment) = incoming.window.increment(RECEIVE_WINDOW_BYTES_MAX, now) {
+                incoming.pace.forgive(increment.shut_ms, now);
+                frame::write_window_update(self.sink(), id, increment.bytes);
+            }
+        }
+    }
+
+    /// What is held of each window is what streams keep, and what is on its way.
+    pub(super) fn check_windows(&self) {
+        if !cfg!(debug_assertions) || self.broken || self.ending == Ending::Closing {
+            return;
+        }
+        let arriving = |id: Option<u32>| match self.reading {
+            Reading::Data { stream, content, .. } if id.is_none_or(|id| id == stream) => content,
+            _ => 0,
+        };
+        let kept: usize = self.streams.iter().map(Stream::kept_bytes).sum();
+        assert_eq!(self.receive_window.held(), kept + arriving(None), "the window of the connection");
+        for stream in self.streams.iter().filter(|one| one.takes_content()) {
+            if let Receiving::Open(incoming) = &stream.receiving {
+                let held = stream.kept_bytes() + arriving(Some(stream.id));
+                assert_eq!(incoming.window.held(), held, "the window of stream {}", stream.id);
+            }
+        }
+    }
+}
+
+// How long it may take.
+impl Connection {
+    /// Until when the stream that is the first to be refused has to go on. None is while its peer may send nothing.
+    pub(super) fn content_patience(&self, limits: &Limits) -> Option<Instant> {
+        self.streams.iter().filter_map(|one| self.patience(one, limits)).min()
+    }
+
+    fn patience(&self, stream: &Stream, limits: &Limits) -> Option<Instant> {
+        match &stream.receiving {
+            Receiving::Open(incoming) if stream.takes_content() && stream.wants_content() => {
+                let may_send = self.receive_window.is_open() && incoming.window.is_open();
+                may_send.then(|| incoming.pace.until(limits))
+            }
+            _ => None,
+        }
+    }
+
+    /// Refuses what has stopped to arrive.
+    pub(super) fn time_out_content(&mut self, limits: &Limits, now: Instant) {
+        while let Some(at) =
+            self.streams.iter().position(|one| self.patience(one, limits).is_some_and(|until| until <= now))
+        {
+            self.refuse_stream(at, Refusal::Timeout);
+        }
+    }
+}
+
+impl Stream {
+    /// Whether its content is of use to somebody.
+    fn takes_content(&self) -> bool {
+        !(self.is_early || self.is_reset)
+    }
+
+    /// Bytes of content that it keeps.
+    fn kept_bytes(&self) -> usize {
+        let running = if let Work::Running(running) = &self.work { running.kept_bytes() } else { 0 };
+        self.content.len() + running
+    }
+
+    /// Lets go of the content that it keeps. Returns how much that was.
+    fn let_go(&mut self) -> usize {
+        let bytes = self.kept_bytes();
+        self.content = Vec::new();
+        if let Work::Running(running) = &mut self.work {
+            running.let_go();
+        }
+        bytes
+    }
+
+    /// For so long its content could not arrive.
+    fn forgive(&mut self, ms: u64, now: Instant) {
+        if let Receiving::Open(incoming) = &mut self.receiving
+            && ms > 0
+        {
+            incoming.pace.forgive(ms, now);
+        }
+    }
+}
