@@ -5,10 +5,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::client::Client;
+use crate::client::{Client, PATIENCE};
 use crate::engine::{Engine, for_engines};
 use crate::http2::Http2;
-use crate::server::{Launch, Server};
+use crate::server::{Launch, Server, eventually};
 use crate::tree::pattern;
 
 for_engines!([
@@ -29,7 +29,37 @@ for_engines!([
     a_file_that_becomes_shorter_breaks_its_download_off,
 ]);
 
+// Each process of `mp` has one client.
+for_engines!([
+    amped_crowded = AMPED,
+    proactor_crowded = PROACTOR,
+    pipelined_crowded = PIPELINED,
+    thread_pool_crowded = THREAD_POOL,
+] => [a_network_has_few_downloads_at_once_and_another_one_when_one_has_ended]);
+
 const BYTES: usize = 1_000_000;
+
+fn a_network_has_few_downloads_at_once_and_another_one_when_one_has_ended(engine: Engine) {
+    const AT_ONCE: usize = 4;
+    let server = Launch::new(engine).argument("--browse").file("d/a", "small").start();
+    // More than the buffers of the system hold. It takes no room on the disk.
+    fs::File::create(server.site().join("d/large")).and_then(|file| file.set_len(64 << 20)).expect("it can be made");
+    let begin = |form: &str| {
+        let mut client = server.connect();
+        client.send(format!("GET /d/?download={form} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        let head = client.receive_head().unwrap();
+        (client, head.status, head.field("Retry-After").map(str::to_owned))
+    };
+    let mut under_way: Vec<_> = (0..AT_ONCE).map(|_| begin("tar")).collect();
+    assert!(under_way.iter().all(|(_, status, _)| *status == 200));
+    let (_, status, wait) = begin("zip");
+    assert_eq!((status, wait.as_deref()), (503, Some("1")));
+    assert_eq!(server.connect().get("/d/a").unwrap().status, 200, "files are no archives");
+    under_way.pop();
+    eventually("there is room again", PATIENCE, || (begin("tar").1 == 200).then_some(()));
+    drop(under_way);
+    server.finish();
+}
 
 /// The content of a body in chunks.
 fn unchunk(mut rest: &[u8]) -> Vec<u8> {

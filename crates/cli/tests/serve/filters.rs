@@ -5,6 +5,7 @@ mod includes;
 mod omit;
 mod streams;
 mod structured;
+mod turns;
 
 use std::fs::{self, File};
 

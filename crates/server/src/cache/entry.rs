@@ -64,6 +64,8 @@ enum Special {
     Kept(Kept),
     /// It was put together from files at these paths, beside its own.
     Parts(Box<[String]>),
+    /// It is to be made, by whoever has the turn for that.
+    Unmade,
 }
 
 /// A file that an application runs.
@@ -100,6 +102,16 @@ impl Entry {
         Entry { special: Some(Box::new(Special::Script(script))), ..Entry::of(resource, false, stamps, now_ms) }
     }
 
+    /// An entry of a target that is to be made when there is a turn for it. `resource` is what is answered where there is none. It is not used again.
+    pub fn of_unmade(resource: Arc<Resource>) -> Entry {
+        Entry { special: Some(Box::new(Special::Unmade)), ..Entry::of(resource, false, Stamps::unsettled(), 0) }
+    }
+
+    /// Whether it is to be made first.
+    pub fn is_unmade(&self) -> bool {
+        matches!(self.special.as_deref(), Some(Special::Unmade))
+    }
+
     /// An entry of what is kept of an application. Its `resource` is its own if it `is_answer`, and otherwise anybody's.
     pub fn of_kept(resource: Arc<Resource>, kept: Kept) -> Entry {
         let is_answer = matches!(kept, Kept::Answer(_));
@@ -110,7 +122,7 @@ impl Entry {
     pub fn kept(&self) -> Option<&Kept> {
         match self.special.as_deref() {
             Some(Special::Kept(kept)) => Some(kept),
-            Some(Special::Script(_) | Special::Parts(_)) | None => None,
+            Some(Special::Script(_) | Special::Parts(_) | Special::Unmade) | None => None,
         }
     }
 
@@ -118,7 +130,7 @@ impl Entry {
     pub fn script(&self) -> Option<&Script> {
         match self.special.as_deref() {
             Some(Special::Script(script)) => Some(script),
-            Some(Special::Kept(_) | Special::Parts(_)) | None => None,
+            Some(Special::Kept(_) | Special::Parts(_) | Special::Unmade) | None => None,
         }
     }
 
@@ -132,7 +144,7 @@ impl Entry {
     pub fn parts(&self) -> &[String] {
         match self.special.as_deref() {
             Some(Special::Parts(paths)) => paths,
-            Some(Special::Script(_) | Special::Kept(_)) | None => &[],
+            Some(Special::Script(_) | Special::Kept(_) | Special::Unmade) | None => &[],
         }
     }
 

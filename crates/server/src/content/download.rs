@@ -20,7 +20,8 @@ use lamna_proto::resource::Resource;
 use rustix::io::{pread, retry_on_intr};
 
 use self::zip::{TooMany, Zip};
-use super::answers::Extras;
+use super::answers::{self, Extras};
+use super::at_once::{AtOnce, Party, Permit};
 use super::listing::Kind;
 use super::site::Site;
 use super::tree::Tree;
@@ -32,6 +33,9 @@ use crate::io::{Wait, open};
 /// The queries that ask for a folder as an archive.
 const TAR_QUERY: &[u8] = b"download=tar";
 const ZIP_QUERY: &[u8] = b"download=zip";
+/// Archives that are being sent at once by each process: all of them, and those of one client network. Each costs what reading and compressing
+/// its files costs, for as long as its client likes.
+static UNDER_WAY: AtOnce = AtOnce::new(16, 4);
 /// Directories within each other. Links to directories are not followed, so that there are no circles.
 const DEPTH_MAX: usize = 64;
 /// Bytes of a part, and what a file may add to it beyond.
@@ -43,7 +47,7 @@ const PIECES_MAX: usize = 128;
 pub fn begin(
     site: &Site,
     translate: &Translate<'_>,
-    client: Option<IpAddr>,
+    (client, of): (Option<IpAddr>, Option<Party>),
     means: Means<'_>,
 ) -> Option<Box<dyn Program>> {
     let request = translate.request.filter(|request| request.head.method.reads())?;
@@ -63,7 +67,7 @@ pub fn begin(
     }
     let tree = Tree::of(site, &path, (translate, request, client), means);
     // What is answered in another way is, here as well.
-    tree.serves(&path).then(|| Box::new(Download { tree, path, form, walk: None }) as Box<dyn Program>)
+    tree.serves(&path).then(|| Box::new(Download { tree, path, form, of, walk: None }) as Box<dyn Program>)
 }
 
 /// Sends a folder.
@@ -73,6 +77,8 @@ struct Download {
     /// What is asked for, which ends with a slash.
     path: Vec<u8>,
     form: Form,
+    /// Whose it is, if that is known.
+    of: Option<Party>,
     walk: Option<Walk>,
 }
 
@@ -86,6 +92,8 @@ enum Form {
 /// On the way through a tree.
 #[derive(Debug)]
 struct Walk {
+    /// By which it counts among the archives that are under way.
+    _permit: Permit,
     root: Arc<OwnedFd>,
     /// The directories on the way, the innermost last.
     levels: Vec<Level>,
@@ -195,8 +203,16 @@ impl Download {
         if leave_index(tree, &mut folder) {
             return Err(tree.rules_of(&self.path).errors.not_found.clone());
         }
+        let Ok(_permit) = UNDER_WAY.begin(self.of) else { return Err(self.busy()) };
         let shown = [self.title(), b"/"].concat();
-        Ok(Walk { root, levels: vec![Level { folder, shown }], file: None, coded: Vec::new() })
+        Ok(Walk { _permit, root, levels: vec![Level { folder, shown }], file: None, coded: Vec::new() })
+    }
+
+    /// The answer while enough archives are being sent.
+    fn busy(&self) -> Arc<Resource> {
+        let rules = self.tree.rules_of(&self.path);
+        let cause = "Other archives are being sent. Please try again in a moment.";
+        answers::error(503, cause, &rules.extras(503)).map_or_else(|_| rules.errors.overloaded.clone(), Arc::new)
     }
 
     /// What the folder is called.

@@ -107,6 +107,7 @@ pub fn explain(settings: &Settings, services: &Arc<Registry>, asked: &Asked) -> 
         path: &normal,
         view: View { order: Order::from_query(query), is_json: false },
         wait: Wait::Yes,
+        makes_until: Some(std::time::Instant::now() + std::time::Duration::from_secs(30)),
         request: "",
         previous: None,
         now_ms: 0,

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod action;
 pub mod answers;
+pub mod at_once;
 pub mod directory;
 pub mod download;
 mod escape;
@@ -25,7 +26,7 @@ pub mod site;
 mod texts;
 pub mod translate;
 mod tree;
-mod turns;
+pub mod turns;
 pub mod upload;
 mod walk;
 

@@ -1,9 +1,8 @@
 //! From a request target to what it stands for: the one way from names to resources.
 //!
-//! Owns: the order of the rules: path syntax, redirects, routes (`routed`), hidden names, users, aliases, files, index files,
-//! listings, single-page fallback, error pages; and building resources of files with their precompressed siblings. Guarantees:
-//! with [`Wait::No`] it never waits for the disk; a resource that holds content was read in one state of its file.
-//! Keeps nothing but pages that stand for many targets, in the cache: whoever asks keeps what it gets.
+//! Owns: the order of the rules: path syntax, redirects, routes (`routed`), hidden names, users, aliases, files, index files, listings,
+//! single-page fallback, error pages; and building resources of files with their precompressed siblings. Guarantees: with [`Wait::No`] it never
+//! waits for the disk; a resource that holds content was read in one state of its file. Keeps only pages that stand for many targets: whoever asks keeps the rest.
 
 mod filtered;
 mod parts;
@@ -62,6 +61,8 @@ pub struct Question<'a> {
     pub view: View,
     /// Whether it may wait.
     pub wait: Wait,
+    /// Until when it has the turn to make what takes long. None: that is for who has lined up for it.
+    pub makes_until: Option<std::time::Instant>,
     /// What the request is called for which it is asked, for the error log; empty if that is not known.
     pub request: &'a str,
     /// What was found the last time: returned again, and marked as confirmed, if nothing has changed.
@@ -70,8 +71,7 @@ pub struct Question<'a> {
     pub now_ms: u64,
     /// What the kernel can do.
     pub abilities: &'a KernelFeatures,
-    /// Who holds content in the place of the page cache, if somebody does, and by what it is found there. Then the page cache is not
-    /// asked for it either by who may not wait.
+    /// Who holds content in the place of the page cache, if somebody does, and by what: then who may not wait does not ask the page cache.
     pub holder: Option<(&'a Store, Key<'a>)>,
     /// Where pages are kept that stand for many targets, and what knows whether there is memory for more.
     pub store: Option<&'a Store>,
@@ -306,10 +306,7 @@ impl Question<'_> {
             return self.unavailable(unavailable, Stamps::new(vec![open.stamp]));
         }
         if let Some(filters) = self.filters(self.media_type(media.essence, status), status, directory, &open) {
-            return match self.filtered(&open, status, is_immutable, filters)? {
-                Some(entry) => Ok(entry),
-                None => Question { recipe: None, ..*self }.file_as(directory, open, status, is_immutable),
-            };
+            return self.through(filters, directory, (open, status, is_immutable));
         }
         let mut files = vec![(Coding::Identity, open)];
         if media.compressible && status.0 == 200 {

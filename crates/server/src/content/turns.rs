@@ -1,46 +1,139 @@
 //! Whose turn it is to make a form of a file, and how many forms of one file are made.
 //!
-//! Owns: [`Turns`], one of which somebody has at a time, and [`Forms`], which counts by file. Guarantees: nobody waits longer than he said; memory is bounded.
+//! ```text
+//!   line_up ──> Place ── the turn is free, and it is next ──> Turn ── dropped ──> the next one's
+//!      └── too many wait ──> Crowded
+//! ```
+//!
+//! Owns: [`Turns`], one of which somebody has at a time, and [`Forms`], which counts by file. Guarantees: nobody who waits keeps a thread, or anything
+//! but a place in the line; who does not ask any more is passed over; client networks take turns, so that one that waits for much delays another
+//! by one form at most; few wait, and fewer of one network. Memory is bounded.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lamna_policy::limit::{Decision, Rate, TICKS_PER_MS};
 
+use super::at_once::Party;
 use crate::cache::two_generation_map::{Generations, Key};
 
+/// How many wait for a turn, and how many of one client network. A gallery asks for so many pictures as a window shows.
+const WAITING_MAX: usize = 64;
+const WAITING_OF_NETWORK_MAX: usize = 24;
+/// Who has not asked for so long is passed over.
+const SILENT_MS_MAX: u64 = 200;
+
 /// One turn.
-pub(super) struct Turns {
-    is_taken: Mutex<bool>,
-    is_free: Condvar,
+#[derive(Default)]
+pub struct Turns(Mutex<Line>);
+
+#[derive(Default)]
+struct Line {
+    is_taken: bool,
+    waiting: Vec<Waiting>,
+    /// The number of the last one who lined up.
+    last: u64,
+    /// The round of the last one who had the turn.
+    round: u64,
+}
+
+/// Somebody who waits.
+struct Waiting {
+    number: u64,
+    of: Option<Party>,
+    /// The how manieth it is of its network since nobody of that waited. Lower ones come first.
+    round: u64,
+    asked_ms: u64,
+}
+
+/// A place in the line. It is given up with the value.
+pub struct Place {
+    turns: Arc<Turns>,
+    number: u64,
 }
 
 /// Whoever has it has the turn.
-pub(super) struct Turn<'t>(&'t Turns);
+pub struct Turn(Arc<Turns>);
+
+/// Too many wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crowded;
 
 impl Turns {
-    pub(super) const fn new() -> Turns {
-        Turns { is_taken: Mutex::new(false), is_free: Condvar::new() }
+    /// A place at the end of the line, for somebody of a client network, if that is known.
+    ///
+    /// # Errors
+    /// Enough wait already, or enough of this network.
+    pub fn line_up(self: &Arc<Self>, of: Option<Party>, now_ms: u64) -> Result<Place, Crowded> {
+        let mut line = self.lock();
+        let round = line.round;
+        let own = |line: &Line| line.waiting.iter().filter(|one| of.is_some() && one.of == of).count();
+        if line.waiting.len() >= WAITING_MAX || own(&line) >= WAITING_OF_NETWORK_MAX {
+            return Err(Crowded);
+        }
+        let last_own = line.waiting.iter().filter(|one| of.is_some() && one.of == of).map(|one| one.round).max();
+        line.last += 1;
+        let number = line.last;
+        line.waiting.push(Waiting { number, of, round: last_own.map_or(round, |last| last + 1), asked_ms: now_ms });
+        Ok(Place { turns: self.clone(), number })
     }
 
-    /// The turn, if it is free within `most`.
-    pub(super) fn take(&self, most: Duration) -> Option<Turn<'_>> {
-        let waited = self.is_free.wait_timeout_while(self.lock(), most, |is_taken| *is_taken);
-        let (mut is_taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        (!std::mem::replace(&mut *is_taken, true)).then(|| Turn(self))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.is_taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        // What is behind this lock is whole after every statement.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Turn<'_> {
+impl Place {
+    /// The turn, if it is free and this place is the next that still asks. To be asked again every few milliseconds.
+    pub fn take(&self, now_ms: u64) -> Option<Turn> {
+        let mut line = self.turns.lock();
+        if let Some(own) = line.waiting.iter_mut().find(|one| one.number == self.number) {
+            own.asked_ms = now_ms;
+        }
+        if line.is_taken {
+            return None;
+        }
+        let asks = |one: &&Waiting| now_ms.saturating_sub(one.asked_ms) <= SILENT_MS_MAX;
+        let next = line.waiting.iter().filter(asks).min_by_key(|one| (one.round, one.number))?;
+        let round = next.round;
+        if next.number != self.number {
+            return None;
+        }
+        line.waiting.retain(|one| one.number != self.number);
+        (line.is_taken, line.round) = (true, line.round.max(round));
+        Some(Turn(self.turns.clone()))
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        *self.0.lock() = false;
-        self.0.is_free.notify_one();
+        self.turns.lock().waiting.retain(|one| one.number != self.number);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.lock().is_taken = false;
+    }
+}
+
+impl fmt::Debug for Turns {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Turns").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Place").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Turn").finish_non_exhaustive()
     }
 }
 
@@ -104,17 +197,58 @@ impl Forms {
 mod tests {
     use super::*;
 
+    fn party(last: u8) -> Option<Party> {
+        Some(Party::of([192, 0, 2, last].into()))
+    }
+
     #[test]
-    fn a_turn_is_one_persons_until_it_is_given_back() {
-        let turns = Turns::new();
-        let turn = turns.take(Duration::ZERO).unwrap();
-        assert!(turns.take(Duration::from_millis(1)).is_none());
-        std::thread::scope(|scope| {
-            let waits = scope.spawn(|| turns.take(Duration::from_secs(60)).is_some());
-            drop(turn);
-            assert!(waits.join().unwrap());
-        });
-        assert!(turns.take(Duration::ZERO).is_some(), "it was given back");
+    fn a_turn_is_the_first_ones_until_it_is_given_back() {
+        let turns = Arc::new(Turns::default());
+        let places: Vec<Place> = (0..3).map(|_| turns.line_up(None, 0).unwrap()).collect();
+        assert!(places[1].take(0).is_none(), "another is next");
+        let turn = places[0].take(0).unwrap();
+        assert!(places[1].take(0).is_none(), "it is taken");
+        drop(turn);
+        assert!(places[2].take(0).is_none());
+        drop(places[1].take(0).unwrap());
+        assert!(places[2].take(0).is_some());
+    }
+
+    #[test]
+    fn who_has_left_or_says_nothing_any_more_keeps_nobody_waiting() {
+        let turns = Arc::new(Turns::default());
+        let mut places: Vec<Place> = (0..3).map(|_| turns.line_up(None, 0).unwrap()).collect();
+        places.remove(0);
+        assert!(places[1].take(SILENT_MS_MAX).is_none());
+        drop(places[1].take(SILENT_MS_MAX + 1).expect("the first has not asked"));
+        assert!(places[0].take(SILENT_MS_MAX + 2).is_some(), "it has its place still");
+    }
+
+    #[test]
+    fn a_network_that_waits_for_much_delays_another_by_one() {
+        let turns = Arc::new(Turns::default());
+        let many: Vec<Place> =
+            [1, 2].iter().flat_map(|one| vec![*one; 10]).map(|one| turns.line_up(party(one), 0).unwrap()).collect();
+        drop(many[0].take(0).unwrap());
+        let other = turns.line_up(party(3), 0).unwrap();
+        let mut before = 0;
+        while other.take(0).is_none() {
+            assert_eq!(many.iter().filter_map(|place| place.take(0)).count(), 1);
+            before += 1;
+        }
+        assert!(before <= 2, "{before}: one of each of the others");
+    }
+
+    #[test]
+    fn few_wait_and_fewer_of_one_network() {
+        let turns = Arc::new(Turns::default());
+        let line_up = |one| turns.line_up(party(one), 0);
+        let own: Vec<Place> = (0..WAITING_OF_NETWORK_MAX).map(|_| line_up(1).unwrap()).collect();
+        assert_eq!(line_up(1).err(), Some(Crowded));
+        let others: Vec<Place> = (0..WAITING_MAX - own.len()).map(|one| line_up(2 + one as u8).unwrap()).collect();
+        assert_eq!(line_up(200).err(), Some(Crowded));
+        drop(own);
+        assert!(line_up(1).is_ok() && turns.lock().waiting.len() == others.len());
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod routing;
 mod target;
 
 pub use routing::needs_program;
-pub use target::Target;
+pub use target::{Sources, Target};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;

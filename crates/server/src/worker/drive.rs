@@ -324,7 +324,9 @@ fn answer_found(
     entry: &Entry,
     context: &mut WorkerContext<'_>,
 ) {
-    if let Some(translate) = connection.connection.translate_of(exchange) {
+    if !entry.is_unmade()
+        && let Some(translate) = connection.connection.translate_of(exchange)
+    {
         context.observe_found(&translate, connection.client, entry);
     }
     answer(connection, exchange, entry, context);

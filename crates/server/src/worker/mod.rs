@@ -21,6 +21,7 @@ pub mod helpers;
 pub mod idle_set;
 pub mod life;
 pub mod limiter;
+pub mod making;
 pub mod migration;
 mod proxy_header;
 pub mod read_ahead;

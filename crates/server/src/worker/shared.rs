@@ -15,6 +15,7 @@ use crate::config::proxies::TrustedProxies;
 use crate::config::sending::Plan;
 use crate::content::handler::Handlers;
 use crate::content::site::Sites;
+use crate::content::turns::Turns;
 use crate::early_hints::{self, EarlyHints};
 use crate::hints::{HintCounters, Hints};
 use crate::io::KernelFeatures;
@@ -62,6 +63,8 @@ pub struct Shared {
     pub proxies: TrustedProxies,
     /// How much clients may ask for.
     pub limiter: Limiter,
+    /// Whose turn it is to make what takes long.
+    pub turns: Arc<Turns>,
     /// What is hinted to clients, if anything is.
     pub early_hints: Option<Arc<EarlyHints>>,
     /// Who goes on when several connections can, or several jobs wait for the disk.

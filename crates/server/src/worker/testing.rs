@@ -50,6 +50,7 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         early_hints: None,
         early_hint_counters: SharedMemory::default(),
         limiter: Limiter::new(&settings, Counted::new().unwrap(), SharedMemory::default()),
+        turns: Arc::default(),
         proxies: TrustedProxies::default(),
         schedule: Schedule::default(),
         uplink: None,

@@ -32,7 +32,7 @@ for_engines!(all images_are_tried_with_every_architecture: [
 ]);
 
 /// A PNG of so many pixels, which get lighter to the right.
-fn png(width: u32, height: u32) -> Vec<u8> {
+pub(super) fn png(width: u32, height: u32) -> Vec<u8> {
     let row = (0..width).flat_map(|x| [(x * 255 / width) as u8; 3]);
     let row: Vec<u8> = [0].into_iter().chain(row).collect();
     let mut pixels = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());

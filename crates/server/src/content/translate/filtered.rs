@@ -2,12 +2,13 @@
 //!
 //! Owns: what a chain makes of a file as a resource, made once for each state of the file and kept as any file in memory is, with a strong
 //! validator of its own. Guarantees: with [`Wait::No`] no filter runs, so that it does where the engine has what
-//! may take long done. A file that cannot be filtered is answered with 500, never as it is; but where a request only prefers what a filter would make
+//! may take long done; what a query asks for, which takes long and much memory, is made by who has the turn for it alone ([`Question::makes_until`]), and
+//! nothing is read for it before. A file that cannot be filtered is answered with 500, never as it is; but where a request only prefers what a filter would make
 //! (a wish), it is given the file without that. What applications answer is filtered while it comes (`gateway`).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lamna_filter::{Bounds, Content as Filtered, Fault, Leave, Run, Source};
 use lamna_policy::limit::{Period, Rate};
@@ -22,7 +23,6 @@ use super::structured::Divided;
 use super::{Content, Kindred, Open, Previous, Question, READ_TRIES, State};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
-use crate::content::turns::Turns;
 use crate::content::{answers, media_type};
 use crate::io::file_state::{self, Stamp, Stamps};
 use crate::io::{Blocked, Wait};
@@ -32,13 +32,6 @@ use crate::sys::background;
 
 /// The most bytes of a file that is filtered, and of what becomes of it: both are held in memory.
 pub(super) const BYTES_MAX: u64 = 16 << 20;
-
-/// What is made because a query asks for it takes long and much memory. So one is made after the other in each process, in the background, and
-/// one processor at least has something else to do.
-static ONE_AT_A_TIME: Turns = Turns::new();
-
-/// How long one may take, with the time that it waits for its turn. Then it is answered with 503.
-const MAKING_MAX: Duration = Duration::from_secs(30);
 
 /// How many different ones are made of one file at once, unless the filter says it, and after how many seconds as many again. No page needs so many forms of a
 /// picture, and who asks for ever new ones is answered with 429.
@@ -99,8 +92,8 @@ impl Question<'_> {
         // A page for an error is not what is asked for.
         let is_possible = status.0 == 200 && (bytes <= BYTES_MAX || !self.is_wish());
         let query = self.recipe.filter(|_| is_possible).map(str::to_owned);
-        let until = Instant::now() + MAKING_MAX;
-        let leave = query.is_some().then(|| Leave::new(move || Instant::now() < until));
+        let until = self.makes_until.filter(|_| query.is_some());
+        let leave = until.map(|until| Leave::new(move || Instant::now() < until));
         let parts = chain.has_parts().then(|| self.no_parts(directory, open));
         let mut made = Filtered { query, leave, parts, bytes: Some(bytes), ..Filtered::new(media_type) };
         let before = made.parts.is_some().then(|| made.clone());
@@ -115,12 +108,30 @@ impl Question<'_> {
     }
 
     /// Whether what a filter is asked for is only preferred.
-    fn is_wish(&self) -> bool {
+    pub(super) fn is_wish(&self) -> bool {
         self.recipe.is_some_and(|recipe| self.rules.filters.is_wish(recipe))
     }
 
+    /// What filters make of a file, or the file as it is where that was only preferred.
+    pub(super) fn through(
+        &self,
+        filters: Filters,
+        directory: &OwnedFd,
+        (open, status, is_immutable): (Open, Status, bool),
+    ) -> Result<Arc<Entry>, Blocked> {
+        let filtered = self.filtered(&open, status, is_immutable, filters)?;
+        let is_unmade = filtered.as_ref().is_some_and(|entry| entry.is_unmade());
+        match filtered.filter(|_| !(is_unmade && self.is_wish())) {
+            Some(entry) => Ok(entry),
+            None => {
+                let as_it_is = Question { recipe: None, ..*self }.file_as(directory, open, status, is_immutable)?;
+                Ok(if is_unmade { Arc::new(Entry::of_unmade(as_it_is.resource.clone())) } else { as_it_is })
+            }
+        }
+    }
+
     /// What filters make of a file. None if that was a wish and cannot be made.
-    pub(super) fn filtered(
+    fn filtered(
         &self,
         open: &Open,
         status: Status,
@@ -133,7 +144,8 @@ impl Question<'_> {
             entry.confirm(self.now_ms, events);
             return Ok(Some(entry.clone()));
         }
-        if self.wait == Wait::No {
+        let has_turn = self.recipe.is_none() || self.makes_until.is_some();
+        if self.wait == Wait::No && (has_turn || filters.division.is_some()) {
             return Err(Blocked::Disk);
         }
         if self.store.is_some_and(Store::is_pressed) {
@@ -144,6 +156,9 @@ impl Question<'_> {
         let limited = self.recipe.filter(|_| !matches!(excerpt, Some(Ok(_))));
         if let Some(wait_s) = limited.and_then(|recipe| self.forms_wait_s(recipe, open.stamp.size)) {
             return if self.is_wish() { Ok(None) } else { self.too_many_forms(wait_s).map(Some) };
+        }
+        if excerpt.is_none() && !has_turn {
+            return Ok(Some(self.unmade()));
         }
         let (made, stamp) = match excerpt {
             Some(made) => (made.map(|content| filters.made(content)), open.stamp),
@@ -195,7 +210,6 @@ impl Question<'_> {
     /// What is made of `content`, which was read in this state.
     fn make(&self, mut filters: Filters, content: &[u8], stamp: Stamp) -> Result<Result<Made, Fault>, Blocked> {
         let Some(recipe) = self.recipe else { return self.apply(filters, content) };
-        let Some(_turn) = ONE_AT_A_TIME.take(MAKING_MAX) else { return Ok(Err(Fault::TooSlow)) };
         let Some(Division { source, whole }) = filters.division.take() else {
             return background::run(|| self.apply(filters, content));
         };
@@ -270,6 +284,11 @@ impl Question<'_> {
         let rate = Rate::new((60 * burst / FORMS_PERIOD_S).max(1), Period::Minute, burst).ok()?;
         let key = Key { site: self.site.index, path: self.path };
         self.site.forms.take(rate, key, self.rules.filters.number(self.recipe), self.now_ms)
+    }
+
+    /// It is to be made when there is a turn for it.
+    fn unmade(&self) -> Arc<Entry> {
+        Arc::new(Entry::of_unmade(self.rules.errors.overloaded.clone()))
     }
 
     /// What is answered when too many forms of a file were asked for. It is not kept: there are as many such targets as somebody likes.

@@ -51,6 +51,7 @@ fn question<'a>(
         path,
         view: View::default(),
         wait,
+        makes_until: Some(std::time::Instant::now() + std::time::Duration::from_secs(30)),
         request: "",
         previous,
         now_ms: 5000,

@@ -19,6 +19,7 @@ use crate::cache::Entry;
 use crate::config::access::ServiceSettings;
 use crate::content::access::{Asking, Known, Rules, Verdict, Vouched, Who};
 use crate::content::answers;
+use crate::content::at_once::Party;
 use crate::content::route::{Effective, is_preflight};
 use crate::content::site::Site;
 use crate::content::{download, handler, live_reload, search, upload};
@@ -27,6 +28,7 @@ use crate::tls::Over;
 use crate::upstream::group::Group;
 use crate::worker::limiter::Exceeded;
 use crate::worker::limiter::terms::Terms;
+use crate::worker::making::Making;
 use crate::worker::shared::Shared;
 
 impl WorkerContext<'_> {
@@ -122,7 +124,7 @@ impl WorkerContext<'_> {
             return Some(Done::Run(program));
         }
         if translate.query.is_some()
-            && let Some(program) = download::begin(site, translate, client(), means)
+            && let Some(program) = download::begin(site, translate, (client(), self.party(client())), means)
                 .or_else(|| search::begin(site, translate, client(), means))
         {
             self.requests += 1;
@@ -277,8 +279,19 @@ impl WorkerContext<'_> {
                 let (group, script) = (&script.group, Some(script));
                 self.ask(&Inquiry { translate, peer, over, who, rules: &rules, group, script })
             }
+            None if entry.is_unmade() && translate.request.is_none_or(|request| request.head.method.reads()) => {
+                let address = self.addresses.address(&self.shared.sites, translate, || client);
+                let target = Target::new(self.shared, &address, None, name_of(self.shared, translate, peer));
+                self.addresses.take_back(address);
+                Done::Run(Box::new(Making::new(self.shared, target, self.party(client), entry.resource.clone())))
+            }
             None => self.without_application(translate).unwrap_or(Done::Refused(Refusal::MethodNotAllowed)),
         }
+    }
+
+    /// The network of a client; none if it is not known, as that of a proxy that does not say for whom it asks.
+    fn party(&self, client: Option<IpAddr>) -> Option<Party> {
+        client.filter(|client| !self.shared.proxies.trust(Some(*client))).map(Party::of)
     }
 }
 
@@ -308,7 +321,9 @@ enum Gate {
     None,
 }
 
-/// Whether `entry` is not answered with as it is: by a script, or because a request that changes something has found a file.
+/// Whether `entry` is not answered with as it is: by a script, because it has to be made first, or because a request that changes something has found a file.
 pub fn needs_program(entry: &Entry, translate: &Translate<'_>) -> bool {
-    entry.script().is_some() || translate.request.is_some_and(|request| !request.head.method.reads())
+    entry.script().is_some()
+        || entry.is_unmade()
+        || translate.request.is_some_and(|request| !request.head.method.reads())
 }

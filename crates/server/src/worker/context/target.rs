@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use lamna_proto::time::Instant;
 
-use crate::cache::Entry;
 use crate::cache::two_generation_map::Key;
+use crate::cache::{Entry, Store};
 use crate::content::route::{Effective, Routes};
+use crate::content::site::Sites;
 use crate::content::translate::{Previous, Question};
-use crate::io::Wait;
+use crate::io::{KernelFeatures, Wait};
 use crate::worker::address::{Address, KeyParts};
 use crate::worker::shared::Shared;
 
@@ -80,23 +81,44 @@ impl Target {
 
     /// The question what it stands for.
     pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
+        let Shared { sites, store, abilities, .. } = shared;
+        self.question_of(Sources { sites, store, abilities, reads_elsewhere: shared.reads_elsewhere() }, wait, now)
+    }
+
+    /// The same, asked of these.
+    pub fn question_of<'a>(&'a self, sources: Sources<'a>, wait: Wait, now: Instant) -> Question<'a> {
+        let Sources { sites, store, abilities, reads_elsewhere } = sources;
         let KeyParts { path, view, outcome } = KeyParts::of(&self.key);
         Question {
-            site: shared.sites.at(self.site),
+            site: sites.at(self.site),
             rules: &self.rules,
             host: Routes::host_of(outcome),
             recipe: Routes::recipe_of(outcome),
             path,
             view,
             wait,
+            makes_until: None,
             request: &self.request,
             previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.ms(),
-            abilities: &shared.abilities,
-            holder: shared.reads_elsewhere().then(|| (&*shared.store, self.key())),
-            store: Some(&shared.store),
-            content_bytes_max: shared.store.content_bytes_max(),
-            caches: shared.store.caches(),
+            abilities,
+            holder: reads_elsewhere.then(|| (&**store, self.key())),
+            store: Some(store),
+            content_bytes_max: store.content_bytes_max(),
+            caches: store.caches(),
         }
     }
+}
+
+/// What a question is asked of.
+#[derive(Clone, Copy, Debug)]
+pub struct Sources<'a> {
+    /// What is served.
+    pub sites: &'a Arc<Sites>,
+    /// What has been found out.
+    pub store: &'a Arc<Store>,
+    /// What the kernel can do.
+    pub abilities: &'a Arc<KernelFeatures>,
+    /// See [`Shared::reads_elsewhere`].
+    pub reads_elsewhere: bool,
 }

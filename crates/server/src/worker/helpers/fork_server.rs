@@ -157,6 +157,7 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                     path: parts.path,
                     view: View::default(),
                     wait: Wait::Yes,
+                    makes_until: None,
                     request: "",
                     previous: None,
                     now_ms: clock.now().ms(),

@@ -1,0 +1,93 @@
+//! What a client may have under way at once of things that cost much: so many in each process, and so many of each client network.
+//!
+//! Owns: [`AtOnce`], which counts one kind, and [`Permit`], by which something counts until it ends. Guarantees: nobody waits; what has ended counts no more, however it
+//! ended; memory is bounded by what may be under way. Clients that are not known by their network (Unix sockets, proxies that do not say for whom they ask) are
+//! held by the number of all.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A client network: a /32 of IPv4, or a /64 of IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Party(bool, u64);
+
+impl Party {
+    /// That of an address.
+    pub fn of(client: IpAddr) -> Party {
+        match client.to_canonical() {
+            IpAddr::V4(address) => Party(false, u64::from(address.to_bits())),
+            IpAddr::V6(address) => Party(true, (address.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+/// What is under way of one kind.
+#[derive(Debug)]
+pub(super) struct AtOnce {
+    most: usize,
+    most_of_party: usize,
+    under_way: Mutex<Vec<Option<Party>>>,
+}
+
+/// By which something counts. It ends with the value.
+#[derive(Debug)]
+pub(super) struct Permit(&'static AtOnce, Option<Party>);
+
+/// There is as much under way as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+impl AtOnce {
+    /// At most so many, and so many of a network.
+    pub(super) const fn new(most: usize, most_of_party: usize) -> AtOnce {
+        AtOnce { most, most_of_party, under_way: Mutex::new(Vec::new()) }
+    }
+
+    /// One more, for a client of this network if that is known.
+    ///
+    /// # Errors
+    /// There are enough.
+    pub(super) fn begin(&'static self, of: Option<Party>) -> Result<Permit, Full> {
+        let mut under_way = self.lock();
+        let own = under_way.iter().filter(|one| of.is_some() && **one == of).count();
+        if under_way.len() >= self.most || own >= self.most_of_party {
+            return Err(Full);
+        }
+        under_way.push(of);
+        Ok(Permit(self, of))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Party>>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut under_way = self.0.lock();
+        if let Some(at) = under_way.iter().position(|one| *one == self.1) {
+            under_way.swap_remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_of_a_network_and_so_many_of_all_and_another_when_one_has_ended() {
+        static KIND: AtOnce = AtOnce::new(3, 2);
+        let begin = |address: &str| KIND.begin(address.parse().ok().map(Party::of));
+        let own = [begin("192.0.2.1"), begin("192.0.2.1")];
+        assert!(own.iter().all(Result::is_ok) && begin("192.0.2.1").is_err());
+        let other = begin("2001:db8::1");
+        assert!(other.is_ok() && begin("2001:db8::2").is_err() && begin("").is_err());
+        drop(own);
+        // Who is not known has no network.
+        let nobodies = [begin(""), begin("")];
+        assert!(nobodies.iter().all(Result::is_ok) && begin("").is_err());
+        drop((other, nobodies));
+        assert!(KIND.lock().is_empty());
+    }
+}
