@@ -28,6 +28,7 @@ mod http2;
 mod limits;
 mod link_prefetch;
 mod live_reload;
+mod liveness;
 mod negotiated;
 mod panics;
 mod preview;

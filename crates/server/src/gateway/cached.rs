@@ -242,46 +242,48 @@ impl Inner {
         if input.room
             && let Some(part) = self.ahead.pop_front()
         {
-            return Ran::Gives(part, self.next());
+            return Ran::Gives(part, self.next(now));
         }
-        if self.has_ended || !input.room && !self.reads_ahead() {
-            return Ran::Waits(self.next());
+        // Without room the application is asked all the same, and says what it waits for: nothing else would.
+        let (has_room, takes) = (input.room, input.room || self.reads_ahead());
+        if self.has_ended || !takes && !self.ahead.is_empty() {
+            return Ran::Waits(self.next(now));
         }
-        let has_room = input.room;
-        match self.gateway.run(Input { room: true, ..input }) {
+        match self.gateway.run(Input { room: takes, ..input }) {
             Ran::Gives(part, next) => {
                 self.next = next;
                 match self.handle_part(part, now) {
-                    Ok(part) if has_room => Ran::Gives(part, self.next()),
+                    Ok(part) if has_room => Ran::Gives(part, self.next(now)),
                     Ok(part) => {
                         self.ahead.push_back(part);
-                        Ran::Waits(self.next())
+                        Ran::Waits(self.next(now))
                     }
                     Err(ran) => ran,
                 }
             }
             Ran::Waits(next) => {
                 self.next = next;
-                Ran::Waits(self.next())
+                Ran::Waits(self.next(now))
             }
             Ran::Answer(page) => self.handle_failure(page, now),
             ran => ran,
         }
     }
 
-    /// Whether it receives more though its client has not taken what there is: what is collected, for others.
+    /// Whether it receives more though its client has not taken what there is: what may be kept, for others.
     fn reads_ahead(&self) -> bool {
-        matches!(self.role, Role::Leads(_)) && matches!(self.progress, Progress::Collects(_))
+        matches!(self.role, Role::Leads(_)) && !matches!(self.progress, Progress::Passes)
     }
 
-    /// What the next step waits for.
-    fn next(&self) -> Next {
+    /// What the next step waits for. Content is wanted when no part comes before it.
+    fn next(&self, now: Instant) -> Next {
         match () {
             () if self.has_ended => Next::ROOM,
-            // What there is of the answer is received whether there is room or not.
+            // What there is of the answer is received whether there is room or not: what the gateway would have waited for room with, at once.
             () if self.reads_ahead() => {
-                let Next { room, readable, .. } = self.next;
-                Next { room: room || !self.ahead.is_empty(), readable: readable || room, ..self.next }
+                let (Next { room, readable, content, until, .. }, is_ahead) = (self.next, !self.ahead.is_empty());
+                let until = if room { Some(now) } else { until };
+                Next { room: is_ahead, readable: readable || room, content: content && !is_ahead, until, ..self.next }
             }
             () if self.ahead.is_empty() => self.next,
             () => Next::ROOM,

@@ -284,9 +284,9 @@ impl<'a> Driver<'a> {
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
         let Ready { connection: ready, sockets } =
             self.wait(Some((slot.transport.as_fd(), wanted)), earliest(deadline, until));
+        // Each of what is ready counts: a program whose socket is always ready does not keep its own connection from being noticed.
         if sockets {
             self.handle_sockets(slot);
-            return true;
         }
         if wanted.is_empty() && !ready.is_empty() {
             // The peer is gone, and there is nothing to try that would find it.
@@ -306,7 +306,7 @@ impl<'a> Driver<'a> {
             return true;
         }
         // Orders of the main thread, and whatever else ended the wait, are looked at as well.
-        !ready.is_empty() || until.is_none_or(|at| at > self.context.now)
+        sockets || !ready.is_empty() || until.is_none_or(|at| at > self.context.now)
     }
 
     /// Waits for a socket, for sockets of programs, for the main thread, until a moment, or until log lines are to be handed over.

@@ -49,8 +49,6 @@ struct Secured {
     has_told: bool,
     /// The socket is of no use any more.
     is_broken: bool,
-    /// The socket gave all that there was room for when it was last asked: no event tells of what is left there.
-    was_full: bool,
     /// Why the handshake has failed was said.
     has_reported: bool,
 }
@@ -79,14 +77,7 @@ impl Transport {
         let to_be_secured = endpoint.is_some() && listener.is_for_plain_http();
         let secured = endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| {
             let session = TlsSession::new(endpoint.clone());
-            Box::new(Secured {
-                session,
-                since: now,
-                has_told: false,
-                is_broken: false,
-                was_full: false,
-                has_reported: false,
-            })
+            Box::new(Secured { session, since: now, has_told: false, is_broken: false, has_reported: false })
         });
         Transport { socket, secured, shut: false, to_be_secured, header: None }
     }
@@ -246,15 +237,8 @@ impl Transport {
             None => receive_plain(connection, now, source),
             Some(secured) => secured.receive(connection, now, source),
         };
-        let is_full = match (&mut self.secured, asked) {
-            (Some(secured), Some(is_full)) => {
-                secured.was_full = is_full;
-                is_full
-            }
-            // The session had something left, and the socket has what it had.
-            (Some(secured), None) => secured.was_full,
-            (None, asked) => asked == Some(true),
-        };
+        // Where the session had something left, the socket was not asked: what events have told of it goes on to hold.
+        let is_full = asked != Some(false);
         self.report_failure();
         matches!(received, Received::Bytes(_)) && (is_full || ending) || self.has_buffered_input()
     }
