@@ -283,6 +283,19 @@ pub struct Head {
     pub fields_at: u16,
     /// What the request is called; none before a connection has accepted it.
     pub id: RequestId,
+    /// HTTP/2: the frame of the head does not end the stream, so that content follows whether a field says so or not.
+    pub is_open: bool,
+}
+
+/// What content follows a head, as its framing says: the fields in HTTP/1.x, the frames in HTTP/2. Methods never say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// None, and none was announced.
+    None,
+    /// This many bytes; may be zero.
+    Sized(u64),
+    /// Some, or none: it is known when the end has come.
+    Unsized,
 }
 
 /// A request: its bytes and where the parts are.
@@ -309,6 +322,19 @@ impl<'a> Request<'a> {
     pub fn field(self, field: Field) -> Option<&'a [u8]> {
         let present = self.head.present.contains(field);
         present.then(|| self.head.values[field as usize].of(self.bytes))
+    }
+
+    /// What content follows the head. For a head that a connection has accepted: the length is a number there, and not beside a coding.
+    pub fn content(self) -> Content {
+        if self.head.present.contains(Field::TransferEncoding) {
+            return Content::Unsized;
+        }
+        let length = self.field(Field::ContentLength).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        match length {
+            Some(bytes) => Content::Sized(bytes),
+            None if self.head.is_open => Content::Unsized,
+            None => Content::None,
+        }
     }
 
     /// The values of all lines of `field`, in order.

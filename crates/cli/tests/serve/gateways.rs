@@ -7,6 +7,7 @@ mod buffered;
 mod cgi;
 mod checks;
 mod faults;
+mod framed;
 mod kept;
 mod languages;
 pub(crate) mod php;

@@ -145,6 +145,17 @@ impl Http2 {
             .expect("the connection takes requests")
     }
 
+    /// Asks for this without content, which only the frame behind that of the head says.
+    pub(crate) fn ask_ending_apart(&mut self, request: Request<Vec<u8>>) -> Result<Answer, h2::Error> {
+        let sender = &mut self.sender;
+        self.runtime.block_on(within(async {
+            let mut ready = sender.clone().ready().await?;
+            let (response, mut stream) = ready.send_request(request.map(|_| ()), false)?;
+            stream.send_data(std::io::Cursor::new(Vec::new()), true)?;
+            read(response.await?).await
+        }))
+    }
+
     /// GETs all of these at once. Nothing for those whose answers have not begun when the connection ends.
     ///
     /// # Panics

@@ -19,7 +19,8 @@
 //! - *Streams.* Request content goes to the application while the answer comes back. Each direction has one buffer of fixed
 //!   size. A reader consumes what the other side has room for, and no more: what is not consumed stays in the buffer, the
 //!   full buffer stops the reading of the socket, and the kernel's window stops the sender. Where the application has to
-//!   know the length first (FastCGI, CGI), content without a length is kept until it is whole ([`RequestContent::Kept`]), or refused (411). An answer that comes before the content has been sent ends the sending: the connection is not
+//!   know the length first (FastCGI, CGI), content without a length is kept until it is whole ([`RequestContent::Kept`]), or refused (411) unless it
+//!   turns out that there is none. An answer that comes before the content has been sent ends the sending: the connection is not
 //!   kept.
 //! - *Readers* are called until they give [`AnswerStep::Incomplete`]. The head of an HTTP/1.1 answer has to fit the buffer
 //!   whole: a full buffer of which nothing is consumed is an error ([`http1::AnswerReader::handle_full`]).
@@ -49,6 +50,8 @@ use std::ops::Range;
 
 pub use error::GatewayError;
 use fields::{EndToEnd, Fields};
+
+use crate::message::Content;
 
 /// A request as we understood it. What goes to an application is written from this.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +128,21 @@ pub enum RequestContent {
     /// Some, which is kept until all of it has arrived. The head says nothing of its length at first: [`http1::add_length`] and
     /// [`fastcgi::add_parameter`] put the length into a head that has been written.
     Kept,
+}
+
+impl From<Content> for RequestContent {
+    fn from(content: Content) -> RequestContent {
+        match content {
+            Content::None => RequestContent::None,
+            Content::Sized(bytes) => RequestContent::Sized(bytes),
+            Content::Unsized => RequestContent::Streamed,
+        }
+    }
+}
+
+/// Whether a request with this method is told to have no content where it has none (RFC 9110 8.6): what receives it expects some.
+fn usually_has_content(method: &[u8]) -> bool {
+    matches!(method, b"POST" | b"PUT" | b"PATCH")
 }
 
 /// Fields of one answer, beside the bound on the bytes of its head: what is done with each may depend on all.

@@ -108,6 +108,7 @@ fn request_line(input: &[u8], limits: &Limits) -> Result<Option<(Head, usize)>, 
         values: [Span::default(); Field::COUNT],
         fields_at: fields_at as u16,
         id: RequestId::NONE,
+        is_open: false,
     };
     Ok(Some((head, fields_at)))
 }

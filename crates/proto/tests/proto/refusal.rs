@@ -88,7 +88,16 @@ fn rfc_9112_3_2_every_http_1_1_request_names_one_host() {
     assert_eq!(answer("GET /small HTTP/1.1\r\nHost: a.b.\r\n\r\n").status, 200);
     assert_closes("GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400);
     assert_eq!(answer("GET /small HTTP/1.0\r\n\r\n").status, 200);
-    assert_eq!(answer("GET /small HTTP/1.1\r\nHost:\r\n\r\n").status, 200);
+    // An empty one is for targets without an authority. Those of http have one, as with an empty `:authority`.
+    for target in ["/small", "http://a/small", "http://a", "/small?q"] {
+        for version in ["1.0", "1.1"] {
+            for host in ["", " ", ":80", ":"] {
+                let request = format!("GET {target} HTTP/{version}\r\nHost:{host}\r\n\r\n");
+                assert_eq!(answer(&request).status, 400, "{request}");
+            }
+        }
+    }
+    assert_eq!(answer("OPTIONS * HTTP/1.1\r\nHost:\r\n\r\n").status, 204);
 }
 
 #[test]

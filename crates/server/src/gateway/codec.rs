@@ -109,6 +109,14 @@ impl Codec {
         }
     }
 
+    /// Whether more than the announced content has come with an answer that has ended, or `is_input_left` behind it.
+    pub(super) fn has_surplus(&self, is_input_left: bool) -> bool {
+        match self {
+            Codec::Http { .. } => is_input_left,
+            Codec::FastCgi { answer, .. } => answer.surplus_bytes() > 0,
+        }
+    }
+
     /// Whether the connection can carry another request.
     pub(super) fn is_reusable(&self, is_input_left: bool) -> bool {
         match self {

@@ -504,6 +504,9 @@ impl Gateway {
         let is_sent = self.is_sent();
         let talking = std::mem::replace(&mut self.state, State::Over);
         let Some(attempt) = self.attempt.take() else { return };
+        if self.codec.has_surplus(is_input_left && !self.tunnels) {
+            report::surplus((&self.site, &self.called), &self.group.name(attempt.index()));
+        }
         if let State::Talking(link) = talking
             && is_sent
             && !self.tunnels
@@ -582,6 +585,11 @@ impl Gateway {
             504 => "The application that answers here did not answer in time.",
             _ => "The application that answers here cannot be reached, or did not answer as it should.",
         };
+        self.page(status, cause)
+    }
+
+    /// A page in the place of an answer.
+    fn page(&self, status: u16, cause: &str) -> Ran {
         match answers::error(status, cause, &self.rules.extras(status)) {
             Ok(page) => Ran::Answer(Arc::new(page)),
             Err(_) => Ran::Failed,

@@ -15,6 +15,13 @@ pub(super) fn failure((site, request): (&str, &str), upstream: &str, error: Gate
     });
 }
 
+/// An answer is longer than it said that it would be.
+pub(super) fn surplus((site, request): (&str, &str), upstream: &str) {
+    report_peer(Peer::Gateway, site, request, || {
+        (Level::Warning, format!("upstream {upstream}: {} The rest is dropped.", GatewayError::TooLong))
+    });
+}
+
 /// What becomes of an answer that is to pass through filters.
 pub(super) fn filtering((site, request): (&str, &str), level: Level, why: &str) {
     report_peer(Peer::Gateway, site, request, || (level, why.to_owned()));

@@ -15,7 +15,7 @@ use lamna_proto::gateway::forwarding::spells;
 use lamna_proto::gateway::http1::{self, Asked, HostChoice, Unwritable, requested_upgrade};
 use lamna_proto::gateway::proxy::{self, Sender};
 use lamna_proto::gateway::{Inbound, Origin, Protocol, RequestContent, fastcgi, path};
-use lamna_proto::message::{Field, Method, Request, RequestId, Version};
+use lamna_proto::message::{Content, Field, Method, Request, RequestId, Version};
 use lamna_proto::parse::target::{self, Target};
 
 use super::exchange::Gateway;
@@ -91,11 +91,13 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
     };
     let mut path = Vec::new();
     path::write(translate.path, &mut path).map_err(|_| Refusal::TargetPath)?;
-    let content = match content_of(request) {
+    let stream_for = stream_for(request, group)?;
+    let content = match RequestContent::from(request.content()) {
+        // What comes on a stream that is opened for another protocol is that protocol's.
+        _ if stream_for.is_some() => RequestContent::None,
         RequestContent::Streamed if group.settings.buffer.is_some() => RequestContent::Kept,
         content => content,
     };
-    let stream_for = stream_for(request, group)?;
     // An upgrade has no content, and HTTP/2 has another way to ask for one.
     let may_upgrade = content == RequestContent::None && request.head.version == Version::Http11;
     let upgrade = requested_upgrade(fields, UPGRADES).filter(|_| may_upgrade).or(stream_for);
@@ -260,7 +262,7 @@ pub fn authority_of(request: Request<'_>) -> Option<&[u8]> {
 
 /// Whether a request is for caches to look at: it has no content, and asks for no other protocol.
 pub fn may_be_cached(request: Request<'_>) -> bool {
-    content_of(request) == RequestContent::None && requested_upgrade(Fields::of(request), UPGRADES).is_none()
+    request.content() == Content::None && requested_upgrade(Fields::of(request), UPGRADES).is_none()
 }
 
 /// Who is asked, as an application learns it: what a proxy that is trusted has said before what the request says.
@@ -294,7 +296,9 @@ fn write_http(inbound: &Inbound<'_>, group: &Group, upgrade: Option<&[u8]>, head
 
 /// What begins a request to an application that speaks FastCGI.
 fn write_fastcgi(inbound: &Inbound<'_>, asking: &Asking<'_>, head: &mut Vec<u8>) -> Result<(), Refusal> {
-    if inbound.content == RequestContent::Streamed {
+    // Without a length there may be no content: that is known when some comes, or the end (`Gateway::lacks_length`). A client that waits to be
+    // told to send it has some.
+    if inbound.content == RequestContent::Streamed && asking.request.field(Field::Expect).is_some() {
         return Err(Refusal::LengthRequired);
     }
     let mut decoded = Vec::new();
@@ -346,16 +350,4 @@ const HEAD_SPARE_BYTES: usize = 400;
 pub(super) fn keeps(group: &Group, content: RequestContent) -> Option<BufferSettings> {
     let settings = group.settings.buffer.as_ref()?;
     (!matches!(content, RequestContent::None | RequestContent::Sized(0))).then(|| settings.clone())
-}
-
-/// What content follows the head, as far as that says so: in HTTP/2 it need not.
-fn content_of(request: Request<'_>) -> RequestContent {
-    let length = request.field(Field::ContentLength).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-    let is_usual = matches!(request.head.method, Method::Post | Method::Put | Method::Patch);
-    match length {
-        _ if request.field(Field::TransferEncoding).is_some() => RequestContent::Streamed,
-        Some(bytes) => RequestContent::Sized(bytes),
-        None if request.head.version == Version::Http2 && is_usual => RequestContent::Streamed,
-        None => RequestContent::None,
-    }
 }

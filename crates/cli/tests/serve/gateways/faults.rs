@@ -117,8 +117,6 @@ enum Expected {
     Broken,
     /// The same, or 504 if the application was so slow that nothing had come in time.
     BrokenOrLate,
-    /// Either: what was announced came, and more.
-    WholeOrBroken,
 }
 
 /// What it saw.
@@ -140,9 +138,7 @@ impl Manner {
     fn expected(self, protocol: Protocol) -> Expected {
         let is_http = protocol == Protocol::Http;
         match self {
-            Sized | Unframed | Dripped | Hinted | Echo | TwoAnswers => Expected::Whole,
-            Long if is_http => Expected::Whole,
-            Long => Expected::WholeOrBroken,
+            Sized | Unframed | Dripped | Hinted | Echo | Long | TwoAnswers => Expected::Whole,
             Closes | Garbage | HalfHead | LongHead | TwoLengths | Refuses | HintsOnly | DiesInUpload => {
                 Expected::Status(&[502])
             }
@@ -277,16 +273,13 @@ impl Question {
     fn check(&self, seen: &Seen, protocol: Protocol, is_calm: bool) {
         let expected = self.manner.expected(protocol);
         let is_right = match (seen, expected) {
-            (Seen::Answer { status: 200, number, content }, Expected::Whole | Expected::WholeOrBroken) => {
+            (Seen::Answer { status: 200, number, content }, Expected::Whole) => {
                 let right = if self.method == "HEAD" { Vec::new() } else { self.content() };
                 *number == Some(self.number) && *content == right
             }
             (Seen::Answer { status: 200, .. }, _) => false,
             (Seen::Answer { status, .. }, Expected::Status(statuses)) if statuses.contains(status) => true,
-            (
-                Seen::Answer { status: 502, .. } | Seen::Broken,
-                Expected::Broken | Expected::BrokenOrLate | Expected::WholeOrBroken,
-            ) => true,
+            (Seen::Answer { status: 502, .. } | Seen::Broken, Expected::Broken | Expected::BrokenOrLate) => true,
             (Seen::Answer { status: 504, .. }, Expected::BrokenOrLate) => true,
             (Seen::Answer { status: 502..=504, .. } | Seen::Broken, _) => !is_calm,
             _ => false,

@@ -47,17 +47,19 @@ pub(in crate::conn) fn check_host_and_target(request: Request<'_>) -> Result<(),
     if request.head.repeated.contains(Field::Host) {
         return Err(Refusal::HostRepeated);
     }
-    match request.field(Field::Host) {
-        Some(value) => host::parse_field(value).map_err(|_| Refusal::HostInvalid).map(|_| ())?,
+    let has_empty_host = match request.field(Field::Host) {
+        Some(value) => host::parse_field(value).map_err(|_| Refusal::HostInvalid)?.is_none(),
         None if request.head.version != Version::Http10 => return Err(Refusal::HostMissing),
-        None => {}
-    }
+        None => false,
+    };
     let target = target::parse(request.target(), answer::asks_authority(request)).map_err(|error| match error {
         TargetError::Host(_) => Refusal::HostInvalid,
         _ => Refusal::TargetForm,
     })?;
     match target {
         Target::Asterisk if request.head.method != Method::Options => Err(Refusal::TargetForm),
+        // An empty one says that the target has no authority (RFC 9112 3.2). Those of http and https have one (RFC 9110 4.2.1).
+        Target::Origin { .. } | Target::Absolute { .. } if has_empty_host => Err(Refusal::HostInvalid),
         _ => Ok(()),
     }
 }

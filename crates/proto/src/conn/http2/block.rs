@@ -210,7 +210,7 @@ impl Connection {
         let early = early.map(|at| self.early_priorities.swap_remove(at).1);
         self.early_priorities.retain(|(other, _)| *other > id);
         let (head, built) = match built {
-            Ok(built) => built,
+            Ok((head, built)) => (Head { is_open: !ends, ..head }, built),
             Err(Wrong::Malformed) => return Err(Fault::Stream(id, ErrorCode::Protocol)),
             Err(Wrong::TooLarge(refusal)) => {
                 self.count(Abuse::HeadersTooLarge);

@@ -94,6 +94,7 @@ impl<'a> RequestBuilder<'a> {
             values: [Span::default(); Field::COUNT],
             fields_at: 0,
             id: RequestId::NONE,
+            is_open: false,
         };
         let found = [None; 5];
         let priority = Priority::default();

@@ -1,14 +1,14 @@
 //! Reading what a script prints (RFC 3875 6).
 //!
 //! Owns: the three kinds of output, document, local redirect and client redirect. Guarantees: the outcome does not depend
-//! on how the output is divided; the head is bounded and is all that is held; content longer or shorter than the script
-//! announced is an error. Lines may end in LF or CR LF (6.2). Does not read answers of scripts that write HTTP themselves
+//! on how the output is divided; the head is bounded and is all that is held; content is as long as the script announced:
+//! what is beyond that is dropped, and less is an error. Lines may end in LF or CR LF (6.2). Does not read answers of scripts that write HTTP themselves
 //! (`nph-`, section 5).
 //!
 //! ```text
 //!  new --> Head --document, client redirect--> Content --end of output--> Ended
 //!            |--local redirect---------------> Redirected --end of output--> Ended
-//!            +--anything else, and content of a wrong length--> Failed
+//!            +--anything else, and content that is too short--> Failed
 //! ```
 
 use memchr::memchr;
@@ -29,6 +29,8 @@ pub struct AnswerReader {
     head: Vec<u8>,
     /// Where in the head the line begins that is being read.
     line_at: usize,
+    /// Bytes of content beyond the length that was announced.
+    surplus_bytes: u64,
     state: State,
 }
 
@@ -63,7 +65,7 @@ struct Judged<'a> {
 impl AnswerReader {
     /// For one run of a script; `is_head` says that the request was HEAD.
     pub fn new(is_head: bool) -> AnswerReader {
-        AnswerReader { is_head, head: Vec::new(), line_at: 0, state: State::Head }
+        AnswerReader { is_head, head: Vec::new(), line_at: 0, surplus_bytes: 0, state: State::Head }
     }
 
     /// Takes the next piece of output. To be called again with what is left, until that is empty.
@@ -79,13 +81,14 @@ impl AnswerReader {
                 if is_whole { self.judge(consumed) } else { Ok(AnswerStep::Incomplete { consumed }) }
             }
             State::Content(_) | State::Redirected if input.is_empty() => Ok(AnswerStep::Incomplete { consumed: 0 }),
-            State::Content(content) => match content.take(input) {
-                Ok((content, range)) => {
-                    self.state = State::Content(content);
-                    Ok(AnswerStep::Content { consumed: input.len(), content: range })
+            State::Content(content) => {
+                let (content, range) = content.take(input);
+                if let Content::Sized(_) = content {
+                    self.surplus_bytes += (input.len() - range.len()) as u64;
                 }
-                Err(error) => Err(self.fail(error)),
-            },
+                self.state = State::Content(content);
+                Ok(AnswerStep::Content { consumed: input.len(), content: range })
+            }
             State::Redirected => Ok(AnswerStep::Content { consumed: input.len(), content: 0..0 }),
             State::Ended => Ok(AnswerStep::Ended { consumed: 0 }),
             State::Failed(error) => Err(error),
@@ -112,6 +115,11 @@ impl AnswerReader {
     /// Whether any output has come.
     pub fn has_begun(&self) -> bool {
         self.state != State::Head || !self.head.is_empty()
+    }
+
+    /// Bytes of content that were dropped because they are beyond the length that was announced (RFC 9112 6.3).
+    pub fn surplus_bytes(&self) -> u64 {
+        self.surplus_bytes
     }
 
     pub(crate) fn is_in_head(&self) -> bool {
@@ -182,14 +190,15 @@ impl AnswerReader {
 }
 
 impl Content {
-    fn take(self, input: &[u8]) -> Result<(Content, std::ops::Range<usize>), GatewayError> {
+    /// What of `input` is content of the answer, and what is to come then.
+    fn take(self, input: &[u8]) -> (Content, std::ops::Range<usize>) {
         match self {
             Content::Sized(left) => {
-                let left = left.checked_sub(input.len() as u64).ok_or(GatewayError::TooLong)?;
-                Ok((Content::Sized(left), 0..input.len()))
+                let bytes = input.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                (Content::Sized(left - bytes as u64), 0..bytes)
             }
-            Content::ToEnd => Ok((self, 0..input.len())),
-            Content::None => Ok((self, 0..0)),
+            Content::ToEnd => (self, 0..input.len()),
+            Content::None => (self, 0..0),
         }
     }
 }
@@ -335,7 +344,10 @@ mod tests {
     #[test]
     fn content_is_as_long_as_announced() {
         assert_eq!(output("Content-Length: 2\nX: y\n\nhi"), ["200  [2] X=y", "content hi"]);
-        assert_eq!(output("Content-Length: 2\n\nhis"), ["200  [2] ", "TooLong"]);
+        for surplus in ["s", "\n", &"s".repeat(100_000)] {
+            assert_eq!(output(&format!("Content-Length: 2\n\nhi{surplus}")), ["200  [2] ", "content hi"]);
+        }
+        assert_eq!(output("Content-Length: 0\n\nhis"), ["200  [0] ", "content "]);
         assert_eq!(output("Content-Length: 2\n\nh"), ["200  [2] ", "BrokenOff"]);
         assert_eq!(read(true, &[b"Content-Length: 2\n\nhis"]), ["200  [2] ", "content "]);
     }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use super::script::Place;
 use crate::gateway::fields::{EndToEnd, TooManyNamed};
-use crate::gateway::{Inbound, RequestContent, forwarding};
+use crate::gateway::{Inbound, RequestContent, forwarding, usually_has_content};
 use crate::parse::host;
 
 /// What a script is told of the server.
@@ -68,9 +68,12 @@ fn give_request(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
     if request.origin.is_secure {
         give(b"HTTPS", b"on");
     }
-    // 4.1.2: none if there is no content. Content whose length is not known has to be buffered first: see `gateway`.
-    if let RequestContent::Sized(bytes) = request.content {
-        give(b"CONTENT_LENGTH", bytes.to_string().as_bytes());
+    // 4.1.2: none if there is no content, but for methods for which content is usual, as over HTTP (RFC 9110 8.6). Content whose length is not
+    // known has to be buffered first: see `gateway`.
+    match request.content {
+        RequestContent::Sized(bytes) => give(b"CONTENT_LENGTH", bytes.to_string().as_bytes()),
+        RequestContent::None if usually_has_content(request.method) => give(b"CONTENT_LENGTH", b"0"),
+        RequestContent::None | RequestContent::Streamed | RequestContent::Kept => {}
     }
     // 4.1.3.
     if let Some(media_type) = request.fields.values("content-type").find(|value| !value.is_empty()) {

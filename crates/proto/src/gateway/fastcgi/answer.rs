@@ -1,11 +1,15 @@
 //! Reading what a FastCGI application answers: records, and in them the output of a script.
 //!
 //! Owns: what becomes of the two together. Guarantees: an answer is ended only by `END_REQUEST`, so one that breaks off is
-//! never whole; diagnostics are given out in their place and never become content. Holds the head of the answer, and 8
+//! never whole; diagnostics are given out in their place and never become content; what an application says beyond the length that
+//! it announced is read so that its request can end, up to [`SURPLUS_BYTES_MAX`], and then the answer is over. Holds the head of the answer, and 8
 //! bytes of framing.
 
 use super::record::{RecordReader, RecordStep};
 use crate::gateway::{AnswerStep, GatewayError, cgi};
+
+/// Bytes beyond the announced length that are read before an answer is over without its end, and its connection with it.
+pub const SURPLUS_BYTES_MAX: u64 = 64 * 1024;
 
 /// Reads the answer to one request. Plain data.
 #[derive(Clone, Debug)]
@@ -41,7 +45,7 @@ impl AnswerReader {
             return Err(error);
         }
         self.has_begun |= !input.is_empty();
-        if self.records.is_ended() {
+        if self.records.is_ended() || self.surplus_bytes() > SURPLUS_BYTES_MAX {
             return Ok(AnswerStep::Ended { consumed: 0 });
         }
         let mut framing = 0;
@@ -92,6 +96,11 @@ impl AnswerReader {
     /// Whether any byte of an answer has come.
     pub fn has_begun(&self) -> bool {
         self.has_begun
+    }
+
+    /// Bytes of content that were dropped because they are beyond the length that was announced.
+    pub fn surplus_bytes(&self) -> u64 {
+        self.output.surplus_bytes()
     }
 
     /// The exit status that the application gave, for the log. It says nothing about the answer: PHP gives that of
@@ -230,6 +239,30 @@ mod tests {
         assert_eq!(read(&[&record(kind::STDOUT, b"X: y"), &end(0, 0)], true).0, ["BrokenOff"]);
         let short = [record(kind::STDOUT, b"Content-Length: 3\n\nhi"), end(0, 0)].concat();
         assert_eq!(read(&[&short], true).0, ["head 200 0", "BrokenOff"]);
+    }
+
+    #[test]
+    fn what_is_beyond_the_announced_length_is_dropped() {
+        let head = record(kind::STDOUT, b"Content-Length: 3\n\n");
+        for surplus in [&b"!"[..], b"\r\n", &[b'x'; 60_000]] {
+            let one = [&*head, &record(kind::STDOUT, &[b"abc", surplus].concat()), &end(0, 0)].concat();
+            let two = [&*head, &record(kind::STDOUT, b"abc"), &record(kind::STDOUT, surplus), &end(0, 0)].concat();
+            for all in [one, two] {
+                for size in [1, 7, all.len()] {
+                    let (told, reader, left) = read(&all.chunks(size).collect::<Vec<_>>(), false);
+                    assert_eq!(told, ["head 200 0", "abc  ended"], "{} in pieces of {size}", surplus.len());
+                    assert_eq!((reader.surplus_bytes(), left), (surplus.len() as u64, 0));
+                    assert!(reader.is_reusable(true, false));
+                }
+            }
+        }
+        // One that says no end is over all the same.
+        let much = record(kind::STDOUT, &[b'x'; 40_000]);
+        let (told, reader, _) = read(&[&head, &record(kind::STDOUT, b"abc"), &much, &much, &much], false);
+        assert_eq!(told, ["head 200 0", "abc  ended"]);
+        assert!(!reader.is_reusable(true, false));
+        let (told, ..) = read(&[&head, &record(kind::STDOUT, b"abc!")], true);
+        assert_eq!(told.last().unwrap(), "Err(BrokenOff)");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::io::Write;
 
 use crate::gateway::fields::{EndToEnd, Fields, is_token};
-use crate::gateway::{Inbound, RequestContent, forwarding};
+use crate::gateway::{Inbound, RequestContent, forwarding, usually_has_content};
 use crate::parse::{host, list};
 
 /// What `Host` says.
@@ -128,7 +128,7 @@ fn append_framing(request: &Inbound<'_>, out: &mut Vec<u8>) {
     match request.content {
         RequestContent::Sized(bytes) => _ = write!(out, "Content-Length: {bytes}\r\n"),
         RequestContent::Streamed => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        RequestContent::None if matches!(request.method, b"POST" | b"PUT" | b"PATCH") => {
+        RequestContent::None if usually_has_content(request.method) => {
             out.extend_from_slice(b"Content-Length: 0\r\n");
         }
         RequestContent::None | RequestContent::Kept => {}

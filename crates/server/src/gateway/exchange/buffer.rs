@@ -10,18 +10,16 @@
 //!         +--the end--------------------------------------------------+
 //! ```
 
-use std::sync::Arc;
-
 use lamna_policy::upstream::retry::Retries;
+use lamna_proto::error::Refusal;
 use lamna_proto::exchange::program::{Input, Ran};
 use lamna_proto::gateway::RequestContent;
 use lamna_proto::gateway::fastcgi::add_parameter;
 use lamna_proto::gateway::http1::add_length;
 use rustix::io::Errno;
 
-use super::Gateway;
+use super::{Gateway, State};
 use crate::config::gateway::{BufferSettings, GatewayProtocol};
-use crate::content::answers;
 use crate::gateway::report;
 use crate::io::spool_file::SpoolFile;
 use crate::io::{Blocked, Wait};
@@ -149,18 +147,40 @@ impl Gateway {
             return Some(Ran::Continue);
         }
         let bytes = buffer.bytes();
-        if self.content == RequestContent::Kept {
-            match self.group.settings.protocol {
-                GatewayProtocol::Http => add_length(&mut self.head, bytes),
-                GatewayProtocol::FastCgi => {
-                    add_parameter(b"CONTENT_LENGTH", bytes.to_string().as_bytes(), &mut self.head);
-                }
+        let is_announced = self.content != RequestContent::Kept;
+        self.begin_sized(bytes, is_announced);
+        None
+    }
+
+    /// Waits for what says whether there is content, where the application has to know its length and the client does not say it. What comes of the
+    /// step, unless it is known that there is none.
+    pub(super) fn lacks_length(&mut self, input: &Input<'_>) -> Option<Ran> {
+        if self.content != RequestContent::Streamed || self.group.settings.protocol != GatewayProtocol::FastCgi {
+            return None;
+        }
+        if !input.content.is_empty() {
+            self.state = State::Over;
+            return Some(self.page(411, Refusal::LengthRequired.cause()));
+        }
+        if !input.is_last {
+            return Some(Ran::Continue);
+        }
+        self.begin_sized(0, false);
+        None
+    }
+
+    /// The request begins: all of its content is there, and so long. `is_announced`: its head says that already.
+    fn begin_sized(&mut self, bytes: u64, is_announced: bool) {
+        match self.group.settings.protocol {
+            _ if is_announced => {}
+            GatewayProtocol::Http => add_length(&mut self.head, bytes),
+            GatewayProtocol::FastCgi => {
+                add_parameter(b"CONTENT_LENGTH", bytes.to_string().as_bytes(), &mut self.head);
             }
         }
         self.content = RequestContent::Sized(bytes);
         self.has_ended_content = true;
         self.begin_request();
-        None
     }
 
     /// What is tried again: what is kept can be sent again.
@@ -191,9 +211,6 @@ impl Gateway {
         };
         let directory = self.buffer.as_ref().map(|buffer| buffer.settings.directory.display().to_string());
         report::not_kept((&self.site, &self.called), &directory.unwrap_or_default(), errno);
-        match answers::error(status, cause, &self.rules.extras(status)) {
-            Ok(page) => Ran::Answer(Arc::new(page)),
-            Err(_) => Ran::Failed,
-        }
+        self.page(status, cause)
     }
 }

@@ -239,7 +239,7 @@ fn without_digests(trailers: Vec<u8>) -> Vec<u8> {
 impl Gateway {
     /// A step whose part is as it has come.
     pub(super) fn run_plain(&mut self, input: Input<'_>) -> Ran {
-        if let Some(ran) = self.keep(&input) {
+        if let Some(ran) = self.keep(&input).or_else(|| self.lacks_length(&input)) {
             return ran;
         }
         let mut taken = self.take_content(&input);
