@@ -10,6 +10,7 @@ use crate::access::{ADA, BOB, OTHER, SESAME, WRONG};
 use crate::client::{Client, PATIENCE, Response};
 use crate::control::order;
 use crate::engine::{Engine, SPED, for_engines};
+use crate::http2::{Http2, request};
 use crate::server::{Launch, Server, eventually};
 use crate::tree::pattern;
 
@@ -32,7 +33,7 @@ for_engines!([
     connections_of_a_network_share_what_is_limited, a_key_is_counted_wherever_it_comes_from_and_users_by_name,
     a_network_that_makes_the_server_hold_too_much_loses_what_it_does_so_with,
     a_network_that_has_got_its_bytes_is_told_when_there_are_more,
-    who_asks_too_often_is_told_when_to_come_back, the_limit_of_a_path_counts_however_it_is_spelled,
+    who_asks_too_often_is_told_when_to_come_back, requests_with_content_count_as_others_do, the_limit_of_a_path_counts_however_it_is_spelled,
 ]);
 
 /// A page for a network, and another one for everybody.
@@ -111,6 +112,27 @@ fn who_asks_too_often_is_told_when_to_come_back(engine: Engine) {
     assert_eq!(ask(&server, &from("192.0.2.1")).status, 200, "another network");
     // The proxy itself is not limited, nor is this machine.
     assert!((0..10).all(|_| ask(&server, "").status == 200));
+    server.finish();
+}
+
+fn requests_with_content_count_as_others_do(engine: Engine) {
+    let config = "trusted_proxies = [\"127.0.0.0/8\"]\nrequest_limit = \"1/h burst 3\"\n";
+    let server = Launch::new(engine).argument("--h2c").file("a", "hello").config(config).start();
+    let mut of_http1 = |content: &str| {
+        let mut client = server.connect();
+        client.send(format!("POST /a HTTP/1.1\r\nHost: a\r\n{}{content}", from("192.0.2.7")).as_bytes());
+        client.receive(true).expect("it is answered").status
+    };
+    let contents = ["Content-Length: 2\r\n\r\nxx", "Transfer-Encoding: chunked\r\n\r\n2\r\nxx\r\n0\r\n\r\n", "\r\n"];
+    assert_eq!(contents.map(&mut of_http1), [405; 3]);
+    assert_eq!(contents.map(of_http1), [429; 3]);
+    let mut http2 = Http2::connect(server.address());
+    let mut of_http2 = |client: &str| {
+        let mut post = request("POST", "/a", &[("x-forwarded-for", client)]);
+        *post.body_mut() = b"xx".to_vec();
+        http2.ask(vec![post]).remove(0).expect("it is answered").status
+    };
+    assert_eq!(["192.0.2.7", "198.51.100.1"].map(&mut of_http2), [429, 405]);
     server.finish();
 }
 

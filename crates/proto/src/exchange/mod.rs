@@ -67,9 +67,9 @@ pub struct Translate<'a> {
 }
 
 impl Translate<'_> {
-    /// The same once more.
-    pub(crate) fn again(self) -> Self {
-        Translate { is_again: true, ..self }
+    /// The same once more, if `is_again`.
+    pub(crate) fn again(self, is_again: bool) -> Self {
+        Translate { is_again, ..self }
     }
 }
 

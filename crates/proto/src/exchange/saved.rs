@@ -24,6 +24,8 @@ pub(crate) struct Saved {
     /// Goes with its answer, if that is a page. It does not travel either: nobody misses it.
     pub(crate) link: Option<Arc<LinkField>>,
     redirected: Option<Box<Redirected>>,
+    /// The driver has been asked what it stands for. This does not travel: another process is asked for the first time.
+    was_asked: bool,
 }
 
 /// What is answered in the place of a request.
@@ -49,7 +51,7 @@ const LEFT_OUT: [&str; 8] = [
 
 impl Saved {
     pub(crate) fn new(bytes: Vec<u8>, head: Head) -> Saved {
-        Saved { bytes, head, found: None, link: None, redirected: None }
+        Saved { bytes, head, found: None, link: None, redirected: None, was_asked: false }
     }
 
     /// What is answered.
@@ -63,6 +65,11 @@ impl Saved {
     /// The request as it was received.
     pub(crate) fn received(&self) -> Request<'_> {
         Request { bytes: &self.bytes, head: &self.head }
+    }
+
+    /// The driver is asked what it stands for: whether it was asked before. The first time counts as a request, whatever stands in it.
+    pub(crate) fn ask(&mut self) -> bool {
+        std::mem::replace(&mut self.was_asked, true)
     }
 
     /// How often another target has been put in the place of the request's.

@@ -176,7 +176,9 @@ impl Active {
         let Exchange { id, request, state, .. } = exchange;
         if matches!(state, State::Wanting) {
             *state = State::Translating;
-            return Some((*id, Need::Translate(translation_of_saved(request.as_ref()?).again())));
+            let saved = request.as_mut()?;
+            let is_again = saved.ask();
+            return Some((*id, Need::Translate(translation_of_saved(saved).again(is_again))));
         }
         let State::Answering(answer) = state else { return None };
         answer.reading = true;

@@ -260,6 +260,9 @@ impl Connection {
         let request = Request { bytes: workspace.input.unread(), head };
         let mut request = self.active.as_mut().filter(|_| keep).map(|active| active.save(request));
         if let Some(saved) = &mut request {
+            if !matches!(state, State::Wanting) {
+                saved.ask();
+            }
             saved.link = driven(&mut self.workspace).link.take();
         }
         self.consume_current();

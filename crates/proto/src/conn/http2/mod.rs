@@ -602,7 +602,9 @@ impl Connection {
         let Stream { id, work, request, .. } = &mut self.streams[at];
         if matches!(work, Work::Wanting) {
             *work = Work::Translating;
-            return Some((ExchangeId(*id), Need::Translate(translation_of_saved(request.as_ref()?).again())));
+            let saved = request.as_mut()?;
+            let is_again = saved.ask();
+            return Some((ExchangeId(*id), Need::Translate(translation_of_saved(saved).again(is_again))));
         }
         let answer = match work {
             Work::Running(_) => return Some((ExchangeId(*id), Need::Run)),

@@ -78,6 +78,9 @@ impl Connection {
             bytes.clear();
             bytes.extend_from_slice(&workspace.http2.buffers.text);
             let mut saved = Saved::new(bytes, head);
+            if !matches!(stream.work, Work::Wanting) {
+                saved.ask();
+            }
             saved.link = workspace.link.take();
             stream.request = Some(saved);
         }
