@@ -116,7 +116,8 @@ impl WorkerContext<'_> {
             }
         }
         if translate.request.is_some_and(|request| matches!(request.head.method, Method::Options | Method::Unknown)) {
-            return self.without_application(translate);
+            // A path may lead to a script by `try` or `rewrite`, or be that of an index file: that is found out for every method.
+            return if site.routes.run_files() { None } else { self.without_application(translate) };
         }
         let means = upload::Means { sites, store, abilities, clock: *clock };
         if let Some(program) = live_reload::begin(site, translate, means) {
@@ -131,6 +132,9 @@ impl WorkerContext<'_> {
             return Some(Done::Run(program));
         }
         translate.request.filter(|request| !request.head.method.reads())?;
+        if !site.routes.is_empty() && leads_elsewhere(&self.addresses.rules(sites, translate, client())) {
+            return None;
+        }
         let program = upload::begin(site, translate, client(), means);
         if program.is_none() && site.routes.run_files() {
             // It may be a script, as an index file is.
@@ -285,6 +289,10 @@ impl WorkerContext<'_> {
                 self.addresses.take_back(address);
                 Done::Run(Box::new(Making::new(self.shared, target, self.party(client), entry.resource.clone())))
             }
+            // Where it is now is told whatever is to be done there: by the status a client knows whether its method stays (RFC 9110 15.4).
+            None if leads_elsewhere(&rules) && (300..400).contains(&entry.resource.status.0) => {
+                Done::Translated(self.passing.insert(entry.resource.clone()))
+            }
             None => self.without_application(translate).unwrap_or(Done::Refused(Refusal::MethodNotAllowed)),
         }
     }
@@ -309,6 +317,11 @@ fn who<'a>(
     let site = shared.sites.find(translate.host);
     let guard = site.guard.as_ref().filter(|_| Rules::of(rules, translate).ask_for_credentials())?;
     guard.who(translate.request, (site.index, now), known).or(over.client_subject.map(Who::Certificate))
+}
+
+/// Whether a route redirects whatever is there.
+fn leads_elsewhere(rules: &Effective) -> bool {
+    rules.rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing)
 }
 
 /// Whether an application answers a request.
