@@ -33,14 +33,15 @@ pub struct Limits {
     pub body_timeout_ms: u32,
     /// Bytes of a request body that have to arrive in each second on average, beyond the first `body_timeout_ms`: or a byte now
     /// and then would hold a connection for weeks. What comes faster counts for [`BODY_CREDIT_TIMEOUTS`] times `body_timeout_ms` at most.
-    /// 0 for no such bound. The peer of an answer needs none: the kernel
-    /// says that a socket takes more only when a good part of what it holds has been taken, some 10 KB at least, so that who takes
-    /// less than that in `send_timeout_ms` makes no progress.
+    /// 0 for no such bound.
     pub body_rate_min: u32,
     /// Time a persistent connection may be idle between requests.
     pub idle_timeout_ms: u32,
-    /// Time without the peer taking a single byte of a response.
+    /// Time in which the peer has to take `send_bytes_min`, or all that there is for it, wherever it is the peer that is waited for: its
+    /// socket, its windows of HTTP/2. Nothing that it sends prolongs it.
     pub send_timeout_ms: u32,
+    /// What a peer has to take in each `send_timeout_ms`: or a byte now and then would hold an exchange with an application. 0: any byte.
+    pub send_bytes_min: u32,
     /// Time that a connection closed after an error goes on reading and discarding, so that the peer can read the
     /// answer before a reset reaches it (RFC 9112 9.6).
     pub linger_timeout_ms: u32,
@@ -99,6 +100,14 @@ pub const IDLE_FRAMES_BURST: u32 = 1_000;
 /// See [`IDLE_FRAMES_BURST`].
 pub const IDLE_FRAMES_PER_SECOND: u32 = 100;
 
+/// How many streams of a connection of HTTP/2 may wait to be sent for one `send_bytes_min`. Of more the connection has to take as much more in
+/// the same time: each holds an answer, perhaps one of an application, and several connections would have to take it, too.
+pub const STREAMS_PER_SEND_BYTES_MIN: u64 = 16;
+
+/// Streams of a connection whose windows are not opened in time and that are reset for it. With the next one the connection ends: it could begin
+/// as many again and again. A browser has a few, where films are paused.
+pub const STALLS_MAX: u32 = 32;
+
 /// Bytes of content below which a frame counts as one that carries nothing, if there was more to send and the peer's windows did not
 /// allow it; and of a WINDOW_UPDATE.
 pub const TINY_BYTES: u64 = 128;
@@ -130,6 +139,7 @@ impl Limits {
             body_rate_min: 500,
             idle_timeout_ms: 75_000,
             send_timeout_ms: 60_000,
+            send_bytes_min: 16 * 1024,
             linger_timeout_ms: 2_000,
         }
     };

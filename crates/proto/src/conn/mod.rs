@@ -28,10 +28,12 @@ pub(crate) mod framing;
 pub mod http1;
 pub mod http2;
 pub(crate) mod pace;
+mod send_deadline;
 pub(crate) mod wake;
 
 pub use either::Connection;
 pub(crate) use http1::{Persistence, Running};
+pub use send_deadline::SendDeadline;
 
 use crate::exchange::Finding;
 use crate::message::Request;

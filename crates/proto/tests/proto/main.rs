@@ -25,5 +25,6 @@ mod responses;
 mod script;
 mod selection;
 mod site;
+mod stalls;
 mod streams;
 mod waiting;

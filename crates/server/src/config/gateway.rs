@@ -27,6 +27,8 @@ pub struct GatewaySettings {
     pub connect_timeout_ms: u32,
     /// How long it may take to begin its answer, to go on with it, or to take more of the request.
     pub timeout_ms: u32,
+    /// How long nothing may pass over a WebSocket, in either direction; none for any time.
+    pub websocket_timeout_ms: Option<u32>,
     /// Bytes of content that a request may have; none for any number.
     pub body_bytes_max: Option<u64>,
     /// How content is kept until it is whole, before the application is asked; none if it goes on as it comes.
@@ -250,6 +252,7 @@ impl GatewaySettings {
             host: None,
             connect_timeout_ms: CONNECT_TIMEOUT_MS,
             timeout_ms: TIMEOUT_MS,
+            websocket_timeout_ms: None,
             body_bytes_max: None,
             buffer: None,
             check: None,

@@ -29,7 +29,7 @@ const HEAD_BYTES: u64 = 63 << 10;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Every limit, in the order of documentation.
-pub(super) static LIMITS: [Setting; 14] = [
+pub(super) static LIMITS: [Setting; 15] = [
     row!(
         head_bytes_max,
         Bytes,
@@ -57,7 +57,18 @@ pub(super) static LIMITS: [Setting; 14] = [
         "Request content that has to arrive in a second, on average, after the first `body_timeout_ms`; 0 for no bound"
     ),
     row!(idle_timeout_ms, Milliseconds, 100..=HOUR_MS, "Idle between two requests"),
-    row!(send_timeout_ms, Milliseconds, 100..=HOUR_MS, "Without the peer taking a byte of a response"),
+    row!(
+        send_timeout_ms,
+        Milliseconds,
+        100..=HOUR_MS,
+        "For a peer to take `send_bytes_min` of a response, or all there is of it"
+    ),
+    row!(
+        send_bytes_min,
+        Bytes,
+        0..=MIB,
+        "What a peer has to take of a response in each `send_timeout_ms`; 0 for any byte"
+    ),
     row!(linger_timeout_ms, Milliseconds, 0..=60_000, "Reading on after an error, so that the answer arrives"),
 ];
 
@@ -76,9 +87,9 @@ mod tests {
         let Limits {
             head_bytes_max: _, target_bytes_max: _, fields_max: _, body_bytes_max: _, chunk_overhead_bytes_max: _,
             ranges_max: _, exchanges_max: _, held_bytes_max: _, head_timeout_ms: _, body_timeout_ms: _, body_rate_min: _, idle_timeout_ms: _,
-            send_timeout_ms: _, linger_timeout_ms: _,
+            send_timeout_ms: _, send_bytes_min: _, linger_timeout_ms: _,
         } = Limits::default();
-        assert_eq!(LIMITS.len(), 14);
+        assert_eq!(LIMITS.len(), 15);
     }
 
     #[test]

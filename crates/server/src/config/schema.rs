@@ -365,6 +365,14 @@ fn gateway() -> Map<String, Value> {
         ("host", text("What Host says, in place of what the client asked for")),
         ("connect_timeout_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
         ("timeout_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
+        (
+            "websocket_timeout_ms",
+            json!({
+                "type": ["integer", "string"],
+                "minimum": 1,
+                "description": "How long nothing may pass over a WebSocket, in either direction",
+            }),
+        ),
         ("body_bytes_max", json!({ "type": ["integer", "string"], "minimum": 0 })),
         (
             "buffer",

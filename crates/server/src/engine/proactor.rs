@@ -250,6 +250,8 @@ impl Worker<'_> {
         let (slot, ring_connection) = (self.base.slots.get(token), &mut self.ring_connections[token.index as usize]);
         ring_connection.out = None;
         ring_connection.progress = self.base.context.now;
+        let least = u64::from(self.base.shared.limits.send_bytes_min);
+        ring_connection.taking.take(sent.unwrap_or(0) as u64, least, self.base.context.now);
         let taken = matches!(sent, Ok(1..));
         if self.handing_over && !ring_connection.closing && (taken || sent == Err(Errno::CANCELED)) {
             outgoing.handle_sent(sent.unwrap_or(0));
@@ -261,6 +263,7 @@ impl Worker<'_> {
             return;
         }
         slot.writable = true;
+        ring_connection.taking.clear();
         self.recycle(outgoing);
         let slot = self.base.slots.get(token);
         if !taken {
@@ -291,7 +294,7 @@ impl Worker<'_> {
         let limits = &self.base.shared.limits;
         let (slot, ring_connection) = (self.base.slots.get(token), &self.ring_connections[token.index as usize]);
         if ring_connection.is_sending() {
-            return Some(ring_connection.progress.after_ms(limits.send_timeout_ms));
+            return ring_connection.taking.until(limits.send_timeout_ms);
         }
         if slot.transport.is_handshaking() {
             return slot.poll_timeout(limits);
@@ -299,9 +302,13 @@ impl Worker<'_> {
         let wait_ms = match slot.interest() {
             Interest { fate: Fate::Linger, .. } => limits.linger_timeout_ms,
             interest if interest == Interest::RECEIVE && slot.is_idle() => limits.idle_timeout_ms,
+            _ if ring_connection.out.is_some() => limits.send_timeout_ms,
             _ => 0,
         };
-        slot.poll_timeout(limits).map(|at| at.max(ring_connection.progress.after_ms(wait_ms)))
+        let until = slot.poll_timeout(limits)?;
+        // Answers to PING are taken as well, and keep nobody: what an answer may have taken longer is bounded.
+        let taken = ring_connection.progress.after_ms(wait_ms).min(until.after_ms(limits.send_timeout_ms));
+        Some(until.max(taken))
     }
 
     /// Tells a connection that something has failed, and logs what comes of it.
@@ -379,7 +386,8 @@ impl<'a> Life<'a> for Worker<'a> {
                 self.close(token);
             }
             Some(_) => {
-                self.give_up(token, |slot| slot.handle_timeout(now));
+                let shared = self.base.shared;
+                self.give_up(token, |slot| slot.handle_timeout(&shared.limits, now));
                 self.drive(token);
             }
             None => {}

@@ -20,6 +20,7 @@ mod buffer;
 mod connecting;
 mod filtered;
 mod sending;
+mod waiting;
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -300,7 +301,7 @@ impl Gateway {
 impl Gateway {
     fn talk(&mut self, input: &Input<'_>) -> Result<Ran, Problem> {
         if self.awaits_client {
-            self.deadline = self.now.after_ms(self.group.settings.timeout_ms);
+            self.postpone();
         }
         let has_sent = self.send()?;
         if let Some(ran) = self.unreadable() {
@@ -314,8 +315,15 @@ impl Gateway {
             return Ok(Ran::Redirected(target));
         }
         if has_sent || has_received {
-            self.deadline = self.now.after_ms(self.group.settings.timeout_ms);
-        } else if self.now >= self.deadline && input.room && !self.awaits_client && !self.tunnels && part.is_none() {
+            self.postpone();
+        } else if self.now >= self.deadline && input.room && !self.awaits_client && part.is_none() {
+            if self.tunnels {
+                return Ok(self.end_quiet_tunnel());
+            }
+            if self.has_answered && !self.content_is_over {
+                // Both sides are silent, and nobody knows whose turn it is: that is no fault of the application.
+                return Ok(Ran::Failed);
+            }
             let is_sent = self.is_sent();
             return Err(Problem::of(if is_sent { GatewayError::AnswerTimedOut } else { GatewayError::SendTimedOut }));
         }
@@ -345,8 +353,9 @@ impl Gateway {
             readable: had_room && !has_more,
             until: None,
         };
-        self.awaits_client = next.content || next.room;
-        if !self.awaits_client && !self.tunnels {
+        // Content that comes while the answer does keeps the exchange by what has come of it.
+        self.awaits_client = next.room || next.content && !(self.has_answered || self.tunnels);
+        if !self.awaits_client && (!self.tunnels || self.group.settings.websocket_timeout_ms.is_some()) {
             next.until = Some(self.deadline);
         }
         let has_plaintext = match &mut self.state {

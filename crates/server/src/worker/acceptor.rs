@@ -368,7 +368,7 @@ fn let_in(shared: &Shared, listener: &Listener, accepted: Accepted, now: Instant
         Some(Ok(seat)) => seat,
         None => None,
     };
-    Some(ConnectionState::accepted(accepted, listener, shared.tls.as_ref(), now).seated(seat))
+    Some(ConnectionState::accepted(accepted, listener, shared.tls.as_ref(), &shared.limits, now).seated(seat))
 }
 
 /// The connections that wait at a listener, at most `most` and as many as there are descriptors for: for who neither waits for

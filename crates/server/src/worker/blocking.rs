@@ -301,7 +301,7 @@ impl<'a> Driver<'a> {
         slot.writable |= interest.send && (has_failed || ready.contains(PollFlags::OUT));
         if ready.is_empty() && is_late(self.context.now) {
             slot.connection.lend(self.workspace.take().expect(AT_HOME));
-            slot.handle_timeout(self.context.now);
+            slot.handle_timeout(&self.shared.limits, self.context.now);
             self.workspace = Some(slot.reclaim());
             return true;
         }

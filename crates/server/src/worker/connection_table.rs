@@ -122,8 +122,8 @@ impl ConnectionState {
     }
 
     /// It has been waited for too long. It has a workspace.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        match self.transport.handle_timeout() {
+    pub fn handle_timeout(&mut self, limits: &Limits, now: Instant) {
+        match self.transport.handle_timeout(limits, now) {
             true => self.connection.handle_broken(),
             false => self.connection.handle_timeout(now),
         }
@@ -147,10 +147,11 @@ impl ConnectionState {
         accepted: Accepted,
         listener: &Listener,
         endpoint: Option<&Arc<Endpoint>>,
+        limits: &Limits,
         now: Instant,
     ) -> ConnectionState {
         let Accepted { socket, client } = accepted;
-        let mut transport = Transport::accepted(socket, listener, endpoint, now);
+        let mut transport = Transport::accepted(socket, listener, endpoint, limits, now);
         if let Some(proxies) = listener.proxies() {
             transport.expect_header(proxies.trust(client));
         }

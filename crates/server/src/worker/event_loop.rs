@@ -277,7 +277,7 @@ impl<'a, C: OnSockets> Life<'a> for Worker<'a, C> {
             Some(deadline) if deadline > now => self.base.slots.set_deadline(token, Some(deadline)),
             Some(_) => {
                 self.lend(token);
-                self.base.slots.get(token).handle_timeout(now);
+                self.base.slots.get(token).handle_timeout(limits, now);
                 self.reclaim(token);
                 self.drive(token);
             }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use lamna_proto::conn::{Connection, Fate, Interest};
+use lamna_proto::conn::{Connection, Fate, Interest, SendDeadline};
 use lamna_proto::limits::Limits;
 use lamna_proto::time::Instant;
 use lamna_proto::transmit::Segment;
@@ -43,8 +43,12 @@ pub struct Transport {
 #[derive(Debug)]
 struct Secured {
     session: TlsSession,
-    /// When the peer last took or sent something; in a handshake, when that began.
+    /// When the handshake began.
     since: Instant,
+    /// Until when the peer has to take what has been encrypted.
+    taking: SendDeadline,
+    /// What it has to take in each time.
+    send_bytes_min: u32,
     /// The connection has been told of the end of the session.
     has_told: bool,
     /// The socket is of no use any more.
@@ -73,11 +77,25 @@ impl Transport {
     }
 
     /// Over a socket that was taken from `listener` at `now`: with TLS by `endpoint` if that listener speaks it.
-    pub fn accepted(socket: OwnedFd, listener: &Listener, endpoint: Option<&Arc<Endpoint>>, now: Instant) -> Transport {
+    pub fn accepted(
+        socket: OwnedFd,
+        listener: &Listener,
+        endpoint: Option<&Arc<Endpoint>>,
+        limits: &Limits,
+        now: Instant,
+    ) -> Transport {
         let to_be_secured = endpoint.is_some() && listener.is_for_plain_http();
         let secured = endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| {
             let session = TlsSession::new(endpoint.clone());
-            Box::new(Secured { session, since: now, has_told: false, is_broken: false, has_reported: false })
+            Box::new(Secured {
+                session,
+                since: now,
+                taking: SendDeadline::NONE,
+                send_bytes_min: limits.send_bytes_min,
+                has_told: false,
+                is_broken: false,
+                has_reported: false,
+            })
         });
         Transport { socket, secured, shut: false, to_be_secured, header: None }
     }
@@ -164,19 +182,16 @@ impl Transport {
         let Some(secured) = &self.secured else { return of_connection };
         match secured.session.phase() {
             Phase::Handshaking => Some(secured.since.after_ms(limits.head_timeout_ms)),
-            _ if !secured.session.output().is_empty() => {
-                let until = secured.since.after_ms(limits.send_timeout_ms);
-                Some(of_connection.map_or(until, |at| at.min(until)))
-            }
-            _ => of_connection,
+            _ => secured.taking.until(limits.send_timeout_ms).into_iter().chain(of_connection).min(),
         }
     }
 
     /// The time of [`Transport::poll_timeout`] has passed. True if that is the end of the connection: the peer is not waited for any more.
-    pub fn handle_timeout(&mut self) -> bool {
+    pub fn handle_timeout(&mut self, limits: &Limits, now: Instant) -> bool {
         let Some(secured) = &mut self.secured else { return false };
-        let session = &secured.session;
-        let gives_up = session.phase() == Phase::Handshaking || !session.output().is_empty();
+        // A time of the connection may have passed while something of the session waits to be sent.
+        let is_late = secured.taking.until(limits.send_timeout_ms).is_some_and(|until| until <= now);
+        let gives_up = secured.session.phase() == Phase::Handshaking || is_late;
         secured.is_broken |= gives_up;
         gives_up
     }
@@ -430,6 +445,7 @@ impl Transport {
     pub fn handle_sent(&mut self, bytes: usize) {
         if let Some(secured) = &mut self.secured {
             secured.session.handle_sent(bytes);
+            secured.note_taking(0, secured.since);
         }
     }
 
@@ -527,16 +543,26 @@ impl Secured {
         match rustix::io::retry_on_intr(|| rustix::net::send(socket, output, flags)) {
             Ok(sent) => {
                 self.session.handle_sent(sent);
-                if self.session.phase() != Phase::Handshaking {
-                    self.since = now;
-                }
+                self.note_taking(sent as u64, now);
                 if sent == offered { Sent::All(0) } else { Sent::Part(0) }
             }
-            Err(Errno::AGAIN) => Sent::Part(0),
+            Err(Errno::AGAIN) => {
+                self.note_taking(0, now);
+                Sent::Part(0)
+            }
             Err(_) => {
                 self.is_broken = true;
                 Sent::Broken
             }
+        }
+    }
+
+    /// The socket has taken `bytes`. Whether there is more decides whether it is for the peer to go on.
+    fn note_taking(&mut self, bytes: u64, now: Instant) {
+        self.taking.take(bytes, u64::from(self.send_bytes_min), now);
+        match self.session.output().is_empty() {
+            true => self.taking.clear(),
+            false => self.taking.run(now),
         }
     }
 }

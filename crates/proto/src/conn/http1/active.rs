@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::incoming::Incoming;
 use super::rules::translation_of_saved;
 use super::running::Running;
+use crate::conn::SendDeadline;
 use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
 use crate::exchange::{Exchange, ExchangeId, Need, Read, Saved, State};
@@ -39,8 +40,9 @@ impl Desk {
     }
 
     /// Takes back a part that is empty, if there is room for it.
-    pub(super) fn take_back(&mut self, active: Box<Active>) {
+    pub(super) fn take_back(&mut self, mut active: Box<Active>) {
         debug_assert!(active.is_empty());
+        active.taking.clear();
         if self.spare.len() < SPARE_MAX {
             self.spare.push(active);
         }
@@ -60,6 +62,8 @@ pub(crate) struct Active {
     pub(super) exchanges: VecDeque<Exchange>,
     /// Answers that have been written and have not left, while parked.
     pub(super) departures: Departures,
+    /// Until when the peer has to take what there is for it.
+    pub(super) taking: SendDeadline,
     /// Space for requests to be saved.
     spare_bytes: Vec<Vec<u8>>,
     /// What of this is counted with what other connections hold.

@@ -147,6 +147,7 @@ impl Connection {
         let is_full = workspace.input.is_full();
         workspace.input.clear();
         workspace.outlet.clear();
+        self.note_taking(self.last());
         if let Some(mut active) = self.active.take_if(|active| active.is_empty()) {
             active.discount();
             workspace.http1.take_back(active);
@@ -236,23 +237,41 @@ impl Connection {
         if !self.broken && self.is_waiting_program() {
             return self.running_timeout(limits);
         }
-        let wait_ms = match self.wait() {
+        let since = |wait_ms| self.since.after_ms(wait_ms);
+        let until = match self.wait() {
             Wait::Done | Wait::Close => return None,
-            Wait::Send => limits.send_timeout_ms,
-            Wait::Linger => limits.linger_timeout_ms,
+            Wait::Send => self.taking_until(limits),
+            Wait::Linger => since(limits.linger_timeout_ms),
             Wait::Receive => match self.receiving {
-                Receiving::Idle => limits.idle_timeout_ms,
-                Receiving::Head => limits.head_timeout_ms,
-                Receiving::Content => limits.body_timeout_ms,
+                Receiving::Idle => since(limits.idle_timeout_ms),
+                Receiving::Head => since(limits.head_timeout_ms),
+                Receiving::Content => since(limits.body_timeout_ms),
             },
         };
-        let until = self.since.after_ms(wait_ms);
         if let Some(read) = self.front_answer().and_then(|answer| answer.read.as_ref()) {
             return Some(until.min(read.since.after_ms(READ_CONTENT_TIMEOUT_MS)));
         }
         let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
         let patience = incoming.filter(|_| self.receiving == Receiving::Content).and_then(|one| one.patience(limits));
         Some(patience.map_or(until, |patience| patience.min(until)))
+    }
+
+    /// Until when the peer has to take more of what there is for it.
+    fn taking_until(&self, limits: &Limits) -> Instant {
+        let deadline = self.active.as_ref().and_then(|active| active.taking.until(limits.send_timeout_ms));
+        deadline.unwrap_or(self.last().after_ms(limits.send_timeout_ms))
+    }
+
+    /// Notes whether it is for the peer to go on.
+    fn note_taking(&mut self, now: Instant) {
+        let (has_output, is_amid) =
+            (self.has_output(), self.front_answer().is_some_and(|answer| answer.begun && !answer.is_finished()));
+        let Some(active) = &mut self.active else { return };
+        match (has_output, is_amid) {
+            (true, _) => active.taking.run(now),
+            (false, true) => active.taking.pause(now),
+            (false, false) => active.taking.clear(),
+        }
     }
 
     /// Whether the connection closes as soon as `offered` bytes of the segment of `answer` have been sent.
@@ -334,6 +353,11 @@ impl Connection {
             self.lingers |= workspace.input.discard_if(true);
             return;
         }
+        // Empty lines are no request, and keep no connection.
+        let is_blank = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        if self.receiving == Receiving::Idle && workspace.input.unread().iter().all(is_blank) {
+            return;
+        }
         if self.receiving != Receiving::Head {
             self.since = now;
         }
@@ -402,11 +426,14 @@ impl Connection {
             self.since = now;
         }
         let workspace = driven(&mut self.workspace);
+        let least = u64::from(workspace.outlet.limits.send_bytes_min);
         let of_output = bytes.min(workspace.outlet.unsent().len() as u64);
         workspace.take_output(of_output as usize, holds);
         if let Some(active) = &mut self.active {
+            active.taking.take(bytes, least, now);
             active.segment_sent(bytes - of_output);
             self.advance();
+            self.note_taking(now);
         }
     }
 

@@ -61,11 +61,14 @@ impl Connection {
             self.closing |= self.draining;
             return Ok(Taken::Nothing);
         }
-        self.receiving = Receiving::Head;
         if workspace.input.unread() == b"\r" && !self.ended {
             // The first half of another empty line.
             return Ok(Taken::Nothing);
         }
+        if self.receiving == Receiving::Idle {
+            self.since = self.received;
+        }
+        self.receiving = Receiving::Head;
         match head::parse(workspace.input.unread(), &workspace.outlet.limits)? {
             Parsed::Partial if self.ended => Err(Refusal::Incomplete),
             Parsed::Partial => Ok(Taken::Nothing),

@@ -152,7 +152,7 @@ impl Connection {
     fn running_patience(&self, limits: &Limits) -> Option<Instant> {
         let (exchange, running) = self.front_running()?;
         if self.has_output() {
-            return Some(self.since.after_ms(limits.send_timeout_ms));
+            return Some(self.taking_until(limits));
         }
         let wants = running.program.is_some() && exchange.awaits_content && running.wake.wants_content();
         if !wants || running.sending.is_some() && !running.wake.wants_only_content() {

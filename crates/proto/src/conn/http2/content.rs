@@ -97,6 +97,12 @@ impl Connection {
         true
     }
 
+    /// Whether content of stream `id` is of use to somebody, and has to come at its pace.
+    pub(super) fn awaits_content(&self, id: u32) -> bool {
+        let is_it = |one: &Stream| one.id == id && one.takes_content() && matches!(one.receiving, Receiving::Open(_));
+        self.streams.iter().any(is_it)
+    }
+
     /// The peer has sent all of a request.
     pub(super) fn end_content(&mut self, at: usize) -> Result<(), Fault> {
         let stream = &mut self.streams[at];

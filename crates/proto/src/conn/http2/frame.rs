@@ -73,6 +73,7 @@ pub(crate) enum ErrorCode {
     StreamClosed = 0x5,
     FrameSize = 0x6,
     RefusedStream = 0x7,
+    Cancel = 0x8,
     Compression = 0x9,
     EnhanceYourCalm = 0xb,
 }

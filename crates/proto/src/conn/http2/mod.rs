@@ -15,6 +15,7 @@ mod content;
 mod flow;
 pub(crate) mod frame;
 pub(crate) mod hpack;
+mod parked;
 mod priority;
 mod receive;
 mod request;
@@ -23,6 +24,7 @@ mod running;
 mod send;
 mod sending;
 mod settings;
+mod stalls;
 mod stream;
 mod timing;
 
@@ -30,7 +32,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::conn::http1::rules::{translation_of, translation_of_saved};
-use crate::conn::{Answered, Fate, Interest};
+use crate::conn::{Answered, Fate, Interest, SendDeadline};
 use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
 use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Read, Translate};
@@ -105,6 +107,12 @@ pub struct Connection {
     /// Since when the peer has not said that our settings hold; none once it has.
     settings_sent: Option<Instant>,
     window: SendWindow,
+    /// Until when the peer has to take what has been written.
+    output_taking: SendDeadline,
+    /// Until when it has to open the window of the connection for more.
+    window_taking: SendDeadline,
+    /// Streams that were reset because their windows were not opened.
+    stalls: u32,
     receive_window: ReceiveWindow,
     /// The highest stream that the peer has begun.
     last_id: u32,
@@ -119,7 +127,7 @@ pub struct Connection {
     resets: Allowance,
     dropped: Allowance,
     idle_frames: Allowance,
-    /// The last progress.
+    /// The last progress of an answer.
     since: Instant,
     /// When the peer last sent something.
     received: Instant,
@@ -188,6 +196,9 @@ impl Connection {
             is_greeted: false,
             settings_sent: Some(now),
             window: SendWindow::new(i64::from(flow::INITIAL_BYTES)),
+            output_taking: SendDeadline::NONE,
+            window_taking: SendDeadline::NONE,
+            stalls: 0,
             receive_window: ReceiveWindow::new(),
             last_id: 0,
             skipped: VecDeque::new(),
@@ -443,10 +454,13 @@ impl Connection {
 
     fn take_sent(&mut self, bytes: u64, holds: bool, now: Instant) {
         self.now = self.now.max(now);
-        if bytes > 0 {
+        let least = self.least_taken();
+        self.output_taking.take(bytes, least, now);
+        let workspace = driven(&mut self.workspace);
+        // What leaves is progress of an answer, or the last word. An answer to a PING is neither: it keeps no connection.
+        if bytes > 0 && (workspace.has_departures() || !self.streams.is_empty() || self.ending == Ending::Closing) {
             self.since = now;
         }
-        let workspace = driven(&mut self.workspace);
         let of_output = bytes.min(workspace.outlet.unsent().len() as u64);
         workspace.take_output(of_output as usize, holds);
         self.file_sent(bytes - of_output);
@@ -539,46 +553,6 @@ impl Connection {
             frame::write_goaway(sink, (1 << 31) - 1, ErrorCode::NoError, "");
             frame::write_ping(sink, 0, &DRAIN_PING);
         }
-    }
-
-    /// Needs that were handed out and are not met will be handed out again.
-    ///
-    /// # Panics
-    /// If the connection is not parked, as with the other methods here.
-    pub fn recall_needs(&mut self) {
-        self.assert_parked();
-        for stream in &mut self.streams {
-            match &mut stream.work {
-                Work::Translating => stream.work = Work::Wanting,
-                Work::Answering(answer) => (answer.reading, answer.paused) = (false, false),
-                // A step that its driver has not finished is not done again.
-                Work::Running(running) => running.lose(),
-                Work::Wanting | Work::Postponed => {}
-            }
-        }
-    }
-
-    /// `bytes`, of which `handle_sent` has been said, have not been sent: they come before everything else.
-    pub fn return_unsent(&mut self, bytes: &[u8]) {
-        self.assert_parked();
-        if !(bytes.is_empty() || self.broken) {
-            self.unsent.splice(..0, bytes.iter().copied());
-            self.departures.put_before(bytes.len());
-        }
-    }
-
-    /// `bytes` have been received that were not written into `receive_space`: they follow what was.
-    pub fn return_received(&mut self, bytes: &[u8], now: Instant) {
-        self.assert_parked();
-        if !(bytes.is_empty() || self.broken || self.ending == Ending::Closing) {
-            (self.received, self.now) = (now, self.now.max(now));
-            self.partial_since.get_or_insert(now);
-            self.unread.extend_from_slice(bytes);
-        }
-    }
-
-    fn assert_parked(&self) {
-        assert!(self.workspace.is_none(), "a connection that moves is parked");
     }
 }
 

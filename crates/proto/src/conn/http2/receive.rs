@@ -49,14 +49,15 @@ const PRIORITY_UPDATE_BYTES_MAX: usize = 200;
 impl Connection {
     /// Takes frames from the input until a request has to be translated, or there are none, or earlier answers have to leave first.
     pub(super) fn receive_frames(&mut self) {
+        let mut went = false;
         while self.has_room_for_frames() && !self.has_current() && self.wanting_translation().is_none() {
             match self.next_frame() {
                 Ok(Step::Starved) => break,
-                Ok(Step::Went) => {}
+                Ok(Step::Went) => went = true,
                 Err(fault) => self.handle_fault(fault),
             }
         }
-        self.note_partial();
+        self.note_partial(went);
         if !self.broken {
             self.pump();
         }
@@ -73,13 +74,16 @@ impl Connection {
         self.ending != Ending::Closing && self.unsent_bytes() < bytes_max && self.behind.len() < BEHIND_BYTES_MAX
     }
 
-    /// Notes since when something has not been complete.
-    fn note_partial(&mut self) {
+    /// Notes since when a frame or a header block has not been complete: since its beginning, however its bytes come. `went`: something of what has
+    /// arrived was taken.
+    fn note_partial(&mut self, went: bool) {
         let is_between = matches!(self.reading, Reading::Head) && self.block.is_none() && !self.has_input();
         match self.reading {
             _ if is_between || self.ending == Ending::Closing => self.partial_since = None,
-            // Content has a time of its own, and what is skipped comes as fast as it comes.
-            Reading::Data { .. } | Reading::Skip(_) => self.partial_since = Some(self.received),
+            // Content that somebody takes has a time of its own.
+            Reading::Data { stream, .. } if self.awaits_content(stream) => self.partial_since = Some(self.received),
+            // The frames before it were complete.
+            Reading::Head if went && self.block.is_none() => self.partial_since = Some(self.received),
             _ => {
                 self.partial_since.get_or_insert(self.received);
             }
@@ -170,6 +174,9 @@ impl Connection {
         let Some(there) = self.input().get(HEAD_BYTES..HEAD_BYTES + needed) else { return Ok(Step::Starved) };
         payload[..needed].copy_from_slice(there);
         self.consume(HEAD_BYTES + needed);
+        if self.block.is_none() {
+            self.partial_since = None;
+        }
         self.reading = match head.length - needed {
             0 => Reading::Head,
             left => Reading::Skip(left),

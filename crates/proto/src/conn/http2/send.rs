@@ -57,6 +57,7 @@ impl Connection {
             frame::write_head(&mut outlet.output, content.len(), Kind::Data, END_STREAM, id);
             outlet.output.extend_from_slice(content);
             self.window.take(content.len() as u64);
+            self.window_taking.take(content.len() as u64, u64::from(outlet.limits.send_bytes_min), self.now);
         }
         let (status, content_bytes) = (resource.status.0, content.len() as u64);
         let outcome = Outcome { status, content_bytes, started: self.received, over_http2: true };
@@ -178,6 +179,12 @@ impl Connection {
 
     /// Writes as much of the answers as there is room for.
     pub(super) fn pump(&mut self) {
+        self.write_answers();
+        self.note_stalls();
+        self.check_windows();
+    }
+
+    fn write_answers(&mut self) {
         if self.ending == Ending::Closing || self.broken {
             return;
         }
@@ -195,12 +202,12 @@ impl Connection {
             }
         }
         self.resume_postponed();
-        self.check_windows();
     }
 
     /// Writes the next frame of a stream that can be sent from: the head of its answer, or content.
     fn write_from(&mut self, at: usize) -> Result<(), Fault> {
         self.turn += 1;
+        let least = self.least_taken();
         let stream = &mut self.streams[at];
         stream.served = self.turn;
         let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
@@ -221,7 +228,9 @@ impl Connection {
         let bytes = ready.min(allowed);
         let ends = bytes == stream.remaining_bytes();
         stream.window.take(bytes);
+        stream.taking.take(bytes, u64::from(outlet.limits.send_bytes_min), self.now);
         self.window.take(bytes);
+        self.window_taking.take(bytes, least, self.now);
         let head_at = outlet.output.len();
         frame::write_head(&mut outlet.output, bytes as usize, Kind::Data, if ends { END_STREAM } else { 0 }, stream.id);
         if stream.copy_content(bytes, &mut outlet.output) {
@@ -350,6 +359,7 @@ impl Connection {
             return;
         }
         self.ending = Ending::Closing;
+        self.since = self.now;
         let last = self.last_id;
         frame::write_goaway(self.sink(), last, code, cause);
         let workspace = driven(&mut self.workspace);

@@ -193,10 +193,13 @@ impl Connection {
 
     /// Writes the next frame of an answer that is made while it is sent.
     pub(super) fn write_part(&mut self, at: usize) -> Result<(), Fault> {
-        let allowed = self.streams[at].window.room().min(self.window.room());
-        let Stream { id, window, work: Work::Running(running), .. } = &mut self.streams[at] else { return Ok(()) };
+        let (allowed, least) = (self.streams[at].window.room().min(self.window.room()), self.least_taken());
+        let Stream { id, window, taking, work: Work::Running(running), .. } = &mut self.streams[at] else {
+            return Ok(());
+        };
         let Some(sending) = running.sending.as_deref_mut() else { return Ok(()) };
-        let output = &mut driven(&mut self.workspace).outlet.output;
+        let outlet = &mut driven(&mut self.workspace).outlet;
+        let (least_of_stream, output) = (u64::from(outlet.limits.send_bytes_min), &mut outlet.output);
         let ready = sending.queue.front().map_or(0, |(_, range)| range.len()).min(PAYLOAD_BYTES_MAX);
         let trailers = sending.end.as_ref().filter(|trailers| sending.queue.is_empty() && !trailers.is_empty());
         if let Some(trailers) = trailers {
@@ -211,7 +214,9 @@ impl Connection {
         let flags = if ends { END_STREAM } else { 0 };
         frame::write_head_at(&mut output[head_at..head_at + frame::HEAD_BYTES], bytes, Kind::Data, flags, *id);
         window.take(bytes as u64);
+        taking.take(bytes as u64, least_of_stream, self.now);
         self.window.take(bytes as u64);
+        self.window_taking.take(bytes as u64, least, self.now);
         if ends {
             self.end_stream(at);
         }

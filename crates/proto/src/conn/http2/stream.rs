@@ -2,6 +2,7 @@
 //!
 //! Owns: the states of a stream as a server sees them, and what there is of an answer to send. Does not write frames or order streams.
 
+use crate::conn::SendDeadline;
 use crate::conn::http2::flow::{ReceiveWindow, SendWindow};
 use crate::conn::http2::priority::{Candidate, Priority};
 use crate::conn::http2::running::Running;
@@ -101,6 +102,8 @@ pub(super) struct Stream {
     /// The request; none if it could not be read.
     pub(super) request: Option<Saved>,
     pub(super) window: SendWindow,
+    /// Until when the peer has to open the window for more.
+    pub(super) taking: SendDeadline,
     pub(super) priority: Priority,
     /// It is answered without waiting for the rest of its content: with a refusal, or by a program that has seen enough.
     pub(super) is_early: bool,
@@ -127,6 +130,7 @@ impl Stream {
             work: Work::Wanting,
             request: None,
             window,
+            taking: SendDeadline::NONE,
             priority: Priority::default(),
             is_early: false,
             is_reset: false,
@@ -235,10 +239,10 @@ impl Stream {
         }
     }
 
-    /// Whether it could be sent from if the peer allowed it.
-    pub(super) fn is_blocked(&self) -> bool {
+    /// Whether there is content for the peer that has not been written, here or where it is read from.
+    pub(super) fn has_content_left(&self) -> bool {
         self.stream_sending().is_some_and(|sending| sending.queued_bytes() > 0)
-            || self.sending().is_some_and(|answer| answer.begun && (self.ready_bytes() > 0 || answer.paused))
+            || self.sending().is_some_and(|answer| answer.begun && self.remaining_bytes() > 0)
     }
 
     /// Whether content of it has to be read before more can be sent, with `room` in the window of the connection. What the peer does not allow to be sent is not read.

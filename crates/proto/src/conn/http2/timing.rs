@@ -7,14 +7,17 @@ use super::stream::Stream;
 use super::{Connection, Ending, driven};
 use crate::conn::{Fate, Interest};
 use crate::limits::{Limits, READ_CONTENT_TIMEOUT_MS};
-use crate::tally::Abuse;
 use crate::time::Instant;
 
 /// What a timeout is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// The peer takes nothing, or allows nothing to be sent.
+    /// The peer does not take what has been written.
     Send,
+    /// The peer does not open the window of the connection.
+    Window,
+    /// The peer does not open the window of a stream.
+    Stream,
     /// The peer asks for nothing.
     Idle,
     /// The peer does not close.
@@ -44,7 +47,6 @@ impl Connection {
         let since = |wait_ms| self.since.after_ms(wait_ms);
         let interest = self.interest();
         let is_open = interest.fate == Fate::Open && !self.broken;
-        let sends = is_open && (interest.send || self.streams.iter().any(Stream::is_blocked));
         let is_idle = is_open && interest == Interest::RECEIVE && self.is_idle();
         let announced = match self.ending {
             Ending::Announced(None) => Some(self.since),
@@ -57,7 +59,9 @@ impl Connection {
         let reads = self.streams.iter().filter_map(|one| Some(one.answer()?.read.as_ref()?.since)).min();
         let programs = self.streams.iter().filter_map(Stream::until).min();
         [
-            sends.then(|| (since(limits.send_timeout_ms), Wait::Send)),
+            self.output_patience(limits).filter(|_| is_open).map(|at| (at, Wait::Send)),
+            self.window_taking.until(limits.send_timeout_ms).filter(|_| is_open).map(|at| (at, Wait::Window)),
+            self.stream_patience(limits).filter(|_| is_open).map(|at| (at, Wait::Stream)),
             is_idle.then(|| (since(limits.idle_timeout_ms), Wait::Idle)),
             (interest.fate == Fate::Linger).then(|| (since(limits.linger_timeout_ms), Wait::Linger)),
             announced.filter(|_| is_open).map(|at| (at, Wait::Drain)),
@@ -79,11 +83,9 @@ impl Connection {
         for wait in due {
             match wait {
                 Wait::Linger => self.handle_broken(),
-                Wait::Send if self.has_output() => self.handle_broken(),
-                Wait::Send => {
-                    self.count(Abuse::Stalled);
-                    self.close(ErrorCode::FlowControl, "nothing was allowed to be sent for too long");
-                }
+                Wait::Send => self.handle_broken(),
+                Wait::Window => self.end_stalled_connection(),
+                Wait::Stream => self.end_stalled_streams(&limits, now),
                 Wait::Idle => self.close(ErrorCode::NoError, ""),
                 Wait::Drain if self.ending == Ending::Announced(None) => self.ending = Ending::Announced(Some(now)),
                 Wait::Drain => self.end_draining(),

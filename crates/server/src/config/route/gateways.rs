@@ -100,6 +100,10 @@ pub(super) fn of_table(
     };
     settings.connect_timeout_ms = ms("connect_timeout_ms", &table.connect_timeout_ms, settings.connect_timeout_ms);
     settings.timeout_ms = ms("timeout_ms", &table.timeout_ms, settings.timeout_ms);
+    if table.websocket_timeout_ms.is_some() {
+        settings.websocket_timeout_ms =
+            Some(ms("websocket_timeout_ms", &table.websocket_timeout_ms, settings.timeout_ms));
+    }
     let bytes = table.body_bytes_max.as_ref();
     settings.body_bytes_max =
         bytes.and_then(|given| checker.amount("body_bytes_max", given, Unit::Bytes, &(0..=i64::MAX as u64)));
@@ -292,6 +296,7 @@ pub(super) fn render(gateway: &GatewaySettings) -> String {
     keys.extend(gateway.host.as_ref().map(|host| format!("host = {}", quoted(host))));
     keys.push(format!("connect_timeout_ms = {}", gateway.connect_timeout_ms));
     keys.push(format!("timeout_ms = {}", gateway.timeout_ms));
+    keys.extend(gateway.websocket_timeout_ms.map(|ms| format!("websocket_timeout_ms = {ms}")));
     keys.extend(gateway.body_bytes_max.map(|bytes| format!("body_bytes_max = {bytes}")));
     if let Some(buffer) = &gateway.buffer {
         keys.push(format!("buffer = {}", buffer.memory_bytes));

@@ -60,6 +60,7 @@ pub(super) struct GatewayTable {
     pub(super) host: Option<Spanned<Text>>,
     pub(super) connect_timeout_ms: Option<Spanned<Amount>>,
     pub(super) timeout_ms: Option<Spanned<Amount>>,
+    pub(super) websocket_timeout_ms: Option<Spanned<Amount>>,
     pub(super) body_bytes_max: Option<Spanned<Amount>>,
     pub(super) buffer: Option<Spanned<SwitchOrAmount>>,
     pub(super) buffer_directory: Option<Text>,

@@ -105,7 +105,8 @@ impl Data<'_> {
         let now = self.station.context.now;
         for token in self.residents.expired(now, &self.station.pool.shared.limits) {
             if let Some(mut job) = self.residents.leave(token) {
-                self.station.work_on(&mut job, |slot, _| slot.handle_timeout(now));
+                let limits = &self.station.pool.shared.limits;
+                self.station.work_on(&mut job, |slot, _| slot.handle_timeout(limits, now));
                 self.drive(job);
             }
         }

@@ -156,7 +156,7 @@ impl Read<'_> {
         }
         for token in self.residents.expired(now, &pool.shared.limits) {
             if let Some(mut job) = self.residents.leave(token) {
-                self.station.work_on(&mut job, |slot, _| slot.handle_timeout(now));
+                self.station.work_on(&mut job, |slot, _| slot.handle_timeout(&pool.shared.limits, now));
                 self.drive(job);
             }
         }

@@ -84,8 +84,8 @@ impl Io for RingHands<'_> {
             outgoing.add(buffer, offset..offset + length_of(&transmit));
         }
         let bytes = outgoing.length() as u64;
-        self.ring_connection.out = Some(Out::Send(self.ring.send(socket, outgoing, Tag::Out(self.token))));
-        self.ring_connection.progress = context.now;
+        let id = self.ring.send(socket, outgoing, Tag::Out(self.token));
+        self.ring_connection.begin_sending(id, context.now);
         connection.writable = false;
         Some(Moved { sent: Sent::All(bytes), weight: 1 })
     }
@@ -111,8 +111,8 @@ impl RingHands<'_> {
         let mut outgoing = self.spare_outgoing.pop().unwrap_or_default();
         outgoing.begin(output, false);
         transport.handle_sent(outgoing.length());
-        self.ring_connection.out = Some(Out::Send(self.ring.send(transport.as_fd(), outgoing, Tag::Out(self.token))));
-        self.ring_connection.progress = context.now;
+        let id = self.ring.send(transport.as_fd(), outgoing, Tag::Out(self.token));
+        self.ring_connection.begin_sending(id, context.now);
         *writable = false;
         Some(Moved { sent: Sent::All(0), weight: 1 })
     }

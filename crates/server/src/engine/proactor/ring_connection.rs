@@ -4,6 +4,7 @@
 
 use std::os::fd::{BorrowedFd, RawFd};
 
+use lamna_proto::conn::SendDeadline;
 use lamna_proto::exchange::ExchangeId;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
@@ -31,6 +32,8 @@ pub(super) struct RingConnection {
     pub(super) out: Option<Out>,
     /// When the peer last took something.
     pub(super) progress: Instant,
+    /// Until when it has to take what is on its way.
+    pub(super) taking: SendDeadline,
     /// The ranges of files that are being read for exchanges of the connection.
     pub(super) reading: Vec<(ExchangeId, FileRange)>,
     /// The waits for sockets of programs that are under way: the connection may be closed before they end.
@@ -88,6 +91,7 @@ impl RingConnection {
             end: None,
             out: None,
             progress: now,
+            taking: SendDeadline::NONE,
             reading: Vec::new(),
             polled: Vec::new(),
             leaving: false,
@@ -103,6 +107,13 @@ impl RingConnection {
     /// Whether an idle connection can be asked to make room.
     pub(super) fn can_be_shed(&self) -> bool {
         self.out.is_none() && !self.leaving && !self.closing
+    }
+
+    /// Sending has begun.
+    pub(super) fn begin_sending(&mut self, id: OpId, now: Instant) {
+        self.out = Some(Out::Send(id));
+        self.progress = now;
+        self.taking.run(now);
     }
 
     /// Whether bytes are on their way to the peer.
