@@ -8,7 +8,7 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::{Content, Fault, Filter, KINDS, Kind, Lines, Make, PIECE_BYTES, Parameters, Source};
+use crate::{Content, Effect, Fault, Filter, KINDS, Kind, Lines, Make, PIECE_BYTES, Parameters, Source, include};
 
 /// A filter as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,7 +237,21 @@ impl Chain {
 
 /// Whether filters change files that nothing is asked of.
 pub fn change_files(steps: &[Step]) -> bool {
-    steps.iter().any(|step| !matches!(&*step.name, "compress" | "decompress" | "images" | "omit" | "structured"))
+    steps.iter().any(|step| effect_of(step) != Effect::None)
+}
+
+/// Whether who gets what these filters make of a file reads all words of it: of `content`, or of any file that does not say that something is left out.
+/// A filter that is not in the table may do anything.
+pub fn keep_words(steps: &[Step], content: Option<&[u8]>) -> bool {
+    steps.iter().all(|step| match effect_of(step) {
+        Effect::None | Effect::Form => true,
+        Effect::Choice => content.is_none_or(|content| !include::has_choices(content)),
+        Effect::Words => false,
+    })
+}
+
+fn effect_of(step: &Step) -> Effect {
+    KINDS.iter().find(|kind| kind.name == step.name).map_or(Effect::Words, |kind| kind.effect)
 }
 
 fn kind_of(step: &Step) -> Result<&'static Kind, Wrong> {

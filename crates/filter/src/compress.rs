@@ -9,13 +9,14 @@ use std::sync::Arc;
 use flate2::write::GzEncoder;
 use lamna_proto::exchange::negotiate::{Coding, prefer_coding};
 
-use crate::{Content, Fault, Filter, Kind, Make, Parameters};
+use crate::{Content, Effect, Fault, Filter, Kind, Make, Parameters};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
     name: "compress",
     about: "Compresses answers of applications for who accepts that (gzip, br, zstd).",
     version: 1,
+    effect: Effect::None,
     required: &[],
     optional: &[
         ("bytes_min", "An answer that is known to have fewer bytes is left alone. 1024 unless it is said"),

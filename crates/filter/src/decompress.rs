@@ -11,13 +11,14 @@ use flate2::{Decompress as Inflate, FlushDecompress, Status};
 use lamna_proto::exchange::negotiate::Coding;
 use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
 
-use crate::{Content, Fault, Filter, Kind, Make, PIECE_BYTES, Parameters};
+use crate::{Content, Effect, Fault, Filter, Kind, Make, PIECE_BYTES, Parameters};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
     name: "decompress",
     about: "Decompresses answers of applications (gzip, br, zstd), for the filters behind it.",
     version: 1,
+    effect: Effect::None,
     required: &[],
     optional: &[
         ("bytes_max", "Bytes that an answer may become at most. 1073741824 unless it is said"),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use lamna_proto::exchange::negotiate::accepts_media;
 
 use crate::client_hints::{self, ClientHints};
-use crate::{Content, Fault, Filter, Kind, Leave, Lines, Make, Parameters};
+use crate::{Content, Effect, Fault, Filter, Kind, Leave, Lines, Make, Parameters};
 use codecs::Format;
 use pixels::Section;
 
@@ -29,6 +29,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "images",
     about: "Gives other sizes, sections and formats of pictures, as the query asks (JPEG, PNG, WebP).",
     version: 4,
+    effect: Effect::None,
     required: &[],
     optional: &[
         ("adapt", "\"true\": no more pixels than a client shows that says how many (client hints, Save-Data)"),

@@ -19,7 +19,7 @@ use lamna_proto::date;
 use lamna_proto::parse::path;
 
 use crate::html::escaped;
-use crate::{Content, Fault, Filter, Kind, Make, Parameters};
+use crate::{Content, Effect, Fault, Filter, Kind, Make, Parameters};
 use directive::{Condition, Directive, Encoding, Piece, condition, pieces};
 
 /// The row of the table.
@@ -27,6 +27,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "include",
     about: "Puts other files into texts where they say so: server-side includes.",
     version: 1,
+    effect: Effect::Choice,
     required: &[],
     optional: &[("error", "What stands in the place of a directive that is wrong, or whose file is not there")],
     make,
@@ -61,6 +62,15 @@ pub struct Parts {
 #[derive(Debug)]
 struct Include {
     error: Arc<str>,
+}
+
+/// Whether a text may leave out something that it says: because of a condition, or of what is wrong.
+pub fn has_choices(text: &[u8]) -> bool {
+    let is_plain = |directive: &Directive| {
+        use Directive::{Echo, Error, IncludeFile, IncludePath, Set};
+        matches!(directive, IncludePath(_) | IncludeFile(_) | Set(..) | Echo(..) | Error(_))
+    };
+    pieces(text).any(|piece| matches!(&piece, Piece::Directive(directive) if !is_plain(directive)))
 }
 
 fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {

@@ -11,13 +11,14 @@ use lol_html::send::{IntoHandler, Settings};
 use lol_html::{element, end};
 
 use crate::html::rewriting;
-use crate::{Content, Filter, Kind, Make, Parameters};
+use crate::{Content, Effect, Filter, Kind, Make, Parameters};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
     name: "insert",
     about: "Adds HTML at the end of the head or of the body of pages.",
     version: 1,
+    effect: Effect::Form,
     required: &[("where", "\"head\" or \"body\""), ("html", "What is added, as it is")],
     optional: &[],
     make,

@@ -32,9 +32,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-pub use chain::{Bounds, Chain, ChainError, Link, Run, Step, Then, Wrong, change_files, is_in_table};
+pub use chain::{Bounds, Chain, ChainError, Link, Run, Step, Then, Wrong, change_files, is_in_table, keep_words};
 pub use content::{Content, Leave};
-pub use include::Parts;
+pub use include::{Parts, has_choices};
 pub use structured::{Excerpt, Section, Source, Structure};
 
 /// A step over a stream of content.
@@ -198,6 +198,8 @@ pub struct Kind {
     pub about: &'static str,
     /// Another number for each way it has ever worked: what was made by an older one is not taken for what this one makes.
     pub version: u32,
+    /// What it does to the words of a file.
+    pub effect: Effect,
     /// Parameters that there must be.
     pub required: &'static [(&'static str, &'static str)],
     /// Parameters that there may be.
@@ -207,6 +209,19 @@ pub struct Kind {
     /// # Errors
     /// Why a parameter is wrong.
     pub make: fn(&Parameters) -> Result<Arc<dyn Make>, String>,
+}
+
+/// What a filter does to a file of which nothing is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: it waits for a request that asks for something, or codes content.
+    None,
+    /// Another form, in which all words of the file are read.
+    Form,
+    /// The same, unless the file says itself that something is left out.
+    Choice,
+    /// Another file: words may be taken out or replaced.
+    Words,
 }
 
 /// The kinds of filters that there are, by name.

@@ -3,24 +3,28 @@
 //! Owns: the page around the text (title, style sheet, identifiers of headings). CommonMark with tables, footnotes, strikethrough and
 //! task lists is `pulldown-cmark`'s; [`crate::structured`] divides it into sections. Needs the whole content. Bytes that are not UTF-8 become U+FFFD, as a browser would show them.
 
+mod allowed;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 use crate::html::escaped;
-use crate::{Content, Fault, Filter, Kind, Make, Parameters, Source};
+use crate::{Content, Effect, Fault, Filter, Kind, Make, Parameters, Source};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
     name: "markdown",
     about: "Makes pages of HTML of Markdown (CommonMark, tables, footnotes, task lists).",
-    version: 1,
+    version: 2,
+    effect: Effect::Form,
     required: &[],
     optional: &[
         (
             "html",
-            "What happens to HTML in the text: \"keep\" (as it is) or \"show\" (as text). \"show\" unless it is said",
+            "What happens to HTML in the text: \"keep\" (as it is) or \"show\" (as text, and links to http, https, mailto and places of \
+             the site only). \"show\" unless it is said",
         ),
         ("lang", "The language of the pages, as \"en\""),
         ("style", "The address of a style sheet"),
@@ -118,18 +122,11 @@ impl Markdown {
     /// The HTML of `events`, which came of about so many bytes.
     pub(crate) fn html(&self, mut events: Vec<Event<'_>>, bytes: usize) -> String {
         if !self.keeps_html {
-            events.iter_mut().for_each(show_html);
+            allowed::allow(&mut events);
         }
         let mut made = String::with_capacity(bytes * 3 / 2);
         html::push_html(&mut made, events.into_iter());
         made
-    }
-}
-
-/// HTML is shown as the text that it is.
-fn show_html(event: &mut Event<'_>) {
-    if let Event::Html(text) | Event::InlineHtml(text) = event {
-        *event = Event::Text(std::mem::replace(text, CowStr::Borrowed("")));
     }
 }
 
@@ -226,6 +223,114 @@ mod tests {
         assert!(made.contains("<td>b</td>") && made.contains("type=\"checkbox\""), "{made}");
     }
 
+    /// Of what texts are made that want more than they may.
+    const PIECES: [&str; 50] = [
+        "\n",
+        "\n\n",
+        " ",
+        "# T",
+        "## T\n",
+        " {onclick=alert(1)}",
+        " {onclick=\"a(1)\" onmouseover=b #x .y}",
+        "{#x\"onclick=a}",
+        "{style=x}",
+        "[x](",
+        "![x](",
+        ")",
+        "<",
+        ">",
+        "[x]: ",
+        "[x]",
+        "![x]",
+        "[x][y]",
+        "[y]: ",
+        "javascript:alert(1)",
+        "JaVaScRiPt:a",
+        "java\tscript:a",
+        "javascript&colon;a",
+        "&#106;avascript:a",
+        "&#x6A;avascript:a",
+        "&#1;javascript:a",
+        "\u{1}javascript:a",
+        "java&NewLine;script:a",
+        "&Tab;javascript:a",
+        "data:text/html,<script>",
+        "vbscript:a",
+        "\\javascript:a",
+        "javascript\\:a",
+        "%6aavascript:a",
+        "https://a.example/?a=1&b",
+        "mailto:a@b.example",
+        "a@b.example",
+        "javascript:a@b.example",
+        "/a.html",
+        "#x",
+        " \"title\" onclick=\"a\"",
+        "\"",
+        "'",
+        "<script>a</script>",
+        "<a href=\"javascript:a\">",
+        "<img src=x onerror=a>",
+        "<!-- a -->",
+        "[^1]",
+        "[^1]: a",
+        "```js\" onclick=\"a\n",
+    ];
+
+    /// What a page may have: attributes by name, and what a browser reads of addresses.
+    fn judge(page: &str) -> Result<(), String> {
+        use lol_html::{RewriteStrSettings, element, rewrite_str};
+        const ATTRIBUTES: [&str; 17] = [
+            "id", "class", "href", "src", "alt", "title", "start", "style", "type", "checked", "disabled", "lang",
+            "charset", "name", "content", "rel", "role",
+        ];
+        let handler = element!("*", |element| {
+            for attribute in element.attributes() {
+                let (name, value) = (attribute.name(), attribute.value());
+                if !ATTRIBUTES.contains(&&*name) {
+                    return Err(format!("{name}={value}").into());
+                }
+                if name == "style" && !value.starts_with("text-align: ") {
+                    return Err(format!("{name}={value}").into());
+                }
+                let read = value.replace("&amp;", "&").replace(['\t', '\n', '\r'], "");
+                let read = read.trim_start_matches(|letter: char| letter <= ' ').to_ascii_lowercase();
+                let scheme = read.split(['/', '?', '#']).next().and_then(|start| start.split_once(':'));
+                let is_allowed = scheme.is_none_or(|(scheme, _)| ["http", "https", "mailto"].contains(&scheme));
+                if matches!(&*name, "href" | "src") && !is_allowed {
+                    return Err(format!("{name}={value}").into());
+                }
+            }
+            match &*element.tag_name() {
+                "script" | "iframe" | "object" | "embed" | "form" | "base" | "svg" | "math" => {
+                    Err(element.tag_name().into())
+                }
+                _ => Ok(()),
+            }
+        });
+        let settings = RewriteStrSettings::new().append_element_content_handler(handler);
+        rewrite_str(page, settings).map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_heading_has_no_handlers_and_a_link_no_scripts() {
+        let made = page(b"# T {onclick=\"alert(1)\" onmouseover=alert(2) #i .c}\n[x](javascript:alert(3)) <javascript:a> ![y](data:a)\n", &[]);
+        assert!(made.contains("<h1 id=\"i\" class=\"c\">T</h1>\n<p>x javascript:a y</p>"), "{made}");
+        assert!(
+            judge("<p onclick=a>").is_err() && judge("<a href='java\tscript:a'>").is_err(),
+            "the judge sees what it should"
+        );
+        let kept = page(b"# T {onclick=a}\n[x](javascript:a)\n", &[("html", "keep")]);
+        assert!(kept.contains("onclick=\"a\"") && kept.contains("javascript:a"), "whoever writes HTML may write that");
+        let fine = page(b"[x](https://a.example) <a@b.example> [y](/z?a=b:c#d) ![p](p.png)\n", &[]);
+        assert!(
+            fine.contains("mailto:a@b.example")
+                && fine.contains("src=\"p.png\"")
+                && fine.contains("href=\"/z?a=b:c#d\""),
+            "{fine}"
+        );
+    }
+
     proptest! {
         #[test]
         fn any_bytes_make_a_page(text: Vec<u8>) {
@@ -233,11 +338,16 @@ mod tests {
             prop_assert!(made.starts_with("<!doctype html>") && made.ends_with("</html>\n"));
         }
 
-        // https://spec.commonmark.org/ allows HTML, and links with any scheme: what "show" keeps away is the former.
         #[test]
-        fn no_tag_of_the_text_gets_through(text in "[<>/a-c !\\-\"='&;\n`*]{0,60}") {
-            let (made, plain) = (page(text.as_bytes(), &[]), page(b"", &[]));
-            prop_assert!(!made[plain.len() - "</main>\n</body>\n</html>\n".len()..].contains("<a>"));
+        fn a_text_brings_nothing_into_a_page_but_what_is_allowed(
+            pieces in proptest::collection::vec(proptest::sample::select(PIECES.to_vec()), 0..14), rest in "[<>/a-c !\\-\"='&;:\n`*\\[\\]()]{0,30}",
+        ) {
+            let text = pieces.concat() + &rest;
+            for parameters in [&[][..], &[("html", "show")]] {
+                if let Err(wrong) = judge(&page(text.as_bytes(), parameters)) {
+                    prop_assert!(false, "{wrong}: {text:?}");
+                }
+            }
         }
     }
 }

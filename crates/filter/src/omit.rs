@@ -16,13 +16,14 @@ use lol_html::send::Settings;
 
 use crate::client_hints::is_on;
 use crate::html::rewriting;
-use crate::{Content, Fault, Filter, Kind, Lines, Make, Parameters};
+use crate::{Content, Effect, Fault, Filter, Kind, Lines, Make, Parameters};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
     name: "omit",
     about: "Leaves pictures, media, frames, scripts or styles out of pages for who asks for that.",
     version: 1,
+    effect: Effect::None,
     required: &[],
     optional: &[(
         "save_data",

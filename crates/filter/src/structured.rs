@@ -23,7 +23,7 @@ pub use source::Source;
 pub use structure::{Section, Structure};
 
 use crate::client_hints::is_on;
-use crate::{Content, Fault, Filter, Kind, Lines, Make, Parameters};
+use crate::{Content, Effect, Fault, Filter, Kind, Lines, Make, Parameters};
 use structure::{ID_BYTES_MAX, SECTIONS_MAX};
 
 /// The row of the table.
@@ -31,6 +31,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "structured",
     about: "Gives an overview of a page, or one of its sections, to who asks for it.",
     version: 3,
+    effect: Effect::None,
     required: &[],
     optional: &[("save_data", "\"true\": also to clients that save data (Save-Data: on)")],
     make,

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
-use crate::{Content, Fault, Filter, Kind, Make, Parameters};
+use crate::{Content, Effect, Fault, Filter, Kind, Make, Parameters};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
     name: "substitute",
     about: "Puts one text in the place of another, in content that is text.",
     version: 1,
+    effect: Effect::Words,
     required: &[("from", "The text that is looked for, as it is"), ("to", "What is put in its place; may be empty")],
     optional: &[],
     make,

@@ -70,7 +70,7 @@ pub fn begin(
     let is_on = tree.entered().rules.search == Some(true) && tree.shows(&path, leads_to_pages);
     let is_json = wants_json || translate.prefers_json();
     let state = State { texts: texts.clone(), turn: None, walk: None, begun_ms: 0, read_bytes: 0, sum: Sum::default() };
-    is_on.then(|| Box::new(Search { tree, path, query, is_json, state }) as Box<dyn Program>)
+    is_on.then(|| Box::new(Search { tree, path, query, is_json, client, state }) as Box<dyn Program>)
 }
 
 /// What a query asks for, if it is for a search: text, and whether the answer is to be JSON.
@@ -86,8 +86,7 @@ fn leads_to_pages(rules: &Rules) -> bool {
     let Rules { redirect, rewrite, try_files, gateway, filters, .. } = rules;
     let is_itself =
         try_files.as_ref().is_none_or(|(tried, _)| tried.first().is_none_or(|first| first.text() == "$path"));
-    let shows = |name: &str| matches!(name, "markdown" | "insert" | "images" | "compress" | "decompress");
-    let is_shown = filters.iter().flatten().all(|step| shows(&step.name));
+    let is_shown = filters.as_ref().is_none_or(|steps| lamna_filter::keep_words(steps, None));
     redirect.is_none() && rewrite.is_none() && gateway.is_none() && is_itself && is_shown
 }
 
@@ -99,6 +98,7 @@ struct Search {
     path: Vec<u8>,
     query: String,
     is_json: bool,
+    client: Option<IpAddr>,
     state: State,
 }
 
@@ -205,7 +205,7 @@ impl Search {
     /// Opens the folder; or what is answered if that cannot be.
     fn begin(&mut self) -> Result<(), Arc<Resource>> {
         let overloaded = &self.tree.entered().errors.overloaded;
-        let turn = Turn::take(&self.state.texts).ok_or_else(|| overloaded.clone())?;
+        let turn = Turn::take(&self.state.texts, self.client).ok_or_else(|| overloaded.clone())?;
         let begun_ms = self.tree.clock.now().ms();
         let (root, level) = walk::begin(&self.tree, &self.path)?;
         (self.state.turn, self.state.begun_ms) = (Some(turn), begun_ms);
@@ -254,6 +254,7 @@ impl Search {
         if kind != file_state::Kind::Regular {
             return None;
         }
+        self.tree.permit(path, &file)?;
         let key = Key { site: self.tree.site().index, path };
         if let Some(text) = self.state.texts.kept.lookup(key, &stamp) {
             return Some(text);
@@ -265,9 +266,15 @@ impl Search {
         let mut content = vec![0; stamp.size as usize];
         let is_whole = file_state::read_whole(&file, &stamp, &mut content, Wait::Yes, &self.tree.abilities).ok()?;
         self.state.read_bytes += stamp.size;
+        // What says itself what of it is shown is not searched, and is not kept: other rules may show all of it.
+        let filters = &self.tree.rules_of(path).rules.filters;
+        if filters.as_ref().is_some_and(|steps| !lamna_filter::keep_words(steps, Some(&content))) {
+            return None;
+        }
+        let has_choices = lamna_filter::has_choices(&content);
         let text = Arc::new(Text::of(media_type, &content)?);
         // One that has just changed may change again without a trace.
-        if is_whole && Stamps::new(vec![stamp]).settled {
+        if is_whole && !has_choices && Stamps::new(vec![stamp]).settled {
             self.state.texts.kept.keep(key, stamp, &text, text.bytes());
         }
         Some(text)
