@@ -4,6 +4,7 @@
 
 mod identity;
 mod service;
+mod ways;
 
 use std::net::TcpStream;
 use std::time::Instant;

@@ -6,6 +6,7 @@
 mod charge;
 mod validity;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -81,6 +82,16 @@ pub struct Script {
     pub name: Vec<u8>,
     /// What follows in the path that was asked for: empty, or begins with a slash.
     pub path_info: Vec<u8>,
+    /// Other paths of the same file, where the rules of these count: a link, or another prefix, has led to it.
+    pub other_places: Vec<Vec<u8>>,
+}
+
+impl Script {
+    /// The paths at which it is, normalised: what is said of them is said of it.
+    pub fn places(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        let own = [&self.prefix[..], &self.name[1..]].concat();
+        [Cow::Owned(own)].into_iter().chain(self.other_places.iter().map(|place| Cow::Borrowed(&place[..])))
+    }
 }
 
 /// Of a message. What follows the processor fetches by itself, as it is read in order.

@@ -176,8 +176,22 @@ pub struct Rules<'e>([Option<&'e AccessRule>; Action::ALL.len()]);
 impl<'e> Rules<'e> {
     /// Those of `effective` for what `translate` does.
     pub fn of(effective: &'e Effective, translate: &Translate<'_>) -> Rules<'e> {
+        if effective.asks_an_application() {
+            return Rules::of_application(effective, translate);
+        }
         let own = Action::of(translate);
         Rules(Action::ALL.map(|action| effective.whom(action).filter(|_| own.is_none_or(|own| own == action))))
+    }
+
+    /// The same where an application answers `translate`. Whatever is done there reads what it answers: an action of which nothing is said is
+    /// for those who may read.
+    pub fn of_application(effective: &'e Effective, translate: &Translate<'_>) -> Rules<'e> {
+        let own = Action::of_application(translate);
+        let whom = |action| match effective.says_whom(action) {
+            true => effective.whom(action),
+            false => effective.whom(Action::Read),
+        };
+        Rules(Action::ALL.map(|action| whom(action).filter(|_| own.is_none_or(|own| own == action))))
     }
 
     /// Whether anybody may.

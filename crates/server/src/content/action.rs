@@ -51,6 +51,14 @@ impl Action {
             _ => None,
         }
     }
+
+    /// The same where an application answers: what the content of a form is, and what a query says, means nothing here. Its POST may do anything.
+    pub fn of_application(translate: &Translate<'_>) -> Option<Action> {
+        match translate.request.map(|request| request.head.method) {
+            Some(Method::Post) => None,
+            _ => Action::of(translate),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -61,11 +69,20 @@ mod tests {
     use lamna_proto::parse::head::{self, Parsed};
 
     fn action(method: &str, query: Option<&str>, content_type: &str) -> Option<Action> {
+        asked(method, query, content_type, Action::of)
+    }
+
+    fn asked(
+        method: &str,
+        query: Option<&str>,
+        content_type: &str,
+        of: fn(&Translate<'_>) -> Option<Action>,
+    ) -> Option<Action> {
         let bytes = format!("{method} /a HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\n\r\n");
         let Ok(Parsed::Complete(head)) = head::parse(bytes.as_bytes(), &Limits::default()) else { panic!("{bytes}") };
         let request = Some(Request { bytes: bytes.as_bytes(), head: &head });
         let query = query.map(str::as_bytes);
-        Action::of(&Translate {
+        of(&Translate {
             host: None,
             path: b"/a",
             query,
@@ -99,6 +116,20 @@ mod tests {
             ("delete", None, "", None),
         ] {
             assert_eq!(action(method, query, content_type), expected, "{method} {query:?} {content_type}");
+        }
+    }
+
+    #[test]
+    fn what_an_application_is_sent_by_post_may_do_anything() {
+        let files = "multipart/form-data; boundary=x";
+        for (method, query, expected) in [
+            ("POST", None, None),
+            ("POST", Some("delete"), None),
+            ("POST", Some("mkdir"), None),
+            ("PUT", None, Some(Action::Upload)),
+            ("GET", None, Some(Action::Read)),
+        ] {
+            assert_eq!(asked(method, query, files, Action::of_application), expected, "{method} {query:?}");
         }
     }
 

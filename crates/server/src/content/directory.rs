@@ -12,7 +12,9 @@ use super::answers::{self, Extras};
 use super::listing::{self, Item, Kind, Listing, View};
 use crate::config::compression::Compression;
 use crate::config::route::Changes;
-use crate::content::route::{Effective, Routes};
+use crate::content::permitted::other_places;
+use crate::content::route::Effective;
+use crate::content::site::Site;
 use crate::io::file_state::Stamp;
 use crate::io::{Blocked, KernelFeatures, open};
 
@@ -32,7 +34,7 @@ pub struct Place<'a> {
     /// Whether pictures in it can be had small.
     pub thumbnails: bool,
     /// Which paths of it are shown, if not all: who may see a directory may not see all that is in it.
-    pub shows: Option<(&'a Routes, &'a Effective)>,
+    pub shows: Option<(&'a Site, &'a Effective)>,
     /// What the kernel can do.
     pub abilities: &'a KernelFeatures,
 }
@@ -60,6 +62,8 @@ pub fn list(
 fn entries(directory: &OwnedFd, place: &Place<'_>, looked_at_max: usize) -> Result<Vec<Item>, Errno> {
     let mut entries = Vec::new();
     let mut looked_at = 0;
+    let others = place.shows.map(|(site, _)| other_places(site, place.path, directory.as_fd()));
+    let others = others.unwrap_or_default();
     for entry in rustix::fs::Dir::read_from(directory.as_fd())? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
@@ -70,7 +74,7 @@ fn entries(directory: &OwnedFd, place: &Place<'_>, looked_at_max: usize) -> Resu
             break;
         }
         looked_at += 1;
-        entries.extend(item(directory, place, name));
+        entries.extend(item(directory, place, &others, name));
     }
     Ok(entries)
 }
@@ -94,8 +98,8 @@ pub fn reachable(directory: &OwnedFd, place: &Place<'_>) -> Result<Vec<(Vec<u8>,
 const LOOKED_AT_MAX: usize = 100_000;
 
 /// The entry of this name, unless it is nothing that is served or has just gone. Of a link it is what is served for it: of
-/// what lies outside the root nothing is said.
-fn item(directory: &OwnedFd, place: &Place<'_>, name: &[u8]) -> Option<Item> {
+/// what lies outside the root nothing is said. `others` are other paths of the directory.
+fn item(directory: &OwnedFd, place: &Place<'_>, others: &[Vec<u8>], name: &[u8]) -> Option<Item> {
     let mut stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
         // From the root on, as it would be asked for: a link may lead up, and down again.
@@ -107,9 +111,10 @@ fn item(directory: &OwnedFd, place: &Place<'_>, name: &[u8]) -> Option<Item> {
         FileType::RegularFile => Kind::File,
         _ => return None,
     };
-    if let Some((routes, entered)) = place.shows {
+    if let Some((site, entered)) = place.shows {
         let slash = if kind == Kind::Directory { &b"/"[..] } else { b"" };
-        if !routes.lets_on(entered, &[place.path, name, slash].concat()) {
+        let mut folders = others.iter().map(|other| &other[..]).chain([place.path]);
+        if !folders.all(|folder| site.routes.lets_on(entered, &[folder, name, slash].concat())) {
             return None;
         }
     }

@@ -283,7 +283,7 @@ impl Walk {
         let slash = if kind == Kind::Directory { &b"/"[..] } else { b"" };
         let shown = [&level.shown, &own[..], slash].concat();
         match kind {
-            Kind::File => self.open_file(tree, &name, &shown, form, out)?,
+            Kind::File => self.open_file(tree, (&path, &name), &shown, form, out)?,
             Kind::Directory if self.levels.len() >= DEPTH_MAX => {}
             // One that cannot be read is shown and is empty, as in listings.
             Kind::Directory => {
@@ -305,13 +305,14 @@ impl Walk {
     fn open_file(
         &mut self,
         tree: &Tree,
-        name: &[u8],
+        (path, name): (&[u8], &[u8]),
         shown: &[u8],
         form: &mut Form,
         out: &mut Vec<u8>,
     ) -> Result<(), Broken> {
         let Ok(file) = open::open_beneath(self.root.as_fd(), name, Wait::Yes, &tree.abilities) else { return Ok(()) };
         let Ok((file_state::Kind::Regular, stamp)) = file_state::inspect(file.as_fd()) else { return Ok(()) };
+        let Some(_permitted) = tree.permit(path, &file) else { return Ok(()) };
         let modified_unix_seconds = stamp.modified_unix_seconds().unwrap_or(0);
         match form {
             Form::Tar => tar::write_head(shown, tar::Kind::File(stamp.size), modified_unix_seconds, out),

@@ -19,6 +19,7 @@ mod lookout;
 pub mod media_type;
 mod media_types;
 pub mod pages;
+mod permitted;
 pub mod purge;
 pub mod route;
 pub mod search;

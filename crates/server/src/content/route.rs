@@ -6,7 +6,10 @@
 //! (`worker/context.rs`). Waits for nothing, and opens no file.
 
 mod cors;
+mod runner;
 mod services;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,7 +32,7 @@ use crate::config::route::condition::Asked;
 use crate::config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
 use crate::config::route::matcher::{Dependence, Matcher, RouteId};
 use crate::config::route::template::Captures;
-use crate::config::route::{Changes, Immutable, RULE_FILES, Rules, Switch, merge};
+use crate::config::route::{Changes, Immutable, RULE_FILES, Rules, merge};
 use crate::config::settings::SiteSettings;
 use crate::content::action::Action;
 use crate::content::answers::{self, Errors, Extras};
@@ -37,6 +40,7 @@ use crate::service::{Registry, Unavailable};
 use crate::upstream::group::Group;
 
 pub use self::cors::is_preflight;
+pub use self::runner::runs;
 
 /// The routes of a site.
 #[derive(Debug)]
@@ -105,10 +109,15 @@ pub struct Effective {
     fields: Vec<(String, String)>,
     /// Who may do what.
     access: AccessRules,
-    /// The routes that were asked whether they fit the request, and those of them that do.
-    asked: Vec<RouteId>,
-    held: Vec<RouteId>,
+    /// The routes that apply, and those that would if the request fulfilled what else they ask for.
+    matched: Vec<RouteId>,
+    failed: Vec<RouteId>,
+    /// The number of the origin that asks.
+    origin: Option<u16>,
 }
+
+/// What routes come to: rules, names for `Vary`, who may do what, and by which routes.
+type Outcome = (Rules, Option<String>, AccessRules, (Vec<RouteId>, Vec<RouteId>, Option<u16>));
 
 /// Marks the number of an origin among the outcomes, which are numbers of routes otherwise.
 const ORIGIN: u16 = 0x8000;
@@ -145,8 +154,9 @@ impl Routes {
             epoch: 0,
             fields,
             access: site.access.clone(),
-            asked: Vec::new(),
-            held: Vec::new(),
+            matched: Vec::new(),
+            failed: Vec::new(),
+            origin: None,
         });
         let group = |(seed, (name, gateway)): (usize, (String, &GatewaySettings))| {
             Arc::new(Group::new(gateway.clone(), seed as u64).named(name))
@@ -210,21 +220,6 @@ impl Routes {
         self.groups.iter().any(|group| group.settings.scripts.is_some())
     }
 
-    /// The application of the file at `path`, by the most specific route that says something of one, whatever else that route asks of a
-    /// request: a script is rather seen by nobody than read.
-    pub fn runner(&self, path: &[u8]) -> Option<&Arc<Group>> {
-        let said = self.matcher.by_path(path).into_iter().find_map(|id| {
-            let route = self.matcher.route(id);
-            match &route.gateway {
-                Switch::Set(gateway) => Some(Some(gateway)),
-                Switch::Off if route.conditions.is_empty() => Some(None),
-                Switch::Off | Switch::Unset => None,
-            }
-        });
-        let settings = said??;
-        self.groups.iter().find(|group| group.settings == *settings)
-    }
-
     /// The applications that routes name.
     pub fn groups(&self) -> &[Arc<Group>] {
         &self.groups
@@ -283,8 +278,8 @@ impl Routes {
                 Allowed::Only(rule) => Some(&**rule),
             };
             match () {
-                () if route.conditions.is_empty() || from.held.contains(&id) => return is_alike(whom),
-                () if from.asked.contains(&id) => {}
+                () if route.conditions.is_empty() || from.matched.contains(&id) => return is_alike(whom),
+                () if from.failed.contains(&id) => {}
                 // It may fit, or not: then the next one decides.
                 () if is_alike(whom) => {}
                 () => return false,
@@ -362,13 +357,60 @@ impl Routes {
             return self.plain.clone();
         }
         let key = [&matched[..], &[u16::MAX], &failed, &[origin.map_or(u16::MAX, |origin| origin)]].concat();
+        self.of_key(key, || {
+            let (rules, vary) = self.rules(&matched, &failed, origin);
+            let access = rules.access.clone().or(&self.access);
+            (rules, vary, access, (matched.clone(), failed.clone(), origin))
+        })
+    }
+
+    /// What applies to a request that `asked` applies to and that has come to a script of another path, which `own` applies to: the routes of
+    /// both, the most specific first. What one of both keeps from somebody is private. Answers are not kept where conditions of the script's own
+    /// routes decide about them, of which nothing is known where they are looked for.
+    pub fn joined(&self, asked: &Arc<Effective>, own: &Arc<Effective>) -> Arc<Effective> {
+        if Arc::ptr_eq(asked, own) || asked.matched == own.matched && asked.failed == own.failed {
+            return asked.clone();
+        }
+        let origin = own.origin.or(asked.origin);
+        let bound = &[u16::MAX];
+        let parts = [&asked.matched, &bound[..], &asked.failed, bound, &own.matched, bound, &own.failed];
+        let key = [&parts.concat()[..], bound, &[origin.unwrap_or(u16::MAX)]].concat();
+        self.of_key(key, || {
+            let both = |one: &[RouteId], other: &[RouteId]| {
+                let mut both = [one, other].concat();
+                both.sort_unstable();
+                both.dedup();
+                both
+            };
+            let matched = both(&asked.matched, &own.matched);
+            let failed = both(&asked.failed, &own.failed);
+            let (mut rules, vary) = self.rules(&matched, &failed, origin);
+            let mut access = own.access.clone();
+            for (own, other) in access.0.iter_mut().zip(&asked.access.0) {
+                if !matches!(own, Some(Allowed::Only(_))) && other.is_some() {
+                    own.clone_from(other);
+                }
+            }
+            keep_private(&mut rules, &access);
+            let is_conditional = |id: &RouteId| !self.matcher.route(*id).conditions.is_empty();
+            let depends =
+                |own: &[RouteId], asked: &[RouteId]| own.iter().any(|id| is_conditional(id) && !asked.contains(id));
+            if depends(&own.matched, &asked.matched) || depends(&own.failed, &asked.failed) {
+                rules.answer_cache = None;
+            }
+            (rules, vary, access, (matched, failed, origin))
+        })
+    }
+
+    /// What was made for `key`, which has the numbers of routes, or what `make` makes.
+    fn of_key(&self, key: Vec<u16>, make: impl FnOnce() -> Outcome) -> Arc<Effective> {
         // Before the services are looked at: if they change meanwhile, this is made again.
         let epoch = self.registry.epoch();
         let lock = || self.made_since(epoch);
         if let Some(made) = lock().by_routes.get(&key) {
             return made.clone();
         }
-        let (rules, vary) = self.rules(&matched, &failed, origin);
+        let (rules, vary, access, (matched, failed, origin)) = make();
         let mut made = lock();
         if made.by_routes.len() >= KEPT_MAX {
             made.by_routes.clear();
@@ -384,9 +426,6 @@ impl Routes {
         let changes = rules.changes.over(self.changes);
         let steps = steps(rules.filters.as_deref(), self.live_reload && gateway.is_none());
         let (filters, unavailable, has_services) = self.filters_of(&steps);
-        let access = rules.access.clone().or(&self.access);
-        let held: Vec<RouteId> = matched.iter().copied().filter(|id| asks(id)).collect();
-        let asked = [&held[..], &failed].concat();
         let effective = Effective {
             number,
             rules,
@@ -400,8 +439,9 @@ impl Routes {
             epoch,
             fields,
             access,
-            asked,
-            held,
+            matched,
+            failed,
+            origin,
         };
         let effective = Arc::new(effective);
         if made.epoch == epoch || !effective.has_services {
@@ -554,6 +594,17 @@ impl Effective {
         }
     }
 
+    /// Whether it is said whom an action is for.
+    pub fn says_whom(&self, action: Action) -> bool {
+        self.access.0[action as usize].is_some()
+    }
+
+    /// Whether something else than files answers whatever is asked for: an application, or the program that the server is a part of.
+    pub fn asks_an_application(&self) -> bool {
+        let runs_files = |group: &Arc<Group>| group.settings.scripts.is_some();
+        self.gateway.as_ref().is_some_and(|group| !runs_files(group)) || self.rules.handler.is_some()
+    }
+
     /// Who may do what, in sentences.
     pub fn access_in_words(&self) -> Vec<String> {
         self.access.sentences()
@@ -593,91 +644,5 @@ impl Effective {
             fields.push(("Cache-Control".into(), IMMUTABLE.into()));
         }
         extras
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::route::Cors;
-    use crate::config::route::condition::Condition;
-    use crate::config::route::pattern::Pattern;
-    use crate::config::route::{RouteSettings, Switch};
-    use std::path::PathBuf;
-
-    fn route(path: &str, field: &str) -> RouteSettings {
-        let headers = vec![HeaderRule::of_fields(&[(field.to_owned(), "1".to_owned())])];
-        RouteSettings { paths: Pattern::from_glob(path).unwrap(), headers, ..RouteSettings::default() }
-    }
-
-    fn routes(routes: Vec<RouteSettings>) -> Routes {
-        Routes::new(&SiteSettings { routes, ..SiteSettings::new(PathBuf::from("/")) }, &Arc::default()).unwrap()
-    }
-
-    fn names(effective: &Effective) -> Vec<String> {
-        effective.fields(200).iter().map(|(name, _)| name.clone()).collect()
-    }
-
-    #[test]
-    fn the_same_routes_come_to_the_same_rules_and_no_routes_to_those_of_the_site() {
-        let routes = routes(vec![route("/a/*", "X-A"), route("*.txt", "X-Text")]);
-        let [one, two, other] = ["/a/b.txt", "/a/c.txt", "/a/c"].map(|path| routes.effective(path.as_bytes(), &[]));
-        assert!(Arc::ptr_eq(&one, &two) && one.number != other.number);
-        assert_eq!(names(&one), ["X-Text", "X-A"]);
-        assert!(Arc::ptr_eq(&routes.effective(b"/b", &[]), routes.plain()));
-        assert!(Arc::ptr_eq(&routes.effective(b"", &[]), routes.plain()));
-    }
-
-    #[test]
-    fn what_a_route_looks_at_is_in_vary_whether_it_matched_or_not() {
-        let asks = RouteSettings {
-            conditions: vec![Condition::Header("X-Debug".into(), crate::config::route::condition::ValueTest::Present)],
-            ..route("/a/*", "X-A")
-        };
-        let routes = routes(vec![asks]);
-        assert!(routes.depends_on_requests());
-        let outcome = 0u16.to_le_bytes();
-        let (with, without) = (routes.effective(b"/a/b", &outcome), routes.effective(b"/a/b", &[]));
-        assert_eq!((with.extras(200).vary, without.extras(200).vary), (Some("X-Debug"), Some("X-Debug")));
-        assert_eq!((names(&with).len(), names(&without).len()), (1, 0));
-        assert_eq!(routes.effective(b"/b", &[]).extras(200).vary, None);
-    }
-
-    #[test]
-    fn origins_that_are_listed_are_answered_by_name_and_others_not_at_all() {
-        let cors = Cors {
-            origins: vec!["https://a.example".into(), "https://b.example".into()],
-            methods: Vec::new(),
-            headers: Vec::new(),
-            expose: vec!["X-A".into()],
-            credentials: true,
-            max_age_s: None,
-        };
-        let routes =
-            routes(vec![RouteSettings { cors: Switch::Set(cors), headers: Vec::new(), ..route("/api/*", "X") }]);
-        assert!(routes.dependence(b"/api/x").origin && !routes.dependence(b"/x").origin);
-        let effective = routes.effective(b"/api/x", &(ORIGIN | 1).to_le_bytes());
-        assert_eq!(effective.fields(404)[0], (ALLOW_ORIGIN.to_owned(), "https://b.example".to_owned()));
-        assert_eq!(effective.fields(404).len(), 3);
-        let other = routes.effective(b"/api/x", &[]);
-        assert_eq!((other.fields(200).len(), other.extras(200).vary), (0, Some("Origin")));
-    }
-
-    #[test]
-    fn no_more_than_so_many_sets_of_routes_are_kept_and_numbers_do_not_come_again() {
-        let asks = |number: u32| RouteSettings {
-            conditions: vec![Condition::Header(
-                format!("X-{number}"),
-                crate::config::route::condition::ValueTest::Present,
-            )],
-            ..route("/*", &format!("X-{number}"))
-        };
-        let routes = routes((0..12).map(asks).collect());
-        let mut seen = std::collections::HashSet::new();
-        for bits in 0..4096u32 {
-            let outcome: Vec<u8> = (0..12u16).filter(|bit| bits >> bit & 1 > 0).flat_map(u16::to_le_bytes).collect();
-            assert!(seen.insert(routes.effective(b"/", &outcome).number));
-            assert!(routes.made.lock().unwrap().by_routes.len() <= KEPT_MAX);
-        }
     }
 }

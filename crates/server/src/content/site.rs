@@ -333,9 +333,13 @@ impl Site {
 
     /// The root whose open directory this is, and what the paths of its files begin with; none if it is a user's.
     pub fn root_with(&self, directory: &OwnedFd) -> Option<(&[u8], &Root)> {
+        self.roots().find(|(_, root)| root.is_open_as(directory))
+    }
+
+    /// Its roots, and what the paths of their files begin with. Directories of users are others.
+    pub fn roots(&self) -> impl Iterator<Item = (&[u8], &Root)> {
         let aliases = self.aliases.iter().map(|(prefix, root)| (&prefix[..], root));
-        let mut roots = aliases.chain([(&b"/"[..], &self.root)]);
-        roots.find(|(_, root)| root.is_open_as(directory))
+        aliases.chain([(&b"/"[..], &self.root)])
     }
 
     /// What it is called in messages: by its first host name, or by its place in the configuration.
@@ -428,6 +432,12 @@ impl Root {
     fn is_open_as(&self, directory: &OwnedFd) -> bool {
         let current = self.current.as_ref().map(|current| current.lock().unwrap_or_else(PoisonError::into_inner));
         current.is_some_and(|current| current.directory.as_raw_fd() == directory.as_raw_fd())
+    }
+
+    /// Where the directory really is that is open for it, if the system tells.
+    pub fn real_path(&self) -> Option<Vec<u8>> {
+        let current = self.current.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).directory.clone();
+        open::real_path(current.as_fd()).ok()
     }
 
     /// Where it is.

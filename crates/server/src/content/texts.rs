@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lamna_filter::search::Text;
 
-use super::access::{Network, network_of};
+use super::at_once::Party;
 use super::kept::Kept;
 
 /// Bytes of memory that the texts of a site's pages may take in one process.
@@ -21,7 +21,7 @@ const SEARCHES_OF_NETWORK_MAX: usize = 2;
 pub struct Texts {
     /// The text of each file.
     pub(super) kept: Kept<Text>,
-    under_way: Mutex<Vec<Option<Network>>>,
+    under_way: Mutex<Vec<Option<Party>>>,
 }
 
 impl Default for Texts {
@@ -34,13 +34,13 @@ impl Default for Texts {
 #[derive(Debug)]
 pub(super) struct Turn {
     texts: Arc<Texts>,
-    network: Option<Network>,
+    network: Option<Party>,
 }
 
 impl Turn {
     /// That of `client`, if there is one to be had.
     pub(super) fn take(texts: &Arc<Texts>, client: Option<IpAddr>) -> Option<Turn> {
-        let network = client.map(network_of);
+        let network = client.map(Party::of);
         let mut under_way = texts.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let own = under_way.iter().filter(|other| network.is_some() && **other == network).count();
         if under_way.len() >= SEARCHES_MAX || own >= SEARCHES_OF_NETWORK_MAX {

@@ -4,15 +4,18 @@
 //! single-page fallback, error pages; and building resources of files with their precompressed siblings. Guarantees: with [`Wait::No`] it never
 //! waits for the disk; a resource that holds content was read in one state of its file. Keeps only pages that stand for many targets: whoever asks keeps the rest.
 
+mod again;
 mod filtered;
 mod parts;
+mod permission;
 mod routed;
 mod script;
 mod structured;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod verdicts;
 
-use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -29,12 +32,12 @@ use rustix::io::Errno;
 use super::answers;
 use super::listing::View;
 use super::media_type;
+use super::permitted::Permitted;
 use super::{directory, tree};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::route::Changes;
-use crate::config::route::headers::IMMUTABLE;
 use crate::content::route::{Effective, SIBLINGS};
 use crate::content::site::{Root, Site};
 use crate::io::file_state::{self, Kind, Stamp, Stamps};
@@ -229,19 +232,6 @@ impl Question<'_> {
         Ok((kind == Kind::Regular).then(|| Open { file, stamp, name: name.to_vec() }))
     }
 
-    /// The path at which the file `name` beneath `directory` is, however it was found. None if who asks is not let in there, though he
-    /// is where he asks: rewriting, index files, pages for errors and the like lead nobody past a rule.
-    fn path_of(&self, directory: &OwnedFd, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        let routes = &self.site.routes;
-        let is_of_user = self.site.settings.user_directory.is_some() && self.path.starts_with(b"/~");
-        if !routes.keep_out() || is_of_user {
-            return Some(Cow::Borrowed(self.path));
-        }
-        let (prefix, _) = self.site.root_with(directory)?;
-        let path = [prefix, name].concat();
-        routes.lets_on(self.rules, &path).then_some(Cow::Owned(path))
-    }
-
     fn directory(&self, place: &Place<'_>, name: &[u8], opened: OwnedFd) -> Result<Arc<Entry>, Blocked> {
         if let Some(open) = self.index(place, name)? {
             return self.file(&place.directory, open, Status(200));
@@ -262,7 +252,7 @@ impl Question<'_> {
             // It would have to be held in memory for as long as its reader takes.
             return Err(Blocked::Failed(Errno::NOMEM));
         }
-        let Some(path) = self.path_of(&place.directory, &index_name(name, "")) else {
+        let Some(permitted) = self.permit(&place.directory, &index_name(name, ""), &opened) else {
             return Err(Blocked::Failed(WITHHELD));
         };
         let root = place.directory.as_fd();
@@ -271,9 +261,9 @@ impl Question<'_> {
         let is_users = settings.user_directory.is_some() && self.path.starts_with(b"/~");
         let changes = if is_users { Changes::default() } else { self.rules.changes };
         let downloads = !is_users && tree::leads_to_files(&self.rules.rules);
-        let shows = self.site.routes.keep_out().then_some((&self.site.routes, self.rules));
+        let shows = self.site.routes.keep_out().then_some((self.site, self.rules));
         // What is in it is kept by the path at which it is, though it was asked for by another.
-        let path = if shows.is_some() { &*path } else { self.path };
+        let path = if shows.is_some() { permitted.path() } else { self.path };
         let thumbnails = self.rules.filters.scales_pictures();
         let abilities = self.abilities;
         let listed = directory::Place { root, name, path, changes, downloads, thumbnails, shows, abilities };
@@ -295,12 +285,24 @@ impl Question<'_> {
         status: Status,
         is_immutable: bool,
     ) -> Result<Arc<Entry>, Blocked> {
-        if self.path_of(directory, &open.name).is_none() {
-            return Err(Blocked::Failed(WITHHELD));
-        }
         if let Some(runner) = self.runner(directory, &open.name) {
             return self.script(&runner, &open, &[]);
         }
+        match self.permit(directory, &open.name, &open.file) {
+            Some(permitted) => self.permitted_file(directory, open, status, is_immutable, &permitted),
+            None => Err(Blocked::Failed(WITHHELD)),
+        }
+    }
+
+    /// The same, once it is known that who asks may have it.
+    fn permitted_file(
+        &self,
+        directory: &OwnedFd,
+        open: Open,
+        status: Status,
+        is_immutable: bool,
+        _: &Permitted<'_>,
+    ) -> Result<Arc<Entry>, Blocked> {
         let media = media_type::by_name(&open.name);
         if let Some(unavailable) = &self.rules.unavailable {
             return self.unavailable(unavailable, Stamps::new(vec![open.stamp]));
@@ -379,7 +381,12 @@ impl Question<'_> {
                 other => other?,
             };
             match sibling {
-                Some(sibling) if !files[0].1.stamp.is_newer_than(&sibling.stamp) => files.push((coding, sibling)),
+                Some(sibling)
+                    if !files[0].1.stamp.is_newer_than(&sibling.stamp)
+                        && self.permit(directory, &name, &sibling.file).is_some() =>
+                {
+                    files.push((coding, sibling));
+                }
                 _ => {}
             }
         }
@@ -529,12 +536,10 @@ impl Question<'_> {
         }
         let directory = self.site.root.directory(self.wait, self.now_ms)?;
         for index in self.indices() {
-            if self.path_of(&directory, index.as_bytes()).is_none() {
-                return Ok(None);
-            }
-            if let Some(open) = self.open_regular(&directory, index.as_bytes())? {
-                return self.page(&directory, open, Status(200)).map(Some);
-            }
+            let Some(open) = self.open_regular(&directory, index.as_bytes())? else { continue };
+            let is_judged = self.runner(&directory, &open.name).is_some();
+            let may_be_had = is_judged || self.permit(&directory, &open.name, &open.file).is_some();
+            return if may_be_had { self.page(&directory, open, Status(200)).map(Some) } else { Ok(None) };
         }
         Ok(None)
     }
@@ -548,7 +553,8 @@ impl Question<'_> {
         match self.open_regular(&directory, page.trim_start_matches('/').as_bytes()) {
             // A script is no page: it has a status of its own.
             Ok(Some(open))
-                if self.runner(&directory, &open.name).is_none() && self.path_of(&directory, &open.name).is_some() =>
+                if self.runner(&directory, &open.name).is_none()
+                    && self.permit(&directory, &open.name, &open.file).is_some() =>
             {
                 self.page(&directory, open, Status(status))
             }
@@ -639,41 +645,6 @@ impl Question<'_> {
 
 /// Of a path, for people.
 const PATH_CHARACTERS_SHOWN: usize = 200;
-
-// What is known, described anew.
-impl Question<'_> {
-    /// `known`, which is fresh, with the heads of its files built again.
-    pub fn describe_again(&self, known: &Arc<Entry>) -> Arc<Entry> {
-        let Resource { status, variants, .. } = &*known.resource;
-        let Entry { stamps, .. } = &**known;
-        // What was filtered is not described by the state of its file.
-        let is_of = |(one, stamp): (&Arc<Representation>, &Stamp)| one.version == stamp.version();
-        let is_of_files = variants.all().count() == stamps.files.len() && variants.all().zip(&stamps.files).all(is_of);
-        if !is_of_files || known.script().is_some() {
-            return known.clone();
-        }
-        let vary = (stamps.files.len() > 1).then_some("Accept-Encoding");
-        let again = |(one, stamp): (&Arc<Representation>, &Stamp)| {
-            // It may stand for other paths than this.
-            let is_immutable = memchr::memmem::find(one.fields_kept(), IMMUTABLE.as_bytes()).is_some();
-            let kind = Kindred { media_type: one.media_type(), vary, status: *status, is_immutable, fields: &[] };
-            let state = State { coding: one.coding, stamp: *stamp, is_steady: stamps.settled };
-            let content = match &one.file {
-                Some(file) => Content::In(file.clone()),
-                None => Content::Held(one.content().unwrap_or_default()),
-            };
-            self.describe(&state, &kind, content).map(Arc::new)
-        };
-        let described: Result<Vec<_>, HeadTooLong> = variants.all().zip(&stamps.files).map(again).collect();
-        // Its head was short enough before.
-        let Ok(mut described) = described else { return known.clone() };
-        let variants = match described.len() {
-            1 => Variants::One(described.remove(0)),
-            _ => Variants::Coded(described.into()),
-        };
-        self.entry(Resource { status: *status, variants, query_follows: false }, stamps.clone())
-    }
-}
 
 fn of_state(mut representation: Representation, state: &State) -> Representation {
     representation.version = state.stamp.version();

@@ -3,7 +3,9 @@
 //! Owns: [`Tree`], which knows who asks, and the judgement of paths. Guarantees: a path is only said to be served if a request for it by the same client
 //! would be answered with the file that is there. Opens nothing.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use lamna_proto::exchange::Translate;
@@ -11,6 +13,7 @@ use lamna_proto::message::Request;
 use lamna_proto::parse::path;
 
 use super::action::Action;
+use super::permitted::Permitted;
 use super::route::{Effective, variant_of};
 use super::site::{Site, Sites};
 use super::upload::{Asking, Means};
@@ -99,18 +102,32 @@ impl Tree {
         self.shows(path, leads_to_files)
     }
 
+    /// That who asks may have `file`, which is open and is at `path`, as it is: something else than its name may lead to it, and nothing of what is run, by
+    /// whomever it is asked for, is shown.
+    pub(super) fn permit(&self, path: &[u8], file: &OwnedFd) -> Option<Permitted<'static>> {
+        let site = self.site();
+        let may = |path: &[u8]| site.routes.runner(path).is_none() && self.lets_in(path);
+        Permitted::judge(site, Cow::Owned(path.to_vec()), file.as_fd(), may)
+    }
+
+    /// Whether who asks is let in at `path`, and where it is a variant of a file, at that.
+    fn lets_in(&self, path: &[u8]) -> bool {
+        if !self.site().routes.keep_out() {
+            return true;
+        }
+        let is_for = |rules: &Effective| {
+            rules.whom(Action::Read).is_none_or(|whom| self.entered.whom(Action::Read) == Some(whom))
+        };
+        is_for(&self.rules_of(path)) && variant_of(path).is_none_or(|file| is_for(&self.rules_of(file)))
+    }
+
     /// Whether `path`, which is normalised, is answered with what is there, by rules that `leads` takes for that.
     pub(super) fn shows(&self, path: &[u8], leads: fn(&Rules) -> bool) -> bool {
         let site = self.site();
         let is_moved = std::str::from_utf8(path)
             .is_ok_and(|text| site.settings.redirects.iter().any(|redirect| redirect.location(text).is_some()));
         let rules = self.rules_of(path);
-        let is_for = |rules: &Effective| {
-            rules.whom(Action::Read).is_none_or(|whom| self.entered.whom(Action::Read) == Some(whom))
-        };
-        let of_file = || variant_of(path).is_none_or(|file| is_for(&self.rules_of(file)));
-        let is_let_in = !site.routes.keep_out() || is_for(&rules) && of_file();
-        is_let_in && leads(&rules.rules) && !is_moved && !path::is_hidden(path) && !site.routes.hides(path)
+        self.lets_in(path) && leads(&rules.rules) && !is_moved && !path::is_hidden(path) && !site.routes.hides(path)
     }
 
     /// What is served in the directory `path` is beneath another root than it.

@@ -30,6 +30,7 @@ use crate::config::route::condition::Asked;
 use crate::content::action::Action;
 use crate::content::answers;
 use crate::content::listing::View;
+use crate::content::permitted::other_places;
 use crate::content::route::Effective;
 use crate::content::site::{Site, Sites};
 use crate::io::file_state::{self, Kind};
@@ -201,8 +202,24 @@ impl Place {
         may(path) && may(&inner)
     }
 
+    /// The directory that `path` is in, in which this is to be done to it. A link may lead to it, or a prefix: what is said of its other paths counts as well.
+    fn directory(&self, action: Action, path: &[u8]) -> Result<OwnedFd, Refused> {
+        let directory = self.open_directory(parent_of(path))?;
+        for other in other_places(self.site(), parent_of(path), directory.as_fd()) {
+            let place = [&other, name_of(path)].concat();
+            match () {
+                () if path::is_hidden(&place) => return Err(HIDDEN),
+                () if self.site().routes.hides(&place) => return Err(RULES),
+                () if !self.permits(action, &place) => return Err(NOT_HERE),
+                () if !self.lets_on(action, &place) => return Err(NOT_FOR_ALL),
+                () => {}
+            }
+        }
+        Ok(directory)
+    }
+
     /// The directory that `path` names, which ends with a slash.
-    fn directory(&self, path: &[u8]) -> Result<OwnedFd, Refused> {
+    fn open_directory(&self, path: &[u8]) -> Result<OwnedFd, Refused> {
         let (root, name) = self.site().root_of(path);
         let root = root.directory(Wait::Yes, self.clock.now().ms()).map_err(refused_by)?;
         let name = name.strip_suffix(b"/").unwrap_or(name);
@@ -389,7 +406,7 @@ impl Put {
     fn create(&self) -> Result<NewFile, Refused> {
         let path = &self.place.path;
         self.place.check(Action::Upload, path)?;
-        let directory = self.place.directory(parent_of(path))?;
+        let directory = self.place.directory(Action::Upload, path)?;
         self.conditions.check(&directory, name_of(path), &self.place.abilities)?;
         NewFile::create(directory).map_err(refused)
     }
@@ -447,8 +464,12 @@ impl Conditions {
         self.if_none_match.iter().any(|line| line.trim_ascii() == b"*")
     }
 
+    fn are_none(&self) -> bool {
+        self.if_match.is_empty() && self.if_none_match.is_empty() && self.if_unmodified_since.is_none()
+    }
+
     fn check(&self, directory: &OwnedFd, name: &[u8], abilities: &KernelFeatures) -> Result<(), Refused> {
-        if self.if_match.is_empty() && self.if_none_match.is_empty() && self.if_unmodified_since.is_none() {
+        if self.are_none() {
             return Ok(());
         }
         let stamp = match open::open_beneath(directory.as_fd(), name, Wait::Yes, abilities) {

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use lamna_proto::resource::Resource;
+use rustix::io::Errno;
 
 use super::directory;
 use super::listing::Kind;
@@ -67,6 +68,9 @@ impl Level {
         let opened = open::open_beneath(root.as_fd(), wanted, Wait::Yes, &tree.abilities)?;
         if file_state::inspect(opened.as_fd())?.0 != file_state::Kind::Directory {
             return Ok(None);
+        }
+        if tree.permit(&path, &opened).is_none() {
+            return Err(Blocked::Failed(Errno::ACCESS));
         }
         let place = directory::Place {
             root: root.as_fd(),

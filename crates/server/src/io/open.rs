@@ -113,7 +113,11 @@ pub fn stat_beneath(root: BorrowedFd<'_>, name: &[u8], abilities: &KernelFeature
     rustix::fs::fstat(found)
 }
 
-fn real_path(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+/// Where an open file or directory really is, if `/proc` is there to say so.
+///
+/// # Errors
+/// What `readlink(2)` says.
+pub fn real_path(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let link = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(rustix::fs::readlinkat(CWD, link.as_str(), Vec::new())?.into_bytes())
 }

@@ -10,6 +10,7 @@ mod leave;
 mod observing;
 mod record;
 mod routing;
+mod scripts;
 mod target;
 
 pub use routing::needs_program;

@@ -340,6 +340,10 @@ fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry,
         _ => Done::Translated(&entry.resource),
     };
     connection.connection.handle_done(exchange, done, now);
+    // Those of a script are known when it has been found.
+    if context.terms.is_some() {
+        connection.take_terms(context);
+    }
 }
 
 fn read(

@@ -218,11 +218,34 @@ impl Limiter {
         let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
         let Some(client) = client.filter(is_limited) else { return Ok(()) };
         let caller = Caller { network: network_of(client), user: Some(user) };
-        match (self.of_site(site, translate, caller, now)?, terms) {
-            (Some(more), Some(terms)) => terms.join(*more),
-            (more @ Some(_), terms) => *terms = more,
-            (None, _) => {}
-        }
+        add(self.of_site(site, translate, caller, now)?, terms);
+        Ok(())
+    }
+
+    /// Counts a request of `client` that is from `user` and has come to what is at `places`, paths: for those of their limits which are not
+    /// limits of the path that it asks for. Adds what applies to its answer to `terms`.
+    ///
+    /// # Errors
+    /// It is over a limit.
+    pub fn count_at(
+        &self,
+        site: &Site,
+        translate: &Translate<'_>,
+        (client, user): (Option<IpAddr>, Option<Who<'_>>),
+        places: &[impl AsRef<[u8]>],
+        terms: &mut Option<Box<Terms>>,
+        now: Instant,
+    ) -> Result<(), Exceeded> {
+        let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
+        let Some(client) = client.filter(is_limited) else { return Ok(()) };
+        let mut made = Vec::new();
+        let asked = counted_path(translate.path, &mut made);
+        let caller = Caller { network: network_of(client), user: Some(user) };
+        let fits = |limit: &SiteLimit| {
+            let path = limit.path.as_bytes();
+            !asked.starts_with(path) && places.iter().any(|place| place.as_ref().starts_with(path))
+        };
+        add(self.take_all(site, translate, caller, fits, now)?, terms);
         Ok(())
     }
 
@@ -237,9 +260,22 @@ impl Limiter {
         let limits = &site.settings.limits;
         let mut made = Vec::new();
         let path = if limits.is_empty() { translate.path } else { counted_path(translate.path, &mut made) };
-        let mut terms = Terms::default();
         let is_due = |limit: &SiteLimit| caller.user.is_some() == (limit.key == LimitKey::User);
         let fits = |limit: &SiteLimit| is_due(limit) && path.starts_with(limit.path.as_bytes());
+        self.take_all(site, translate, caller, fits, now)
+    }
+
+    /// Counts for the limits that `fits` takes.
+    fn take_all(
+        &self,
+        site: &Site,
+        translate: &Translate<'_>,
+        caller: Caller<'_>,
+        fits: impl Fn(&SiteLimit) -> bool,
+        now: Instant,
+    ) -> Result<Option<Box<Terms>>, Exceeded> {
+        let limits = &site.settings.limits;
+        let mut terms = Terms::default();
         let fitting = limits.iter().enumerate().filter(|(_, limit)| fits(limit));
         for (number, limit) in fitting.map(|(at, limit)| (at + 1, limit)) {
             let place = (site.index << 8 | number as u32 & 0xff, caller.party(&limit.key, translate));
@@ -272,6 +308,15 @@ impl Limiter {
             Decision::Admitted(_) => Ok(()),
             Decision::Refused(ticks) => Err(Exceeded { limit, of: Limited::Requests(rate), wait_s: seconds(ticks) }),
         }
+    }
+}
+
+/// Adds `more` of what applies to an answer to `terms`.
+fn add(more: Option<Box<Terms>>, terms: &mut Option<Box<Terms>>) {
+    match (more, terms) {
+        (Some(more), Some(terms)) => terms.join(*more),
+        (more @ Some(_), terms) => *terms = more,
+        (None, _) => {}
     }
 }
 

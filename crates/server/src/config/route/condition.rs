@@ -75,9 +75,11 @@ impl Condition {
     pub fn excludes(&self, other: &Condition) -> bool {
         let apart = |one: &[String], two: &[String]| !one.iter().any(|each| two.contains(each));
         match (self, other) {
-            (Condition::Method(one), Condition::Method(two)) | (Condition::Protocol(one), Condition::Protocol(two)) => {
-                apart(one, two)
+            (Condition::Method(one), Condition::Method(two)) => {
+                let lets_head = |methods: &[String]| is_method(methods, b"HEAD");
+                apart(one, two) && !(lets_head(one) && lets_head(two))
             }
+            (Condition::Protocol(one), Condition::Protocol(two)) => apart(one, two),
             (Condition::Host(one), Condition::Host(two)) => {
                 let are_names = !one.iter().chain(two).any(|host| host.starts_with("*."));
                 are_names && apart(one, two)
@@ -143,7 +145,7 @@ impl Test {
         match &self.condition {
             Condition::Method(methods) => {
                 let token = asked.method.or(request.map(method_of));
-                token.is_some_and(|token| methods.iter().any(|method| method.as_bytes() == token))
+                token.is_some_and(|token| is_method(methods, token))
             }
             Condition::Protocol(names) => {
                 request.is_some_and(|request| names.iter().any(|name| name == request.head.version.name()))
@@ -268,6 +270,12 @@ impl fmt::Display for Network {
     }
 }
 
+/// Whether `methods` name `token`. HEAD asks for what GET gets, without its content (RFC 9110 9.3.2): what is said of GET is said of it.
+fn is_method(methods: &[String], token: &[u8]) -> bool {
+    let names = |token: &[u8]| methods.iter().any(|method| method.as_bytes() == token);
+    names(token) || token == b"HEAD" && names(b"GET")
+}
+
 /// The method by which a request asks. A WebSocket is asked for by GET, over HTTP/2 with another word (RFC 8441).
 fn method_of(request: Request<'_>) -> &[u8] {
     if request.head.method == Method::Connect { b"GET" } else { request.method_token() }
@@ -313,7 +321,9 @@ mod tests {
         let head = "HEAD / HTTP/1.0";
         let list = |text: &str| vec![text.to_owned()];
         assert!(holds(&Condition::Method(list("HEAD")), head, "", ""));
-        assert!(!holds(&Condition::Method(list("GET")), head, "", ""));
+        assert!(holds(&Condition::Method(list("GET")), head, "", ""), "what GET gets");
+        assert!(!holds(&Condition::Method(list("HEAD")), "GET / HTTP/1.1", "", ""));
+        assert!(!holds(&Condition::Method(list("POST")), head, "", ""));
         assert!(holds(&Condition::Protocol(list("HTTP/1.0")), head, "", ""));
         for (host, is) in
             [("www.a.example", true), ("*.a.example", true), ("*.www.a.example", false), ("a.example", false)]
@@ -344,6 +354,7 @@ mod tests {
     fn what_excludes_each_other_is_known_where_it_is_plain() {
         let method = |names: &[&str]| Condition::Method(names.iter().map(|name| (*name).to_owned()).collect());
         assert!(method(&["GET"]).excludes(&method(&["POST"])) && !method(&["GET"]).excludes(&method(&["POST", "GET"])));
+        assert!(!method(&["GET"]).excludes(&method(&["HEAD"])) && method(&["POST"]).excludes(&method(&["HEAD"])));
         let header = |test| Condition::Header("A".into(), test);
         assert!(header(ValueTest::Absent).excludes(&header(ValueTest::Present)));
         let is = |value: &str| ValueTest::OneOf(vec![value.to_owned()]);

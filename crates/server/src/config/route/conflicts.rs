@@ -184,7 +184,8 @@ mod tests {
             conditions: vec![Condition::Method(vec![method.into()])],
             ..route("/a/*", "X-A", value)
         };
-        assert!(wrong(&[by("GET", "1"), by("HEAD", "2")]).is_empty());
+        assert!(wrong(&[by("GET", "1"), by("POST", "2")]).is_empty());
+        assert_eq!(wrong(&[by("GET", "1"), by("HEAD", "2")]), [1], "HEAD asks for what GET gets");
         assert_eq!(wrong(&[by("GET", "1"), by("GET", "2")]), [1]);
     }
 

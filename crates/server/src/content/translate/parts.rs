@@ -84,7 +84,8 @@ impl Question<'_> {
             open => open?,
         };
         Ok(open.filter(|open| {
-            self.runner(&place.directory, &open.name).is_none() && self.path_of(&place.directory, &open.name).is_some()
+            self.runner(&place.directory, &open.name).is_none()
+                && self.permit(&place.directory, &open.name, &open.file).is_some()
         }))
     }
 }

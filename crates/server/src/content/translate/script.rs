@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::{Open, Previous, Question};
 use crate::cache::{Entry, Script};
+use crate::content::route::runs;
 use crate::content::site::Root;
 use crate::io::Blocked;
 use crate::io::file_state::Stamps;
@@ -35,11 +36,8 @@ impl Question<'_> {
         }
         let place = self.site.root_with(directory);
         let (prefix, root) = place.map_or((&b"/"[..], None), |(prefix, root)| (prefix, Some(root)));
-        let runs = |group: &&Arc<Group>| {
-            group.settings.scripts.as_ref().is_some_and(|scripts| has_extension(name, &scripts.extensions))
-        };
-        let of_request = self.rules.gateway.as_ref().filter(runs);
-        let group = of_request.or_else(|| routes.runner(&[prefix, name].concat()).filter(runs))?;
+        let of_request = self.rules.gateway.as_ref().filter(|group| runs(group, name));
+        let group = of_request.or_else(|| routes.runner(&[prefix, name].concat()))?;
         Some(Runner { group, prefix, root })
     }
 
@@ -55,9 +53,10 @@ impl Question<'_> {
         let root = runner.root.ok_or(Blocked::Failed(Errno::NOENT))?.path();
         let stamps = Stamps::new(vec![open.stamp]);
         let prefix = runner.prefix;
+        let other_places = self.other_places(&[prefix, &open.name].concat(), &open.file);
         let is_same = |known: &Script| {
             let is_file = known.root == root && known.prefix == prefix && known.name[1..] == *open.name;
-            is_file && known.path_info == path_info
+            is_file && known.path_info == path_info && known.other_places == other_places
         };
         let holds = |previous: &Previous<'_>| {
             previous.entry.script().is_some_and(is_same) && previous.entry.stamps == stamps && stamps.settled
@@ -67,7 +66,8 @@ impl Question<'_> {
             return Ok(entry.clone());
         }
         let (group, name) = (runner.group.clone(), [b"/", &*open.name].concat());
-        let script = Script { group, root, prefix: prefix.to_vec(), name, path_info: path_info.to_vec() };
+        let (prefix, path_info) = (prefix.to_vec(), path_info.to_vec());
+        let script = Script { group, root, prefix, name, path_info, other_places };
         Ok(Arc::new(Entry::of_script(script, self.rules.errors.not_found.clone(), stamps, self.now_ms)))
     }
 
@@ -84,35 +84,5 @@ impl Question<'_> {
             }
         }
         Ok(None)
-    }
-}
-
-/// Whether the last part of `name` ends with one of these, and is more than that. Without any, every name does.
-fn has_extension(name: &[u8], extensions: &[String]) -> bool {
-    if extensions.is_empty() {
-        return true;
-    }
-    let file = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let dot = memchr::memrchr(b'.', file);
-    dot.is_some_and(|dot| dot > 0 && extensions.iter().any(|one| file[dot + 1..] == *one.as_bytes()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_script_is_told_by_the_extension_of_its_own_name() {
-        let php = ["php".to_owned()];
-        for (name, is) in [
-            ("a.php", true),
-            ("b/a.php", true),
-            ("a.PHP", false),
-            (".php", false),
-            ("a.php.txt", false),
-            ("a.php/b", false),
-        ] {
-            assert_eq!(has_extension(name.as_bytes(), &php), is, "{name}");
-        }
     }
 }

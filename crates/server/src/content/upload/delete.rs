@@ -50,19 +50,27 @@ impl Delete {
         let (root, name) = place.site().root_of(path);
         let directory = root.directory(Wait::Yes, place.clock.now().ms()).map_err(refused_by)?;
         // What a request would be answered with: nothing is said about what lies outside.
-        let state = open::stat_beneath(directory.as_fd(), name, &place.abilities).map_err(|errno| match errno {
-            Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG => NOTHING,
-            other => refused(other),
-        })?;
-        match FileType::from_raw_mode(state.st_mode) {
-            FileType::Directory => {}
-            FileType::RegularFile if !place.path.ends_with(b"/") => {}
-            _ => return Err(NOTHING),
-        }
-        let parent = place.directory(parent_of(path))?;
+        let is_outside = match open::stat_beneath(directory.as_fd(), name, &place.abilities) {
+            Ok(state) => match FileType::from_raw_mode(state.st_mode) {
+                FileType::Directory => false,
+                FileType::RegularFile if !place.path.ends_with(b"/") => false,
+                _ => return Err(NOTHING),
+            },
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG) => true,
+            Err(other) => return Err(refused(other)),
+        };
+        let parent = place.directory(Action::Delete, path).map_err(|why| if is_outside { NOTHING } else { why })?;
         let name = name_of(path);
-        self.conditions.check(&parent, name, &place.abilities)?;
         let own = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(gone)?;
+        // A link that leads out of the root, or nowhere, is itself beneath it.
+        let is_link = FileType::from_raw_mode(own.st_mode) == FileType::Symlink;
+        let is_deleted_as_link = is_link && self.conditions.are_none() && !place.path.ends_with(b"/");
+        if is_outside && !is_deleted_as_link {
+            return Err(NOTHING);
+        }
+        if !is_outside {
+            self.conditions.check(&parent, name, &place.abilities)?;
+        }
         let is_directory = FileType::from_raw_mode(own.st_mode) == FileType::Directory;
         let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         rustix::fs::unlinkat(&parent, name, flags).map_err(gone)?;

@@ -74,8 +74,9 @@ fn create(place: &Place, name: Vec<u8>) -> Result<(NewFile, Vec<u8>), Refused> {
     if name.contains(&0) || !place.path.ends_with(b"/") {
         return Err(MALFORMED);
     }
-    place.check(Action::Upload, &[&*place.path, &name].concat())?;
-    let directory = place.directory(&place.path)?;
+    let path = [&*place.path, &name].concat();
+    place.check(Action::Upload, &path)?;
+    let directory = place.directory(Action::Upload, &path)?;
     Ok((NewFile::create(directory).map_err(refused)?, name))
 }
 

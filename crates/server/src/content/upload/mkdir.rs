@@ -7,7 +7,7 @@ use lamna_proto::parse::path;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::{Action, MALFORMED, Place, Refused, name_of, parent_of, refused};
+use super::{Action, MALFORMED, Place, Refused, name_of, refused};
 use crate::content::answers;
 
 /// A directory that is to be made.
@@ -54,7 +54,7 @@ impl Mkdir {
             return Err(exists);
         }
         self.place.check(Action::Mkdir, &path)?;
-        let parent = self.place.directory(parent_of(&path))?;
+        let parent = self.place.directory(Action::Mkdir, &path)?;
         rustix::fs::mkdirat(&parent, name_of(&path), MODE).map_err(|errno| match errno {
             Errno::EXIST => exists,
             other => refused(other),

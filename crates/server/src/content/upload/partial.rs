@@ -18,7 +18,7 @@ use lamna_proto::message::{Field, Request};
 use lamna_proto::parse::path;
 use rustix::io::Errno;
 
-use super::{Action, CONDITION, Conditions, FAILED, Gathered, Place, Refused, name_of, parent_of, refused, refused_by};
+use super::{Action, CONDITION, Conditions, FAILED, Gathered, Place, Refused, name_of, refused, refused_by};
 use crate::content::site::Sites;
 use crate::io::Wait;
 use crate::io::new_file::Before;
@@ -176,7 +176,7 @@ impl PartialPut {
         if self.given.length.is_some_and(|length| length != last - first + 1) {
             return Err(OTHER_LENGTH.into());
         }
-        let directory = place.directory(parent_of(&place.path))?;
+        let directory = place.directory(Action::Upload, &place.path)?;
         self.conditions.check(&directory, name_of(&place.path), &place.abilities)?;
         let settings = &place.site().settings;
         let bounds = Bounds {
@@ -222,7 +222,7 @@ impl PartialPut {
     fn finish(&self, file: PartialFile) -> Result<Before, Refused> {
         let path = &self.place.path;
         let only_unused = self.conditions.is_for_nothing();
-        let moved = file.move_to(self.place.directory(parent_of(path))?, name_of(path), only_unused);
+        let moved = file.move_to(self.place.directory(Action::Upload, path)?, name_of(path), only_unused);
         let before = moved.map_err(|errno| match errno {
             // Another request may have stored one since the first step.
             Errno::EXIST if only_unused => CONDITION,

@@ -17,11 +17,12 @@ use lamna_proto::message::{Method, Request};
 use lamna_proto::resource::Representation;
 use rustix::net::{getpeername, getsockname};
 
+use super::scripts::LetIn;
 use super::{WorkerContext, name_of};
 use crate::cache::answer::{Answer, Kept};
 use crate::cache::answer_key::{AnswerKey, WITH_COOKIES, write_variant};
 use crate::cache::two_generation_map::Key;
-use crate::cache::{Entry, Lookup, Script};
+use crate::cache::{Entry, Lookup};
 use crate::config::answer_cache::{AnswerCache, is_among};
 use crate::content::access::{Vouched, Who};
 use crate::content::answers;
@@ -45,7 +46,7 @@ pub(super) struct Inquiry<'a> {
     pub(super) rules: &'a Arc<Effective>,
     pub(super) group: &'a Arc<Group>,
     /// The file that it runs, if it runs files.
-    pub(super) script: Option<&'a Script>,
+    pub(super) script: Option<LetIn<'a>>,
 }
 
 /// What is kept for a request.
@@ -311,6 +312,7 @@ impl Inquiry<'_> {
 
     fn gateway(&self, shared: &Shared, request: Request<'_>, fields: Fields<'_>) -> Result<Box<Gateway>, Refusal> {
         let Inquiry { translate, peer, over, who, rules, group, script } = *self;
+        let script = script.map(LetIn::script);
         let site = shared.sites.find(translate.host);
         let proxies = &shared.proxies;
         // A proxy adds its peer to what trusted proxies have said; a script is told who the client is.

@@ -28,7 +28,6 @@ use crate::tls::Over;
 use crate::upstream::group::Group;
 use crate::worker::limiter::Exceeded;
 use crate::worker::limiter::terms::Terms;
-use crate::worker::making::Making;
 use crate::worker::shared::Shared;
 
 impl WorkerContext<'_> {
@@ -75,15 +74,23 @@ impl WorkerContext<'_> {
                 return self.limited_with(site, exceeded);
             }
         }
-        if let Some(verdict) = verdict {
-            return Some(match verdict {
-                Verdict::Verify(program) => Done::Run(program),
-                Verdict::Answer(resource) => Done::Translated(self.passing.insert(resource)),
-                Verdict::Passes => return self.without_application(translate),
-                Verdict::Ask(service) => self.question(translate, peer, over, &service),
-            });
-        }
-        None
+        self.carry_out(verdict?, translate, peer, over)
+    }
+
+    /// What a request is answered with of which this was decided.
+    pub(super) fn carry_out(
+        &mut self,
+        verdict: Verdict,
+        translate: &Translate<'_>,
+        peer: Option<IpAddr>,
+        over: Over<'_>,
+    ) -> Option<Done<'_>> {
+        Some(match verdict {
+            Verdict::Verify(program) => Done::Run(program),
+            Verdict::Answer(resource) => Done::Translated(self.passing.insert(resource)),
+            Verdict::Passes => return self.without_application(translate),
+            Verdict::Ask(service) => self.question(translate, peer, over, &service),
+        })
     }
 
     /// What a request is answered with that is let in and reads nothing, or that no file answers. Nothing for those whose target is to be looked up.
@@ -106,7 +113,8 @@ impl WorkerContext<'_> {
             match self.route_to_gateway(translate, client()) {
                 Gate::Asks(rules, group) => {
                     self.requests += 1;
-                    let who = who(self.shared, translate, over, &rules, (self.now, &mut self.known));
+                    let known = Rules::of(&rules, translate);
+                    let who = who(self.shared, translate, over, &known, (self.now, &mut self.known));
                     let inquiry = Inquiry { translate, peer, over, who, rules: &rules, group: &group, script: None };
                     return Some(self.ask(&inquiry));
                 }
@@ -147,12 +155,27 @@ impl WorkerContext<'_> {
     /// Why a request is not let in, or what finds out whether it is; none if it is. A question whether another request may be made passes: it
     /// is answered here and by no application, because browsers show nothing with it.
     fn keep_out(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>, over: Over<'_>) -> Option<Verdict> {
+        let Shared { sites, proxies, .. } = self.shared;
+        sites.find(translate.host).guard.as_ref()?;
+        let client = proxies.client(peer, translate.request);
+        let effective = self.addresses.rules(sites, translate, client);
+        let verdict = self.judge(translate, (peer, over), &effective, &Rules::of(&effective, translate));
+        self.requests += u64::from(matches!(verdict, Some(Verdict::Answer(_))));
+        verdict
+    }
+
+    /// The same by `rules`, which are some of `effective`: those of the path that is asked for, or of the one at which a script is.
+    pub(super) fn judge(
+        &mut self,
+        translate: &Translate<'_>,
+        (peer, over): (Option<IpAddr>, Over<'_>),
+        effective: &Arc<Effective>,
+        rules: &Rules<'_>,
+    ) -> Option<Verdict> {
         let Shared { sites, proxies, limiter, .. } = self.shared;
         let site = sites.find(translate.host);
         let guard = site.guard.as_ref()?;
         let client = proxies.client(peer, translate.request);
-        let effective = self.addresses.rules(sites, translate, client);
-        let rules = Rules::of(&effective, translate);
         if rules.is_empty() {
             return None;
         }
@@ -161,12 +184,11 @@ impl WorkerContext<'_> {
         }
         let is_of_proxy = !proxies.is_empty() && proxies.trust(client);
         let (client_subject, now) = (over.client_subject, self.now);
-        let (effective, wrong) = (&effective, limiter.wrong_passwords());
+        let wrong = limiter.wrong_passwords();
         let asking = Asking { site: site.index, translate, client, client_subject, is_of_proxy, wrong, effective, now };
-        let verdict = guard.judge(&rules, &asking, &mut self.known);
+        let verdict = guard.judge(rules, &asking, &mut self.known);
         // Fields that are too long with another one besides: nobody is let in for that.
         let verdict = verdict.unwrap_or_else(|_| Verdict::Answer(effective.errors.forbidden.clone()));
-        self.requests += u64::from(matches!(verdict, Verdict::Answer(_)));
         (!matches!(verdict, Verdict::Passes)).then_some(verdict)
     }
 
@@ -224,13 +246,13 @@ impl WorkerContext<'_> {
         let Shared { sites, proxies, limiter, .. } = self.shared;
         let site = sites.find(translate.host);
         let rules = self.addresses.rules(sites, translate, client);
-        let user = who(self.shared, translate, over, &rules, (self.now, &mut self.known));
+        let user = who(self.shared, translate, over, &Rules::of(&rules, translate), (self.now, &mut self.known));
         let client = client.filter(|client| !proxies.trust(Some(*client)));
         limiter.count_user(site, translate, (client, user), &mut self.terms, self.now)
     }
 
     /// What who is over a limit is answered with. One answer is kept, because those who are refused are often many.
-    fn limited_with(&mut self, site: &Site, exceeded: Exceeded) -> Option<Done<'_>> {
+    pub(super) fn limited_with(&mut self, site: &Site, exceeded: Exceeded) -> Option<Done<'_>> {
         self.shared.counters.requests_limited.fetch_add(1, Relaxed);
         let of = (site.index, exceeded);
         if self.limited.as_ref().is_none_or(|(other, _)| *other != of) {
@@ -254,7 +276,7 @@ impl WorkerContext<'_> {
 
     /// What a request with OPTIONS, or of a method that is not known, is answered with where no application answers it. Such requests come here
     /// only for sites that have applications.
-    fn without_application(&mut self, translate: &Translate<'_>) -> Option<Done<'_>> {
+    pub(super) fn without_application(&mut self, translate: &Translate<'_>) -> Option<Done<'_>> {
         let request = translate.request?;
         match request.head.method {
             Method::Options => {
@@ -267,60 +289,30 @@ impl WorkerContext<'_> {
         }
     }
 
-    /// What a request is answered with whose target is a script, or that changes something where there is none.
-    pub fn run_script(
-        &mut self,
-        translate: &Translate<'_>,
-        peer: Option<IpAddr>,
-        over: Over<'_>,
-        entry: &Entry,
-    ) -> Done<'_> {
-        let client = self.shared.proxies.client(peer, translate.request);
-        let rules = self.addresses.rules(&self.shared.sites, translate, client);
-        match entry.script() {
-            Some(script) => {
-                let who = who(self.shared, translate, over, &rules, (self.now, &mut self.known));
-                let (group, script) = (&script.group, Some(script));
-                self.ask(&Inquiry { translate, peer, over, who, rules: &rules, group, script })
-            }
-            None if entry.is_unmade() && translate.request.is_none_or(|request| request.head.method.reads()) => {
-                let address = self.addresses.address(&self.shared.sites, translate, || client);
-                let target = Target::new(self.shared, &address, None, name_of(self.shared, translate, peer));
-                self.addresses.take_back(address);
-                Done::Run(Box::new(Making::new(self.shared, target, self.party(client), entry.resource.clone())))
-            }
-            // Where it is now is told whatever is to be done there: by the status a client knows whether its method stays (RFC 9110 15.4).
-            None if leads_elsewhere(&rules) && (300..400).contains(&entry.resource.status.0) => {
-                Done::Translated(self.passing.insert(entry.resource.clone()))
-            }
-            None => self.without_application(translate).unwrap_or(Done::Refused(Refusal::MethodNotAllowed)),
-        }
-    }
-
     /// The network of a client; none if it is not known, as that of a proxy that does not say for whom it asks.
-    fn party(&self, client: Option<IpAddr>) -> Option<Party> {
+    pub(super) fn party(&self, client: Option<IpAddr>) -> Option<Party> {
         client.filter(|client| !self.shared.proxies.trust(Some(*client))).map(Party::of)
     }
 }
 
 /// Who the server has made sure that a request is from, where its rules ask for that.
-fn who<'a>(
+pub(super) fn who<'a>(
     shared: &'a Shared,
     translate: &Translate<'a>,
     over: Over<'a>,
-    rules: &Effective,
+    rules: &Rules<'_>,
     (now, known): (Instant, &mut Known),
 ) -> Option<Who<'a>> {
     if let Some(user) = Vouched::of(translate.found).and_then(|vouched| vouched.user.as_deref()) {
         return Some(Who::Service(user));
     }
     let site = shared.sites.find(translate.host);
-    let guard = site.guard.as_ref().filter(|_| Rules::of(rules, translate).ask_for_credentials())?;
+    let guard = site.guard.as_ref().filter(|_| rules.ask_for_credentials())?;
     guard.who(translate.request, (site.index, now), known).or(over.client_subject.map(Who::Certificate))
 }
 
 /// Whether a route redirects whatever is there.
-fn leads_elsewhere(rules: &Effective) -> bool {
+pub(super) fn leads_elsewhere(rules: &Effective) -> bool {
     rules.rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing)
 }
 
