@@ -75,6 +75,8 @@ pub struct Workspace {
     pub(crate) input: Input,
     pub(crate) outlet: Outlet,
     pub(crate) draining: bool,
+    /// No further request is taken from the input of a connection of HTTP/1.x: it goes where that is done.
+    pub(crate) holds_requests: bool,
     /// Whether requests must be kept until they are answered in full, for the access log.
     pub(crate) keeps_requests: bool,
     /// Answers that have been written and have not left, or are not reported.
@@ -171,6 +173,7 @@ impl Workspace {
             input: Input::new(outlet.limits.head_bytes_max),
             outlet,
             draining: false,
+            holds_requests: false,
             keeps_requests: false,
             departures: Departures::default(),
             reported: None,
@@ -197,6 +200,12 @@ impl Workspace {
     /// on its way already.
     pub fn drain(&mut self) {
         self.draining = true;
+    }
+
+    /// The connection that this is lent to next is finished: one that `stays` is drained; of another, what has begun is finished, and further
+    /// requests stay in its input.
+    pub fn begin_finishing(&mut self, stays: bool) {
+        (self.draining, self.holds_requests) = (stays, !stays);
     }
 
     /// From now on requests are called by numbers that follow from `seed`, which no other workspace has.

@@ -7,6 +7,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use rustix::net::sockopt::set_socket_linger;
+
 /// How long a test waits for a byte. Only a broken server makes a test wait this long, however busy the machine is.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -33,6 +35,11 @@ pub(crate) struct Response {
 }
 
 impl Client<TcpStream> {
+    /// Leaves, so that the other side learns it at once: an end alone would be that of who goes on reading.
+    pub(crate) fn reset(self) {
+        set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("an open socket takes options");
+    }
+
     /// Connects, with bounded waits and without Nagle's algorithm, so that each send is a segment of its own.
     pub(crate) fn connect(address: SocketAddr) -> Client<TcpStream> {
         let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("the server listens");

@@ -8,6 +8,7 @@ mod cgi;
 mod checks;
 mod faults;
 mod framed;
+mod half_closed;
 mod kept;
 mod languages;
 pub(crate) mod php;
@@ -24,6 +25,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 use crate::client::{Client, PATIENCE, Response};
 use crate::control::{get, order, text};
@@ -141,15 +143,37 @@ fn converse<L: Line>(line: &mut BufReader<L>, left: &AtomicU64, over: &AtomicBoo
             say(line, sized(status, 0).as_bytes())?;
             continue;
         }
-        answer(&path, &head, line, left)?;
+        answer(&path, &head, line, (left, over, well))?;
     }
 }
 
 /// Nothing if the connection ends.
-fn answer<L: Line>(path: &str, head: &str, line: &mut BufReader<L>, left: &AtomicU64) -> Option<()> {
+fn answer<L: Line>(
+    path: &str,
+    head: &str,
+    line: &mut BufReader<L>,
+    (left, over, well): (&AtomicU64, &AtomicBool, &AtomicBool),
+) -> Option<()> {
     let number = path.rsplit('/').next()?.parse::<usize>().unwrap_or(0);
     match path.split('/').nth(1)? {
         "sized" => say(line, &[sized("200 OK", number).as_bytes(), &pattern(number, 3)].concat()),
+        // When it is well, or the second half then.
+        "gated" => {
+            await_well(over, well)?;
+            say(line, &[sized("200 OK", number).as_bytes(), &pattern(number, 3)].concat())
+        }
+        "gated-within" => {
+            let content = pattern(number, 3);
+            say(line, &[sized("200 OK", number).as_bytes(), &content[..number / 2]].concat())?;
+            await_well(over, well)?;
+            say(line, &content[number / 2..])
+        }
+        // A moment later.
+        "slow" => {
+            content_of_any(head, line)?;
+            thread::sleep(Duration::from_millis(50));
+            say(line, &[sized("200 OK", number).as_bytes(), &pattern(number, 3)].concat())
+        }
         "chunked" => {
             say(line, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
             for chunk in pattern(number, 3).chunks(1_000) {
@@ -253,6 +277,23 @@ fn accept_of(key: &str) -> String {
 
 fn sized(status: &str, bytes: usize) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Length: {bytes}\r\n\r\n")
+}
+
+/// Waits until the application is well. Nothing if it ends before.
+fn await_well(over: &AtomicBool, well: &AtomicBool) -> Option<()> {
+    while !well.load(Relaxed) {
+        if over.load(Relaxed) {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Some(())
+}
+
+/// The content of a request that may have none.
+fn content_of_any<L: Line>(head: &str, reader: &mut BufReader<L>) -> Option<Vec<u8>> {
+    let has_content = ["Content-Length", "Transfer-Encoding"].iter().any(|name| field(head, name).is_some());
+    if has_content { content_of(head, reader) } else { Some(Vec::new()) }
 }
 
 fn content_of<L: Line>(head: &str, reader: &mut BufReader<L>) -> Option<Vec<u8>> {
@@ -397,7 +438,7 @@ fn files_are_served_while_applications_are_waited_for(engine: Engine) {
     for _ in 0..20 {
         assert_eq!(server.connect().get("/a.txt").unwrap().content, b"a file\n");
     }
-    drop(waiting);
+    waiting.into_iter().for_each(Client::reset);
     server.finish();
 }
 
@@ -408,7 +449,7 @@ fn events_arrive_as_they_are_sent(engine: Engine) {
     client.send(b"GET /app/events HTTP/1.0\r\nHost: a\r\n\r\n");
     assert_eq!(client.receive_head().unwrap().status, 200);
     assert_eq!(client.receive_exactly(13).unwrap(), b"data: first\n\n");
-    drop(client);
+    client.reset();
     server.finish();
 }
 
@@ -441,7 +482,7 @@ fn an_application_learns_that_its_client_has_left(engine: Engine) {
     let mut client = server.connect();
     client.send(b"GET /app/events HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.receive_head().unwrap().status, 200);
-    drop(client);
+    client.reset();
     eventually("the application learns it", PATIENCE, || (application.left.load(Relaxed) == 1).then_some(()));
     server.finish();
 }

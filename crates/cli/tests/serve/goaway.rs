@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::process::Signal;
 
-use crate::client::Client;
+use crate::client::{Client, Duplex};
 use crate::engine::{AMPED, Engine, THREAD_POOL, for_engines};
 use crate::server::Launch;
 use crate::tls::{connect, trusting};
@@ -39,6 +39,13 @@ const NO_STREAM_YET: u32 = (1 << 31) - 1;
 /// The other end of one connection, frame by frame.
 pub(crate) struct Frames<S>(Client<S>);
 
+impl<S: Duplex + Read + Write> Frames<S> {
+    /// Sends nothing more.
+    pub(crate) fn end_sending(&mut self) {
+        self.0.end_sending();
+    }
+}
+
 impl<S: Read + Write> Frames<S> {
     /// One that has asked for `/a.txt` on stream 1, and has been answered.
     pub(crate) fn answered(mut client: Client<S>) -> Frames<S> {
@@ -50,10 +57,32 @@ impl<S: Read + Write> Frames<S> {
         frames
     }
 
-    /// Asks for `/a.txt`: GET and http of the static table, path and authority in full (RFC 7541).
+    /// Asks for `/a.txt`.
     fn ask(&mut self, stream: u32) {
-        let block = [&[0x82, 0x86, 0x04, 6][..], b"/a.txt", &[0x01, 1], b"a"].concat();
+        self.ask_for("/a.txt", stream);
+    }
+
+    /// Asks for `target`: GET and http of the static table, path and authority in full (RFC 7541).
+    pub(crate) fn ask_for(&mut self, target: &str, stream: u32) {
+        let length = u8::try_from(target.len()).expect("it is short");
+        let block = [&[0x82, 0x86, 0x04, length][..], target.as_bytes(), &[0x01, 1], b"a"].concat();
         self.send((1, 0x4 | END, stream, block));
+    }
+
+    /// The answers up to the end of the connection: streams, and how much content came whole.
+    pub(crate) fn receive_answers(&mut self) -> Vec<(u32, usize)> {
+        let (mut bytes, mut whole) = (std::collections::BTreeMap::new(), Vec::new());
+        while let Ok(head) = self.0.receive_exactly(9) {
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            let (kind, flags) = (head[3], head[4]);
+            let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+            self.0.receive_exactly(length).expect("a frame comes whole");
+            *bytes.entry(stream).or_insert(0) += if kind == DATA { length } else { 0 };
+            if matches!(kind, DATA | 1) && flags & END != 0 {
+                whole.push((stream, bytes[&stream]));
+            }
+        }
+        whole
     }
 
     fn expect_answer(&mut self, stream: u32) {

@@ -281,6 +281,11 @@ impl Http2 {
         self.runtime.block_on(tokio::task::yield_now());
     }
 
+    /// Goes on with what the connection has to do by itself, and takes nothing of any answer.
+    pub(crate) fn rest(&mut self, time: Duration) {
+        self.runtime.block_on(async move { tokio::time::sleep(time).await });
+    }
+
     /// Takes the rest.
     pub(crate) fn finish(&mut self, body: Body) -> Vec<u8> {
         let Body { mut body, mut content, .. } = body;

@@ -99,6 +99,14 @@ impl Connection {
         either!(self, one => one.is_idle())
     }
 
+    /// Whether it drains and is idle, and its peer may ask once more: the last answer did not say that it was the last. With HTTP/2 all are told.
+    pub fn is_promised(&self) -> bool {
+        match self {
+            Connection::Http1(one) => one.is_promised(),
+            Connection::Http2(_) => false,
+        }
+    }
+
     /// What the peer is to be told by who closes the connection while it is idle; nothing where the end of the connection says it.
     pub fn farewell(&self) -> Option<impl AsRef<[u8]> + use<>> {
         match self {

@@ -64,13 +64,6 @@ pub trait Program: fmt::Debug + Send {
         true
     }
 
-    /// Whether nobody waits for its answer any more when the client has closed its side, all content having been received: then it is dropped. A
-    /// client may close its side and go on reading (RFC 9112 9.6), but hardly one does; and of one that has left nothing else is heard until
-    /// something is sent to it. For programs that keep others waiting.
-    fn ends_with_client(&self) -> bool {
-        false
-    }
-
     /// The next step. Called in order; what was gathered comes before its content.
     fn run(&mut self, input: Input<'_>) -> Ran;
 

@@ -3,10 +3,10 @@
 //!
 //! Owns: these cases.
 
-use lamna_proto::conn::Interest;
+use lamna_proto::conn::{Fate, Interest};
 
 use crate::conversation::{GET, deferring, get, peer, responses, statuses};
-use crate::peer::Cycle;
+use crate::peer::{Cycle, Habits, Peer};
 use crate::site::{FILE_BYTES, LARGE_BYTES, pattern};
 
 // Draining.
@@ -27,6 +27,22 @@ fn rfc_9112_9_6_draining_finishes_what_is_under_way_and_says_that_it_was_the_las
     let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
     assert_eq!(connections, [None, Some("close".to_string())]);
     assert_eq!(peer.interest(), Interest::CLOSE);
+}
+
+#[test]
+fn draining_lets_who_was_not_told_of_the_end_ask_once_more() {
+    let mut peer = Peer::new(Habits { send_bytes: Cycle::new(vec![20, usize::MAX]), ..Habits::default() });
+    // Some of the head of the answer has left when the draining begins.
+    peer.reads_answers = false;
+    peer.send(GET).run_once();
+    peer.drain();
+    peer.reads_answers = true;
+    peer.settle();
+    assert_eq!(peer.interest(), Interest::RECEIVE);
+    peer.converse([GET, GET].concat());
+    let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
+    assert_eq!(connections, [None, Some("close".to_string())]);
+    assert!(peer.interest().fate != Fate::Open, "{:?}", peer.interest());
 }
 
 #[test]

@@ -66,10 +66,6 @@ impl Program for Changes {
         Next::ROOM
     }
 
-    fn ends_with_client(&self) -> bool {
-        true
-    }
-
     fn run(&mut self, input: Input<'_>) -> Ran {
         if !input.room {
             return Ran::Waits(Next::ROOM);

@@ -67,6 +67,7 @@ enum Tag {
     Accept(usize),
     Receive(Token),
     Out(Token),
+    HangUp(Token),
     Socket(PendingId, SocketPoll),
     FileRange(PendingId),
     Name(usize),
@@ -134,6 +135,7 @@ impl<'a> Worker<'a> {
             }
             (Tag::Out(token), Event::Sent(outgoing, sent)) => self.handle_sent(token, outgoing, sent),
             (Tag::Out(token), Event::Polled) => self.handle_writable(token),
+            (Tag::HangUp(token), Event::Changed(has_failed)) => self.handle_hang_up(token, has_failed, more),
             (Tag::Socket(pending, poll), Event::Polled) => self.handle_socket(pending, poll),
             (Tag::Accept(listener), Event::Accepted(socket)) => self.handle_accepted(listener, socket, more),
             (Tag::FileRange(pending), Event::Read(room, bytes)) => self.handle_stretch(pending, room, bytes),
@@ -196,7 +198,8 @@ impl Worker<'_> {
         if interest.is_over() && !ring_connection.is_sending() {
             return self.close(token);
         }
-        if (self.base.draining || ring_connection.leaving) && slot.is_idle() && !slot.readable && slot.writable {
+        let has_left = slot.is_idle() && !slot.readable && slot.writable;
+        if has_left && (ring_connection.leaving || self.base.draining && slot.may_end(false, self.base.context.now)) {
             return self.finish(token);
         }
         if interest.done {
@@ -204,6 +207,9 @@ impl Worker<'_> {
         }
         let (slot, ring_connection) = (self.base.slots.get(token), &mut self.ring_connections[token.index as usize]);
         ring_connection.receive_from(&mut self.ring, slot.transport.as_fd(), Tag::Receive(token));
+        if interest.done {
+            ring_connection.await_failure(&mut self.ring, slot.transport.as_fd(), Tag::HangUp(token));
+        }
         let deadline = self.deadline(token);
         self.base.rest(token, interest, deadline);
     }
@@ -281,6 +287,17 @@ impl Worker<'_> {
         self.drive(token);
     }
 
+    /// Something has changed at the socket of a connection whose peer has closed its side.
+    fn handle_hang_up(&mut self, token: Token, has_failed: bool, more: bool) {
+        if !more {
+            self.ring_connections[token.index as usize].hang_up = None;
+        }
+        if has_failed || !more {
+            self.base.slots.get(token).failed |= has_failed;
+            self.drive(token);
+        }
+    }
+
     fn recycle(&mut self, mut outgoing: Box<Outgoing>) {
         outgoing.release();
         if self.spare_outgoing.len() < SPARE_MAX && outgoing.capacity() <= SPARE_BYTES_MAX {
@@ -308,7 +325,7 @@ impl Worker<'_> {
         let until = slot.poll_timeout(limits)?;
         // Answers to PING are taken as well, and keep nobody: what an answer may have taken longer is bounded.
         let taken = ring_connection.progress.after_ms(wait_ms).min(until.after_ms(limits.send_timeout_ms));
-        Some(until.max(taken))
+        [until.max(taken)].into_iter().chain(slot.last_call()).min()
     }
 
     /// Tells a connection that something has failed, and logs what comes of it.

@@ -201,10 +201,6 @@ impl Program for Cached {
         self.inner.as_ref().is_some_and(|inner| inner.gateway.may_block())
     }
 
-    fn ends_with_client(&self) -> bool {
-        self.inner.as_ref().is_some_and(|inner| inner.gateway.ends_with_client())
-    }
-
     fn run(&mut self, input: Input<'_>) -> Ran {
         self.inner.as_mut().map_or(Ran::Failed, |inner| inner.run(input))
     }

@@ -624,10 +624,6 @@ impl Program for Gateway {
         self.buffer.as_mut().is_some_and(|buffer| buffer.gather(content))
     }
 
-    fn ends_with_client(&self) -> bool {
-        !self.tunnels
-    }
-
     fn run(&mut self, input: Input<'_>) -> Ran {
         self.now = input.now;
         if self.rules.unavailable.is_some() && !self.is_question && matches!(self.state, State::Choosing) {

@@ -160,10 +160,6 @@ impl Program for Question {
         false
     }
 
-    fn ends_with_client(&self) -> bool {
-        true
-    }
-
     fn run(&mut self, input: Input<'_>) -> Ran {
         // The question has no content, whatever the request has.
         match self.gateway.run(Input { content: &[], is_last: true, ..input }) {

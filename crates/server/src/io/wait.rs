@@ -32,6 +32,8 @@ pub struct Event {
     pub writable: bool,
     /// The peer has closed its side or the connection failed: after the bytes that are there comes the end.
     pub ending: bool,
+    /// The connection has failed, or both sides are closed: nothing can be sent any more.
+    pub failed: bool,
 }
 
 /// A set of descriptors that are waited for together.
@@ -152,6 +154,7 @@ impl Poll {
             readable: ending || flags.contains(epoll::EventFlags::IN),
             writable: failed || flags.contains(epoll::EventFlags::OUT),
             ending,
+            failed,
         }
     }
 }

@@ -1,109 +1,264 @@
-//! Connections that cannot go on in another process, finished in this one.
+//! Connections that cannot go on in another process, or not yet, finished in this one.
 //!
-//! Owns: [`RemainderThreads`], a thread for each of them that is busy. Guarantees: what was asked is answered once, with the word that it was the
-//! last answer of the connection; an idle connection is closed. Who waits for this process to end waits for them, as long as it
-//! likes.
+//! Owns: [`Remainder`], an engine of its own that has them, whichever engine they come from. Guarantees: what has begun on them ends: an answer
+//! that is being made or sent, an upload, a tunnel. A connection that can travel when that is over goes to the other process. One that never can
+//! is told that it is the last answer, or by GOAWAY; idle, it is closed when no request has come for a moment. There are as many threads as the
+//! engine has workers, and helpers as in any engine, however many connections there are. Whoever waits for this process to end waits for them,
+//! and says how long ([`Remainder::stop`]). Does not decide what can travel (`worker/connection_table.rs`).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
-use std::thread;
+use std::sync::Arc;
 
-use crate::sys::contain::contain;
-use crate::worker::blocking::{CONNECTION_ENDS, Driver};
+use rustix::io::Errno;
+
+use crate::config::settings::{Architecture, HelperKind, Settings};
+use crate::log::errors::{self, Level};
+use crate::process::embedded::Embedded;
+use crate::process::error::ServeError;
+use crate::process::running_engine::RunningEngine;
+use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::connection_table::ConnectionState;
-use crate::worker::migration::handover::Remainder;
+use crate::worker::control::Control;
+use crate::worker::migration::handover::{Handover, Heir, StaysBehind};
+use crate::worker::migration::transfer::Sender;
 use crate::worker::shared::Shared;
+use crate::worker::uplink::Uplink;
 
-/// The connections of one engine that stay behind.
+/// The engine that has them.
 #[derive(Debug)]
-pub(crate) struct RemainderThreads {
-    shared: Weak<Shared>,
-    count: Arc<AtomicUsize>,
-}
+pub(crate) struct Remainder(RunningEngine);
 
-impl RemainderThreads {
-    /// None yet, of the engine that has `shared`.
-    pub(crate) fn new(shared: &Arc<Shared>) -> Arc<RemainderThreads> {
-        Arc::new(RemainderThreads { shared: Arc::downgrade(shared), count: Arc::default() })
+/// Workers at most. Each serves many connections, as in AMPED.
+const WORKERS_MAX: usize = 4;
+
+impl Remainder {
+    /// One for what stays of the engine of `shared`, which has served with `settings`. What can travel later goes by `sender`.
+    ///
+    /// # Errors
+    /// No descriptors, or no threads.
+    pub(crate) fn begin(
+        shared: &Shared,
+        settings: &Settings,
+        first_place: usize,
+        sender: Arc<Sender>,
+    ) -> Result<Arc<Remainder>, ServeError> {
+        let settings = Settings {
+            architecture: Architecture::Amped,
+            workers: settings.workers.clamp(1, WORKERS_MAX),
+            helpers: HelperKind::Threads,
+            ..settings.clone()
+        };
+        let shared = shared_by(shared, &settings)?;
+        shared.handover.appoint(Heir::Process(sender, Arc::new(Nobody)));
+        let started = RunningEngine::start(&settings, Arc::new(shared), &Embedded::default(), first_place);
+        let engine = started.map_err(|failure| {
+            let (cause, begun) = *failure;
+            begun.shared.control.stop();
+            cause
+        })?;
+        Ok(Arc::new(Remainder(engine)))
     }
 
-    /// Whether none is left.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
+    /// Nothing more will be given to it: it ends with the last connection.
+    pub(crate) fn end(&self) {
+        if !self.0.shared.control.is_draining() {
+            self.0.shared.control.drain();
+        }
+    }
+
+    /// Whether it has been told to.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.0.shared.control.is_draining()
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
+    /// It ends now, and its connections with it.
+    pub(crate) fn stop(&self) {
+        self.0.shared.control.stop();
     }
 }
 
-impl Remainder for RemainderThreads {
+impl RunningEngine {
+    /// Gives all connections to another process, and ends.
+    pub(crate) fn leave_to_process(&self, sender: Arc<Sender>) {
+        let begun = Remainder::begin(&self.shared, &self.settings, self.first_place, sender.clone());
+        let stays_behind: Arc<dyn StaysBehind> = match begun {
+            Ok(remainder) => self.remainder.get_or_init(|| remainder).clone(),
+            Err(error) => {
+                let why = format!("connections that cannot go to the other process end: {error}");
+                errors::report(Level::Error, format_args!("{why}"));
+                Arc::new(Nobody)
+            }
+        };
+        self.shared.handover.appoint(Heir::Process(sender, stays_behind));
+        self.shared.control.hand_over();
+    }
+
+    /// Whoever has the connections that stay will be given no more. Before, `last` is done.
+    pub(crate) fn end_remainder(&self, last: impl FnOnce()) {
+        if let Some(remainder) = self.remainder.get().filter(|remainder| !remainder.is_ending()) {
+            last();
+            remainder.end();
+        }
+    }
+
+    /// Ends at once, with all connections that there still are.
+    pub(crate) fn stop(&self) {
+        self.shared.control.stop();
+        self.remainder.get().into_iter().for_each(|remainder| remainder.stop());
+    }
+}
+
+impl StaysBehind for Remainder {
     fn finish(&self, connection: ConnectionState) {
-        // What a peer has just asked, or begun a handshake with, has begun as well: closing now would reset it.
-        let has_begun = !connection.is_idle() || connection.has_unread();
-        let Some(shared) = self.shared.upgrade().filter(|_| has_begun) else {
-            return connection.close();
-        };
-        self.count.fetch_add(1, Ordering::AcqRel);
-        let counted = Counted(self.count.clone());
-        let finish = move || {
-            let _counted = counted;
-            contain(CONNECTION_ENDS, || serve(&shared, connection));
-        };
-        // Without memory for a thread the connection ends: what was to serve it is dropped, and counts no more.
-        let _ = thread::Builder::new().name("remainder".to_owned()).spawn(finish);
+        self.0.shared.adopt(connection);
     }
 }
 
-/// One of the connections.
-struct Counted(Arc<AtomicUsize>);
+/// Has nothing: what stays ends.
+#[derive(Debug)]
+struct Nobody;
 
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+impl StaysBehind for Nobody {
+    fn finish(&self, connection: ConnectionState) {
+        connection.close();
     }
 }
 
-fn serve(shared: &Shared, mut connection: ConnectionState) {
-    let mut driver = Driver::finishing(shared);
-    driver.serve(&mut connection);
-    driver.rest();
-    connection.close();
+/// What its workers share: what those of the other engine do, but for what concerns that engine itself. It takes no connections.
+fn shared_by(old: &Shared, settings: &Settings) -> Result<Shared, Errno> {
+    let control = Control::new(settings.workers, settings.threads, settings.threads_max)?;
+    control.set_helpers(settings.helpers_max);
+    control.finish();
+    Ok(Shared {
+        sites: old.sites.clone(),
+        store: old.store.clone(),
+        handlers: old.handlers.clone(),
+        services: old.services.clone(),
+        hints: None,
+        abilities: old.abilities.clone(),
+        sending: old.sending,
+        h2c: old.h2c,
+        proxies: old.proxies.clone(),
+        limiter: old.limiter.with(settings),
+        early_hints: old.early_hints.clone(),
+        schedule: old.schedule,
+        uplink: Uplink::new(settings.uplink_bytes_per_s, &old.uplink_free, old.clock),
+        uplink_free: old.uplink_free.clone(),
+        limits: old.limits.clone(),
+        listeners: Arc::default(),
+        tls: old.tls.clone(),
+        tickets: old.tickets.clone(),
+        log: old.log.clone(),
+        clock: old.clock,
+        control,
+        handover: Handover::new(settings.workers),
+        receiver: None,
+        counters: old.counters.clone(),
+        request_id: old.request_id,
+        log_counters: old.log_counters.clone(),
+        early_hint_counters: old.early_hint_counters.clone(),
+        cache_counters: old.cache_counters.clone(),
+        hint_counters: old.hint_counters.clone(),
+        scoreboard: old.scoreboard.clone(),
+        connection_counters: (0..settings.workers).map(|_| ConnectionCounter::default()).collect(),
+        first_score: old.first_score,
+        alarm: old.alarm.clone(),
+        fork_server: None,
+        confinement: old.confinement.clone(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::scm_rights;
+    use crate::worker::migration::transfer::{Arrival, Receiver};
     use crate::worker::testing;
+    use lamna_proto::conn::Connection;
     use std::io::{Read as _, Write as _};
     use std::os::unix::net::UnixStream;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    fn pair(shared: &Shared) -> (UnixStream, ConnectionState) {
+        let (peer, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        (peer, ConnectionState::new(ours.into(), None, shared.clock.now()))
+    }
+
+    fn begin() -> (Arc<Remainder>, Shared, Receiver, tempfile::TempDir) {
+        let (shared, root) = testing::shared(1, 1);
+        let (one, other) = scm_rights::pair().unwrap();
+        let settings = Settings { workers: 1, ..Settings::default() };
+        let remainder = Remainder::begin(&shared, &settings, 0, Arc::new(Sender::new(one))).unwrap();
+        (remainder, shared, Receiver::new(other), root)
+    }
+
+    fn wait_for_end(remainder: &Remainder) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !remainder.is_over() {
+            assert!(Instant::now() < until, "it does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn threads() -> usize {
+        std::fs::read_dir("/proc/self/task").unwrap().count()
+    }
+
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
     #[test]
-    fn what_has_begun_is_finished_and_what_is_idle_is_closed() {
-        let (shared, _root) = testing::shared(1, 1);
-        let shared = Arc::new(shared);
-        shared.control.hand_over();
-        let remainder = RemainderThreads::new(&shared);
-        let pair = || {
-            let (peer, ours) = UnixStream::pair().unwrap();
-            ours.set_nonblocking(true).unwrap();
-            (peer, ConnectionState::new(ours.into(), None, shared.clock.now()))
+    fn what_can_travel_goes_on_and_what_cannot_is_told_and_ends() {
+        let (remainder, shared, receiver, _root) = begin();
+        let (mut traveller, slot) = pair(&shared);
+        traveller.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        remainder.finish(slot);
+        let (mut stays, mut slot) = pair(&shared);
+        slot.connection = Connection::new(shared.clock.now());
+        stays.write_all(PREFACE).unwrap();
+        remainder.finish(slot);
+        remainder.end();
+        let until = Instant::now() + Duration::from_secs(20);
+        let arrived = loop {
+            assert!(Instant::now() < until);
+            match receiver.take(&*shared.sites, shared.clock.now()) {
+                Arrival::Connection(slot) if slot.transport.can_travel() => break slot,
+                _ => thread::sleep(Duration::from_millis(5)),
+            }
         };
-        let ((mut idle, first), (mut busy, mut second)) = (pair(), pair());
-        remainder.finish(first);
-        assert_eq!((idle.read(&mut [0]).unwrap(), remainder.is_empty()), (0, true));
-        second.connection.return_received(b"GET /a HT", shared.clock.now());
-        remainder.finish(second);
-        assert!(!remainder.is_empty());
-        busy.write_all(b"TP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        busy.read_to_string(&mut answer).unwrap();
-        assert!(answer.contains("\r\nConnection: close\r\n") && answer.ends_with("\r\n\r\nhello"), "{answer}");
-        // It has asked, and nobody has looked.
-        let (mut asking, third) = pair();
-        asking.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        remainder.finish(third);
-        let mut answer = String::new();
-        asking.read_to_string(&mut answer).unwrap();
-        assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
-        while !remainder.is_empty() {
-            thread::yield_now();
+        assert!(arrived.can_travel());
+        let mut told = Vec::new();
+        stays.shutdown(std::net::Shutdown::Write).unwrap();
+        stays.read_to_end(&mut told).unwrap();
+        assert!(told.windows(2).any(|bytes| bytes == [7, 0]), "GOAWAY: {told:?}");
+        wait_for_end(&remainder);
+    }
+
+    #[test]
+    fn its_threads_are_few_however_many_connections_there_are() {
+        let (remainder, shared, _receiver, _root) = begin();
+        let before = threads();
+        let peers: Vec<_> = (0..200)
+            .map(|_| {
+                let (mut peer, slot) = pair(&shared);
+                peer.write_all(PREFACE).unwrap();
+                remainder.finish(slot);
+                peer
+            })
+            .collect();
+        for mut peer in &peers {
+            peer.read_exact(&mut [0; 9]).unwrap();
         }
+        // Other tests have threads as well.
+        assert!(threads() < before + 100);
+        remainder.end();
+        drop(peers);
+        wait_for_end(&remainder);
     }
 }

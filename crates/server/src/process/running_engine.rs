@@ -6,7 +6,7 @@
 //! decide when to change.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ use crate::metrics::counters::Counters;
 use crate::metrics::scoreboard::WORKERS_MAX;
 use crate::process::embedded::Embedded;
 use crate::process::error::ServeError;
-use crate::process::remainder::RemainderThreads;
+use crate::process::remainder::Remainder;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
 use crate::service::Registry;
@@ -42,7 +42,7 @@ use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
 use crate::worker::limiter::Limiter;
 use crate::worker::migration::handover::{Handover, Heir};
-use crate::worker::migration::transfer::{Receiver, Sender};
+use crate::worker::migration::transfer::Receiver;
 use crate::worker::read_ahead;
 use crate::worker::shared::Shared;
 use crate::worker::uplink::Uplink;
@@ -60,10 +60,10 @@ pub(crate) struct RunningEngine {
     embedded: Embedded,
     /// The place of its first worker among those that are pinned to processors: that of the first running, so that a worker
     /// stays on its processor, and with the caches there, when engines change.
-    first_place: usize,
+    pub(super) first_place: usize,
     workers: Vec<Worker>,
-    /// Connections that stay when all others go to another process.
-    remainder: Arc<RemainderThreads>,
+    /// Who has the connections that stay when all others go to another process.
+    pub(super) remainder: OnceLock<Arc<Remainder>>,
 }
 
 /// A running that does not take the place of another.
@@ -180,10 +180,9 @@ impl RunningEngine {
         self.shared.control.hand_over();
     }
 
-    /// Gives all connections to another process, and ends.
-    pub(crate) fn leave_to_process(&self, sender: Arc<Sender>) {
-        self.shared.handover.appoint(Heir::Process(sender, self.remainder.clone()));
-        self.shared.control.hand_over();
+    /// Whether all workers have returned.
+    pub(crate) fn has_left(&self) -> bool {
+        self.workers.iter().all(JoinHandle::is_finished)
     }
 
     /// Open connections of each worker.
@@ -201,7 +200,7 @@ impl RunningEngine {
 
     /// Whether all workers have returned, and nothing is left behind.
     pub(crate) fn is_over(&self) -> bool {
-        self.workers.iter().all(JoinHandle::is_finished) && self.remainder.is_empty()
+        self.has_left() && self.remainder.get().is_none_or(|remainder| remainder.is_over())
     }
 
     /// How many of the workers that have returned should not have.
@@ -212,13 +211,16 @@ impl RunningEngine {
     }
 
     /// Starts the workers, and waits until all have begun.
-    fn start(
+    ///
+    /// # Errors
+    /// Why not, and what has begun.
+    pub(super) fn start(
         settings: &Settings,
         shared: Arc<Shared>,
         embedded: &Embedded,
         first_place: usize,
     ) -> Result<RunningEngine, Box<(ServeError, RunningEngine)>> {
-        let (remainder, workers) = (RemainderThreads::new(&shared), Vec::new());
+        let (remainder, workers) = (OnceLock::new(), Vec::new());
         let (settings, embedded) = (settings.clone(), embedded.clone());
         let mut running = RunningEngine { shared, settings, embedded, first_place, workers, remainder };
         for index in 0..running.settings.workers {

@@ -347,7 +347,7 @@ impl Server {
     /// Ends at once. Returns when all is over.
     pub fn stop(mut self) {
         self.upgrade_in_progress.end();
-        self.running.shared.control.stop();
+        self.running.stop();
         while !self.running.is_over() || self.is_changing() {
             thread::sleep(DRAIN_POLL);
         }
@@ -401,13 +401,7 @@ impl Server {
     /// Lets go of everything. Returns how many workers have failed.
     fn end(mut self) -> usize {
         self.arrivals.take().into_iter().for_each(Arrivals::stop);
-        if let Some(departure) = &self.successor {
-            if !departure.drains {
-                // They go on to the successor.
-                self.take_missed();
-            }
-            report_lost(&departure.sender);
-        }
+        self.successor.iter().for_each(|departure| report_lost(&departure.sender));
         let shared = self.running.shared.clone();
         let failed = self.running.join();
         shared.hints.iter().for_each(|hints| hints.save());
@@ -511,7 +505,7 @@ impl Server {
                 if drains && !self.running.shared.control.is_stopping() && !orders.have_supervisor() {
                     report_cut(self.open_connections(), self.settings().drain_timeout_ms);
                 }
-                self.running.shared.control.stop();
+                self.running.stop();
                 if late > STOP_TIME_MAX {
                     return;
                 }
@@ -538,7 +532,7 @@ impl Server {
     fn cut_remainder(&self) {
         let time_max = self.drain_time_max(false);
         if self.successor.as_ref().is_some_and(|departure| !departure.drains && departure.since.elapsed() > time_max) {
-            self.running.shared.control.stop();
+            self.running.stop();
         }
     }
 
@@ -565,6 +559,10 @@ impl Server {
     /// Whether nothing is left to do. What is on its way to an engine that has left goes on to the other process.
     fn is_over(&self) -> bool {
         let moved = self.successor.is_none() || self.leaving.is_empty() && !self.is_receiving();
+        if moved && self.running.has_left() {
+            // Nobody accepts here any more. Those whom the kernel has sent a worker for go on to the successor, or stay.
+            self.running.end_remainder(|| self.take_missed());
+        }
         self.running.is_over() && (moved || self.running.shared.control.is_stopping())
     }
 

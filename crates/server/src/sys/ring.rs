@@ -84,6 +84,8 @@ pub enum Event<G> {
     Opened(Result<OwnedFd, Errno>),
     /// What was waited for has become possible, or has failed.
     Polled,
+    /// Something has changed at a socket: whether it has failed, or both its sides are closed.
+    Changed(bool),
 }
 
 /// Bytes that were received, in a buffer that belongs to the ring: to be [given back](Ring::give_back) soon.
@@ -106,6 +108,7 @@ enum Held<G> {
     Receive,
     ReceiveOnce { is_large: bool },
     Poll,
+    Watch,
     Send(Box<Outgoing>),
     Read { room: Buffer<G>, _file: Arc<OwnedFd> },
     Open { name: CString, how: Box<OpenHow>, directory: Arc<OwnedFd> },
@@ -242,6 +245,13 @@ impl<T: Copy, G> Ring<T, G> {
         self.poll(socket.as_raw_fd(), events, tag)
     }
 
+    /// Tells of changes at `socket`, of which one may be that it has failed, again and again until it is cancelled. That its peer has closed its
+    /// side is one of them, and tells no more than once.
+    pub fn watch_failure(&mut self, socket: BorrowedFd<'_>, tag: T) -> OpId {
+        let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), 0).multi(true).build();
+        self.start(tag, Held::Watch, |_| entry)
+    }
+
     fn poll(&mut self, descriptor: RawFd, events: libc::c_short, tag: T) -> OpId {
         let entry = opcode::PollAdd::new(Fd(descriptor), events as u32).build();
         self.start(tag, Held::Poll, |_| entry)
@@ -341,6 +351,10 @@ impl<T: Copy, G> Ring<T, G> {
             Held::Send(outgoing) => Event::Sent(outgoing, result.map(|bytes| bytes as usize)),
             Held::Read { room, .. } => Event::Read(room, result.map(|bytes| bytes as usize)),
             Held::Poll => Event::Polled,
+            Held::Watch => {
+                let failures = (libc::POLLERR | libc::POLLHUP) as u32;
+                Event::Changed(result.is_ok_and(|mask| mask & failures != 0))
+            }
         };
         Completion { tag, event, more }
     }
@@ -446,7 +460,8 @@ fn again<G>(held: &Held<G>) -> Held<G> {
     match held {
         Held::Accept => Held::Accept,
         Held::Receive => Held::Receive,
-        _ => unreachable!("only accepting and receiving were asked for more than once"),
+        Held::Watch => Held::Watch,
+        _ => unreachable!("nothing else is asked for more than once"),
     }
 }
 

@@ -48,8 +48,6 @@ pub struct Driver<'a> {
     acceptor: Acceptor,
     /// Once draining: until when connections are taken that have been waiting.
     last_call: Option<Instant>,
-    /// It finishes connections that the engine which hands over has left behind.
-    finishes: bool,
     /// Where sockets of programs are waited for, once that was necessary.
     sockets: Option<Box<Sockets>>,
 }
@@ -96,9 +94,6 @@ const ONLY_ONE: Token = Token { index: 0, generation: 0 };
 /// How long a connection that is refused may take to send what there is to refuse.
 const REFUSAL_PATIENCE_MS: u32 = 20;
 
-/// How often who finishes connections looks whether it is to stop.
-const LOOK_MS: u32 = 100;
-
 /// What becomes of a connection when serving it has panicked.
 pub const CONNECTION_ENDS: &str = "The connection that was being served ends; the others go on.";
 
@@ -116,7 +111,6 @@ impl<'a> Driver<'a> {
             listener: 0,
             acceptor: Acceptor::new(Share::Any),
             last_call: None,
-            finishes: false,
             sockets: None,
             gate: None,
         }
@@ -126,13 +120,6 @@ impl<'a> Driver<'a> {
     pub fn refusing(shared: &'a Shared) -> Driver<'a> {
         let mut driver = Driver::new(shared);
         driver.context.refuse_all();
-        driver.begin_draining();
-        driver
-    }
-
-    /// One that finishes what an engine leaves behind: each connection is closed behind the last answer.
-    pub fn finishing(shared: &'a Shared) -> Driver<'a> {
-        let mut driver = Driver { finishes: true, ..Driver::new(shared) };
         driver.begin_draining();
         driver
     }
@@ -184,7 +171,7 @@ impl<'a> Driver<'a> {
             if self.shared.control.is_stopping() {
                 return Ok(Left::Over);
             }
-            if self.shared.control.is_handing_over() && !self.finishes {
+            if self.shared.control.is_handing_over() {
                 return Ok(Left::Moving);
             }
             let interest = self.turn(slot);
@@ -195,9 +182,12 @@ impl<'a> Driver<'a> {
                 Some(interest) if interest.is_over() || interest == Interest::DONE && !self.can_wake(slot) => {
                     return Ok(Left::Over);
                 }
-                Some(interest) if waits_for_request(slot, interest) => {
-                    return Ok(if self.draining { Left::Over } else { Left::Idle });
-                }
+                Some(interest) if waits_for_request(slot, interest) => match self.draining {
+                    false => return Ok(Left::Idle),
+                    true if slot.may_end(false, self.context.now) => return Ok(Left::Over),
+                    // It is about to ask.
+                    true => return Err(interest),
+                },
                 Some(interest) => return Err(interest),
             }
         }
@@ -312,24 +302,19 @@ impl<'a> Driver<'a> {
     /// Waits for a socket, for sockets of programs, for the main thread, until a moment, or until log lines are to be handed over.
     fn wait(&mut self, socket: Option<(BorrowedFd<'_>, PollFlags)>, until: Option<Instant>) -> Ready {
         let control = PollFd::new(self.shared.control.interrupt(self.draining).descriptor(), PollFlags::IN);
-        // The control has told that the engine leaves, and goes on telling: it is looked at now and then.
-        let look = self.finishes.then(|| self.context.now.after_ms(LOOK_MS));
-        let timeout = self.timeout(until.into_iter().chain(look).min());
+        let timeout = self.timeout(until);
         let waiting = step_timer::step(Step::Wait);
         // An interrupted call, or one that had no memory, is like one that nothing happened in.
-        // Who finishes does not wait for the main thread.
         let sockets = self.sockets.as_deref().filter(|sockets| socket.is_some() && sockets.waits.is_waiting());
         let ready = match (socket, sockets) {
             (Some((socket, wanted)), Some(sockets)) => {
                 let connection = PollFd::from_borrowed_fd(socket, wanted);
                 let mut waited = [connection, PollFd::new(&sockets.set, PollFlags::IN), control];
-                let count = if self.finishes { 2 } else { 3 };
-                poll(&mut waited[..count], timeout.as_ref()).map(|_| [waited[0].revents(), waited[1].revents()])
+                poll(&mut waited, timeout.as_ref()).map(|_| [waited[0].revents(), waited[1].revents()])
             }
             (Some((socket, wanted)), None) => {
                 let mut waited = [PollFd::from_borrowed_fd(socket, wanted), control];
-                let count = if self.finishes { 1 } else { 2 };
-                poll(&mut waited[..count], timeout.as_ref()).map(|_| [waited[0].revents(), PollFlags::empty()])
+                poll(&mut waited, timeout.as_ref()).map(|_| [waited[0].revents(), PollFlags::empty()])
             }
             (None, _) => poll(&mut [control], timeout.as_ref()).map(|_| [PollFlags::empty(); 2]),
         };

@@ -22,9 +22,13 @@ use crate::worker::limiter::terms::{Course, Terms};
 use crate::worker::transport::Transport;
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::limits::Limits;
+use lamna_proto::message::Version;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::net::RecvFlags;
+
+/// How long a request is waited for that may be on its way to a connection which is to end.
+const LAST_CALL_MS: u32 = 2000;
 
 /// One connection of a worker.
 #[derive(Debug)]
@@ -49,6 +53,10 @@ pub struct ConnectionState {
     pub registered: bool,
     /// It is in the list of those that are to go on without an event.
     pub queued: bool,
+    /// The peer, or the network, has ended it both ways.
+    pub failed: bool,
+    /// It is to end when it is idle: until when a request that may be on its way is waited for.
+    last_call: Option<Instant>,
     /// How it was left after its last turn.
     posture: Posture,
     /// By which it is counted, where connections move between threads.
@@ -116,17 +124,46 @@ impl ConnectionState {
         self.connection.can_travel() && self.transport.can_travel()
     }
 
-    /// Until when it may be waited for.
-    pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
-        self.transport.poll_timeout(self.connection.poll_timeout(limits), limits)
+    /// Whether no other process will ever be able to: where TLS or HTTP/2 is spoken, or a proxy has said who is served.
+    pub fn stays(&self) -> bool {
+        !self.transport.can_travel() || self.connection.version() == Some(Version::Http2)
     }
 
-    /// It has been waited for too long. It has a workspace.
+    /// Until when it may be waited for.
+    pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
+        let until = self.transport.poll_timeout(self.connection.poll_timeout(limits), limits);
+        until.into_iter().chain(self.last_call()).min()
+    }
+
+    /// Until when it stays although it is idle and to end.
+    pub fn last_call(&self) -> Option<Instant> {
+        self.last_call.filter(|_| self.is_idle())
+    }
+
+    /// It has been waited for too long: by the session or by the connection, whoever's time has passed. It has a workspace.
     pub fn handle_timeout(&mut self, limits: &Limits, now: Instant) {
-        match self.transport.handle_timeout(limits, now) {
+        let is_called_last = self.last_call().is_some_and(|until| until <= now);
+        match is_called_last || self.transport.handle_timeout(limits, now) {
             true => self.connection.handle_broken(),
             false => self.connection.handle_timeout(now),
         }
+    }
+
+    /// Whether it can be closed by who ends all connections: it is idle, and no request is on its way, as far as can be known. One whose
+    /// TLS handshake has just ended is about to ask for something, and one may be whose last answer did not say that it was the last. Where `is_kept`, so is every other, because its peer cannot know that
+    /// the next request will find nobody. Both are waited for [`LAST_CALL_MS`] at most, from when this is asked first.
+    pub fn may_end(&mut self, is_kept: bool, now: Instant) -> bool {
+        if !self.is_idle() || self.readable {
+            return false;
+        }
+        let is_expected = is_kept || self.is_about_to_ask() || self.connection.is_promised();
+        let until = *self.last_call.get_or_insert(if is_expected { now.after_ms(LAST_CALL_MS) } else { now });
+        until <= now
+    }
+
+    /// Whether its TLS handshake has ended, and nothing has been asked yet.
+    pub fn is_about_to_ask(&self) -> bool {
+        self.transport.is_established() && self.connection.version().is_none()
     }
 
     /// Its socket is of no use any more. It has a workspace.
@@ -257,6 +294,8 @@ impl ConnectionState {
             ending: false,
             registered: false,
             queued: false,
+            failed: false,
+            last_call: None,
             posture: Posture::Active,
             count_guard: None,
             extras: None,
@@ -290,6 +329,7 @@ impl ConnectionState {
         self.readable |= event.readable;
         self.writable |= event.writable;
         self.ending |= event.ending;
+        self.failed |= event.failed;
     }
 
     /// Receives once, for a connection that is interested in that.

@@ -17,6 +17,7 @@ pub struct Control {
     stopping: AtomicBool,
     handing_over: AtomicBool,
     retiring: AtomicBool,
+    finishing: AtomicBool,
     /// Workers that have begun.
     begun: AtomicUsize,
     wakers: Vec<Waker>,
@@ -42,6 +43,7 @@ impl Control {
             stopping: AtomicBool::new(false),
             handing_over: AtomicBool::new(false),
             retiring: AtomicBool::new(false),
+            finishing: AtomicBool::new(false),
             begun: AtomicUsize::new(0),
             wakers,
             drain_begun: Waker::new()?,
@@ -79,6 +81,17 @@ impl Control {
     pub fn retire(&self) {
         self.retiring.store(true, Relaxed);
         self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// Finish connections of another engine, from the beginning: those that cannot go on in another process at the moment, or ever. To be said
+    /// before there are workers.
+    pub fn finish(&self) {
+        self.finishing.store(true, Relaxed);
+    }
+
+    /// Whether workers are to finish connections of another engine.
+    pub fn is_finishing(&self) -> bool {
+        self.finishing.load(Relaxed)
     }
 
     /// Whether workers are to end when their connections have ended. For engines of processes that serve one at a time.

@@ -143,7 +143,7 @@ fn within_bounds(
         // What was sent may have been what an exchange waited for to go on.
         let may_go_on = (interest.done || may_receive) && sent > 0;
         if interest.is_over() || !(may_send || may_go_on || may_receive && connection.readable) {
-            return Some(Turn::Waits(interest));
+            return Some(Turn::Waits(or_over(connection, interest, context)));
         }
         if bytes_left == 0 || receives_left == 0 || lacks_leave {
             return Some(Turn::GoesOn(interest));
@@ -157,6 +157,17 @@ fn within_bounds(
             context.report(&mut connection.connection, &connection.transport, connection.client);
         }
     }
+}
+
+/// What a connection waits for that waits for `interest`: nothing if its socket has failed and it would not try it. One whose peer has closed its
+/// side only goes on: it may be reading.
+fn or_over(connection: &mut ConnectionState, interest: Interest, context: &mut WorkerContext<'_>) -> Interest {
+    if !connection.failed || interest.receive || interest.fate != Fate::Open {
+        return interest;
+    }
+    connection.handle_broken();
+    context.report(&mut connection.connection, &connection.transport, connection.client);
+    connection.interest()
 }
 
 /// Whether something could be sent, and there is no leave.

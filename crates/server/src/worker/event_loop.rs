@@ -180,7 +180,9 @@ impl<C: OnSockets> Worker<'_, C> {
         let slot = self.base.slots.get(token);
         if !slot.connection.is_lent() {
             let mut workspace = self.workspaces.pop().unwrap_or_else(|| self.base.context.workspace());
-            if self.base.draining {
+            if self.base.finishes {
+                workspace.begin_finishing(slot.stays());
+            } else if self.base.draining {
                 workspace.drain();
             }
             slot.connection.lend(workspace);
@@ -206,12 +208,26 @@ impl<C: OnSockets> Worker<'_, C> {
         drive::turn_leaving(slots.get(token), token, context, &mut self.executor, leaves)
     }
 
+    /// What kept a connection in this process is over: it goes to the other one.
+    fn send_on(&mut self, token: Token) {
+        let Some(slot) = self.base.slots.take(token) else { return };
+        if slot.registered {
+            // The other process has the socket, too: this set would go on telling of it.
+            self.poll.remove(slot.transport.as_fd());
+        }
+        self.base.shared.hand_over([slot]);
+    }
+
     /// The turn of a connection is over, which has its workspace.
     fn settle(&mut self, token: Token, turn: Turn) {
         let interest = self.base.queue_if_it_goes_on(token, turn);
         self.reclaim(token);
         let slot = self.base.slots.get(token);
-        let finished = self.base.draining && slot.is_idle() && !slot.readable;
+        if self.base.finishes && !interest.is_over() && slot.can_travel() {
+            return self.send_on(token);
+        }
+        let (finishes, now) = (self.base.finishes, self.base.context.now);
+        let finished = (finishes || self.base.draining) && slot.may_end(finishes, now);
         let waits = !interest.done || self.sockets.begin(slot, token, self.poll.as_fd()).is_ok();
         if interest.is_over() || finished || !waits || !self.register(token) {
             self.base.slots.remove(token);

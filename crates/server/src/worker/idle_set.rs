@@ -217,10 +217,13 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// Takes no new connections, and lets idle ones go, after one last look for a request. Others are waited for here as before.
     fn drain(&mut self) {
         self.end_accepting();
-        for slot in self.set.parked_connections.take_idle() {
+        for mut slot in self.set.parked_connections.take_idle() {
             // A connection of HTTP/2 is told before it is closed, and may ask until it knows (RFC 9113 6.8).
-            if slot.has_unread() || slot.connection.version() == Some(Version::Http2) {
+            let is_told = slot.connection.version() == Some(Version::Http2);
+            if is_told || slot.has_unread() {
                 self.hand_over(slot);
+            } else if !slot.may_end(false, self.refuser.now()) {
+                self.set.park(slot).into_iter().for_each(|slot| self.hand_over(slot));
             }
         }
     }

@@ -35,6 +35,8 @@ pub struct Base<'a> {
     pub acceptor: Acceptor,
     /// It takes no more of them, and ends with the last.
     pub draining: bool,
+    /// Its connections are those that another process cannot go on with: each ends here, or goes there as soon as it can.
+    pub finishes: bool,
 }
 
 impl<'a> Base<'a> {
@@ -52,6 +54,7 @@ impl<'a> Base<'a> {
             context,
             acceptor: Acceptor::new(Share::Fair),
             draining: false,
+            finishes: shared.control.is_finishing(),
         }
     }
 

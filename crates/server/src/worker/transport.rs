@@ -120,6 +120,11 @@ impl Transport {
         self.secured.as_ref().is_some_and(|secured| secured.session.phase() == Phase::Handshaking)
     }
 
+    /// Whether a TLS handshake has ended, and the session has not.
+    pub fn is_established(&self) -> bool {
+        self.secured.as_ref().is_some_and(|secured| secured.session.phase() == Phase::Open)
+    }
+
     /// Whether TLS is spoken.
     pub fn is_secured(&self) -> bool {
         self.secured.is_some()
@@ -179,21 +184,28 @@ impl Transport {
 
     /// Until when the peer may take for what it is waited for, where `of_connection` is what the connection says about that.
     pub fn poll_timeout(&self, of_connection: Option<Instant>, limits: &Limits) -> Option<Instant> {
-        let Some(secured) = &self.secured else { return of_connection };
+        // Before its end a handshake is all that is waited for.
+        let of_connection = of_connection.filter(|_| !self.is_handshaking());
+        of_connection.into_iter().chain(self.own_timeout(limits)).min()
+    }
+
+    /// Until when the peer may take for a handshake, or to take what has been encrypted.
+    fn own_timeout(&self, limits: &Limits) -> Option<Instant> {
+        let secured = self.secured.as_ref()?;
         match secured.session.phase() {
             Phase::Handshaking => Some(secured.since.after_ms(limits.head_timeout_ms)),
-            _ => secured.taking.until(limits.send_timeout_ms).into_iter().chain(of_connection).min(),
+            _ => secured.taking.until(limits.send_timeout_ms),
         }
     }
 
-    /// The time of [`Transport::poll_timeout`] has passed. True if that is the end of the connection: the peer is not waited for any more.
+    /// A time of [`ConnectionState::poll_timeout`](super::connection_table::ConnectionState::poll_timeout) may have passed. True if that of the
+    /// session has, and with it the end has come: the peer is not waited for any more. What the connection waits for is the connection's.
     pub fn handle_timeout(&mut self, limits: &Limits, now: Instant) -> bool {
-        let Some(secured) = &mut self.secured else { return false };
-        // A time of the connection may have passed while something of the session waits to be sent.
-        let is_late = secured.taking.until(limits.send_timeout_ms).is_some_and(|until| until <= now);
-        let gives_up = secured.session.phase() == Phase::Handshaking || is_late;
-        secured.is_broken |= gives_up;
-        gives_up
+        let is_late = self.own_timeout(limits).is_some_and(|until| until <= now);
+        if let Some(secured) = &mut self.secured {
+            secured.is_broken |= is_late;
+        }
+        is_late
     }
 
     /// The socket is of no use any more.

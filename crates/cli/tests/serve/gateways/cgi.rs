@@ -240,7 +240,7 @@ fn a_program_ends_with_the_client_that_it_works_for(engine: Engine) {
     client.send(b"GET /cgi-bin/works HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.receive_head().unwrap().status, 200);
     eventually("the program works", PATIENCE, || (exists(&program) && exists(&child)).then_some(()));
-    drop(client);
+    client.reset();
     eventually("it is gone, with what it has started", PATIENCE, || {
         (!exists(&program) && !exists(&child)).then_some(())
     });

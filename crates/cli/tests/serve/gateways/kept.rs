@@ -506,7 +506,7 @@ fn who_leaves_ends_nobodys_fetch(engine: Engine) {
     let mut others = ask_many(&server, "/a", 3);
     let waiting = || (figure(&server, "lamna_kept_answers_waiting") == 3).then_some(());
     eventually("the others wait", PATIENCE, waiting);
-    drop(first);
+    first.into_iter().for_each(Client::reset);
     eventually("it has left", PATIENCE, || (open_connections(&server) == 3).then_some(()));
     application.hold(false);
     for client in &mut others {

@@ -173,7 +173,7 @@ fn an_application_learns_that_its_client_has_left(engine: Engine) {
     let mut client = server.connect();
     client.send(b"GET /app/events HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.receive_head().unwrap().status, 200);
-    drop(client);
+    client.reset();
     eventually("the application learns it", PATIENCE, || (application.left.load(Relaxed) == 1).then_some(()));
     server.finish();
 }

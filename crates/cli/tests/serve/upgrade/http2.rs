@@ -1,10 +1,15 @@
 //! HTTP/2 while the program is upgraded or the engine changes: what has been asked is answered by the process that was asked.
 
-use super::Line;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+
+use super::{LARGE, Line, content};
 use crate::engine::Engine;
 use crate::goaway::Frames;
-use crate::http2::{Http2, request};
+use crate::http2::{Body, Http2, request};
 use crate::server::Launch;
+use crate::tls::trusting;
 use crate::tree::pattern;
 
 crate::engine::for_engines!([
@@ -17,6 +22,18 @@ crate::engine::for_engines!([
     streams_that_have_begun_end_in_the_process_that_began_them,
     an_idle_connection_is_told_that_its_process_ends,
 ]);
+
+crate::engine::for_engines!([
+    every_sped = SPED,
+    every_amped = AMPED,
+    every_proactor = PROACTOR,
+    every_pipelined = PIPELINED,
+    every_thread_pool = THREAD_POOL,
+    every_thread_per_request = THREAD_PER_REQUEST,
+    every_thread_per_session = THREAD_PER_SESSION,
+    every_co_amped = CO_AMPED,
+    every_mp = MP,
+] => [a_download_that_is_taken_slowly_ends_in_the_process_that_began_it]);
 
 crate::engine::for_engines!([from_amped = AMPED] => [a_connection_goes_on_through_every_engine_of_this_process]);
 
@@ -60,5 +77,24 @@ fn a_connection_goes_on_through_every_engine_of_this_process(engine: Engine) {
         assert!(client.get("/http2.bin").content == pattern(BYTES, 7), "{to}");
     }
     drop(client);
+    line.end();
+}
+
+/// What a client takes more slowly than the server sends waits for its windows and for its socket, and is in work all the same.
+fn a_download_that_is_taken_slowly_ends_in_the_process_that_began_it(engine: Engine) {
+    let mut line = Line::start(Launch::new(engine).argument("--tls"));
+    let trusted = trusting(&line.server);
+    let secured =
+        || Http2::connect_secured(line.server.address(), &trusted, ServerName::try_from("127.0.0.1").unwrap());
+    let mut clients: Vec<Http2> = (0..3).map(|_| secured()).collect();
+    let bodies: Vec<Body> = clients.iter_mut().map(|client| client.begin(LARGE)).collect();
+    line.upgrade();
+    for (client, body) in clients.iter_mut().zip(bodies) {
+        // Nothing is taken for longer than anything about the end takes.
+        client.rest(Duration::from_millis(300));
+        assert!(client.finish(body) == content(LARGE));
+    }
+    assert!(clients.into_iter().all(Http2::has_ended));
+    line.is_alone();
     line.end();
 }

@@ -65,6 +65,7 @@ impl Connection {
             receiving: Receiving::read(from)?,
             closing: bool::read(from)?,
             draining: bool::read(from)?,
+            promised: false,
             lingers: bool::read(from)?,
             ended: bool::read(from)?,
             broken: bool::read(from)?,
@@ -77,6 +78,8 @@ impl Connection {
         }
         checked((), from.bytes.is_empty() && connection.is_consistent())?;
         connection.name_exchanges();
+        connection.promised =
+            connection.draining && !connection.closing && (connection.is_idle() || connection.has_promised());
         Ok(connection)
     }
 

@@ -111,7 +111,7 @@ impl Connection {
         }
         let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.take()) else { return };
         self.receiving = Receiving::Idle;
-        self.closing = incoming.closing || self.draining;
+        self.closing = incoming.closing || self.draining && !self.promised;
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         self.lingers |= workspace.input.discard_if(self.closing);
     }

@@ -50,6 +50,8 @@ pub struct Connection {
     closing: bool,
     /// The request that is being received, or the next one, is the last.
     draining: bool,
+    /// When it began to drain, an answer had been written that says nothing of the end: so another request may be on its way, and is the last.
+    promised: bool,
     /// The peer may still be sending what we will not read.
     lingers: bool,
     /// The peer has closed its side.
@@ -92,6 +94,7 @@ impl Connection {
             receiving: Receiving::Idle,
             closing: false,
             draining: false,
+            promised: false,
             lingers: false,
             ended: false,
             broken: false,
@@ -366,12 +369,10 @@ impl Connection {
         }
     }
 
-    /// The peer has closed its side: it will read answers, and send nothing more (RFC 9112 8).
+    /// The peer has closed its side: it will read answers, and send nothing more (RFC 9112 8). Whether it has left is not known by that, so
+    /// whoever answers goes on: who has left is found by an error of the socket ([`handle_broken`](Connection::handle_broken)).
     pub fn handle_end(&mut self) {
         self.ended = true;
-        if self.ends_with_client() {
-            self.handle_broken();
-        }
     }
 
     /// The wait that `poll_timeout` named is over. A request half received is answered with 408 (RFC 9110 15.5.9).
@@ -544,8 +545,26 @@ impl Connection {
 
     /// No further request is taken. What has begun to arrive is finished, and the last answer says that it is the last.
     pub fn drain(&mut self) {
+        if !self.draining {
+            self.promised = !self.closing && self.has_promised();
+        }
         self.draining = true;
-        self.closing |= self.receiving == Receiving::Idle && !self.has_input();
+        self.closing |= self.receiving == Receiving::Idle && !self.has_input() && !self.promised;
+    }
+
+    /// Whether the newest answer has been written as one that others may follow.
+    fn has_promised(&self) -> bool {
+        match self.active.as_ref().and_then(|active| active.exchanges.back()).map(|newest| &newest.state) {
+            Some(State::Answering(answer)) => answer.begun,
+            Some(State::Running(running)) => running.has_begun(),
+            Some(_) => false,
+            None => self.receiving == Receiving::Idle && !self.has_input() && !self.is_idle(),
+        }
+    }
+
+    /// Whether it is idle, and its peer may ask once more because it could not be told that the last answer was the last.
+    pub fn is_promised(&self) -> bool {
+        self.draining && !self.closing && self.is_idle()
     }
 }
 

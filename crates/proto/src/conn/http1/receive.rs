@@ -46,8 +46,10 @@ impl Connection {
 
     /// Whether another request may be begun: bounds what a peer that pipelines makes us hold.
     fn has_room(&self) -> bool {
-        let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-        !self.may_change()
+        let workspace = self.workspace.as_ref().expect(DRIVEN);
+        let outlet = &workspace.outlet;
+        !workspace.holds_requests
+            && !self.may_change()
             && outlet.output.len() < outlet.output_bytes_max()
             && self.active.as_ref().is_none_or(|active| active.has_room(&outlet.limits, outlet.held_bytes_max()))
     }
@@ -58,7 +60,7 @@ impl Connection {
         workspace.input.consume(empty_lines);
         if workspace.input.unread().is_empty() {
             self.receiving = Receiving::Idle;
-            self.closing |= self.draining;
+            self.closing |= self.draining && !self.promised;
             return Ok(Taken::Nothing);
         }
         if workspace.input.unread() == b"\r" && !self.ended {

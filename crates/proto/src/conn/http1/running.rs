@@ -122,12 +122,6 @@ impl Connection {
         has_sent && self.front_sending().is_none_or(|sending| sending.segment().is_none())
     }
 
-    /// Whether the program that answers is of no use now that the client has closed its side.
-    pub(super) fn ends_with_client(&self) -> bool {
-        let is_unwanted = |running: &Running| running.program.as_ref().is_some_and(|one| one.ends_with_client());
-        self.front_running().is_some_and(|(exchange, running)| !exchange.awaits_content && is_unwanted(running))
-    }
-
     /// What a connection waits for whose first request in line is a program's.
     ///
     /// It receives even when the program wants no content, as long as there is room in the input: so it is noticed when the peer is

@@ -137,6 +137,7 @@ impl Read<'_> {
         if let Some(mut job) = self.residents.leave(event.token) {
             job.slot.readable |= event.readable;
             job.slot.ending |= event.ending;
+            job.slot.failed |= event.failed;
             return self.drive(job);
         }
         let Some(away) = self.away.get_mut(event.token.index as usize) else { return };
@@ -224,7 +225,7 @@ impl Read<'_> {
         // Whether there is room is known by trying, which is another stage's.
         job.slot.writable = true;
         let interest = self.station.turn(&mut job, Duty::Receive).interest();
-        let finished = self.station.draining && job.slot.is_idle() && !job.slot.readable;
+        let finished = self.station.draining && job.slot.may_end(false, self.station.context.now);
         match interest {
             _ if finished => self.station.pool.close(job),
             _ if interest.is_over() => self.station.pool.close(job),

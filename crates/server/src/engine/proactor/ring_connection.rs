@@ -30,6 +30,8 @@ pub(super) struct RingConnection {
     pub(super) end: Option<End>,
     /// Sending, or waiting until sending is possible, is under way.
     pub(super) out: Option<Out>,
+    /// The end of a socket whose peer has closed its side is being waited for.
+    pub(super) hang_up: Option<OpId>,
     /// When the peer last took something.
     pub(super) progress: Instant,
     /// Until when it has to take what is on its way.
@@ -90,6 +92,7 @@ impl RingConnection {
             taken: 0,
             end: None,
             out: None,
+            hang_up: None,
             progress: now,
             taking: SendDeadline::NONE,
             reading: Vec::new(),
@@ -101,7 +104,7 @@ impl RingConnection {
 
     /// Whether the socket is in no operation's hands, so that it can be closed.
     pub(super) fn is_over(&self) -> bool {
-        self.receive.is_none() && self.out.is_none()
+        self.receive.is_none() && self.out.is_none() && self.hang_up.is_none()
     }
 
     /// Whether an idle connection can be asked to make room.
@@ -148,6 +151,13 @@ impl RingConnection {
                 ring.cancel(id);
             }
             _ => {}
+        }
+    }
+
+    /// Has `ring` wait until `socket` has failed, once receiving from it cannot tell: the peer has closed its side, and may be reading.
+    pub(super) fn await_failure<T: Copy, G>(&mut self, ring: &mut Ring<T, G>, socket: BorrowedFd<'_>, tag: T) {
+        if self.end == Some(End::Closed) && self.hang_up.is_none() {
+            self.hang_up = Some(ring.watch_failure(socket, tag));
         }
     }
 
@@ -211,7 +221,7 @@ impl RingConnection {
         let out = self.out.map(|out| match out {
             Out::Send(id) | Out::Poll(id) => id,
         });
-        receive.into_iter().chain(out)
+        receive.into_iter().chain(out).chain(self.hang_up)
     }
 }
 

@@ -32,8 +32,8 @@ mod sync {
 /// The inboxes of an engine's workers, and its successor.
 pub type Handover = Mailboxes<ConnectionState, Heir>;
 
-/// Who finishes connections that cannot go on in another process.
-pub trait Remainder: fmt::Debug + Send + Sync {
+/// Who finishes connections that cannot go on in another process, or not yet.
+pub trait StaysBehind: fmt::Debug + Send + Sync {
     /// Finishes one, elsewhere than in this thread.
     fn finish(&self, connection: ConnectionState);
 }
@@ -44,7 +44,7 @@ pub enum Heir {
     /// Another engine in this process.
     Engine(Arc<Shared>),
     /// Another process, and what becomes of those that cannot go on there.
-    Process(Arc<Sender>, Arc<dyn Remainder>),
+    Process(Arc<Sender>, Arc<dyn StaysBehind>),
 }
 
 impl mailboxes::Heir<ConnectionState> for Heir {
@@ -120,7 +120,7 @@ mod tests {
     #[derive(Debug)]
     struct Nobody;
 
-    impl Remainder for Nobody {
+    impl StaysBehind for Nobody {
         fn finish(&self, connection: ConnectionState) {
             panic!("{connection:?} can travel");
         }
