@@ -146,6 +146,7 @@ fn shared_by(old: &Shared, settings: &Settings) -> Result<Shared, Errno> {
         limiter: old.limiter.with(settings),
         early_hints: old.early_hints.clone(),
         schedule: old.schedule,
+        turns: old.turns.clone(),
         uplink: Uplink::new(settings.uplink_bytes_per_s, &old.uplink_free, old.clock),
         uplink_free: old.uplink_free.clone(),
         limits: old.limits.clone(),
