@@ -2,12 +2,13 @@
 //!
 //! Owns: [`Content`], as the next filter of a chain finds it and as it leaves it. Media types are compared without parameters and in any case.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use lamna_proto::exchange::negotiate::Coding;
 
-use crate::Parts;
+use crate::{Fault, Parts};
 
 /// What is known of content.
 #[derive(Clone, Debug)]
@@ -30,6 +31,48 @@ pub struct Content {
     pub parts: Option<Arc<Parts>>,
     /// Whether a filter that takes long may go on; none if it may.
     pub leave: Option<Leave>,
+    /// Where a filter asks for much memory before it takes it; none if it may take what it needs.
+    pub room: Option<Room>,
+}
+
+/// Says whether there is room for much memory: whoever runs a filter knows how much there is.
+#[derive(Clone)]
+pub struct Room(Arc<dyn Fn(u64) -> Result<Held, NoRoom> + Send + Sync>);
+
+/// Memory that was asked for. It is given back with the value.
+pub type Held = Box<dyn Any + Send>;
+
+/// There is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// Others have it for the moment.
+    Now,
+    /// There will never be so much.
+    Ever,
+}
+
+impl Room {
+    /// What asks `take` for so many bytes.
+    pub fn new(take: impl Fn(u64) -> Result<Held, NoRoom> + Send + Sync + 'static) -> Room {
+        Room(Arc::new(take))
+    }
+
+    /// So many bytes.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    pub fn take(&self, bytes: u64) -> Result<Held, Fault> {
+        (self.0)(bytes).map_err(|no_room| match no_room {
+            NoRoom::Now => Fault::NoRoom,
+            NoRoom::Ever => Fault::Unreadable(format!("it takes {} MiB of memory, which is too much", bytes >> 20)),
+        })
+    }
+}
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room").finish_non_exhaustive()
+    }
 }
 
 /// Says whether a filter that takes long may go on: whoever runs it has a clock, and filters have none.
@@ -69,6 +112,7 @@ impl Content {
             fields: Vec::new(),
             parts: None,
             leave: None,
+            room: None,
         }
     }
 

@@ -7,7 +7,7 @@
 //! With `adapt` a client that says how wide its window or the picture in it is (client hints) is given no more pixels than it shows.
 //!
 //! Owns: [`Recipe`], what is asked for with its values rounded, so that few different ones exist of each picture. `codecs` reads and writes the formats,
-//! `pixels` carries steps out. Guarantees: a picture of too many pixels is refused before it is decoded; nothing gets larger than it was; malformed
+//! `pixels` carries steps out. Guarantees: a picture of too many pixels, or for which there is no memory, is refused before it is decoded; nothing gets larger than it was; malformed
 //! pictures and recipes are faults; a picture that has no time left is given up between two steps. Needs the whole content. For files only.
 
 mod codecs;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use lamna_proto::exchange::negotiate::accepts_media;
 
 use crate::client_hints::{self, ClientHints};
-use crate::{Content, Effect, Fault, Filter, Kind, Leave, Lines, Make, Parameters};
+use crate::{Content, Effect, Fault, Filter, Kind, Leave, Lines, Make, Parameters, Room};
 use codecs::Format;
 use pixels::Section;
 
@@ -96,8 +96,8 @@ impl Make for Images {
         let into = recipe.as_ref().map_or(source, |recipe| recipe.format(source));
         content.media_type = into.media_type().to_owned();
         let (pixels_max, quality) = (self.pixels_max, self.quality);
-        let leave = content.leave.clone();
-        Some(Box::new(Making { bytes: Vec::new(), source, into, recipe, pixels_max, quality, leave }))
+        let (leave, room) = (content.leave.clone(), content.room.clone());
+        Some(Box::new(Making { bytes: Vec::new(), source, into, recipe, pixels_max, quality, leave, room }))
     }
 
     fn recipe(&self, query: &[u8], lines: Lines<'_>) -> Option<String> {
@@ -379,6 +379,7 @@ struct Making {
     pixels_max: u64,
     quality: u8,
     leave: Option<Leave>,
+    room: Option<Room>,
 }
 
 impl Making {
@@ -400,7 +401,9 @@ impl Filter for Making {
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         let recipe = self.recipe.as_ref().map_err(|why| Fault::Request(why.clone()))?;
-        let mut picture = codecs::read(self.source, &self.bytes, self.pixels_max)?;
+        // For reading, for every step and for writing: it is held to the end.
+        let mut bounds = codecs::Bounds::new(self.pixels_max, self.room.as_ref());
+        let mut picture = codecs::read(self.source, &self.bytes, &mut bounds)?;
         let is_as_it_was = recipe.is_adapted && self.into == self.source;
         let as_it_was = is_as_it_was.then(|| std::mem::take(&mut self.bytes));
         self.bytes = Vec::new();

@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use chain::{Bounds, Chain, ChainError, Link, Run, Step, Then, Wrong, change_files, is_in_table, keep_words};
-pub use content::{Content, Leave};
+pub use content::{Content, Held, Leave, NoRoom, Room};
 pub use include::{Parts, has_choices};
 pub use structured::{Excerpt, Section, Source, Structure};
 
@@ -161,6 +161,8 @@ pub enum Fault {
     Request(String),
     /// It was not done in the time that it had: see [`Leave`].
     TooSlow,
+    /// There is not enough memory for it now: see [`Room`].
+    NoRoom,
     /// The filter itself has failed, which says nothing of the content.
     Failed(String),
     /// What the request asks for is no part of the content.
@@ -174,6 +176,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::TooLarge(most) => write!(f, "the content has more than {most} bytes"),
             Fault::TooSlow => f.write_str("it takes too long"),
+            Fault::NoRoom => f.write_str("there is not enough memory for it now"),
             Fault::Wants(paths) => write!(f, "it is put together from {}", paths.join(", ")),
             Fault::Content(why)
             | Fault::Unreadable(why)

@@ -223,6 +223,11 @@ impl ContentBuffer for Representation {
     fn bytes(&self) -> &[u8] {
         self.content().unwrap_or_default()
     }
+
+    /// Its entry counts it, or what made it.
+    fn own_bytes(&self) -> usize {
+        0
+    }
 }
 
 impl Representation {

@@ -1,5 +1,7 @@
 //! Who a client is behind a proxy, and what clients may take: with every engine.
 
+mod holding;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

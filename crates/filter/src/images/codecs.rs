@@ -4,13 +4,14 @@
 //! says; other metadata and colour profiles are left out.
 
 use std::io::Cursor;
+use std::panic::AssertUnwindSafe;
 
 use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
 use super::pixels::Picture;
-use crate::Fault;
+use crate::{Fault, Held, Room};
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +46,51 @@ const SCANS_MAX: usize = 24;
 /// The longest side.
 const SIDE_MAX: usize = 16_384;
 
+/// What a picture may have and take.
+pub(super) struct Bounds<'r> {
+    pixels_max: u64,
+    room: Option<&'r Room>,
+    /// What it has been given room for.
+    held: Option<Held>,
+}
+
+impl Bounds<'_> {
+    /// At most so many pixels, and the memory for which there is room.
+    pub(super) fn new(pixels_max: u64, room: Option<&Room>) -> Bounds<'_> {
+        Bounds { pixels_max, room, held: None }
+    }
+
+    /// Whether there may be so many pixels, and there is room for them in a picture of this format: for what reads it, and
+    /// then for what each step and what writes it take, which is a copy and a half of four bytes a pixel at most.
+    fn judge(&mut self, format: Format, width: usize, height: usize) -> Result<(), Fault> {
+        let pixels = (width as u64) * (height as u64);
+        if width > SIDE_MAX || height > SIDE_MAX || pixels > self.pixels_max {
+            return Err(Fault::Unreadable(format!("{width} by {height} pixels are too many")));
+        }
+        let of_pixel = match format {
+            // Coefficients of three colours, of two bytes each, and twice what becomes of them.
+            Format::Jpeg => 12,
+            Format::Png => 12,
+            // What its decoder may take, and what it gives.
+            Format::WebP => 20,
+        };
+        if let Some(room) = self.room {
+            self.held = Some(room.take(pixels * of_pixel + BESIDE_BYTES)?);
+        }
+        Ok(())
+    }
+}
+
+/// What is taken beside the pixels: metadata, tables, rows on their way.
+const BESIDE_BYTES: u64 = 4 << 20;
+
 /// The picture in `bytes`.
-pub(super) fn read(format: Format, bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
-    let decode = || match format {
-        Format::Jpeg => read_jpeg(bytes, pixels_max),
-        Format::Png => read_png(bytes, pixels_max),
-        Format::WebP => read_webp(bytes, pixels_max),
-    };
+pub(super) fn read(format: Format, bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
+    let decode = AssertUnwindSafe(|| match format {
+        Format::Jpeg => read_jpeg(bytes, bounds),
+        Format::Png => read_png(bytes, bounds),
+        Format::WebP => read_webp(bytes, bounds),
+    });
     // What strangers have made is read by what others have written: a defect there is a picture that cannot be read.
     let picture = std::panic::catch_unwind(decode).map_err(|_| malformed(format, &"the decoder has failed"))??;
     let is_whole =
@@ -61,14 +100,6 @@ pub(super) fn read(format: Format, bytes: &[u8], pixels_max: u64) -> Result<Pict
 
 fn malformed(format: Format, why: &dyn std::fmt::Display) -> Fault {
     Fault::Unreadable(format!("it cannot be read as {}: {why}", format.name()))
-}
-
-/// Whether there may be so many pixels.
-fn judge(width: usize, height: usize, pixels_max: u64) -> Result<(), Fault> {
-    match width <= SIDE_MAX && height <= SIDE_MAX && (width as u64) * (height as u64) <= pixels_max {
-        true => Ok(()),
-        false => Err(Fault::Unreadable(format!("{width} by {height} pixels are too many"))),
-    }
 }
 
 /// Whether it is a sequential JPEG (T.81 4.11) whose colours have a scan each. The usual decoder gives the wrong ones for some of these.
@@ -93,7 +124,7 @@ fn has_scan_for_each_colour(bytes: &[u8]) -> bool {
     }
 }
 
-fn read_jpeg(bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
+fn read_jpeg(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
     let options = DecoderOptions::default()
         .jpeg_set_out_colorspace(ColorSpace::RGB)
         .jpeg_set_max_scans(SCANS_MAX)
@@ -104,9 +135,9 @@ fn read_jpeg(bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
     decoder.decode_headers().map_err(|why| fault(&why))?;
     let info = decoder.info().ok_or_else(|| fault(&"it has no head"))?;
     let (width, height) = (usize::from(info.width), usize::from(info.height));
-    judge(width, height, pixels_max)?;
+    bounds.judge(Format::Jpeg, width, height)?;
     let bytes = match has_scan_for_each_colour(bytes) {
-        true => read_scan_by_scan(bytes, pixels_max)?,
+        true => read_scan_by_scan(bytes, bounds.pixels_max)?,
         false => decoder.decode().map_err(|why| fault(&why))?,
     };
     let orientation = decoder.exif().map_or(1, |exif| orientation(exif));
@@ -160,17 +191,17 @@ fn orientation(exif: &[u8]) -> u16 {
     find().unwrap_or(1)
 }
 
-fn read_png(bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
+fn read_png(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
     let fault = |why: &dyn std::fmt::Display| malformed(Format::Png, why);
     // What is decoded is bounded by its pixels; the rest is text and profiles.
-    let limits = png::Limits { bytes: 64 << 20 };
+    let limits = png::Limits { bytes: BESIDE_BYTES as usize };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
     decoder.set_transformations(png::Transformations::normalize_to_color8());
     let info = decoder.read_header_info().map_err(|why| fault(&why))?;
     let (width, height) = (info.width as usize, info.height as usize);
-    judge(width, height, pixels_max)?;
+    bounds.judge(Format::Png, width, height)?;
     let mut reader = decoder.read_info().map_err(|why| fault(&why))?;
-    let length = reader.output_buffer_size().filter(|length| *length as u64 <= 4 * pixels_max);
+    let length = reader.output_buffer_size().filter(|length| *length as u64 <= 4 * bounds.pixels_max);
     let mut bytes = vec![0; length.ok_or_else(|| fault(&"it has too many bytes"))?];
     let frame = reader.next_frame(&mut bytes).map_err(|why| fault(&why))?;
     bytes.truncate(frame.buffer_size());
@@ -187,12 +218,12 @@ fn read_png(bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
     Ok(Picture { width: frame.width as usize, height: frame.height as usize, channels, bytes })
 }
 
-fn read_webp(bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
+fn read_webp(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
     let fault = |why: &dyn std::fmt::Display| malformed(Format::WebP, why);
     let mut decoder = image_webp::WebPDecoder::new(Cursor::new(bytes)).map_err(|why| fault(&why))?;
     let (width, height) = decoder.dimensions();
     let (width, height) = (width as usize, height as usize);
-    judge(width, height, pixels_max)?;
+    bounds.judge(Format::WebP, width, height)?;
     decoder.set_memory_limit(16 * (width * height) + (1 << 20));
     let length = decoder.output_buffer_size().ok_or_else(|| fault(&"it has too many bytes"))?;
     let mut bytes = vec![0; length];

@@ -1,6 +1,9 @@
 //! What steps do to pixels.
 //!
-//! Owns: [`Picture`]. Guarantees: no step makes a picture larger than it is, nor one without pixels; work is bounded by its pixels.
+//! Owns: [`Picture`]. Guarantees: no step makes a picture larger than it is, nor one without pixels; work and memory are bounded by its pixels: a step has what there was
+//! and what there will be, and a few rows.
+
+use std::collections::VecDeque;
 
 /// A picture: rows of pixels of three bytes (red, green, blue) or four (and how opaque).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,26 +234,45 @@ impl Picture {
     fn resampled(self, width: usize, height: usize, of: (f64, f64)) -> Picture {
         let channels = self.channels;
         let (across, down) = (Taps::new(self.width, width, of.0), Taps::new(self.height, height, of.1));
-        let mut between = vec![0_f32; width * self.height * channels];
-        let rows = self.bytes.chunks_exact(self.width * channels);
-        for (row, made) in rows.zip(between.chunks_exact_mut(width * channels)) {
-            for ((from, weights), pixel) in across.each().zip(made.chunks_exact_mut(channels)) {
-                for (weight, of) in weights.iter().zip(row[from * channels..].chunks_exact(channels)) {
-                    pixel.iter_mut().zip(of).for_each(|(sum, byte)| *sum += weight * f32::from(*byte));
-                }
-            }
-        }
+        let mut rows = self.bytes.chunks_exact(self.width * channels);
+        // Rows of the new width, from `first` on: those that the next row is made of, and no more.
+        let (mut between, mut first): (VecDeque<Vec<f32>>, usize) = (VecDeque::new(), 0);
         let mut bytes = Vec::with_capacity(width * height * channels);
         let mut sums = vec![0_f32; width * channels];
         for (from, weights) in down.each() {
+            let mut spare = None;
+            while first < from {
+                // A row that nothing was made of has to be passed over, too.
+                match between.pop_front() {
+                    Some(row) => spare = Some(row),
+                    None => drop(rows.next()),
+                }
+                first += 1;
+            }
+            while between.len() < weights.len() {
+                let Some(row) = rows.next() else { break };
+                let mut made = spare.take().unwrap_or_else(|| vec![0.0; width * channels]);
+                across_row(row, &across, channels, &mut made);
+                between.push_back(made);
+            }
             sums.fill(0.0);
-            for (weight, row) in weights.iter().zip(between[from * width * channels..].chunks_exact(width * channels)) {
+            for (weight, row) in weights.iter().zip(&between) {
                 sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
             }
             // What overshoots is the lightest or darkest that there is.
             bytes.extend(sums.iter().map(|sum| sum.round() as u8));
         }
         Picture { width, height, channels, bytes }
+    }
+}
+
+/// One row of the new width.
+fn across_row(row: &[u8], across: &Taps, channels: usize, made: &mut [f32]) {
+    made.fill(0.0);
+    for ((from, weights), pixel) in across.each().zip(made.chunks_exact_mut(channels)) {
+        for (weight, of) in weights.iter().zip(row[from * channels..].chunks_exact(channels)) {
+            pixel.iter_mut().zip(of).for_each(|(sum, byte)| *sum += weight * f32::from(*byte));
+        }
     }
 }
 

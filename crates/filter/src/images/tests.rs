@@ -146,7 +146,7 @@ fn every_format_becomes_every_other() {
             let (media_type, made) = asked(&*images(&[]), source, &bytes, &format!("scale=30&format={name}"));
             let into = Format::ALL.into_iter().find(|format| format.name() == name).unwrap();
             assert_eq!(media_type, into.media_type());
-            let made = codecs::read(into, &made.unwrap(), 10_000).unwrap();
+            let made = read(into, &made.unwrap(), 10_000).unwrap();
             assert_eq!((made.width, made.height), (32, 21), "{source:?} {name}");
             let at = |x: usize, y: usize| &made.bytes[(y * made.width + x) * made.channels..][..3];
             assert!(at(30, 10)[0] > 190 && at(1, 10)[0] < 60, "{source:?} {name}: left is dark");
@@ -159,7 +159,7 @@ fn every_format_becomes_every_other() {
 fn a_picture_is_never_made_larger() {
     let bytes = written(Format::Png, picture(20, 10, 3));
     let (_, made) = asked(&*images(&[]), Format::Png, &bytes, "scale=3840");
-    let made = codecs::read(Format::Png, &made.unwrap(), 1_000).unwrap();
+    let made = read(Format::Png, &made.unwrap(), 1_000).unwrap();
     assert_eq!(made, picture(20, 10, 3));
 }
 
@@ -191,7 +191,7 @@ fn a_camera_that_was_held_upright_is_believed() {
     let mut encoder = jpeg_encoder::Encoder::new(&mut out, 95);
     encoder.add_exif_metadata(&tiff).unwrap();
     encoder.encode(&picture(60, 40, 3).bytes, 60, 40, jpeg_encoder::ColorType::Rgb).unwrap();
-    let read = codecs::read(Format::Jpeg, &out, 10_000).unwrap();
+    let read = read(Format::Jpeg, &out, 10_000).unwrap();
     assert_eq!((read.width, read.height), (40, 60));
 }
 
@@ -210,17 +210,17 @@ fn a_jpeg_whose_colours_have_a_scan_each_is_read_as_any_other() {
         assert_eq!((one.width, one.height, one.channels), (other.width, other.height, other.channels));
         one.bytes.iter().zip(&other.bytes).map(|(one, other)| one.abs_diff(*other)).max()
     };
-    let [usual, apart] = [false, true].map(|apart| codecs::read(Format::Jpeg, &written(apart), 10_000).unwrap());
+    let [usual, apart] = [false, true].map(|apart| read(Format::Jpeg, &written(apart), 10_000).unwrap());
     // Two decoders, which round and spread colours differently.
     assert!(worst(&usual, &apart) < Some(24), "{:?}", worst(&usual, &apart));
     assert!(worst(&picture(60, 40, 3), &apart) < Some(40));
-    assert!(codecs::read(Format::Jpeg, &written(true), 2_399).is_err(), "as many pixels as others");
+    assert!(read(Format::Jpeg, &written(true), 2_399).is_err(), "as many pixels as others");
     let mut progressive = Vec::new();
     let mut encoder = jpeg_encoder::Encoder::new(&mut progressive, 95);
     encoder.set_progressive(true);
     encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
     encoder.encode(&picture(60, 40, 3).bytes, 60, 40, jpeg_encoder::ColorType::Rgb).unwrap();
-    let (plain, read) = (picture(60, 40, 3), codecs::read(Format::Jpeg, &progressive, 10_000).unwrap());
+    let (plain, read) = (picture(60, 40, 3), read(Format::Jpeg, &progressive, 10_000).unwrap());
     let worst = plain.bytes.iter().zip(&read.bytes).map(|(one, other)| one.abs_diff(*other)).max();
     assert!(worst < Some(40), "{worst:?}");
 }
@@ -236,6 +236,53 @@ fn a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() {
     // 2^31 pixels on each side, in 33 bytes.
     let bomb = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x06\0\0\0\0\0\0\0";
     assert!(matches!(asked(&*images(&[]), Format::Png, bomb, "scale=10").1, Err(Fault::Unreadable(_))));
+}
+
+/// A picture of so many pixels at most.
+fn read(format: Format, bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
+    codecs::read(format, bytes, &mut codecs::Bounds::new(pixels_max, None))
+}
+
+#[test]
+fn memory_for_a_picture_is_asked_for_before_it_is_taken_and_kept_to_the_end() {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    use crate::NoRoom;
+
+    /// Says when it is given back.
+    struct Given(Arc<AtomicBool>);
+    impl Drop for Given {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+    for format in Format::ALL {
+        let bytes = written(format, picture(200, 100, 3));
+        let ask = |no_room: Option<NoRoom>| {
+            let (asked, is_back) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+            let (said, given) = (asked.clone(), is_back.clone());
+            let room = Room::new(move |bytes| {
+                said.lock().unwrap().push(bytes);
+                no_room.map_or_else(|| Ok(Box::new(Given(given.clone())) as crate::Held), Err)
+            });
+            // It may go on as long as its memory is its own.
+            let is_held = is_back.clone();
+            let leave = Some(Leave::new(move || !is_held.load(SeqCst)));
+            let query = Some("scale=16&rotate=90".to_owned());
+            let mut content = Content { query, leave, room: Some(room), ..Content::new(format.media_type()) };
+            let mut filter = images(&[]).start(&mut content).unwrap();
+            let mut out = Vec::new();
+            let made = filter.take(&bytes, &mut out).and_then(|()| filter.finish(&mut out));
+            let asked = asked.lock().unwrap().clone();
+            (made, asked, is_back.load(SeqCst))
+        };
+        let (made, asked, is_back) = ask(None);
+        assert_eq!((made, asked.len(), is_back), (Ok(()), 1, true), "{format:?}");
+        assert!(asked[0] >= 200 * 100 * 8, "{asked:?}: its pixels, and what a step makes of them");
+        assert_eq!(ask(Some(NoRoom::Now)).0, Err(Fault::NoRoom));
+        assert!(matches!(ask(Some(NoRoom::Ever)).0, Err(Fault::Unreadable(why)) if why.contains("memory")));
+    }
 }
 
 #[test]
@@ -283,7 +330,7 @@ proptest! {
         }
         let (_, made) = asked(&*images(&[("pixels_max", "100000")]), format, &bytes, "scale=16&crop=3:2&rotate=90&smooth=1");
         if let Ok(made) = made {
-            prop_assert!(codecs::read(format, &made, 100_000).is_ok());
+            prop_assert!(read(format, &made, 100_000).is_ok());
         }
     }
 
@@ -294,7 +341,7 @@ proptest! {
     ) {
         let bytes = written(Format::Png, picture(width, height, channels));
         let (_, made) = asked(&*images(&[("sizes", "1,3,9,27")]), Format::Png, &bytes, &steps.join("&"));
-        let made = codecs::read(Format::Png, &made.unwrap(), 10_000).unwrap();
+        let made = read(Format::Png, &made.unwrap(), 10_000).unwrap();
         prop_assert!(made.width.max(made.height) <= width.max(height));
     }
 }

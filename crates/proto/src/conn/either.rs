@@ -123,6 +123,11 @@ impl Connection {
         }
     }
 
+    /// Descriptors that its answers hold: files, and sockets of programs.
+    pub fn descriptors(&self) -> usize {
+        either!(self, one => one.descriptors())
+    }
+
     /// Bytes of content in memory that its answers hold which wait behind the one that is being sent.
     #[inline]
     pub fn queued_content_bytes(&self) -> u64 {

@@ -98,6 +98,9 @@ pub struct Read<'a> {
 pub trait ContentBuffer: fmt::Debug + Send + Sync {
     /// The bytes. Always the same.
     fn bytes(&self) -> &[u8];
+
+    /// Bytes of memory that it takes for who holds it, and that nobody else counts: not those of a cache.
+    fn own_bytes(&self) -> usize;
 }
 
 /// That something needed has been done.
@@ -189,6 +192,17 @@ impl Exchange {
         match &self.state {
             State::Running(running) => running.memory_bytes(),
             _ => 0,
+        }
+    }
+
+    /// Descriptors that its answer holds.
+    pub(crate) fn descriptors(&self) -> usize {
+        let of = |file: bool| usize::from(file);
+        match &self.state {
+            State::Running(running) => running.holds().descriptors,
+            State::Answering(answer) => of(answer.representation.file.is_some()),
+            State::Translated(resource) => of(resource.variants.first().file.is_some()),
+            State::Wanting | State::Translating | State::Postponed => 0,
         }
     }
 }

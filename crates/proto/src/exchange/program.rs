@@ -64,12 +64,41 @@ pub trait Program: fmt::Debug + Send {
         true
     }
 
+    /// What it holds between two steps, beyond itself, that nobody else counts.
+    fn holds(&self) -> Holds;
+
     /// The next step. Called in order; what was gathered comes before its content.
     fn run(&mut self, input: Input<'_>) -> Ran;
 
     /// The socket that the last step wants waited for ([`Next::readable`], [`Next::writable`]).
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+}
+
+/// What somebody holds for one client, and is counted for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holds {
+    /// Bytes of memory.
+    pub bytes: usize,
+    /// Open files and sockets.
+    pub descriptors: usize,
+}
+
+impl Holds {
+    /// So many bytes, and no descriptor.
+    pub const fn of_bytes(bytes: usize) -> Holds {
+        Holds { bytes, descriptors: 0 }
+    }
+
+    /// Both together.
+    pub const fn and(self, other: Holds) -> Holds {
+        Holds { bytes: self.bytes + other.bytes, descriptors: self.descriptors + other.descriptors }
+    }
+
+    /// What `program` holds, and it itself.
+    pub(crate) fn of(program: &dyn Program) -> Holds {
+        program.holds().and(Holds::of_bytes(size_of_val(program)))
     }
 }
 

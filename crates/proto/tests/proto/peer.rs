@@ -677,6 +677,10 @@ impl ContentBuffer for Copied {
     fn bytes(&self) -> &[u8] {
         &self.0
     }
+
+    fn own_bytes(&self) -> usize {
+        self.0.capacity()
+    }
 }
 
 /// What arrives of an encoded connection.

@@ -25,7 +25,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use lamna_proto::exchange::ContentBuffer;
-use lamna_proto::exchange::program::{Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
 use lamna_proto::message::Status;
 use lamna_proto::resource::Resource;
 
@@ -70,6 +70,10 @@ pub(crate) struct Bytes(pub(crate) Vec<u8>);
 impl ContentBuffer for Bytes {
     fn bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    fn own_bytes(&self) -> usize {
+        self.0.capacity()
     }
 }
 
@@ -141,6 +145,10 @@ impl Program for Script {
 
     fn begins_with(&self) -> Next {
         Next::ROOM
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::default()
     }
 
     fn run(&mut self, Input { content, is_last, room, now }: Input<'_>) -> Ran {

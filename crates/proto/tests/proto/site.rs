@@ -11,7 +11,7 @@ use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::early_hints::LinkField;
 use lamna_proto::exchange::negotiate::Coding;
-use lamna_proto::exchange::program::{Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::{Method, Status};
 use lamna_proto::resource::{Description, Representation, Resource, Variants};
@@ -144,6 +144,10 @@ impl Program for Finds {
         Next::ROOM
     }
 
+    fn holds(&self) -> Holds {
+        Holds::default()
+    }
+
     fn run(&mut self, _: Input<'_>) -> Ran {
         Ran::Found(Arc::new(Vouched))
     }
@@ -176,6 +180,10 @@ impl Echo {
 impl Program for Echo {
     fn content_bytes_max(&self) -> u64 {
         ECHO_BYTES_MAX
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::of_bytes(self.content.capacity())
     }
 
     fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {

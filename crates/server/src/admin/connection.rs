@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lamna_proto::conn::{Connection, Fate};
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::program::{Input, Program, Ran, Step};
+use lamna_proto::exchange::program::{Holds, Input, Program, Ran, Step};
 use lamna_proto::exchange::{Done, ExchangeId, Need};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::Status;
@@ -130,6 +130,10 @@ struct Gathered;
 impl Program for Gathered {
     fn content_bytes_max(&self) -> u64 {
         CONTENT_BYTES_MAX
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::default()
     }
 
     fn run(&mut self, _: Input<'_>) -> Ran {

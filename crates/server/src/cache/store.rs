@@ -31,7 +31,7 @@ use crate::io::page_cache::residency_predictor::ResidencyPredictor;
 use crate::metrics::memory_accounting::Reservation;
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
-use crate::sys::memory::memory_bytes;
+use crate::sys::memory::{memory_bytes, work_bytes_max};
 use crate::sys::prefetch::Ahead;
 use crate::sys::shared_memory::SharedMemory;
 use crate::upstream::background::Background;
@@ -93,6 +93,8 @@ impl Store {
         let Bounds { bytes_max, descriptors_max, entries_max } = bounds;
         let shards = Arc::new(Shards::new(bytes_max, descriptors_max, entries_max, replacing.into()));
         let compressor = Compressor::new(shards.clone(), counters);
+        // Threads that serve can no longer ask.
+        work_bytes_max();
         Store {
             chunks: Chunks::new(bytes_max / CHUNK_SHARE, shards.memory_account()),
             residency_predictor: ResidencyPredictor::new(memory_bytes()),

@@ -137,6 +137,9 @@ pub const REQUEST_LIMIT: &str = "500/s burst 5000";
 /// The default of [`Settings::connection_limit`]: more than any browser opens, even for hundreds of them behind one address.
 pub const CONNECTION_LIMIT: u64 = 2000;
 
+/// The default of [`Settings::application_limit`].
+pub const APPLICATION_LIMIT: u64 = 500;
+
 /// The default of [`Settings::network_bytes_max`].
 pub const NETWORK_BYTES_MAX: u64 = 64 << 20;
 
@@ -242,6 +245,8 @@ pub struct Settings {
     pub request_limit: Option<Rate>,
     /// The most connections of each client network that are open at once; 0 for any number.
     pub connection_limit: u64,
+    /// The most connections to applications that each client network has at once; 0 for any number.
+    pub application_limit: u64,
     /// The most memory that the connections of each client network hold in a process while they wait; 0 for any amount.
     pub network_bytes_max: u64,
     /// Networks of clients that no limit is for.
@@ -390,6 +395,7 @@ impl Default for Settings {
             proxy_protocol: Vec::new(),
             request_limit: REQUEST_LIMIT.parse().ok(),
             connection_limit: CONNECTION_LIMIT,
+            application_limit: APPLICATION_LIMIT,
             network_bytes_max: NETWORK_BYTES_MAX,
             limit_exempt: LIMIT_EXEMPT.iter().filter_map(|text| text.parse().ok()).collect(),
             account: false,

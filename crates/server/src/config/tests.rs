@@ -75,6 +75,7 @@ fn one_file_holds_everything() {
         h2c = true
         request_limit = "20/s burst 100"
         connection_limit = 100
+        application_limit = 77
         network_bytes_max = "4MiB"
         account = true
         helpers_max = 8
@@ -156,6 +157,7 @@ fn one_file_holds_everything() {
         proxy_protocol: Vec::new(),
         request_limit: "20/s burst 100".parse().ok(),
         connection_limit: 100,
+        application_limit: 77,
         network_bytes_max: 4 << 20,
         limit_exempt: Settings::default().limit_exempt,
         account: true,

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use lamna_proto::exchange::program::{Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
 use lamna_proto::exchange::{ContentBuffer, Translate};
 use lamna_proto::message::Status;
 use lamna_proto::parse::path;
@@ -119,6 +119,10 @@ impl ContentBuffer for Bytes {
     fn bytes(&self) -> &[u8] {
         &self.0
     }
+
+    fn own_bytes(&self) -> usize {
+        self.0.capacity()
+    }
 }
 
 /// The lines of the head of what is made while it is sent: its `own` ones, and those that are configured, but for the same names.
@@ -162,6 +166,12 @@ impl Program for Download {
 
     fn begins_with(&self) -> Next {
         Next::ROOM
+    }
+
+    fn holds(&self) -> Holds {
+        let walk = self.walk.as_ref().map_or(Holds::default(), Walk::holds);
+        let zip = if let Form::Zip(zip) = &self.form { zip.memory_bytes() } else { 0 };
+        walk.and(Holds::of_bytes(zip + self.path.capacity()))
     }
 
     fn run(&mut self, input: Input<'_>) -> Ran {
@@ -254,6 +264,11 @@ fn leave_index(tree: &Tree, folder: &mut walk::Level) -> bool {
 }
 
 impl Walk {
+    fn holds(&self) -> Holds {
+        let levels: usize = self.levels.iter().map(|level| level.shown.capacity() + level.folder.memory_bytes()).sum();
+        Holds { bytes: levels + self.coded.capacity(), descriptors: 1 + usize::from(self.file.is_some()) }
+    }
+
     /// Writes what comes next, until there is enough for a part. False if that was all.
     fn fill(&mut self, tree: &Tree, form: &mut Form, out: &mut Vec<u8>) -> Result<bool, Broken> {
         // What compresses well is read for long.

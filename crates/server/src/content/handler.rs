@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use lamna_proto::exchange::Translate;
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
 use lamna_proto::gateway::fields::Fields;
 use lamna_proto::message::{Request, Status};
 use lamna_proto::resource::{Description, Representation, Resource};
@@ -124,6 +124,10 @@ struct Handling {
 impl Program for Handling {
     fn content_bytes_max(&self) -> u64 {
         self.handler.content_bytes_max()
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::of_bytes(self.asked.content.capacity())
     }
 
     fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {

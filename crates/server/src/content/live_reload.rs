@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use lamna_proto::exchange::Translate;
-use lamna_proto::exchange::program::{Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
 use lamna_proto::message::Status;
 use lamna_proto::time::Instant;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -64,6 +64,10 @@ impl Program for Changes {
 
     fn begins_with(&self) -> Next {
         Next::ROOM
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::default()
     }
 
     fn run(&mut self, input: Input<'_>) -> Ran {

@@ -30,6 +30,7 @@ mod tree;
 pub mod turns;
 pub mod upload;
 mod walk;
+mod workroom;
 
 pub use media_type::MediaType;
 pub use pages::Page;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use lamna_filter::search::{QUERY_BYTES_MAX, Query, Text};
 use lamna_proto::exchange::Translate;
-use lamna_proto::exchange::program::{Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
 use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
 
@@ -49,6 +49,8 @@ const STEP_MS: u64 = 20;
 /// Results that are shown, and pages that may match.
 const SHOWN_MAX: usize = 50;
 const FOUND_MAX: usize = 2_000;
+/// What one of them takes, about: its path, title and excerpt.
+const FOUND_BYTES: usize = 512;
 
 /// The program that answers a request for a search; none if it is not one, or folders are not searched here.
 pub fn begin(
@@ -146,6 +148,12 @@ impl Program for Search {
 
     fn begins_with(&self) -> Next {
         Next::ROOM
+    }
+
+    fn holds(&self) -> Holds {
+        let State { walk, sum, .. } = &self.state;
+        let walk = walk.iter().flat_map(|walk| &walk.levels).map(Level::memory_bytes).sum::<usize>();
+        Holds { bytes: walk + sum.found.capacity() * FOUND_BYTES, descriptors: 1 }
     }
 
     fn run(&mut self, input: Input<'_>) -> Ran {

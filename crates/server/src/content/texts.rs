@@ -9,6 +9,7 @@ use lamna_filter::search::Text;
 
 use super::at_once::Party;
 use super::kept::Kept;
+use crate::sys::memory;
 
 /// Bytes of memory that the texts of a site's pages may take in one process.
 const TEXTS_BYTES_MAX: u64 = 64 << 20;
@@ -26,7 +27,10 @@ pub struct Texts {
 
 impl Default for Texts {
     fn default() -> Texts {
-        Texts { kept: Kept::new(TEXTS_BYTES_MAX), under_way: Mutex::default() }
+        Texts {
+            kept: Kept::new(TEXTS_BYTES_MAX.min(memory::limit_bytes().map_or(u64::MAX, |bytes| bytes / 32))),
+            under_way: Mutex::default(),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::conditional::{self, Outcome, Preconditions, Validators};
 use lamna_proto::exchange::negotiate::Coding;
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
 use lamna_proto::message::{Field, Head, Method, Request, Status};
 use lamna_proto::parse::path;
 use lamna_proto::resource::{Description, Representation, Resource};
@@ -352,6 +352,11 @@ struct Gathered(Vec<u8>);
 /// Bytes gathered for one step: a step costs a change of threads, some 10 microseconds.
 const GATHERED_BYTES_MAX: usize = 128 * 1024;
 
+/// What an upload holds: its file and the directory of that, if it has begun, and what was gathered.
+fn held(has_file: bool, gathered: &Gathered) -> Holds {
+    Holds { bytes: gathered.0.capacity(), descriptors: 2 * usize::from(has_file) }
+}
+
 impl Gathered {
     /// Whether there was room for it.
     fn add(&mut self, content: &[u8]) -> bool {
@@ -419,6 +424,10 @@ impl Program for Put {
 
     fn gather(&mut self, content: &[u8]) -> bool {
         self.file.is_some() && self.gathered.add(content)
+    }
+
+    fn holds(&self) -> Holds {
+        held(self.file.is_some(), &self.gathered)
     }
 
     fn run(&mut self, input: Input<'_>) -> Ran {

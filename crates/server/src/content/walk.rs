@@ -58,6 +58,13 @@ pub(super) fn begin(tree: &Tree, path: &[u8]) -> Result<(Arc<OwnedFd>, Level), A
 }
 
 impl Level {
+    /// Bytes of memory that it takes, about.
+    pub(super) fn memory_bytes(&self) -> usize {
+        /// A name and what it stands for.
+        const ENTRY_BYTES: usize = 64;
+        self.path.capacity() + self.name.capacity() + self.entries.as_slice().len() * ENTRY_BYTES
+    }
+
     /// The folder `name` beneath `root`, which is asked for by `path`. None if it is no folder.
     ///
     /// # Errors

@@ -308,6 +308,12 @@ impl Worker<'_> {
     /// Until when the current wait may last. The core measures from when it handed bytes over; here a wait for the peer
     /// begins when the peer has taken them.
     fn deadline(&mut self, token: Token) -> Option<Instant> {
+        let look = self.base.slots.get(token).look_at(self.base.context.now);
+        self.patience(token).into_iter().chain(look).min()
+    }
+
+    /// Until when its peer is waited for.
+    fn patience(&mut self, token: Token) -> Option<Instant> {
         let limits = &self.base.shared.limits;
         let (slot, ring_connection) = (self.base.slots.get(token), &self.ring_connections[token.index as usize]);
         if ring_connection.is_sending() {

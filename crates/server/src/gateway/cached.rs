@@ -17,14 +17,16 @@
 //! slowly its own client reads; and if it leaves, the fetch goes on in the background. What may be kept and used is decided by
 //! `lamna_proto::caching`.
 
+mod waiting;
+
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use lamna_proto::caching::{
-    self, Facts, Given, Named, NotKept, Terms, Use, Varies, VaryNames, keepable, status, usable, usable_after_failure,
+    self, Facts, Given, Named, NotKept, Terms, Varies, VaryNames, keepable, status, usable_after_failure,
 };
-use lamna_proto::exchange::program::{Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Aged, Answered, Representation, Resource};
@@ -32,7 +34,7 @@ use lamna_proto::time::Instant;
 
 use super::exchange::Gateway;
 use crate::cache::answer::{Answer, Kept};
-use crate::cache::answer_flights::{Joined, Landed, Lead, Selected, Wait};
+use crate::cache::answer_flights::{Landed, Lead, Selected, Wait};
 use crate::cache::answer_key::{AnswerKey, WITH_COOKIES, write_variant};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
@@ -184,7 +186,8 @@ impl Cached {
     }
 
     /// Asks for nobody in particular.
-    pub fn refresh(gateway: Box<Gateway>, wanted: Wanted, lead: Lead) {
+    pub fn refresh(mut gateway: Box<Gateway>, wanted: Wanted, lead: Lead) {
+        gateway.ask_for_nobody();
         let (store, clock) = (wanted.store.clone(), wanted.clock);
         let mut cached = Cached::new(gateway, wanted, Role::Leads(lead));
         cached.is_in_background = true;
@@ -199,6 +202,15 @@ impl Program for Cached {
 
     fn may_block(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.gateway.may_block())
+    }
+
+    fn holds(&self) -> Holds {
+        let Some(inner) = &self.inner else { return Holds::default() };
+        // What is collected is lent by the store.
+        let ahead = inner.ahead.iter().filter_map(|part| part.content.as_ref()).map(|content| content.own_bytes());
+        let Wanted { target, key, fields, .. } = &inner.wanted;
+        let words = target.len() + key.len() + fields.len();
+        inner.gateway.holds().and(Holds::of_bytes(size_of::<Inner>() + words + ahead.sum::<usize>()))
     }
 
     fn run(&mut self, input: Input<'_>) -> Ran {
@@ -284,81 +296,6 @@ impl Inner {
             () if self.ahead.is_empty() => self.next,
             () => Next::ROOM,
         }
-    }
-
-    /// Finds out whether it asks for all, waits, or asks for its client. What comes of this step, if that is known.
-    fn settle(&mut self, now: Instant) -> Option<Ran> {
-        if let Role::Joins { may_lead } = self.role {
-            let flights = self.wanted.store.answer_flights();
-            let key = Key { site: self.wanted.site, path: &self.wanted.key };
-            self.role = match may_lead {
-                true => match flights.join(key) {
-                    Joined::Lead(lead) => Role::Leads(lead),
-                    Joined::Wait(wait) => Role::Waits(wait),
-                    Joined::Alone => Role::Alone,
-                },
-                false => flights.wait(key).map_or(Role::Alone, Role::Waits),
-            };
-            self.voids = flights.voids();
-            if !matches!(self.role, Role::Waits(_)) && self.is_overtaken(now) {
-                return Some(Ran::Again);
-            }
-        }
-        let Role::Waits(wait) = &self.role else { return None };
-        let until = self.asked.get_or_insert(now).after_ms(WAIT_MS);
-        match wait.landed() {
-            Some(landed) => {
-                if let Some(resource) = self.shares(landed, now) {
-                    return Some(Ran::Answer(resource));
-                }
-            }
-            None if now < until => {
-                return Some(Ran::Waits(Next { readable: true, until: Some(until), ..Next::default() }));
-            }
-            None => {}
-        }
-        self.role = Role::Alone;
-        self.asked = None;
-        self.voids = self.wanted.store.answer_flights().voids();
-        None
-    }
-
-    /// Whether something else is kept by now than what was found: somebody has asked in between.
-    fn is_overtaken(&self, now: Instant) -> bool {
-        let Wanted { store, site, key, stale, .. } = &self.wanted;
-        let Some(entry) = store.lookup(Key { site: *site, path: key }, 0) else { return false };
-        let is_known = stale.as_ref().is_some_and(|stale| Arc::ptr_eq(stale, &entry));
-        let counts = match entry.kept() {
-            Some(Kept::Answer(_) | Kept::Varies { .. }) => true,
-            Some(Kept::Passes { until_ms }) => *until_ms > now.ms(),
-            None => false,
-        };
-        counts && !is_known && !entry.is_disturbed()
-    }
-
-    /// What this request is answered with because of what another one got.
-    fn shares(&self, landed: Landed, now: Instant) -> Option<Arc<Resource>> {
-        match landed {
-            Landed::Kept(entry, selected) => {
-                let Some(Kept::Answer(answer)) = entry.kept() else { return None };
-                let is_selected = selected.is_none_or(|selected| *self.part_of(&selected.by) == *selected.part);
-                // It was asked for while this request waited: what that says of old answers is met.
-                let facts = Facts { directives: Default::default(), ..self.wanted.facts };
-                let is_usable =
-                    matches!(usable(&answer.terms, answer.age_ms(now.ms()), &facts), Use::Fresh | Use::Stale);
-                (is_selected && is_usable).then(|| entry.resource.clone())
-            }
-            Landed::Failed(page) => Some(self.stale_after_failure(now).unwrap_or(page)),
-            Landed::Stale => self.stale_after_failure(now),
-            Landed::Alone => None,
-        }
-    }
-
-    /// What this request selects by.
-    fn part_of(&self, names: &VaryNames) -> Vec<u8> {
-        let mut part = Vec::new();
-        names.write(lines(&self.wanted.fields), &mut part);
-        part
     }
 }
 

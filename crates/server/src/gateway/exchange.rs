@@ -28,13 +28,14 @@ use std::sync::Arc;
 
 use lamna_policy::upstream::retry::{Effect, Failed, Failure};
 use lamna_policy::upstream::{Attempt, Outcome};
-use lamna_proto::exchange::program::{Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
 use lamna_proto::gateway::http1::Asked;
 use lamna_proto::gateway::{AnswerStep, GatewayError, RequestContent};
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
 use self::buffer::ContentBuffer;
+use self::connecting::is_shortage;
 use self::filtered::Filtered;
 use super::codec::Codec;
 use super::outgoing::Outgoing;
@@ -47,11 +48,15 @@ use crate::content::route::Effective;
 use crate::upstream::dial::{Dial, Dialled};
 use crate::upstream::group::Group;
 use crate::upstream::link::Link;
+use crate::upstream::shares::{Payer, Share};
 
 /// See the module.
 #[derive(Debug)]
 pub struct Gateway {
     group: Arc<Group>,
+    /// For whom its connection counts, and that it does.
+    payer: Option<Payer>,
+    share: Option<Share>,
     rules: Arc<Effective>,
     site: String,
     /// What the request is called.
@@ -149,6 +154,8 @@ impl Gateway {
         let method = if opening.is_some() { b"GET" } else { asking.request.method_token() };
         let mut gateway = Box::new(Gateway {
             group: asking.group.clone(),
+            payer: asking.payer.cloned(),
+            share: None,
             rules: asking.rules.clone(),
             site: asking.site.label(),
             called: asking.called.into(),
@@ -244,7 +251,10 @@ impl Gateway {
     fn step(&mut self, input: &Input<'_>) -> Result<Ran, Problem> {
         loop {
             match &mut self.state {
-                State::Choosing => self.choose()?,
+                State::Choosing => match self.refuse_if_crowded() {
+                    Some(refused) => return Ok(refused),
+                    None => self.choose()?,
+                },
                 State::Locating(index) => {
                     let index = *index;
                     if let Some(ran) = self.locate(index)? {
@@ -253,6 +263,7 @@ impl Gateway {
                 }
                 State::Dialling(dial) => match dial.go_on() {
                     Dialled::Connected(socket) => self.greet(socket)?,
+                    Dialled::Failed(errno) if is_shortage(errno) => return Ok(self.refuse_for_shortage()),
                     Dialled::Failed(errno) => self.pause(errno)?,
                     Dialled::Waiting if self.now >= self.deadline => {
                         dial.give_up();
@@ -618,6 +629,10 @@ impl Program for Gateway {
 
     fn may_block(&self) -> bool {
         self.buffer.as_ref().is_some_and(ContentBuffer::may_block)
+    }
+
+    fn holds(&self) -> Holds {
+        self.held()
     }
 
     fn gather(&mut self, content: &[u8]) -> bool {

@@ -18,6 +18,10 @@ impl ContentBuffer for Piece {
     fn bytes(&self) -> &[u8] {
         &self.buffer[self.range.clone()]
     }
+
+    fn own_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
 }
 
 /// Up to here content is copied to a buffer of its size: it leaves a large one to what comes next.

@@ -28,6 +28,7 @@ use crate::content::access::{Vouched, Who};
 use crate::content::route::Effective;
 use crate::content::site::Site;
 use crate::upstream::group::Group;
+use crate::upstream::shares::Payer;
 
 /// A request that an application answers, and what is known of the client.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +57,8 @@ pub struct Asking<'a> {
     pub is_secure: bool,
     /// What the request is called.
     pub called: &'a str,
+    /// For whom a connection to the application counts; none if it counts for nobody.
+    pub payer: Option<&'a Payer>,
 }
 
 impl<'a> Asking<'a> {

@@ -13,7 +13,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use lamna_proto::exchange::program::{Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 
 use super::exchange::Gateway;
@@ -158,6 +158,10 @@ impl Program for Question {
 
     fn may_block(&self) -> bool {
         false
+    }
+
+    fn holds(&self) -> Holds {
+        self.gateway.holds()
     }
 
     fn run(&mut self, input: Input<'_>) -> Ran {

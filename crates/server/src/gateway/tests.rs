@@ -165,6 +165,7 @@ impl Front {
             is_secure,
             script: None,
             called: "7f",
+            payer: None,
         })
         .unwrap()
     }

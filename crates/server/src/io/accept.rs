@@ -66,6 +66,13 @@ impl DescriptorReserve {
         i64::from(descriptor.as_raw_fd()) >= self.first
     }
 
+    /// Whether `descriptor` was taken from the half of it that is kept for files. Connections to applications, which a client may have held open as long as it
+    /// likes, do not get it, and leave descriptors to those that connect.
+    pub fn is_for_files(&self, descriptor: &impl AsRawFd) -> bool {
+        let limit = getrlimit(Resource::Nofile).current.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX);
+        i64::from(descriptor.as_raw_fd()) >= self.first + (limit - self.first) / 2
+    }
+
     /// Whether `connections` in all would leave it alone.
     pub fn leaves(&self, connections: usize) -> bool {
         i64::try_from(connections).is_ok_and(|connections| connections < self.first)

@@ -65,6 +65,23 @@ pub fn connections_max() -> Option<u64> {
     *MOST.get_or_init(|| connections_within(read_memory()))
 }
 
+/// Bytes of memory that making content may take for a while, beyond what caches and connections count: a quarter of a limit of a control group, of which the
+/// cache has a half, or a half of the machine's memory. Read once.
+pub(crate) fn work_bytes_max() -> u64 {
+    static MOST: OnceLock<u64> = OnceLock::new();
+    *MOST.get_or_init(|| work_bytes(read_memory()))
+}
+
+fn work_bytes(Memory { limit_bytes, total_bytes }: Memory) -> u64 {
+    limit_bytes.map(|bytes| bytes / 4).or(total_bytes.map(|bytes| bytes / 2)).unwrap_or(256 * MIB)
+}
+
+/// The smallest limit of a control group that this process is in, in bytes, if there is one. Read once.
+pub(crate) fn limit_bytes() -> Option<u64> {
+    static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
+    *LIMIT.get_or_init(|| read_memory().limit_bytes)
+}
+
 /// The smallest limit of a control group that this process is in, in bytes, and the file that says how much of it is in use.
 pub fn least_limit() -> Option<(u64, PathBuf)> {
     least_limit_of(total_bytes(&read), &read).map(|(bytes, file)| (bytes, usage_file(&file)))
@@ -283,6 +300,15 @@ mod tests {
         assert_eq!(most(None), None);
         assert_eq!((most(Some(12 * MIB)), most(Some(128 * MIB))), (Some(1152), Some(12288)));
         assert_eq!(most(Some(100)), Some(CONNECTIONS_LEAST));
+    }
+
+    #[test]
+    fn what_is_made_for_a_while_has_what_the_cache_does_not_have() {
+        let work = |limit_bytes| work_bytes(Memory { total_bytes: Some(8 << 30), limit_bytes });
+        assert_eq!((work(Some(64 * MIB)), work(None)), (16 * MIB, 4 << 30));
+        assert!(
+            work(Some(64 * MIB)) + cache_bytes(Memory { total_bytes: None, limit_bytes: Some(64 * MIB) }) <= 48 * MIB
+        );
     }
 
     #[test]

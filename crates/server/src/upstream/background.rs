@@ -162,6 +162,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lamna_proto::exchange::program::Holds;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// Waits for a bell, then for a moment, and says when it is dropped.
@@ -176,6 +177,10 @@ mod tests {
     impl Program for Waits {
         fn content_bytes_max(&self) -> u64 {
             0
+        }
+
+        fn holds(&self) -> Holds {
+            Holds::default()
         }
 
         fn run(&mut self, input: Input<'_>) -> Ran {

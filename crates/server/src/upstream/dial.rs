@@ -15,13 +15,15 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, getpeername, getsockname, shutdown,
     socket_with, sockopt,
 };
+
+use crate::io::accept::DescriptorReserve;
 
 /// Where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,9 +119,18 @@ impl Dial {
     }
 }
 
+/// `socket`, unless files are to have its descriptor.
+fn within_reserve(socket: OwnedFd) -> Result<OwnedFd, Errno> {
+    static RESERVE: OnceLock<DescriptorReserve> = OnceLock::new();
+    match RESERVE.get_or_init(DescriptorReserve::new).is_for_files(&socket) {
+        true => Err(Errno::MFILE),
+        false => Ok(socket),
+    }
+}
+
 fn begin_tcp(address: &SocketAddr) -> Result<(OwnedFd, bool), Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = stream_socket(family)?;
+    let socket = within_reserve(stream_socket(family)?)?;
     // What is written to an application is a whole head, or content that is there: nothing is gained by waiting for more.
     sockopt::set_tcp_nodelay(&socket, true)?;
     in_progress(connect(&socket, address)).map(|is_connected| (socket, is_connected))

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use lamna_proto::exchange::program::Holds;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
@@ -72,6 +73,12 @@ impl Link {
     pub fn flush(&mut self) -> Result<bool, Errno> {
         let Some(session) = &mut self.session else { return Ok(false) };
         session.flush(&mut Stream(self.socket.as_fd())).map_err(errno_of)
+    }
+
+    /// What it holds: its socket, and the buffers of TLS, each for a record.
+    pub fn holds(&self) -> Holds {
+        const SESSION_BYTES: usize = 40 << 10;
+        Holds { bytes: if self.is_secure() { SESSION_BYTES } else { 0 }, descriptors: 1 }
     }
 
     /// Whether TLS is spoken over it.

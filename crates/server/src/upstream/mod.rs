@@ -13,4 +13,5 @@ pub mod group;
 pub mod link;
 pub mod pool;
 pub mod resolve;
+pub mod shares;
 pub mod status;

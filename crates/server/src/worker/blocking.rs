@@ -263,12 +263,13 @@ impl<'a> Driver<'a> {
 impl<'a> Driver<'a> {
     /// Waits until a connection that is not idle can go on, or its time is over; at most `patience_ms`. False if that was too short.
     fn await_progress(&mut self, slot: &mut ConnectionState, interest: Interest, patience_ms: Option<u32>) -> bool {
-        let deadline = slot.poll_timeout(&self.shared.limits);
+        let deadline = slot.deadline(&self.shared.limits, self.context.now);
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, interest.receive);
         wanted.set(PollFlags::OUT, interest.send);
-        let is_late = |now| deadline.is_some_and(|at| at <= now);
-        if patience_ms == Some(0) && !is_late(self.context.now) {
+        let is_late = |slot: &ConnectionState, limits, now| slot.deadline(limits, now).is_some_and(|at| at <= now);
+        let limits = &self.shared.limits;
+        if patience_ms == Some(0) && !is_late(slot, limits, self.context.now) {
             return false;
         }
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
@@ -289,7 +290,7 @@ impl<'a> Driver<'a> {
         let has_failed = !ready.is_empty() && !ready.intersects(wanted);
         slot.readable |= interest.receive && (has_failed || ready.contains(PollFlags::IN));
         slot.writable |= interest.send && (has_failed || ready.contains(PollFlags::OUT));
-        if ready.is_empty() && is_late(self.context.now) {
+        if ready.is_empty() && is_late(slot, limits, self.context.now) {
             slot.connection.lend(self.workspace.take().expect(AT_HOME));
             slot.handle_timeout(&self.shared.limits, self.context.now);
             self.workspace = Some(slot.reclaim());

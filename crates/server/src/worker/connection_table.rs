@@ -140,8 +140,29 @@ impl ConnectionState {
         self.last_call.filter(|_| self.is_idle())
     }
 
-    /// It has been waited for too long: by the session or by the connection, whoever's time has passed. It has a workspace.
+    /// When to look at it though nothing has come about: when it may be waited for no longer, or whether it is to end for what it holds.
+    pub fn deadline(&self, limits: &Limits, now: Instant) -> Option<Instant> {
+        self.poll_timeout(limits).into_iter().chain(self.look_at(now)).min()
+    }
+
+    /// When to look whether it is to end for what it holds; none if it holds little.
+    pub fn look_at(&self, now: Instant) -> Option<Instant> {
+        let seat = self.seat().filter(|seat| seat.is_heavy())?;
+        if seat.is_doomed() {
+            return Some(now);
+        }
+        Some(now.after_ms(if self.is_idle() { IDLE_LOOK_MS } else { LOOK_MS }))
+    }
+
+    fn seat(&self) -> Option<&Seat> {
+        self.extras.as_ref().and_then(|extras| extras.seat.as_ref())
+    }
+
+    /// It has been waited for too long, or is to end for what it holds. It has a workspace.
     pub fn handle_timeout(&mut self, limits: &Limits, now: Instant) {
+        if self.seat().is_some_and(Seat::is_doomed) {
+            return self.handle_broken();
+        }
         let is_called_last = self.last_call().is_some_and(|until| until <= now);
         match is_called_last || self.transport.handle_timeout(limits, now) {
             true => self.connection.handle_broken(),
@@ -261,10 +282,9 @@ impl ConnectionState {
         }
     }
 
-    /// Ends it if its client network holds more memory than it may, and it has a part in that. It has a workspace.
+    /// Ends it if its client network holds more memory than it may, and it is one of those that hold most. It has a workspace.
     pub fn end_if_too_heavy(&mut self) {
-        let seat = self.extras.as_ref().and_then(|extras| extras.seat.as_ref());
-        if seat.is_some_and(Seat::is_too_heavy) {
+        if self.seat().is_some_and(Seat::is_doomed) {
             self.handle_broken();
         }
     }
@@ -544,6 +564,16 @@ impl ConnectionTable {
         expired
     }
 
+    /// The connection that holds most descriptors, if any holds more than a client needs that takes what it asks for.
+    pub fn most_descriptors(&self) -> Option<Token> {
+        let of = |(index, slot): (usize, &Option<ConnectionState>)| {
+            let slot = slot.as_ref()?;
+            let token = Token { index: index as u32, generation: slot.generation };
+            Some((slot.connection.descriptors(), token)).filter(|(held, _)| *held >= DESCRIPTORS_MANY)
+        };
+        self.slots.iter().enumerate().filter_map(of).max_by_key(|(held, _)| *held).map(|(_, token)| token)
+    }
+
     /// The idle connections that have been idle longest, at most `count`.
     pub fn longest_idle(&self, count: usize) -> Vec<Token> {
         let mut idle: Vec<(u32, Token)> = Vec::new();
@@ -558,7 +588,12 @@ impl ConnectionTable {
     }
 }
 
+/// Descriptors of a connection that is closed where others find none.
+const DESCRIPTORS_MANY: usize = 8;
 const LOOK_TICKS: u32 = 10;
+/// How often it is looked whether a connection that holds much is to end.
+const LOOK_MS: u32 = 500;
+const IDLE_LOOK_MS: u32 = 5_000;
 
 #[cfg(test)]
 mod tests {

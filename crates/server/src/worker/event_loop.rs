@@ -233,7 +233,7 @@ impl<C: OnSockets> Worker<'_, C> {
             self.base.slots.remove(token);
             return;
         }
-        let deadline = self.base.slots.get(token).poll_timeout(&self.base.shared.limits);
+        let deadline = self.base.slots.get(token).deadline(&self.base.shared.limits, self.base.context.now);
         self.base.rest(token, interest, deadline);
     }
 }
@@ -289,7 +289,7 @@ impl<'a, C: OnSockets> Life<'a> for Worker<'a, C> {
         let limits = &self.base.shared.limits;
         let Some(slot) = self.base.slots.find(token) else { return };
         // It may have been moved since it was looked at last.
-        match slot.poll_timeout(limits) {
+        match slot.deadline(limits, now) {
             Some(deadline) if deadline > now => self.base.slots.set_deadline(token, Some(deadline)),
             Some(_) => {
                 self.lend(token);

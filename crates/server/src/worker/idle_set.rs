@@ -108,7 +108,11 @@ impl<'a> IdleSet<'a> {
     fn park_until(&self, mut slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
         slot.generation = self.next_generation();
         let token = Token { index: slot.transport.as_raw_fd() as u32, generation: slot.generation };
-        let deadline = slot.poll_timeout(&self.shared.limits);
+        // One that is idle is closed when its time is over, and not looked at before.
+        let deadline = match slot.is_idle() {
+            true => slot.poll_timeout(&self.shared.limits),
+            false => slot.deadline(&self.shared.limits, self.shared.clock.coarse_now()),
+        };
         // Registered before it is in the set, while it is surely open: then the event may come early, which is noted.
         let awaited = Awaited { readable: interest.receive, writable: interest.send };
         if self.registrar.await_once(slot.transport.as_fd(), token, slot.registered, awaited).is_err() {

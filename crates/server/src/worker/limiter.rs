@@ -7,8 +7,10 @@
 //! A network is a /32 of IPv4 or a /64 of IPv6. A request that is asked for again, because there was no room for its answer behind
 //! earlier ones of its connection, counts again. So does one that has waited for another one's answer from an application, where users are counted.
 
+mod applications;
 pub mod connections;
 mod crowd;
+mod loads;
 #[cfg(test)]
 mod model;
 pub mod preview;
@@ -38,6 +40,8 @@ use crate::content::answers::{self, Extras};
 use crate::content::site::{Site, Sites};
 use crate::metrics::counters::Counters;
 use crate::sys::shared_memory::SharedMemory;
+use crate::upstream::shares::Payer;
+use applications::ApplicationLimit;
 use connections::{Connected, ConnectionLimit};
 use share::Sharing;
 use terms::{Meter, Terms};
@@ -76,6 +80,8 @@ pub struct Limiter {
     wrong_passwords: Arc<dyn WrongPasswords>,
     /// Decides about connections, if there is a limit of them.
     connections: Option<Arc<ConnectionLimit>>,
+    /// Decides about connections to applications, if there is a limit of them.
+    applications: Option<Arc<ApplicationLimit>>,
     counters: SharedMemory<Counters>,
 }
 
@@ -157,7 +163,14 @@ impl Limiter {
         let connections = ConnectionLimit::new(settings, &counted.connected, &counters);
         let wrong_passwords: Arc<dyn WrongPasswords> = Arc::new(counted.clone());
         let (rate, exempt) = (settings.request_limit, settings.limit_exempt.clone());
-        Limiter { rate, exempt, counted, wrong_passwords, connections, counters }
+        let applications = ApplicationLimit::new(settings, &counted.connected, &counters);
+        Limiter { rate, exempt, counted, wrong_passwords, connections, applications, counters }
+    }
+
+    /// For whom a connection to an application counts that a request of `client` takes; none if for nobody.
+    pub fn payer(&self, client: Option<IpAddr>) -> Option<Payer> {
+        let (limit, client) = self.applications.as_ref().zip(client)?;
+        limit.counts(client).then(|| Payer { shares: limit.clone(), client })
     }
 
     /// What decides about connections, if anything does.

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lamna_proto::exchange::program::{Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 
@@ -104,6 +104,10 @@ impl Program for Making {
 
     fn may_block(&self) -> bool {
         matches!(self.progress, Progress::HasTurn(_))
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::default()
     }
 
     fn run(&mut self, input: Input<'_>) -> Ran {

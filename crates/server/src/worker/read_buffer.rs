@@ -49,6 +49,11 @@ impl ContentBuffer for ReadBuffer {
     fn bytes(&self) -> &[u8] {
         &self.room.bytes[..self.length]
     }
+
+    /// The store has lent them.
+    fn own_bytes(&self) -> usize {
+        0
+    }
 }
 
 #[cfg(test)]

@@ -228,6 +228,11 @@ impl Connection {
         self.active.as_ref().map_or(0, |active| active.memory_bytes())
     }
 
+    /// Descriptors that its answers hold.
+    pub fn descriptors(&self) -> usize {
+        self.active.as_ref().map_or(0, |active| active.exchanges.iter().map(Exchange::descriptors).sum())
+    }
+
     /// Bytes of content in memory that its answers hold which wait behind the one that is being sent, and that a program has given which
     /// have not been sent.
     pub fn queued_content_bytes(&self) -> u64 {

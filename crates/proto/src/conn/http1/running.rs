@@ -11,7 +11,7 @@ use crate::conn::framing::Content;
 use crate::conn::wake::Wake;
 use crate::error::Refusal;
 use crate::exchange::answer;
-use crate::exchange::program::{Input, Part, Program, Ran, SocketWait, Step, StreamHead};
+use crate::exchange::program::{Holds, Input, Part, Program, Ran, SocketWait, Step, StreamHead};
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::limits::Limits;
 use crate::message::Version;
@@ -35,6 +35,8 @@ pub(crate) struct Running {
     is_ahead: bool,
     /// There is no room in the input for more, as it was when the connection was parked.
     pub(super) is_full: bool,
+    /// What it held when a driver took it to carry out a step.
+    away: Holds,
     /// Its answer, if that has begun.
     pub(super) sending: Option<Box<Sending>>,
 }
@@ -51,8 +53,8 @@ impl Running {
     pub(super) fn new(program: Box<dyn Program>) -> Running {
         let wake = Wake::new(program.begins_with());
         let program = Some(program);
-        let away_since = Instant::from_ms(0);
-        Running { program, wake, away_since, is_lost: false, is_ahead: false, is_full: false, sending: None }
+        let (away_since, away) = (Instant::from_ms(0), Holds::default());
+        Running { program, wake, away_since, is_lost: false, is_ahead: false, is_full: false, away, sending: None }
     }
 
     /// Whether a driver has the program.
@@ -70,9 +72,18 @@ impl Running {
         self.sending.as_ref().map(|sending| (sending.status.0, sending.content_bytes))
     }
 
-    /// Bytes of memory that its answer takes beyond the content.
+    /// Bytes of memory that it takes, with its program and what that has given.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.sending.as_ref().map_or(0, |sending| sending.memory_bytes())
+        self.sending.as_ref().map_or(0, |sending| sending.memory_bytes()) + self.holds().bytes
+    }
+
+    /// What its program holds, or held when a driver took it.
+    pub(crate) fn holds(&self) -> Holds {
+        match &self.program {
+            Some(program) => Holds::of(&**program),
+            None if self.is_away() => self.away,
+            None => Holds::default(),
+        }
     }
 
     /// Bytes of content in memory that wait to be sent.
@@ -236,6 +247,7 @@ impl Connection {
             running.wake.told_end();
         }
         let program = running.program.take()?;
+        running.away = Holds::of(&*program);
         let input = &self.workspace.as_ref().expect(DRIVEN).input;
         Some(Step { program, input: Input { content: input.at(at, length), is_last, room, now } })
     }

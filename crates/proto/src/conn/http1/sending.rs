@@ -85,9 +85,10 @@ impl Sending {
         self.segment.as_ref().map_or(0, |(buffer, sent, _)| (buffer.bytes().len() - sent) as u64)
     }
 
-    /// Bytes of memory that it takes beyond the content.
+    /// Bytes of memory that it takes, with the content that waits where it is.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Sending>() + self.behind.capacity()
+        let content = self.segment.as_ref().map_or(0, |(content, ..)| content.own_bytes());
+        size_of::<Sending>() + self.behind.capacity() + content
     }
 
     /// Content that is sent from where it is.

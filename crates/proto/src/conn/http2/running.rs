@@ -10,7 +10,7 @@ use super::{Connection, DRIVEN};
 use crate::conn::wake::Wake;
 use crate::error::Refusal;
 use crate::exchange::ExchangeId;
-use crate::exchange::program::{Input, Program, Ran, SocketWait, Step};
+use crate::exchange::program::{Holds, Input, Program, Ran, SocketWait, Step};
 use crate::time::Instant;
 
 /// A program that answers a request.
@@ -30,6 +30,8 @@ pub(super) struct Running {
     is_lost: bool,
     /// It gave a part that there was no room for, and is not asked for more before there is.
     pub(super) is_ahead: bool,
+    /// What it held when a driver took it to carry out a step.
+    away: Holds,
     /// Its answer, if that has begun.
     pub(super) sending: Option<Box<Sending>>,
 }
@@ -44,6 +46,7 @@ impl Running {
             away_since: Instant::from_ms(0),
             is_lost: false,
             is_ahead: false,
+            away: Holds::default(),
             sending: None,
         }
     }
@@ -60,7 +63,16 @@ impl Running {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let sending = self.sending.as_ref().map_or(0, |sending| sending.memory_bytes());
-        self.content.capacity() + self.taken.capacity() + sending
+        self.content.capacity() + self.taken.capacity() + sending + self.holds().bytes
+    }
+
+    /// What its program holds, or held when a driver took it.
+    pub(super) fn holds(&self) -> Holds {
+        match &self.program {
+            Some(program) => Holds::of(&**program),
+            None if self.is_away() => self.away,
+            None => Holds::default(),
+        }
     }
 
     /// Whether a driver carries out a step.
@@ -144,6 +156,11 @@ impl Stream {
 }
 
 impl Connection {
+    /// Descriptors that its answers hold.
+    pub fn descriptors(&self) -> usize {
+        self.streams.iter().map(Stream::descriptors).sum()
+    }
+
     /// Whether a step of the program of a stream can be carried out now.
     pub(super) fn can_run(&self, stream: &Stream) -> bool {
         let Work::Running(running) = &stream.work else { return false };
@@ -187,6 +204,7 @@ impl Connection {
             running.wake.told_end();
         }
         let program = running.program.take()?;
+        running.away = Holds::of(&*program);
         Some(Step { program, input: Input { content: &running.taken, is_last, room, now } })
     }
 

@@ -56,8 +56,11 @@ impl Sending {
         self.queue.iter().map(|(_, range)| range.len() as u64).sum()
     }
 
+    /// Bytes of memory that it takes, with what has been given.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Sending>() + self.queue.capacity() * size_of::<(Arc<dyn ContentBuffer>, std::ops::Range<usize>)>()
+        let given: usize = self.queue.iter().map(|(content, _)| content.own_bytes()).sum();
+        let queue = self.queue.capacity() * size_of::<(Arc<dyn ContentBuffer>, std::ops::Range<usize>)>();
+        size_of::<Sending>() + queue + given
     }
 
     /// For the order among streams: what is still to be sent, or what has been, if nobody knows.

@@ -305,6 +305,15 @@ impl Stream {
         Candidate { priority, remaining, served, id }
     }
 
+    /// Descriptors that its answer holds.
+    pub(super) fn descriptors(&self) -> usize {
+        match &self.work {
+            Work::Running(running) => running.holds().descriptors,
+            Work::Answering(answer) => usize::from(answer.representation.file.is_some()),
+            Work::Wanting | Work::Translating | Work::Postponed => 0,
+        }
+    }
+
     /// Bytes of memory that it holds beyond itself.
     pub(super) fn memory_bytes(&self) -> usize {
         self.request.as_ref().map_or(0, Saved::memory_bytes)

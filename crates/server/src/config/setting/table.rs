@@ -193,6 +193,11 @@ pub static SETTINGS: &[Setting] = &[
         "How many connections each client network may have open at once; 0 for any number: docs/limits.md",
     ),
     Setting::new(
+        "application_limit",
+        number!(Count, 0..=CONNECTIONS, application_limit),
+        "How many connections to applications each client network may have at once; 0 for any number: docs/limits.md",
+    ),
+    Setting::new(
         "network_bytes_max",
         number!(Bytes, 0..=16 << 40, network_bytes_max),
         "The most memory that waiting connections of each client network hold in a process; 0 for any amount: docs/limits.md",

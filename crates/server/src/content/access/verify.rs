@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use argon2::PasswordVerifier;
-use lamna_proto::exchange::program::{Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 
@@ -48,6 +48,10 @@ impl Program for Verify {
 
     fn begins_with(&self) -> Next {
         Next::ROOM
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::of_bytes(self.encoded.capacity())
     }
 
     fn run(&mut self, input: Input<'_>) -> Ran {

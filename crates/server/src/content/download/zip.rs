@@ -49,6 +49,13 @@ struct Entry {
 pub(super) struct TooMany;
 
 impl Zip {
+    /// Bytes of memory that it takes: what has been noted for the end, and what compresses.
+    pub(super) fn memory_bytes(&self) -> usize {
+        /// Deflate, with its window and its tables.
+        const CODER_BYTES: usize = 256 * 1024;
+        self.directory.capacity() + if self.file.is_some() { CODER_BYTES } else { 0 }
+    }
+
     /// Writes the head of a file of about `size` bytes, or of a directory, whose name ends with a slash.
     pub(super) fn begin(
         &mut self,

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use lamna_filter::{Bounds, Content as Filtered, Fault, Leave, Run, Source};
+use lamna_filter::{Bounds, Content as Filtered, Fault, Leave, NoRoom, Room, Run, Source};
 use lamna_policy::limit::{Period, Rate};
 use lamna_proto::codings::Codings;
 use lamna_proto::exchange::negotiate::Coding;
@@ -23,6 +23,7 @@ use super::structured::Divided;
 use super::{Content, Kindred, Open, Previous, Question, READ_TRIES, State};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
+use crate::content::workroom::{Taken, Workroom};
 use crate::content::{answers, media_type};
 use crate::io::file_state::{self, Stamp, Stamps};
 use crate::io::{Blocked, Wait};
@@ -32,6 +33,9 @@ use crate::sys::background;
 
 /// The most bytes of a file that is filtered, and of what becomes of it: both are held in memory.
 pub(super) const BYTES_MAX: u64 = 16 << 20;
+
+/// How much memory is asked for to filter a file, in times its size: for what is read, for what a filter that needs the whole of it keeps, and for what is made of it.
+const READ_SHARE: u64 = 3;
 
 /// How many different ones are made of one file at once, unless the filter says it, and after how many seconds as many again. No page needs so many forms of a
 /// picture, and who asks for ever new ones is answered with 429.
@@ -94,8 +98,9 @@ impl Question<'_> {
         let query = self.recipe.filter(|_| is_possible).map(str::to_owned);
         let until = self.makes_until.filter(|_| query.is_some());
         let leave = until.map(|until| Leave::new(move || Instant::now() < until));
+        let room = query.is_some().then(|| Room::new(|bytes| Ok(Box::new(Workroom::get().take(bytes)?))));
         let parts = chain.has_parts().then(|| self.no_parts(directory, open));
-        let mut made = Filtered { query, leave, parts, bytes: Some(bytes), ..Filtered::new(media_type) };
+        let mut made = Filtered { query, leave, room, parts, bytes: Some(bytes), ..Filtered::new(media_type) };
         let before = made.parts.is_some().then(|| made.clone());
         let source = self.recipe.and_then(|_| chain.divides(&made));
         let division = source.map(|source| {
@@ -162,8 +167,9 @@ impl Question<'_> {
         }
         let (made, stamp) = match excerpt {
             Some(made) => (made.map(|content| filters.made(content)), open.stamp),
-            None => match self.read(open)? {
-                Some((content, stamp)) => (self.make(filters, &content, stamp)?, stamp),
+            // What is read, and what may become of it.
+            None => match self.read_within(open)? {
+                Some((content, stamp, _room)) => (self.make(filters, &content, stamp)?, stamp),
                 None if self.is_wish() => return Ok(None),
                 None => return self.fault(&Fault::TooLarge(BYTES_MAX), status, stamps).map(Some),
             },
@@ -173,6 +179,7 @@ impl Question<'_> {
             // That a service has failed is not about the wish.
             Err(fault) if self.is_wish() && !matches!(fault, Fault::Failed(_)) => return Ok(None),
             Err(Fault::TooSlow) => return Err(Blocked::Failed(Errno::BUSY)),
+            Err(Fault::NoRoom) => return Err(Blocked::Failed(Errno::NOMEM)),
             Err(fault) => return self.fault(&fault, status, stamps).map(Some),
         };
         let (paths, parts): (Vec<String>, Vec<Part>) = parts.into_iter().unzip();
@@ -257,6 +264,15 @@ impl Question<'_> {
         }
     }
 
+    /// The same as `read`, where there is room for it and for what becomes of it. None if there will never be.
+    fn read_within(&self, open: &Open) -> Result<Option<(Vec<u8>, Stamp, Taken)>, Blocked> {
+        match Workroom::get().take(READ_SHARE * open.stamp.size.min(BYTES_MAX)) {
+            Ok(room) => Ok(self.read(open)?.map(|(content, stamp)| (content, stamp, room))),
+            Err(NoRoom::Now) => Err(Blocked::Failed(Errno::NOMEM)),
+            Err(NoRoom::Ever) => Ok(None),
+        }
+    }
+
     /// The content of a file, and the state in which it was read. None if it is too large. A file that changes faster than it can be
     /// read is taken as it comes: the stamp is not the one it was opened with then.
     pub(super) fn read(&self, open: &Open) -> Result<Option<(Vec<u8>, Stamp)>, Blocked> {
@@ -315,7 +331,12 @@ impl Question<'_> {
             Fault::Absent(_) => Some(404),
             // It would have done without what was asked for.
             Fault::TooLarge(_) if self.recipe.is_some() => Some(422),
-            Fault::TooLarge(_) | Fault::Content(_) | Fault::TooSlow | Fault::Failed(_) | Fault::Wants(_) => None,
+            Fault::TooLarge(_)
+            | Fault::Content(_)
+            | Fault::TooSlow
+            | Fault::NoRoom
+            | Fault::Failed(_)
+            | Fault::Wants(_) => None,
         };
         if let Some(code) = asked_for {
             let page = answers::error(code, &format!("{fault}."), &self.rules.extras(code));

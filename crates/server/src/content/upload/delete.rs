@@ -5,7 +5,7 @@
 
 use std::os::fd::AsFd;
 
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
 use lamna_proto::parse::path;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -106,6 +106,10 @@ fn gone(errno: Errno) -> Refused {
 impl Program for Delete {
     fn content_bytes_max(&self) -> u64 {
         CONTENT_BYTES_MAX
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::default()
     }
 
     fn run(&mut self, Input { is_last, .. }: Input<'_>) -> Ran {

@@ -3,7 +3,7 @@
 //! Owns: [`Form`]. Guarantees: each file is moved into place whole when its part has ended; those before a mistake stay. Fields that
 //! are not files are passed over.
 
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
 
 use super::multipart::{Event, Malformed, Parser};
 use super::{Gathered, MALFORMED, Place, Refused, refused};
@@ -87,6 +87,10 @@ impl Program for Form {
 
     fn gather(&mut self, content: &[u8]) -> bool {
         self.file.is_some() && self.gathered.add(content)
+    }
+
+    fn holds(&self) -> Holds {
+        super::held(self.file.is_some(), &self.gathered)
     }
 
     fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {

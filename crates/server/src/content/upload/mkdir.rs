@@ -2,7 +2,7 @@
 //!
 //! Owns: [`Mkdir`]. A directory is made beneath one that is there, never several at once, and never under a hidden name.
 
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
 use lamna_proto::parse::path;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -81,6 +81,10 @@ fn name_in(form: &[u8]) -> Option<Vec<u8>> {
 impl Program for Mkdir {
     fn content_bytes_max(&self) -> u64 {
         FORM_BYTES_MAX
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::default()
     }
 
     fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {

@@ -13,7 +13,7 @@
 
 use std::os::fd::AsFd;
 
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
 use lamna_proto::message::{Field, Request};
 use lamna_proto::parse::path;
 use rustix::io::Errno;
@@ -262,6 +262,10 @@ impl Program for PartialPut {
 
     fn gather(&mut self, content: &[u8]) -> bool {
         self.file.is_some() && self.gathered.add(content)
+    }
+
+    fn holds(&self) -> Holds {
+        super::held(self.file.is_some(), &self.gathered)
     }
 
     fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {

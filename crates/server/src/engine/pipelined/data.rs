@@ -130,7 +130,7 @@ impl Data<'_> {
             _ if job.has(Task::is_for_read_helper) => self.ends.to_helper.put(job, Urgency::Now),
             Turn::GoesOn(_) => {
                 self.again.push(token);
-                self.residents.settle(job, &self.station.pool.shared.limits);
+                self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
             }
             Turn::Waits(interest) if interest.send => self.settle(job),
             Turn::Waits(interest) => send_home(&self.station, job, interest, &mut self.ends.to_read),
@@ -143,7 +143,7 @@ impl Data<'_> {
             job.sender_registered = self.poll.add_sender(job.slot.transport.as_fd(), job.token()).is_ok();
         }
         if job.sender_registered {
-            self.residents.settle(job, &self.station.pool.shared.limits);
+            self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
         } else {
             // It cannot be waited for.
             self.station.work_on(&mut job, |slot, _| slot.handle_broken());

@@ -25,8 +25,8 @@ const LOOK_MS: u32 = 1000;
 
 impl ParkedConnections {
     /// A job comes to rest.
-    pub(super) fn settle(&mut self, job: Box<StageJob>, limits: &Limits) {
-        let due = job.slot.poll_timeout(limits);
+    pub(super) fn settle(&mut self, job: Box<StageJob>, limits: &Limits, now: Instant) {
+        let due = job.slot.deadline(limits, now);
         self.next_look = earlier(self.next_look, due);
         let index = job.token().index as usize;
         if index >= self.jobs.len() {
@@ -68,7 +68,7 @@ impl ParkedConnections {
         }
         let (mut expired, mut next) = (Vec::new(), None);
         for job in self.jobs.iter().flatten() {
-            match job.slot.poll_timeout(limits) {
+            match job.slot.deadline(limits, now) {
                 Some(due) if due <= now => expired.push(job.token()),
                 due => next = earlier(next, due),
             }
@@ -121,7 +121,7 @@ mod tests {
         let mut residents = ParkedConnections::default();
         let job = job(Instant::from_ms(0));
         let token = job.token();
-        residents.settle(job, &Limits::default());
+        residents.settle(job, &Limits::default(), Instant::from_ms(0));
         assert!(residents.leave(Token { generation: 2, ..token }).is_none());
         assert_eq!((residents.count(), residents.idle()), (1, 1));
         assert!(residents.leave(token).is_some());
@@ -134,8 +134,8 @@ mod tests {
         let (mut residents, limits) = (ParkedConnections::default(), Limits::default());
         let (early, late) = (job(Instant::from_ms(0)), job(Instant::from_ms(9_000)));
         let (token, limit) = (early.token(), u64::from(limits.idle_timeout_ms));
-        residents.settle(late, &limits);
-        residents.settle(early, &limits);
+        residents.settle(late, &limits, Instant::from_ms(0));
+        residents.settle(early, &limits, Instant::from_ms(0));
         assert_eq!(residents.next_look(), Some(Instant::from_ms(limit)));
         assert!(residents.expired(Instant::from_ms(limit - 1), &limits).is_empty());
         assert_eq!(residents.expired(Instant::from_ms(limit), &limits), [token]);

@@ -213,7 +213,7 @@ impl Read<'_> {
         let Some(mut job) = self.station.keep(job) else { return };
         let rests = job.slot.registered && !job.slot.readable && job.slot.is_idle() && job.tasks.is_empty();
         if rests && !self.station.draining && job.slot.interest() == Interest::RECEIVE {
-            self.residents.settle(job, &self.station.pool.shared.limits);
+            self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
         } else {
             self.drive(job);
         }
@@ -268,6 +268,6 @@ impl Read<'_> {
         if job.slot.readable {
             self.again.push(token);
         }
-        self.residents.settle(job, &self.station.pool.shared.limits);
+        self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
     }
 }

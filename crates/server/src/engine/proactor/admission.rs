@@ -55,6 +55,12 @@ impl<'a> Accepting<'a> for Worker<'a> {
             self.ring_connections[token.index as usize].leaving = true;
             self.finish(*token);
         }
+        if idle.is_empty()
+            && let Some(token) = self.base.slots.most_descriptors()
+        {
+            self.close(token);
+            return Freed::Soon(1);
+        }
         // The kernel has to give back what belongs to them.
         Freed::Soon(idle.len())
     }

@@ -12,7 +12,7 @@
 
 use lamna_policy::upstream::retry::Retries;
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::program::{Input, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Ran};
 use lamna_proto::gateway::RequestContent;
 use lamna_proto::gateway::fastcgi::add_parameter;
 use lamna_proto::gateway::http1::add_length;
@@ -48,6 +48,11 @@ const PIECE_BYTES: usize = 64 * 1024;
 impl ContentBuffer {
     pub(super) fn new(settings: BufferSettings) -> ContentBuffer {
         ContentBuffer { settings, ..ContentBuffer::default() }
+    }
+
+    /// What it holds.
+    pub(super) fn holds(&self) -> Holds {
+        Holds { bytes: self.memory.capacity(), descriptors: usize::from(self.file.is_some()) }
     }
 
     /// Whether the next step may wait for the disk.

@@ -3,18 +3,22 @@
 //! Owns: the states of [`Gateway`] before `Talking`, and how long a process is awaited that the server has started.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use lamna_policy::upstream::Attempt;
 use lamna_policy::upstream::retry::{Effect, Retries};
-use lamna_proto::exchange::program::{Next, Ran};
+use lamna_policy::upstream::{Attempt, Outcome};
+use lamna_proto::exchange::program::{Holds, Next, Ran};
 use lamna_proto::gateway::GatewayError;
 use rustix::io::Errno;
 
+use super::buffer::ContentBuffer;
 use super::{Gateway, Problem, RETRIES_MAX, State};
+use crate::content::answers;
 use crate::gateway::report;
 use crate::upstream::dial::Dial;
 use crate::upstream::group::Located;
 use crate::upstream::link::{Link, send_preface};
+use crate::upstream::shares::{Crowded, Payer};
 
 /// How often it is tried whether a process listens that the server has started.
 const PAUSE_MS: u32 = 20;
@@ -23,7 +27,72 @@ const PAUSES_MS: u32 = 1_000;
 /// How often a name is looked at that is being looked up.
 const LOCATE_MS: u32 = 20;
 
+/// Whether the server has run out of something, which is no fault of the application's.
+pub(super) fn is_shortage(errno: Errno) -> bool {
+    matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS)
+}
+
 impl Gateway {
+    /// What it holds between two steps: what is on its way, its connection, what is kept and what is filtered.
+    pub(super) fn held(&self) -> Holds {
+        let Gateway { head, preface, outgoing, received, buffer, filtered, .. } = self;
+        let heads = head.capacity() + preface.capacity() + self.site.capacity() + self.called.len();
+        let buffers = outgoing.bytes.capacity() + received.capacity();
+        let link = match &self.state {
+            State::Greeting(link) | State::Talking(link) => link.holds(),
+            State::Dialling(_) => Holds { bytes: 0, descriptors: 1 },
+            State::Choosing | State::Locating(_) | State::Pausing(..) | State::Over => Holds::default(),
+        };
+        let filtered = filtered.as_ref().map_or(0, |filtered| filtered.memory_bytes());
+        let kept = buffer.as_ref().map_or(Holds::default(), ContentBuffer::holds);
+        link.and(kept).and(Holds::of_bytes(heads + buffers + filtered))
+    }
+
+    /// What the client is told whose network has as many connections to applications as it may. The connection counts from now on otherwise.
+    pub(in super::super) fn refuse_if_crowded(&mut self) -> Option<Ran> {
+        let Payer { shares, client } = self.payer.as_ref().filter(|_| self.share.is_none())?;
+        match shares.clone().take(*client) {
+            Ok(share) => {
+                self.share = Some(share);
+                None
+            }
+            Err(Crowded) => Some(self.refuse(
+                "Applications are asked as much for your network as they may be. Please try again in a moment.",
+            )),
+        }
+    }
+
+    /// It asks nobody for now: it counts no more.
+    pub(in super::super) fn give_share_back(&mut self) {
+        self.share = None;
+    }
+
+    /// It was refused before it had asked anybody, and may ask later.
+    pub(in super::super) fn begin_again(&mut self) {
+        self.state = State::Choosing;
+    }
+
+    /// It asks for nobody in particular.
+    pub(in super::super) fn ask_for_nobody(&mut self) {
+        (self.payer, self.share) = (None, None);
+    }
+
+    /// What the client is told if there is no descriptor, or no memory, for a connection.
+    pub(super) fn refuse_for_shortage(&mut self) -> Ran {
+        if let Some(attempt) = self.attempt.take() {
+            self.group.end(attempt, self.now, Outcome::Unknown);
+        }
+        self.refuse("The server is out of descriptors or memory for a moment.")
+    }
+
+    fn refuse(&mut self, cause: &str) -> Ran {
+        (self.state, self.share) = (State::Over, None);
+        match answers::error(503, cause, &self.rules.extras(503)) {
+            Ok(page) if !self.has_answered => Ran::Answer(Arc::new(page)),
+            _ => Ran::Failed,
+        }
+    }
+
     /// Chooses a place, and a connection to it.
     pub(super) fn choose(&mut self) -> Result<(), Problem> {
         let may_retry = !self.has_begun_content

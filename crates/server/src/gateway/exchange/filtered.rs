@@ -78,6 +78,13 @@ impl Filtered {
         }))
     }
 
+    /// Bytes of memory that it holds, about: what filters keep is bounded, and not told.
+    pub(super) fn memory_bytes(&self) -> usize {
+        const RUN_BYTES: usize = 128 << 10;
+        let content = self.content.as_ref().map_or(0, |(content, _)| content.own_bytes());
+        content + self.accepts.len() + if self.run.is_some() { RUN_BYTES } else { 0 }
+    }
+
     /// Whether it has something to give before the application is heard again.
     pub(super) fn has_more(&self) -> bool {
         self.has_more

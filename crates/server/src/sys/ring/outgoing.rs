@@ -111,6 +111,10 @@ mod tests {
         fn bytes(&self) -> &[u8] {
             self.0
         }
+
+        fn own_bytes(&self) -> usize {
+            0
+        }
     }
 
     #[test]

@@ -322,8 +322,10 @@ impl Inquiry<'_> {
         let called = &*name_of(shared, translate, peer);
         let socket = over.socket.filter(|_| group.settings.send_proxy.is_some());
         let ends = socket.and_then(|socket| ends_of(socket, proxies.client(peer, translate.request)?));
-        let asking =
-            Asking { site, rules, group, script, translate, request, client, ends, who, is_trusted, is_secure, called };
+        let payer = shared.limiter.payer(proxies.client(peer, translate.request));
+        let payer = payer.as_ref();
+        #[rustfmt::skip]
+        let asking = Asking { site, rules, group, script, translate, request, client, ends, who, is_trusted, is_secure, called, payer };
         gateway::begin_with(&asking, fields)
     }
 }

@@ -200,7 +200,7 @@ impl WorkerContext<'_> {
         over: Over<'_>,
         service: &Arc<ServiceSettings>,
     ) -> Done<'static> {
-        let Shared { sites, proxies, .. } = self.shared;
+        let Shared { sites, proxies, limiter, .. } = self.shared;
         let site = sites.find(translate.host);
         let client = proxies.client(peer, translate.request);
         let rules = &self.addresses.rules(sites, translate, client);
@@ -208,6 +208,7 @@ impl WorkerContext<'_> {
             return Done::Refused(Refusal::RunFailed);
         };
         let before = translate.found.and_then(|found| found.clone().downcast().ok());
+        let payer = limiter.payer(client);
         let asking = Asked {
             site,
             rules,
@@ -221,6 +222,7 @@ impl WorkerContext<'_> {
             is_trusted: !proxies.is_empty() && proxies.trust(peer),
             is_secure: over.certificate.is_some() || proxies.is_secure(peer, translate.request),
             called: &name_of(self.shared, translate, peer),
+            payer: payer.as_ref(),
         };
         match gateway::begin_question(&asking, service, before) {
             Ok(question) => Done::Run(Box::new(question)),

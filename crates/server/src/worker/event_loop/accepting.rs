@@ -40,6 +40,12 @@ impl<'a, C: OnSockets> Accepting<'a> for Worker<'a, C> {
         for token in &idle {
             self.base.slots.remove(*token);
         }
+        if idle.is_empty()
+            && let Some(token) = self.base.slots.most_descriptors()
+        {
+            self.base.slots.remove(token);
+            return Freed::Now(1);
+        }
         Freed::Now(idle.len())
     }
 }

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 use super::crowd::{self, Entry};
+use super::loads::{Load, Loads};
 use super::{network_of, sync};
 use crate::config::proxies::TrustedProxies;
 use crate::config::route::condition::Network;
@@ -25,10 +26,14 @@ use crate::config::settings::Settings;
 use crate::listen::Listener;
 use crate::log::errors::{Level, Peer, report_peer};
 use crate::metrics::counters::Counters;
+use crate::sys::memory::limit_bytes;
 use crate::sys::shared_memory::SharedMemory;
 
 /// 4 MiB, of which the kernel gives what is touched: room for half a million networks that are connected at once.
 const BUCKETS: usize = 1 << 16;
+
+/// What part of a limit of memory one network may take.
+const MEMORY_SHARE: u64 = 4;
 
 type Buckets = [[sync::Word; crowd::WAYS]; BUCKETS];
 
@@ -38,6 +43,10 @@ pub struct Connected {
     buckets: SharedMemory<Buckets>,
     /// Bytes of memory that these connections hold while they wait, at the same places.
     held: SharedMemory<Buckets>,
+    /// Connections to applications for each client network.
+    applications: SharedMemory<Buckets>,
+    /// Those of this process that hold much.
+    loads: Arc<Loads>,
     /// With a key that nobody outside knows.
     hasher: RandomState,
     /// Processes that may count at the same time, each in a part of its own.
@@ -65,6 +74,8 @@ pub struct Seat {
     place: Option<u32>,
     /// Bytes that it holds.
     held: u64,
+    /// By which it may be told to end; none before it has held much.
+    load: Option<Arc<Load>>,
 }
 
 /// A network has as many connections as it may have.
@@ -73,15 +84,16 @@ pub struct Crowded;
 
 impl Connected {
     /// The address space that it takes.
-    pub(super) const MAPPED_BYTES: usize = 2 * size_of::<Buckets>();
+    pub(super) const MAPPED_BYTES: usize = 3 * size_of::<Buckets>();
 
     /// Nothing is connected, and one process counts.
     ///
     /// # Errors
     /// No room in the address space.
     pub fn new() -> Result<Connected, Errno> {
-        let (buckets, held) = (SharedMemory::zeroed()?, SharedMemory::zeroed()?);
-        Ok(Connected { buckets, held, hasher: RandomState::new(), parts: 1, own: 0 })
+        let (buckets, held, applications) = (SharedMemory::zeroed()?, SharedMemory::zeroed()?, SharedMemory::zeroed()?);
+        let (hasher, loads) = (RandomState::new(), Arc::default());
+        Ok(Connected { buckets, held, applications, loads, hasher, parts: 1, own: 0 })
     }
 
     /// The same, with a part for each of `processes`.
@@ -96,7 +108,7 @@ impl Connected {
 
     /// Process `number` has ended.
     pub fn clear(&self, number: usize) {
-        for table in [&*self.buckets, &*self.held] {
+        for table in [&*self.buckets, &*self.held, &*self.applications] {
             crowd::clear(table, self.parts, number % self.parts);
         }
     }
@@ -104,6 +116,17 @@ impl Connected {
     fn enter(&self, client: IpAddr, most: u64) -> Entry {
         let hash = self.hasher.hash_one(network_of(client));
         crowd::enter(&*self.buckets, self.parts, self.own, hash, most)
+    }
+
+    /// One more connection to an application for `client`, if its network has fewer than `most`.
+    pub(super) fn enter_application(&self, client: IpAddr, most: u64) -> Entry {
+        let hash = self.hasher.hash_one(network_of(client));
+        crowd::enter(&*self.applications, self.parts, self.own, hash, most)
+    }
+
+    /// One that was counted at `place` has ended.
+    pub(super) fn leave_application(&self, place: u32) {
+        crowd::leave(&*self.applications, self.parts, self.own, place);
     }
 }
 
@@ -116,7 +139,9 @@ impl ConnectionLimit {
     ) -> Option<Arc<ConnectionLimit>> {
         let unless_any = |most: u64| if most > 0 { most } else { u64::MAX };
         let most = unless_any(settings.connection_limit);
-        let most_bytes = unless_any(settings.network_bytes_max);
+        // Whatever is said, one network does not take the memory that all of them and the cache have to do with.
+        let most_of_limit = limit_bytes().map_or(u64::MAX, |bytes| bytes / MEMORY_SHARE);
+        let most_bytes = unless_any(settings.network_bytes_max).min(most_of_limit);
         if (most, most_bytes) == (u64::MAX, u64::MAX) {
             return None;
         }
@@ -132,7 +157,7 @@ impl ConnectionLimit {
     /// There are too many.
     pub fn admit(self: &Arc<Self>, client: Option<IpAddr>, listener: &Listener) -> Result<Option<Seat>, Crowded> {
         match listener.proxies() {
-            Some(_) => Ok(Some(Seat { limit: self.clone(), place: None, held: 0 })),
+            Some(_) => Ok(Some(Seat { limit: self.clone(), place: None, held: 0, load: None })),
             None => self.enter(client, self.most),
         }
     }
@@ -145,7 +170,7 @@ impl ConnectionLimit {
     fn enter(self: &Arc<Self>, client: Option<IpAddr>, most: u64) -> Result<Option<Seat>, Crowded> {
         let Some(client) = client.filter(|client| !self.is_exempt(*client)) else { return Ok(None) };
         match self.connected.enter(client, most) {
-            Entry::Counted(place) => Ok(Some(Seat { limit: self.clone(), place: Some(place), held: 0 })),
+            Entry::Counted(place) => Ok(Some(Seat { limit: self.clone(), place: Some(place), held: 0, load: None })),
             Entry::Uncounted => Ok(None),
             Entry::Refused => {
                 self.counters.connections_limited.fetch_add(1, Relaxed);
@@ -182,29 +207,43 @@ impl Seat {
         // What nearly every connection holds is not worth a write to memory that others read.
         let bytes = if bytes > UNCOUNTED_BYTES_MAX { bytes as u64 } else { 0 };
         let Some(word) = self.word().filter(|_| bytes != self.held) else { return };
-        if bytes > self.held {
-            word.fetch_add(bytes - self.held, Relaxed);
+        let together = if bytes > self.held {
+            word.fetch_add(bytes - self.held, Relaxed) + (bytes - self.held)
         } else {
             word.fetch_sub(self.held - bytes, Relaxed);
-        }
+            0
+        };
         self.held = bytes;
+        let (Some(place), limit) = (self.place, &self.limit) else { return };
+        let loads = &limit.connected.loads;
+        if bytes > 0 {
+            self.load.get_or_insert_with(|| loads.begin(place)).set(bytes);
+        } else if let Some(load) = &self.load {
+            load.set(0);
+        }
+        if together > limit.most_bytes {
+            let doomed = loads.relieve(place, together - limit.most_bytes);
+            limit.counters.connections_limited.fetch_add(doomed as u64, Relaxed);
+            if doomed > 0 {
+                report_peer(Peer::Crowded, "", "", || {
+                    let most = limit.most_bytes;
+                    let what = format!(
+                        "connections are closed, those that hold most first: those of their network hold more than {most} bytes (`network_bytes_max`)"
+                    );
+                    (Level::Warning, what)
+                });
+            }
+        }
     }
 
-    /// Whether its network holds more than it may, and this connection some of it. Then it is to end.
-    pub fn is_too_heavy(&self) -> bool {
-        let limit = &self.limit;
-        let is_over = self.held > 0 && self.word().is_some_and(|word| word.load(Relaxed) > limit.most_bytes);
-        if is_over {
-            limit.counters.connections_limited.fetch_add(1, Relaxed);
-            report_peer(Peer::Crowded, "", "", || {
-                let most = limit.most_bytes;
-                let what = format!(
-                    "a connection is closed: those of its network hold more than {most} bytes (`network_bytes_max`)"
-                );
-                (Level::Warning, what)
-            });
-        }
-        is_over
+    /// Whether its network holds more than it may, and this connection is one of those that hold most of it. Then it is to end.
+    pub fn is_doomed(&self) -> bool {
+        self.load.as_ref().is_some_and(|load| load.is_doomed())
+    }
+
+    /// Whether it holds so much that it may be told to end.
+    pub fn is_heavy(&self) -> bool {
+        self.held > 0
     }
 
     fn word(&self) -> Option<&sync::Word> {
@@ -217,6 +256,9 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.hold(0);
         if let Some(place) = self.place {
+            if let Some(load) = self.load.take() {
+                self.limit.connected.loads.end(place, &load);
+            }
             let Connected { buckets, parts, own, .. } = &self.limit.connected;
             crowd::leave(&**buckets, *parts, *own, place);
         }
@@ -307,21 +349,29 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_holds_too_much_loses_the_connections_that_hold_it_until_it_holds_less() {
+    fn of_a_network_that_holds_too_much_those_end_that_hold_most_though_they_say_nothing() {
         let settings = Settings { network_bytes_max: 100_000, connection_limit: 0, ..Settings::default() };
         let connected = Connected::new().unwrap();
         let limit = ConnectionLimit::new(&settings, &connected, &SharedMemory::default()).unwrap();
-        let mut seats: Vec<Seat> = (0..3).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
+        let mut seats: Vec<Seat> = (0..4).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
         let mut other = enter(&limit, "192.0.2.2").unwrap().unwrap();
         other.hold(99_000);
         seats[0].hold(60_000);
-        seats[1].hold(50_000);
         // As much as most connections hold.
         seats[2].hold(UNCOUNTED_BYTES_MAX);
-        assert_eq!([0, 1, 2].map(|at| seats[at].is_too_heavy()), [true, true, false]);
-        assert!(!other.is_too_heavy());
-        seats[1].hold(10_000);
-        assert!(!seats[0].is_too_heavy());
+        seats[3].hold(10_000);
+        let doomed = |seats: &[Seat]| seats.iter().map(Seat::is_doomed).collect::<Vec<_>>();
+        assert_eq!(doomed(&seats), [false; 4]);
+        // The last one to hold something is not the one that holds most.
+        seats[1].hold(40_000);
+        assert_eq!(doomed(&seats), [true, false, false, false]);
+        assert!(!other.is_doomed());
+        // It is as good as gone.
+        seats[3].hold(60_000);
+        assert_eq!(doomed(&seats), [true, false, false, false]);
+        seats[3].hold(61_000);
+        assert_eq!(doomed(&seats), [true, false, false, true]);
+        assert_eq!(limit.counters.connections_limited.load(Relaxed), 2);
         drop((seats, other));
         let is_zero = |table: &[[sync::Word; crowd::WAYS]]| table.iter().flatten().all(|word| word.load(Relaxed) == 0);
         assert!(is_zero(&*connected.held) && is_zero(&*connected.buckets));

@@ -1,0 +1,101 @@
+//! Whether a request asks for all who want the same, waits for who does, or asks for its client.
+//!
+//! Owns: how an [`Inner`] comes to its role, and what it takes of another one's answer. Guarantees: who may not ask leads nobody.
+
+use std::sync::Arc;
+
+use lamna_proto::caching::{Facts, Use, VaryNames, usable};
+use lamna_proto::exchange::program::{Next, Ran};
+use lamna_proto::resource::Resource;
+use lamna_proto::time::Instant;
+
+use super::{Inner, Role, WAIT_MS, Wanted, lines};
+use crate::cache::answer::Kept;
+use crate::cache::answer_flights::{Joined, Landed};
+use crate::cache::two_generation_map::Key;
+
+impl Inner {
+    /// Finds out whether it asks for all, waits, or asks for its client. What comes of this step, if that is known.
+    pub(super) fn settle(&mut self, now: Instant) -> Option<Ran> {
+        if let Role::Joins { may_lead } = self.role {
+            let flights = self.wanted.store.answer_flights();
+            let key = Key { site: self.wanted.site, path: &self.wanted.key };
+            // Who may not ask leads nobody: others would be told no for a client's sake. It may wait for who asks.
+            let refused = if may_lead { self.gateway.refuse_if_crowded() } else { None };
+            if let Some(refused) = refused {
+                let Some(wait) = flights.wait(key) else { return Some(refused) };
+                self.gateway.begin_again();
+                self.role = Role::Waits(wait);
+                return self.settle(now);
+            }
+            self.role = match may_lead {
+                true => match flights.join(key) {
+                    Joined::Lead(lead) => Role::Leads(lead),
+                    Joined::Wait(wait) => Role::Waits(wait),
+                    Joined::Alone => Role::Alone,
+                },
+                false => flights.wait(key).map_or(Role::Alone, Role::Waits),
+            };
+            self.voids = flights.voids();
+            if !matches!(self.role, Role::Waits(_)) && self.is_overtaken(now) {
+                return Some(Ran::Again);
+            }
+        }
+        let Role::Waits(wait) = &self.role else { return None };
+        self.gateway.give_share_back();
+        let until = self.asked.get_or_insert(now).after_ms(WAIT_MS);
+        match wait.landed() {
+            Some(landed) => {
+                if let Some(resource) = self.shares(landed, now) {
+                    return Some(Ran::Answer(resource));
+                }
+            }
+            None if now < until => {
+                return Some(Ran::Waits(Next { readable: true, until: Some(until), ..Next::default() }));
+            }
+            None => {}
+        }
+        self.role = Role::Alone;
+        self.asked = None;
+        self.voids = self.wanted.store.answer_flights().voids();
+        None
+    }
+
+    /// Whether something else is kept by now than what was found: somebody has asked in between.
+    pub(super) fn is_overtaken(&self, now: Instant) -> bool {
+        let Wanted { store, site, key, stale, .. } = &self.wanted;
+        let Some(entry) = store.lookup(Key { site: *site, path: key }, 0) else { return false };
+        let is_known = stale.as_ref().is_some_and(|stale| Arc::ptr_eq(stale, &entry));
+        let counts = match entry.kept() {
+            Some(Kept::Answer(_) | Kept::Varies { .. }) => true,
+            Some(Kept::Passes { until_ms }) => *until_ms > now.ms(),
+            None => false,
+        };
+        counts && !is_known && !entry.is_disturbed()
+    }
+
+    /// What this request is answered with because of what another one got.
+    pub(super) fn shares(&self, landed: Landed, now: Instant) -> Option<Arc<Resource>> {
+        match landed {
+            Landed::Kept(entry, selected) => {
+                let Some(Kept::Answer(answer)) = entry.kept() else { return None };
+                let is_selected = selected.is_none_or(|selected| *self.part_of(&selected.by) == *selected.part);
+                // It was asked for while this request waited: what that says of old answers is met.
+                let facts = Facts { directives: Default::default(), ..self.wanted.facts };
+                let is_usable =
+                    matches!(usable(&answer.terms, answer.age_ms(now.ms()), &facts), Use::Fresh | Use::Stale);
+                (is_selected && is_usable).then(|| entry.resource.clone())
+            }
+            Landed::Failed(page) => Some(self.stale_after_failure(now).unwrap_or(page)),
+            Landed::Stale => self.stale_after_failure(now),
+            Landed::Alone => None,
+        }
+    }
+
+    /// What this request selects by.
+    pub(super) fn part_of(&self, names: &VaryNames) -> Vec<u8> {
+        let mut part = Vec::new();
+        names.write(lines(&self.wanted.fields), &mut part);
+        part
+    }
+}
