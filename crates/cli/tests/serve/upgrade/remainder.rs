@@ -56,16 +56,14 @@ fn ask<S: Read + Write>(client: &mut Client<S>, target: &str) {
     client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
 }
 
-/// Asks until an answer says that it is the last. The engine that leaves may answer once as ever.
+/// Asks until an answer says that it is the last. The engine that leaves may answer as ever until it does.
 fn ask_until_the_last<S: Read + Write>(client: &mut Client<S>) {
-    for at in 0..3 {
-        let answer = client.get(SMALL).unwrap_or_else(|fault| panic!("{at}: {fault}"));
+    eventually("an answer is the last", PATIENCE, || {
+        let answer = client.get(SMALL).expect("each request is answered");
         assert_eq!(answer.content, content(SMALL));
-        if answer.field("Connection") == Some("close") {
-            return client.expect_end().unwrap();
-        }
-    }
-    panic!("no answer is the last");
+        (answer.field("Connection") == Some("close")).then_some(())
+    });
+    client.expect_end().unwrap();
 }
 
 fn a_connection_goes_on_when_its_application_has_answered(engine: Engine) {
