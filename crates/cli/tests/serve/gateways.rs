@@ -72,6 +72,8 @@ pub(crate) struct Application {
     pub(crate) address: SocketAddr,
     /// Connections.
     accepted: Arc<AtomicU64>,
+    /// Those of them that are open.
+    pub(crate) open: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
     /// What it says to those who ask whether it is well.
     pub(crate) well: Arc<AtomicBool>,
@@ -89,9 +91,10 @@ impl Application {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (over, left) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let accepted = Arc::new(AtomicU64::new(0));
+        let (accepted, open) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let well = Arc::new(AtomicBool::new(true));
         let (is_over, leavers, count, is_well) = (over.clone(), left.clone(), accepted.clone(), well.clone());
+        let being_served = open.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if is_over.load(Relaxed) {
@@ -100,15 +103,17 @@ impl Application {
                 count.fetch_add(1, Relaxed);
                 stream.set_read_timeout(Some(PATIENCE)).unwrap();
                 let (leavers, ends, line_over) = (leavers.clone(), is_over.clone(), line_over.clone());
-                let is_well = is_well.clone();
+                let (is_well, being_served) = (is_well.clone(), being_served.clone());
+                being_served.fetch_add(1, Relaxed);
                 thread::spawn(move || {
                     let mut line = BufReader::new(line_over(stream));
                     // Its end is that of the connection: nothing that it says is of interest.
                     converse(&mut line, &leavers, &ends, &is_well);
+                    being_served.fetch_sub(1, Relaxed);
                 });
             }
         });
-        Application { address, accepted, over, left, well }
+        Application { address, accepted, open, over, left, well }
     }
 }
 

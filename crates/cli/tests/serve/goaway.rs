@@ -26,13 +26,13 @@ for_engines!([
 ]);
 
 /// A frame: its type, flags and stream, and its payload.
-type Frame = (u8, u8, u32, Vec<u8>);
+pub(crate) type Frame = (u8, u8, u32, Vec<u8>);
 
 const DATA: u8 = 0;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const ACK: u8 = 1;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
+pub(crate) const ACK: u8 = 1;
 const END: u8 = 1;
 const NO_STREAM_YET: u32 = (1 << 31) - 1;
 
@@ -96,13 +96,13 @@ impl<S: Read + Write> Frames<S> {
         }
     }
 
-    fn send(&mut self, (kind, flags, stream, payload): Frame) {
+    pub(crate) fn send(&mut self, (kind, flags, stream, payload): Frame) {
         let length = u32::try_from(payload.len()).expect("it is short");
         let head = [&length.to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes()].concat();
         self.0.send(&[head, payload].concat());
     }
 
-    fn receive(&mut self) -> Frame {
+    pub(crate) fn receive(&mut self) -> Frame {
         let head = self.0.receive_exactly(9).expect("a frame comes");
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
         let payload = self.0.receive_exactly(length as usize).expect("it comes whole");

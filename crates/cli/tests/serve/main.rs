@@ -44,6 +44,7 @@ mod search;
 mod server;
 mod services;
 mod skip;
+mod stalls;
 mod storm;
 mod suite;
 mod switching;
