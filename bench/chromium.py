@@ -31,10 +31,11 @@ def wait_for(condition, seconds, what):
 
 
 class Relay:
-    """Passes connections on to a port, and holds every byte back by so many seconds each way."""
+    """Passes connections on to a port, and holds every byte back by so many seconds each way. Each is from another of five addresses: what one client
+    network asks for alone is hinted to nobody."""
 
     def __init__(self, to, seconds):
-        self.to, self.seconds, self.port = to, seconds, free_port()
+        self.to, self.seconds, self.port, self.count = to, seconds, free_port(), 0
         self.loop = asyncio.new_event_loop()
         ready = threading.Event()
         threading.Thread(target=self.work, args=(ready,), daemon=True).start()
@@ -47,7 +48,9 @@ class Relay:
         self.loop.run_forever()
 
     async def serve(self, reader, writer):
-        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", self.to)
+        self.count += 1
+        own = (f"127.0.0.{2 + self.count % 5}", 0)
+        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", self.to, local_addr=own)
         for one in (writer, other_writer):
             one.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.gather(self.pass_on(reader, other_writer), self.pass_on(other_reader, writer))

@@ -8,6 +8,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
 /// How long a test waits for a byte. Only a broken server makes a test wait this long, however busy the machine is.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,6 +49,18 @@ impl Client<TcpStream> {
         stream.set_write_timeout(Some(PATIENCE)).expect("a fresh socket takes options");
         Client::new(stream)
     }
+}
+
+/// A connection from an address of loopback of its own, 127.0.0.`host`: another client network.
+pub(crate) fn connect_from(host: u8, address: SocketAddr) -> TcpStream {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("sockets");
+    bind(&socket, &SocketAddr::from(([127, 0, 0, host], 0))).expect("loopback has many addresses");
+    connect(&socket, &address).expect("the server listens");
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true).expect("a fresh socket takes options");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a fresh socket takes options");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a fresh socket takes options");
+    stream
 }
 
 /// What a client speaks over.

@@ -150,8 +150,9 @@ fn over_http_2_hints_are_counted_as_used_or_wasted(engine: Engine) {
 fn what_views_ask_for_late_is_hinted_when_enough_of_them_do() {
     let server = launch(AMPED, "").start();
     // Views: each has a connection, asks for what it is told, or finds, and its style sheet imports another.
+    let mut hosts = (2..5_u8).cycle();
     let links = eventually("what is found late is hinted", PATIENCE, || {
-        let mut client = server.connect();
+        let mut client = server.connect_from(hosts.next().unwrap());
         let links = hints(&mut client, &head("GET", "/", &NAVIGATION)).unwrap_or_default();
         for path in ["/main.css", "/app.js", "/own.woff2", "/late.css"] {
             hints(&mut client, &head("GET", path, &STYLE));
@@ -159,6 +160,37 @@ fn what_views_ask_for_late_is_hinted_when_enough_of_them_do() {
         (links.len() == 4).then_some(links)
     });
     assert_eq!(links[3], "</late.css>; rel=preload; as=style");
+    server.finish();
+}
+
+#[test]
+fn one_client_has_nobody_fetch_what_it_has_chosen_and_no_rule_is_told_of() {
+    let rules = "early_hints_probability_percent_min = 10\n[[site.route]]\nmatch = \"/in/*\"\naccess = { allow = [\"127.0.0.2/31\", \"127.0.0.4/31\"] }\n\
+                 [[site.route]]\nmatch = \"/app/*\"\nproxy = \"http://127.0.0.1:9\"\n";
+    let server = launch(AMPED, rules).file("in/q3-layoffs.css", "p {}").file("mine.css", "p {}").start();
+    let view = |host: u8, paths: &[&str]| {
+        let mut client = server.connect_from(host);
+        let links = hints(&mut client, &head("GET", "/", &NAVIGATION)).unwrap_or_default();
+        for path in paths {
+            hints(&mut client, &head("GET", path, &STYLE));
+        }
+        links
+    };
+    // What others ask for is learned meanwhile, so it is known that the server has had the time.
+    let mut views = 0_u8;
+    eventually("what is found late is hinted", PATIENCE, || {
+        views = views.wrapping_add(1);
+        view(9, &["/mine.css", "/app/logout"]);
+        view(2 + views % 3, &["/main.css", "/late.css", "/in/q3-layoffs.css", "/app/logout"]);
+        view(30, &[]).iter().any(|link| link.contains("/late.css")).then_some(())
+    });
+    for _ in 0..20 {
+        view(9, &["/mine.css", "/app/logout"]);
+        for link in view(30, &[]) {
+            let is_told = ["/late.css", "/main.css", "/app.js", "/own.woff2"].iter().any(|path| link.contains(path));
+            assert!(is_told, "{link}");
+        }
+    }
     server.finish();
 }
 
@@ -225,8 +257,9 @@ fn hints_leave_while_the_application_thinks() {
             write!(asked, "{links}HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage").unwrap();
         }
     });
+    let mut hosts = (2..5_u8).cycle();
     eventually("hints are there before the application has answered", PATIENCE, || {
-        let mut client = server.connect();
+        let mut client = server.connect_from(hosts.next().unwrap());
         has_answered.store(false, SeqCst);
         client.send(head("GET", "/app", &NAVIGATION).as_bytes());
         let first = client.receive_head().unwrap();

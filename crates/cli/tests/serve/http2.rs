@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use crate::client::PATIENCE;
+use crate::client::{PATIENCE, connect_from};
 use crate::engine::{Engine, for_engines};
 use crate::server::Launch;
 use crate::tree::pattern;
@@ -94,11 +94,28 @@ impl Http2 {
 
     /// Over TLS, where the server has chosen HTTP/2.
     pub(crate) fn connect_secured(address: SocketAddr, config: &Arc<ClientConfig>, name: ServerName<'static>) -> Http2 {
+        Http2::connect_secured_from(None, address, config, name)
+    }
+
+    /// The same from another client network: see [`connect_from`].
+    pub(crate) fn connect_secured_from(
+        host: Option<u8>,
+        address: SocketAddr,
+        config: &Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Http2 {
         let mut config = ClientConfig::clone(config);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let connector = TlsConnector::from(Arc::new(config));
         Http2::over(async move {
-            let socket = TcpStream::connect(address).await.expect("the server listens");
+            let socket = match host {
+                None => TcpStream::connect(address).await.expect("the server listens"),
+                Some(host) => {
+                    let socket = connect_from(host, address);
+                    socket.set_nonblocking(true).expect("a fresh socket takes options");
+                    TcpStream::from_std(socket).expect("the runtime takes it")
+                }
+            };
             let stream = connector.connect(name, socket).await.expect("the server is trusted");
             assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
             stream

@@ -73,12 +73,18 @@ fn with<'f>(fields: &[(&'f str, &'f str)], more: (&'f str, &'f str)) -> Vec<(&'f
 
 /// A page that is sent with a link, after all pages have been followed by the same one often enough.
 fn linked(server: &Server) -> usize {
+    let mut hosts = (2..5_u8).cycle();
     eventually("a link is sent", PATIENCE, || {
+        let host = hosts.next().unwrap();
         (0..PAGES).find(|page| {
             let mut client = server.connect();
             let is_linked = get(&mut client, &path(*page), &NAVIGATION).field("link") == Some(LINK);
             if !is_linked {
-                get(&mut client, "/next.html", &with(&NAVIGATION, ("referer", &from(*page))));
+                let mut other = server.connect_from(host);
+                get(&mut other, &path(*page), &NAVIGATION);
+                for client in [&mut client, &mut other] {
+                    get(client, "/next.html", &with(&NAVIGATION, ("referer", &from(*page))));
+                }
             }
             is_linked
         })
@@ -126,15 +132,22 @@ fn who_navigates_is_sent_a_link_to_the_likely_next_page_and_nobody_else(engine: 
 fn over_http_2_what_is_fetched_ahead_and_shown_is_counted(engine: Engine) {
     let server = launch(engine, "").argument("--tls").start();
     let config = trusting(&server);
-    let connect = || Http2::connect_secured(server.address(), &config, ServerName::try_from("127.0.0.1").unwrap());
+    let name = || ServerName::try_from("127.0.0.1").unwrap();
+    let mut hosts = (2..5_u8).cycle();
     let (mut client, page) = eventually("a link is sent", PATIENCE, || {
+        let host = hosts.next().unwrap();
         (0..PAGES).find_map(|page| {
-            let mut client = connect();
+            let connect = |host| Http2::connect_secured_from(host, server.address(), &config, name());
+            let mut client = connect(None);
             let (_, answer) = client.get_with_hints(&path(page), &NAVIGATION);
             if answer.fields.iter().any(|(name, value)| name == "link" && value == LINK) {
                 return Some((client, page));
             }
-            client.get_with_hints("/next.html", &with(&NAVIGATION, ("referer", &from(page))));
+            let mut other = connect(Some(host));
+            other.get_with_hints(&path(page), &NAVIGATION);
+            for client in [&mut client, &mut other] {
+                client.get_with_hints("/next.html", &with(&NAVIGATION, ("referer", &from(page))));
+            }
             None
         })
     });
@@ -188,10 +201,15 @@ fn what_access_rules_keep_and_what_applications_make_is_not_fetched_ahead() {
         }
     }
     // The rest of the site may be.
+    let mut hosts = (2..5_u8).cycle();
     eventually("a link is sent", PATIENCE, || {
+        let host = hosts.next().unwrap();
         (0..PAGES).find(|page| {
+            let referer = from(*page);
+            let follow = with(&NAVIGATION, ("referer", &referer));
+            get(&mut server.connect_from(host), "/open.html", &follow);
             let mut client = server.connect();
-            get(&mut client, "/open.html", &with(&NAVIGATION, ("referer", &from(*page))));
+            get(&mut client, "/open.html", &follow);
             let link = get(&mut client, &path(*page), &NAVIGATION).field("link").map(str::to_owned);
             link.is_some_and(|link| link == "</open.html>; rel=prefetch")
         })

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::access::{ADA, SESAME};
 use crate::client::{PATIENCE, Response};
-use crate::engine::{Engine, for_engines};
+use crate::engine::{AMPED, Engine, for_engines};
 use crate::server::{Launch, Server, eventually};
 
 for_engines!([
@@ -128,6 +128,33 @@ fn what_is_no_query_is_said(engine: Engine) {
         let refused = ask(&server, &format!("/?q={query}"), "");
         assert_eq!(refused.status, 400, "{query}");
         assert!(String::from_utf8_lossy(&refused.content).contains("cannot be searched for"), "{query}");
+    }
+    server.finish();
+}
+
+#[test]
+fn pages_are_found_behind_filters_that_keep_their_words() {
+    let route = |path: &str, what: &str| format!("[[site.route]]\nmatch = \"{path}\"\n{what}\n");
+    let config = [
+        "[[site]]\nroot = \"site\"\n".to_owned(),
+        route("/*", "search = true"),
+        route("/structured/*", "structured = true"),
+        route("/omit/*", "filters = [\"omit\"]"),
+        route("/include/*", "filters = [\"include\"]"),
+        route("/substitute/*", "filters = [{ name = \"substitute\", from = \"a\", to = \"b\" }]"),
+    ]
+    .concat();
+    let page = "<h1>Title</h1><p>It is marked.</p>";
+    let chosen = "<!--#if expr=\"$no\" --><p>It is marked.</p><!--#endif -->";
+    let mut launch = Launch::new(AMPED).config(&config).file("include/chosen.html", chosen);
+    for folder in ["structured", "omit", "include", "substitute"] {
+        launch = launch.file(&format!("{folder}/page.html"), page);
+    }
+    let server = launch.start();
+    for _ in 0..2 {
+        let expected = ["/include/page.html", "/omit/page.html", "/structured/page.html"];
+        assert_eq!(found(&server, "/?q=marked", ""), expected);
+        assert_eq!(found(&server, "/structured/?q=marked", ""), ["/structured/page.html"]);
     }
     server.finish();
 }

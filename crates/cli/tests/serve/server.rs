@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::client::{Client, PATIENCE};
+use crate::client::{Client, PATIENCE, connect_from};
 use crate::engine::Engine;
 
 /// How a server is to be started.
@@ -188,6 +188,11 @@ impl Server {
     /// A new connection.
     pub(crate) fn connect(&self) -> Client<TcpStream> {
         Client::connect(self.address())
+    }
+
+    /// The same from another client network: see [`connect_from`].
+    pub(crate) fn connect_from(&self, host: u8) -> Client<TcpStream> {
+        Client::new(connect_from(host, self.address()))
     }
 
     /// The directory that holds the site.

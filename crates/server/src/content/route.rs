@@ -109,6 +109,8 @@ pub struct Effective {
     fields: Vec<(String, String)>,
     /// Who may do what.
     access: AccessRules,
+    /// Whether anybody may read there, whatever else routes ask of a request.
+    pub is_for_anybody: bool,
     /// The routes that apply, and those that would if the request fulfilled what else they ask for.
     matched: Vec<RouteId>,
     failed: Vec<RouteId>,
@@ -154,6 +156,7 @@ impl Routes {
             epoch: 0,
             fields,
             access: site.access.clone(),
+            is_for_anybody: !matches!(site.access.0[Action::Read as usize], Some(Allowed::Only(_))),
             matched: Vec::new(),
             failed: Vec::new(),
             origin: None,
@@ -258,6 +261,26 @@ impl Routes {
     /// Whether anything is kept from anybody.
     pub fn keep_out(&self) -> bool {
         self.keeps_out
+    }
+
+    /// Whether anybody may read what is at `path`, whatever else routes ask of a request.
+    pub fn is_for_anybody(&self, path: &[u8]) -> bool {
+        let is_open = |path: &[u8]| self.are_for_anybody(self.matcher.by_path(path));
+        // A variant of a file is as much as the file.
+        !self.keeps_out || is_open(path) && variant_of(path).is_none_or(is_open)
+    }
+
+    /// The same where these routes may apply, the most specific first.
+    fn are_for_anybody(&self, ids: Vec<RouteId>) -> bool {
+        for id in ids {
+            let route = self.matcher.route(id);
+            match &route.access.0[Action::Read as usize] {
+                Some(Allowed::Only(_)) => return false,
+                Some(Allowed::Anyone) if route.conditions.is_empty() => return true,
+                Some(Allowed::Anyone) | None => {}
+            }
+        }
+        !matches!(self.access.0[Action::Read as usize], Some(Allowed::Only(_)))
     }
 
     /// Whether who was let in where `from` applies may see what has the path `to`, though he has not asked for it by that path. It has to be
@@ -426,6 +449,9 @@ impl Routes {
         let changes = rules.changes.over(self.changes);
         let steps = steps(rules.filters.as_deref(), self.live_reload && gateway.is_none());
         let (filters, unavailable, has_services) = self.filters_of(&steps);
+        let mut asked = [&matched[..], &failed].concat();
+        asked.sort_unstable();
+        let is_for_anybody = self.are_for_anybody(asked);
         let effective = Effective {
             number,
             rules,
@@ -439,6 +465,7 @@ impl Routes {
             epoch,
             fields,
             access,
+            is_for_anybody,
             matched,
             failed,
             origin,

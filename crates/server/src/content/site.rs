@@ -368,7 +368,7 @@ impl Site {
         let is_made = effective.gateway.is_some() || effective.rules.handler.is_some();
         // What an application does when it is asked is for the route to know.
         let is_allowed = said.unwrap_or(self.settings.link_prefetch.is_on) && (said.is_some() || !is_made);
-        is_allowed && self.is_the_same_for_everybody(path, effective)
+        is_allowed && self.routes.is_for_anybody(path) && self.is_the_same_for_everybody(path, effective)
     }
 
     /// The directory that `/~user/` stands for. Looking a user up may ask the network, so that it waits.

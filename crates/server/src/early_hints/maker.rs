@@ -81,6 +81,8 @@ pub(super) enum Wish {
         url: Box<[u8]>,
         /// What it was asked for as.
         part: Part,
+        /// The number of the network that has asked.
+        network: u32,
     },
     /// A view of a page was followed by one of another.
     Next {
@@ -88,6 +90,8 @@ pub(super) enum Wish {
         page: u64,
         /// The path of the other, as it was received.
         path: Box<[u8]>,
+        /// The number of the network that has asked.
+        network: u32,
     },
 }
 
@@ -141,8 +145,8 @@ enum Origin {
     Page,
     /// It was learned, with this probability.
     Learned(Probability),
-    /// Views of the page have asked for it.
-    Found,
+    /// Views of the page have asked for it, first one from the network of this number.
+    Found(u32),
 }
 
 /// What the cache knows of a URL.
@@ -266,21 +270,21 @@ impl Maker {
                 let record = Record { site, path, key, read, leads, next, page, is_published, wanted };
                 self.records.insert(number, record);
             }
-            Wish::Found { page, url, part } => {
+            Wish::Found { page, url, part, network } => {
                 let Some(record) = self.records.get_mut(&page) else { return };
                 let Ok(url) = String::from_utf8(url.into_vec()) else { return };
                 // What a client has put into a query may be its own.
                 if is_hintable(url.as_bytes()) && !url.contains('?') {
-                    record.add(url, part, None, Origin::Found, &self.numbers);
+                    record.add(url, part, None, Origin::Found(network), &self.numbers);
                     record.page.handle_news();
                 }
             }
-            Wish::Next { page, path } => {
+            Wish::Next { page, path, network } => {
                 let Some(record) = self.records.get_mut(&page) else { return };
                 let Ok(path) = String::from_utf8(path.into_vec()) else { return };
                 if is_hintable(path.as_bytes()) && path != record.path && !record.next.holds(&path) {
                     let number = self.numbers.hash_one((record.site, path.as_bytes()));
-                    record.next.find(path, number);
+                    record.next.find(path, number, network);
                     record.page.handle_news();
                 }
             }
@@ -431,11 +435,12 @@ impl Record {
                 (_, Origin::Page) => (lead.origin, lead.part, lead.media_type) = (origin, part, media_type),
                 (Origin::Learned(_), Origin::Learned(_)) => lead.origin = origin,
                 // Who has asked for it has said what for.
-                (Origin::Learned(_), Origin::Found) => {
+                (Origin::Learned(_), Origin::Found(network)) => {
                     lead.part = part;
-                    lead.tally.count_asked();
+                    lead.tally.count_asked(network);
                 }
-                (Origin::Found, _) => {}
+                (Origin::Found(_), Origin::Found(network)) => lead.tally.see(network),
+                (Origin::Found(_), _) => {}
             }
             return;
         }
@@ -444,8 +449,8 @@ impl Record {
         }
         let number = numbers.hash_one((self.site, url.as_bytes()));
         let tally = Arc::<Tally>::default();
-        if origin == Origin::Found {
-            tally.count_asked();
+        if let Origin::Found(network) = origin {
+            tally.count_asked(network);
         }
         self.leads.push(Lead { url, number, part, media_type, origin, tally });
     }
@@ -466,8 +471,7 @@ impl Record {
             let facts = Facts::of(means, self.site, &lead.url);
             let Some(link) = lead.link(&facts) else { continue };
             let probability = lead.probability();
-            // What scripts ask for may be made for who asks, unless it is a file.
-            let may_be_hinted = facts.can_be_kept && (facts.is_held || lead.part.destination != Destination::Fetch);
+            let may_be_hinted = lead.may_be_told(means, self.site, &facts);
             if probability >= least && may_be_hinted && hinted.count_ones() < HINTS_MAX {
                 hinted |= 1 << candidates.len();
             }
@@ -486,7 +490,38 @@ impl Lead {
             _ if views >= VIEWS_BELIEVED => counted,
             Origin::Page => Probability::CERTAIN,
             Origin::Learned(probability) => probability.max(counted),
-            Origin::Found => counted,
+            Origin::Found(_) => counted,
+        }
+    }
+
+    /// Whether others may be told of it: the one place where that is decided, whoever it is known by. Nothing that a rule of access may keep from somebody; what
+    /// the page itself does not name has to be a file of the site that is the same for everybody, of the type that it was asked for as, and to have been asked
+    /// for by several networks. So nobody has others ask an application for something, and nobody's own addresses are told.
+    fn may_be_told(&self, means: &Means, site: u32, facts: &Facts) -> bool {
+        let site = means.sites.at(site);
+        let Some(path) = path_of(&self.url) else { return false };
+        if !facts.can_be_kept || !site.routes.is_for_anybody(&path) {
+            return false;
+        }
+        match self.origin {
+            // What scripts ask for may be made for who asks, unless it is a file.
+            Origin::Page => facts.is_held || self.part.destination != Destination::Fetch,
+            Origin::Learned(_) | Origin::Found(_) => {
+                facts.is_held
+                    && self.fits(&facts.media_type)
+                    && site.is_file_for_everybody(&path)
+                    && self.tally.is_of_several()
+            }
+        }
+    }
+
+    /// Whether something of this media type is what it is asked for as.
+    fn fits(&self, media_type: &str) -> bool {
+        let of_type = destination_of(media_type);
+        match self.part.destination {
+            Destination::Module => of_type == Some(Destination::Script),
+            Destination::Image => media_type.starts_with("image/"),
+            other => of_type == Some(other),
         }
     }
 

@@ -21,6 +21,10 @@
 //! for or against it. What was hinted and not asked for is waste, and its bytes are counted against the site's budget
 //! (`lamna_policy::hints::ClientHintBudget`).
 //!
+//! # Who decides what others are told
+//! Not one client. What the page itself does not name is told when three networks have asked for it, only if it is a file that everybody may have and that is the same for all
+//! (`maker`, `Lead::may_be_told`); a next page as well (`Site::may_be_fetched_ahead`). Of a network its keyed hash is kept, in 32 bits, for three of them.
+//!
 //! Does not: decide who is let in (hints are for those who are), write answers, or serve what it has hinted.
 
 mod counters;
@@ -177,17 +181,23 @@ impl EarlyHints {
         }
     }
 
+    /// The number of a network of clients, by a key that nobody outside knows; never zero. An end user has many networks of IPv6 (a /48): they are one.
+    pub fn network_number(&self, (is_v6, bits): Network) -> u32 {
+        let bits = if is_v6 { bits >> 16 } else { bits };
+        (self.numbers.hash_one((is_v6, bits, "network")) as u32).max(1)
+    }
+
     /// A view of `page` has asked for `url`, which it was not known to need.
-    pub fn tell_found(&self, page: &Page, url: &[u8], part: Part) {
+    pub fn tell_found(&self, page: &Page, url: &[u8], part: Part, network: u32) {
         if url.len() <= url::URL_BYTES_MAX && page.takes_one_more() {
-            _ = self.wishes.try_send(Wish::Found { page: page.number(), url: url.into(), part });
+            _ = self.wishes.try_send(Wish::Found { page: page.number(), url: url.into(), part, network });
         }
     }
 
     /// A view of `page` was followed by one of the page at `path`, which nobody has counted so far.
-    pub fn tell_next(&self, page: &Page, path: &[u8]) {
+    pub fn tell_next(&self, page: &Page, path: &[u8], network: u32) {
         if path.len() <= url::URL_BYTES_MAX && page.takes_one_more() {
-            _ = self.wishes.try_send(Wish::Next { page: page.number(), path: path.into() });
+            _ = self.wishes.try_send(Wish::Next { page: page.number(), path: path.into(), network });
         }
     }
 

@@ -143,15 +143,16 @@ impl NextPages {
         told
     }
 
-    /// After the page a client has asked for the page of this number, in the ordinary way. False if that is none of these.
+    /// After the page a client of this network has asked for the page of this number, in the ordinary way. False if that is none of these.
     pub fn handle_asked(
         &self,
-        number: u64,
+        (number, network): (u64, u32),
         is_control: bool,
         site: &LinkPrefetch,
         counters: &LinkPrefetchCounters,
     ) -> bool {
         let Some(next) = self.pages.iter().find(|next| next.number == number) else { return false };
+        next.tally.see(network);
         let is_hinted = self.hinted().is_some_and(|hinted| hinted.number == number) && site.budget.allows();
         let bytes = next.bytes();
         if is_hinted && !is_control {
@@ -160,7 +161,7 @@ impl NextPages {
             add(&counters.asked_bytes, bytes);
             return true;
         }
-        next.tally.count_asked_after_all();
+        next.tally.count_asked_after_all(network);
         if is_hinted {
             site.budget.handle_wanted(bytes);
             add(&counters.control_asked, 1);
@@ -236,9 +237,9 @@ impl NextPage {
 
 impl NextLeads {
     /// A view was followed by one of the page at `path`, which nobody counted.
-    pub(super) fn find(&mut self, path: String, number: u64) {
+    pub(super) fn find(&mut self, path: String, number: u64, network: u32) {
         if let Some(tally) = self.add(path, number, Probability::default()) {
-            tally.count_asked();
+            tally.count_asked(network);
         }
     }
 
@@ -292,7 +293,8 @@ impl NextLeads {
         let mut pages: Vec<NextPage> = self.0.iter().filter_map(next).collect();
         pages.sort_by_key(|page| std::cmp::Reverse(page.probability));
         let least = least.max(Probability::per_mille(1));
-        let hinted = pages.iter().position(|page| page.bytes.is_some() && page.probability >= least);
+        let may_be = |page: &NextPage| page.bytes.is_some() && page.tally.is_of_several();
+        let hinted = pages.iter().position(|page| may_be(page) && page.probability >= least);
         NextPages { pages: pages.into(), hinted }
     }
 }
@@ -320,9 +322,10 @@ mod tests {
     fn leads(asked: &[u16]) -> NextLeads {
         let mut leads = NextLeads::default();
         for (at, asked) in asked.iter().enumerate() {
-            leads.find(format!("/{}.html", at + 1), at as u64 + 1);
+            leads.find(format!("/{}.html", at + 1), at as u64 + 1, 1);
             let tally = &leads.0.last().unwrap().tally;
-            (1..*asked).for_each(|_| tally.count_asked());
+            (1..4).for_each(|network| tally.see(network));
+            (1..*asked).for_each(|_| tally.count_asked(1));
             (*asked..16).for_each(|_| tally.count_missed());
         }
         leads
@@ -359,12 +362,12 @@ mod tests {
     fn few_views_say_nothing_whoever_has_counted_them() {
         let (site, counters) = (site(50, 1 << 20), LinkPrefetchCounters::default());
         let mut leads = NextLeads::default();
-        leads.find("/1.html".to_owned(), 1);
+        leads.find("/1.html".to_owned(), 1, 1);
         for view in 1..20 {
             let next = leads.make(&site, |_| Some(1_000));
             assert_eq!(next.hinted().is_some(), view >= VIEWS_BELIEVED, "{view}");
             assert!(next.handle_view(true, &site, &counters).is_none());
-            next.handle_asked(1, true, &site, &counters);
+            next.handle_asked((1, view.into()), true, &site, &counters);
         }
         let following = |visits| {
             let one = crate::cache::Following {
@@ -378,8 +381,26 @@ mod tests {
         let mut leads = NextLeads::default();
         for (visits, is_hinted) in [(7, false), (8, true), (3, false)] {
             leads.learn(&following(visits), |_| Some(1));
+            leads.0.iter().for_each(|lead| (1..4).for_each(|network| lead.tally.see(network)));
             assert_eq!(leads.make(&site, |_| Some(1_000)).hinted().is_some(), is_hinted, "{visits}");
         }
+    }
+
+    #[test]
+    fn one_client_does_not_say_what_all_fetch_ahead() {
+        let (site, counters) = (site(50, 1 << 20), LinkPrefetchCounters::default());
+        let mut leads = NextLeads::default();
+        leads.find("/logout".to_owned(), 1, 7);
+        for _ in 0..40 {
+            let next = leads.make(&site, |_| Some(1_000));
+            assert!(next.hinted().is_none());
+            next.handle_view(true, &site, &counters);
+            next.handle_asked((1, 7), true, &site, &counters);
+        }
+        for network in [8, 9] {
+            leads.make(&site, |_| Some(1_000)).handle_asked((1, network), true, &site, &counters);
+        }
+        assert!(leads.make(&site, |_| Some(1_000)).hinted().is_some());
     }
 
     #[test]
@@ -389,12 +410,14 @@ mod tests {
         let views = |next: &NextPages| -> Vec<u16> { next.pages.iter().map(|one| one.tally.views().0).collect() };
         for _ in 0..10 {
             assert_eq!(next.handle_view(false, &site, &counters).map(NextPage::number), Some(1));
-            assert!(next.handle_asked(1, false, &site, &counters));
+            assert!(next.handle_asked((1, 1), false, &site, &counters));
             next.handle_unseen_view(false, &site);
         }
         assert_eq!(views(&next), [16, 36], "of the one that is not hinted views are counted");
         assert!(next.handle_view(true, &site, &counters).is_none());
-        assert!(next.handle_asked(1, true, &site, &counters) && !next.handle_asked(9, true, &site, &counters));
+        assert!(
+            next.handle_asked((1, 1), true, &site, &counters) && !next.handle_asked((9, 1), true, &site, &counters)
+        );
         assert_eq!(views(&next), [17, 37]);
         let count = |count: &std::sync::atomic::AtomicU64| count.load(Relaxed);
         assert_eq!([&counters.asked, &counters.control_asked, &counters.withheld_control].map(count), [10, 1, 1]);
@@ -413,7 +436,7 @@ mod tests {
         assert_eq!(fetched, Some(9));
         assert_eq!(counters.withheld_budget.load(Relaxed), 1);
         // Everybody is the control group now.
-        assert!(next.handle_asked(1, false, &site, &counters));
+        assert!(next.handle_asked((1, 1), false, &site, &counters));
         assert_eq!(next.pages[0].tally.views().0, 17);
     }
 
@@ -421,7 +444,7 @@ mod tests {
     fn of_many_pages_the_likeliest_are_counted() {
         let site = site(50, 1 << 20);
         let mut leads = leads(&[9, 1, 8, 7]);
-        leads.find("/5.html".to_owned(), 5);
+        leads.find("/5.html".to_owned(), 5, 1);
         assert!(leads.holds("/5.html") && !leads.holds("/2.html"));
         assert_eq!(leads.make(&site, |_| Some(1)).pages.len(), NEXT_PAGES_MAX);
     }

@@ -21,6 +21,9 @@ pub(super) const HINTS_MAX: u32 = 12;
 /// What views may find before the maker has looked at the page again.
 const FINDS_MAX: u16 = 16;
 
+/// Client networks that have to have asked for something, each in a view of its own, before others are told of it: what one client asks for is its own affair.
+pub(super) const NETWORKS_LEAST: usize = 3;
+
 /// Counts at which both of a [`Tally`] are halved, so that what has changed is noticed.
 const COUNTS_MAX: u16 = 64;
 
@@ -55,6 +58,8 @@ pub(super) struct Candidate {
 pub(super) struct Tally {
     asked: AtomicU16,
     missed: AtomicU16,
+    /// The numbers of different networks that have asked for it; zero where there is none yet.
+    networks: [AtomicU32; NETWORKS_LEAST],
     /// Of hints: given, and asked for then.
     pub(super) given: AtomicU32,
     pub(super) used: AtomicU32,
@@ -197,9 +202,25 @@ impl Candidate {
 }
 
 impl Tally {
-    /// It was asked for.
-    pub(super) fn count_asked(&self) {
+    /// It was asked for by a client of the network of this number.
+    pub(super) fn count_asked(&self, network: u32) {
+        self.see(network);
         self.count(&self.asked);
+    }
+
+    /// A client of the network of this number has asked for it, whatever that says of the page. Zero is none.
+    pub(super) fn see(&self, network: u32) {
+        for seen in &self.networks {
+            match seen.compare_exchange(0, network, Relaxed, Relaxed) {
+                Err(other) if other != network => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Whether so many networks have asked for it that it is nobody's own.
+    pub(super) fn is_of_several(&self) -> bool {
+        self.networks.iter().all(|seen| seen.load(Relaxed) != 0)
     }
 
     /// It was not, though the view was one.
@@ -208,10 +229,10 @@ impl Tally {
     }
 
     /// It was asked for in a view that has been counted as one that did not.
-    pub(super) fn count_asked_after_all(&self) {
+    pub(super) fn count_asked_after_all(&self, network: u32) {
         // If nobody has, it was asked for more often than the page is known to have been shown.
         let _ = self.missed.fetch_update(Relaxed, Relaxed, |missed| missed.checked_sub(1));
-        self.count_asked();
+        self.count_asked(network);
     }
 
     fn count(&self, count: &AtomicU16) {
@@ -277,9 +298,20 @@ mod tests {
     }
 
     #[test]
+    fn one_network_is_one_however_often_it_asks() {
+        let tally = Tally::default();
+        for network in [0, 7, 7, 7, 0, 9, 7, 9] {
+            tally.count_asked(network);
+            assert!(!tally.is_of_several());
+        }
+        tally.see(8);
+        assert!(tally.is_of_several());
+    }
+
+    #[test]
     fn what_was_always_so_is_doubted_soon_when_it_is_so_no_more() {
         let tally = Tally::default();
-        (0..1_000).for_each(|_| tally.count_asked());
+        (0..1_000).for_each(|_| tally.count_asked(1));
         assert!(tally.views().1 > Probability::per_mille(950));
         let misses = (1..100).find(|_| {
             tally.count_missed();

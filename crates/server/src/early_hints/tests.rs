@@ -11,8 +11,10 @@ use tempfile::TempDir;
 
 use super::maker::{Maker, PAGES_MAX, Wish};
 use super::{EarlyHints, Pages, Part};
+use crate::config::access::{AccessRules, Allowed};
 use crate::config::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
 use crate::config::route::RouteSettings;
+use crate::config::route::condition::{Condition, ValueTest};
 use crate::config::route::pattern::Pattern;
 use crate::config::settings::{Settings, SiteSettings};
 use crate::content::site::Sites;
@@ -75,7 +77,16 @@ impl Setup {
 
     fn find(&mut self, path: &str, url: &str, part: Part) {
         let page = self.early_hints.number(0, path.as_bytes());
-        self.maker.look(vec![Wish::Found { page, url: url.as_bytes().into(), part }]);
+        self.maker.look(vec![Wish::Found { page, url: url.as_bytes().into(), part, network: 1 }]);
+    }
+
+    /// Nine views have asked for all that a page is known to need, from so many networks.
+    fn view(&mut self, path: &str, networks: u32) {
+        let pages = self.pages();
+        let page = &pages[&self.early_hints.number(0, path.as_bytes())];
+        page.candidates.iter().for_each(|one| (0..9).for_each(|view| one.tally.count_asked(1 + view % networks)));
+        page.handle_news();
+        self.maker.look(Vec::new());
     }
 
     fn pages(&self) -> Arc<Pages> {
@@ -110,6 +121,7 @@ fn a_page_is_hinted_what_its_html_says_as_long_as_it_says_so() {
 fn what_views_find_is_hinted_from_the_third_on() {
     let mut setup = Setup::new(|_| {});
     setup.file("page.html", PAGE);
+    setup.file("late.css", "p{}");
     setup.ask("/page.html");
     setup.find("/page.html", "/late.css", STYLE);
     assert_eq!(setup.links("/page.html"), LINKS);
@@ -117,8 +129,9 @@ fn what_views_find_is_hinted_from_the_third_on() {
     let pages = setup.pages();
     let page = &pages[&setup.early_hints.number(0, b"/page.html")];
     let late = page.place_of(setup.early_hints.number(0, b"/late.css")).unwrap();
-    for _ in 0..2 {
-        page.candidates[late].tally.count_asked();
+    for network in [2, 3] {
+        assert_eq!(setup.links("/page.html"), LINKS);
+        page.candidates[late].tally.count_asked(network);
         page.handle_news();
         setup.maker.look(Vec::new());
     }
@@ -134,12 +147,57 @@ fn what_may_be_one_clients_is_not_hinted_however_often_it_is_found() {
     for (url, part) in [("/late.css?user=1", STYLE), ("/api/me", DATA), ("/data.json", DATA)] {
         setup.find("/page.html", url, part);
     }
-    let pages = setup.pages();
-    let page = &pages[&setup.early_hints.number(0, b"/page.html")];
-    page.candidates.iter().for_each(|one| (0..9).for_each(|_| one.tally.count_asked()));
-    page.handle_news();
-    setup.maker.look(Vec::new());
+    setup.view("/page.html", 3);
     assert_eq!(setup.links("/page.html"), ["</data.json>; rel=preload; as=fetch; crossorigin"]);
+}
+
+#[test]
+fn one_client_decides_nothing_of_what_others_are_told() {
+    let mut setup = Setup::new(|_| {});
+    for (name, content) in [("page.html", "<p>"), ("late.css", "p{}"), ("secret.txt", "x"), ("a.js", "1")] {
+        setup.file(name, content);
+    }
+    setup.ask("/page.html");
+    // An application's, one that is not there, one of another type than it is asked for as, and two files.
+    let wanted =
+        [("/app/logout", STYLE), ("/none.css", STYLE), ("/secret.txt", STYLE), ("/a.js", STYLE), ("/late.css", STYLE)];
+    wanted.iter().for_each(|(url, part)| setup.find("/page.html", url, *part));
+    for networks in [1, 2] {
+        (0..5).for_each(|_| setup.view("/page.html", networks));
+        assert_eq!(setup.links("/page.html"), [""; 0], "{networks} networks");
+    }
+    setup.view("/page.html", 3);
+    assert_eq!(setup.links("/page.html"), ["</late.css>; rel=preload; as=style"]);
+}
+
+#[test]
+fn nothing_beneath_a_rule_of_access_is_told_whoever_names_it() {
+    let rule = |path: &str, conditions| RouteSettings {
+        paths: Pattern::from_glob(path).unwrap(),
+        conditions,
+        access: AccessRules([Some(Allowed::Only(Arc::default())), None, None, None]),
+        ..RouteSettings::default()
+    };
+    let asks = vec![Condition::Header("X-Out".into(), ValueTest::Present)];
+    let mut setup = Setup::new(|site| site.routes = vec![rule("/kept.css", Vec::new()), rule("/asks.css", asks)]);
+    let mut settings = Settings { sites: vec![SiteSettings::new(setup.root.path().to_owned())], ..Settings::default() };
+    settings.hints.is_on = true;
+    // As from a file that was saved before there were rules.
+    let learned = Hints::begin(&settings, false, SharedMemory::default(), None).unwrap();
+    setup.early_hints.attach(Some(&learned));
+    learned.handle_links(0, b"/page.html", ["/kept.css", "/asks.css"].into_iter());
+    for name in ["kept.css", "asks.css"] {
+        setup.file(name, "p{}");
+    }
+    setup.file("page.html", "<link rel=stylesheet href=kept.css><link rel=stylesheet href=asks.css>");
+    setup.file("other.html", "<p>");
+    learned.handle_links(0, b"/other.html", ["/kept.css", "/asks.css"].into_iter());
+    for page in ["/page.html", "/other.html"] {
+        setup.ask(page);
+        ["/kept.css", "/asks.css"].iter().for_each(|url| setup.find(page, url, STYLE));
+        setup.view(page, 3);
+        assert_eq!(setup.links(page), [""; 0], "{page}");
+    }
 }
 
 #[test]
@@ -177,8 +235,12 @@ fn what_was_learned_of_what_a_page_needs_is_hinted_with_it() {
     setup.early_hints.attach(Some(&learned));
     learned.handle_links(0, b"/main.css", ["/base.css", "/picture.png"].into_iter());
     learned.handle_links(0, b"/base.css", ["/own.woff2"].into_iter());
+    setup.file("base.css", "p{}");
+    setup.file("own.woff2", "x");
     setup.file("page.html", PAGE);
     setup.ask("/page.html");
+    assert_eq!(setup.links("/page.html"), LINKS, "nobody has asked for it");
+    setup.view("/page.html", 3);
     let links = setup.links("/page.html");
     assert!(
         links.contains(&"</own.woff2>; rel=preload; as=font; crossorigin; type=\"font/woff2\"".to_owned()),
@@ -214,12 +276,12 @@ impl Setup {
         let number = self.early_hints.number(0, path.as_bytes());
         let (next_number, site) =
             (self.early_hints.number(0, next.as_bytes()), self.early_hints.site(0).cloned().unwrap());
-        self.maker.look(vec![Wish::Next { page: number, path: next.as_bytes().into() }]);
-        for _ in 0..9 {
+        self.maker.look(vec![Wish::Next { page: number, path: next.as_bytes().into(), network: 1 }]);
+        for view in 0..9 {
             let page = self.pages()[&number].clone();
             let link_prefetch = site.link_prefetch.as_ref().unwrap();
             page.next().handle_unseen_view(true, link_prefetch);
-            page.next().handle_asked(next_number, true, link_prefetch, site.link_counters());
+            page.next().handle_asked((next_number, 1 + view % 3), true, link_prefetch, site.link_counters());
         }
         self.look_again(path);
     }

@@ -91,8 +91,8 @@ impl Viewing {
         is_it
     }
 
-    /// The resource of this number was asked for at `now`, and what that is to the page that is shown.
-    pub fn handle_request(&mut self, url: u64, now: Instant) -> Role {
+    /// The resource of this number was asked for at `now` from the network of that number, and what that is to the page that is shown.
+    pub fn handle_request(&mut self, url: u64, now: Instant, network: u32) -> Role {
         if now.since(self.since) > VIEW_MS {
             self.end();
         }
@@ -109,7 +109,7 @@ impl Viewing {
             self.site.handle_used(one.bytes.into());
         } else if self.watched & !self.asked & bit != 0 {
             self.asked |= bit;
-            one.tally.count_asked();
+            one.tally.count_asked(network);
             self.page.handle_news();
         }
         Role::Nothing
@@ -218,7 +218,7 @@ mod tests {
         viewing.show(&page, &site, Choice(0b11), BEGIN);
         assert_eq!(counted(&counters), [2, 0, 0]);
         for _ in 0..2 {
-            assert_eq!(viewing.handle_request(100, BEGIN), Role::Nothing);
+            assert_eq!(viewing.handle_request(100, BEGIN, 1), Role::Nothing);
             assert_eq!(counted(&counters), [2, 1, 0]);
         }
         drop(viewing);
@@ -233,7 +233,7 @@ mod tests {
         viewing.show(&page, &site, Choice(0b01), BEGIN);
         viewing.show(&page, &site, Choice(0b10), BEGIN);
         assert_eq!(counted(&counters), [2, 0, 1]);
-        viewing.handle_request(101, BEGIN.after_ms(VIEW_MS as u32 + 1));
+        viewing.handle_request(101, BEGIN.after_ms(VIEW_MS as u32 + 1), 1);
         assert_eq!(counted(&counters), [2, 0, 2], "it was asked for too late");
     }
 
@@ -242,8 +242,8 @@ mod tests {
         let (page, (site, _)) = (page(3, 1), site());
         let mut viewing = Viewing::new(page.clone(), site.clone(), BEGIN);
         viewing.show(&page, &site, Choice(0b001), BEGIN);
-        viewing.handle_request(100, BEGIN);
-        viewing.handle_request(101, BEGIN);
+        viewing.handle_request(100, BEGIN, 1);
+        viewing.handle_request(101, BEGIN, 1);
         drop(viewing);
         let views: Vec<u16> = page.candidates.iter().map(|one| one.tally.views().0).collect();
         assert_eq!(views, [0, 1, 1], "what was hinted says nothing of the page");
@@ -264,9 +264,9 @@ mod tests {
         let (page, (site, _)) = (page(1, 1), site());
         let mut viewing = Viewing::new(page.clone(), site.clone(), BEGIN);
         viewing.show(&page, &site, Choice::default(), BEGIN);
-        assert_eq!(viewing.handle_request(900, BEGIN), Role::Unknown);
-        assert_eq!(viewing.handle_request(900, BEGIN), Role::Nothing);
-        assert_eq!(viewing.handle_request(901, BEGIN.after_ms(FIND_MS as u32)), Role::Nothing);
+        assert_eq!(viewing.handle_request(900, BEGIN, 1), Role::Unknown);
+        assert_eq!(viewing.handle_request(900, BEGIN, 1), Role::Nothing);
+        assert_eq!(viewing.handle_request(901, BEGIN.after_ms(FIND_MS as u32), 1), Role::Nothing);
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl WorkerContext<'_> {
         let index = shared.sites.find(translate.host).index;
         let (site, request) = (early_hints.site(index)?, translate.request?);
         let Some(navigation) = Navigation::of(request) else {
-            self.handle_part(early_hints, (index, site), (translate, request), viewing);
+            self.handle_part(early_hints, (index, site), (translate, request), peer, viewing);
             return None;
         };
         let preloads = site.preloads && (!navigation.is_http1 || site.settings.http1 && navigation.is_said);
@@ -189,16 +189,20 @@ impl WorkerContext<'_> {
             return;
         }
         let Some(number) = named_page(early_hints, index, translate, request) else { return };
+        if !self.may_be_learned(translate, Some(client)) {
+            return;
+        }
         let Some(page) = self.pages.find(early_hints, number) else { return };
         let is_control = early_hints.is_control(number, network_of(client), self.now);
         let next = early_hints.number(index, translate.path);
         if next == number {
             return;
         }
-        if page.next().handle_asked(next, is_control, link_prefetch, site.link_counters()) {
+        let party = early_hints.network_number(network_of(client));
+        if page.next().handle_asked((next, party), is_control, link_prefetch, site.link_counters()) {
             page.handle_news();
         } else {
-            early_hints.tell_next(page, translate.path);
+            early_hints.tell_next(page, translate.path, party);
         }
     }
 
@@ -208,6 +212,7 @@ impl WorkerContext<'_> {
         early_hints: &EarlyHints,
         (index, site): (u32, &Arc<SiteHints>),
         (translate, request): (&Translate<'_>, Request<'_>),
+        client: Option<IpAddr>,
         viewing: &mut Option<Box<Viewing>>,
     ) {
         let number = early_hints.number(index, translate.path_and_query);
@@ -215,11 +220,13 @@ impl WorkerContext<'_> {
             self.handle_ahead(early_hints, (index, site, link_prefetch), (translate, request, number), viewing);
         }
         let Some(viewing) = viewing else { return };
-        let role = viewing.handle_request(number, self.now);
+        let party = client.map_or(0, |client| early_hints.network_number(network_of(client)));
+        let role = viewing.handle_request(number, self.now, party);
         if role == Role::Unknown
             && let Some(part) = part_of(request)
+            && self.may_be_learned(translate, client)
         {
-            early_hints.tell_found(viewing.page(), translate.path_and_query, part);
+            early_hints.tell_found(viewing.page(), translate.path_and_query, part, party);
         }
     }
 

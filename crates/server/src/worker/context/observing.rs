@@ -9,7 +9,6 @@ use lamna_proto::exchange::Translate;
 
 use super::WorkerContext;
 use crate::cache::Entry;
-use crate::content::access::Rules;
 use crate::hints::Sight;
 use crate::worker::address::KeyParts;
 use crate::worker::shared::Shared;
@@ -41,11 +40,17 @@ impl WorkerContext<'_> {
             // A connection of a proxy is many clients'.
             self.observer.set_connection(0);
         }
-        if site.guard.is_some() {
-            let rules = self.addresses.rules(sites, translate, proxies.client(peer, translate.request));
-            return Some(sight).filter(|_| Rules::of(&rules, translate).is_empty());
+        Some(sight).filter(|_| self.may_be_learned(translate, peer))
+    }
+
+    /// Whether anything may be learned of a request for others: nothing of a path that some rule of access may keep from somebody, whoever asks and however he is
+    /// let in. For what follows a page, for what it needs and for the page that is next alike.
+    pub(super) fn may_be_learned(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> bool {
+        let Shared { sites, proxies, .. } = self.shared;
+        if sites.find(translate.host).guard.is_none() {
+            return true;
         }
-        Some(sight)
+        self.addresses.rules(sites, translate, proxies.client(peer, translate.request)).is_for_anybody
     }
 
     /// Tells the learner of a request that an application answers, whatever with. Whether it is a page is for the client to say.
