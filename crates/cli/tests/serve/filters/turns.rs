@@ -23,7 +23,7 @@ const WAIT_MAX: usize = 24;
 
 fn who_waits_for_a_picture_keeps_nothing_that_others_need(engine: Engine) {
     let config = "[[site]]\nroot = \"site\"\n[[site.route]]\nmatch = \"*.png\"\nfilters = [\"images\"]\n";
-    let launch = Launch::new(engine).config(config).file("a.png", png(400, 300));
+    let launch = Launch::new(engine).config(config).file("a.png", png(240, 160));
     let server =
         (0..8).fold(launch, |launch, number| launch.file(&format!("{number}.bin"), "not asked for before")).start();
     let mut clients: Vec<_> = (0..ASKED)
