@@ -13,7 +13,7 @@ use crate::time::Instant;
 use crate::workspace::PagesByHost;
 
 /// The version of the layout. To be raised whenever anything that is written changes: another version is not read.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 
 /// A connection as bytes and the files that its answers are in.
 #[derive(Debug, Default)]

@@ -17,6 +17,7 @@ use crate::exchange::ContentBuffer;
 use crate::exchange::conditional::Validators;
 use crate::exchange::negotiate::Coding;
 use crate::message::{Span, Status};
+use crate::transmit::FileState;
 
 pub use aged::{Aged, Answered};
 pub(crate) use encoding::Body;
@@ -185,9 +186,8 @@ pub struct Representation {
     pub size: u64,
     /// Last modification, seconds since 1970.
     pub modified: Option<u64>,
-    /// What the server tells the state of the file that was described from others by; zero if it does not. Held, never
-    /// used by the core.
-    pub version: u64,
+    /// The state of the file that was described. Held, never used by the core.
+    pub state: FileState,
     /// What counts the memory of this for as long as anybody holds it. Held, never used by the core.
     pub keeper: OnceLock<Arc<dyn std::any::Any + Send + Sync>>,
     /// The open file that holds the content, if it is a file. Held, never used by the core.
@@ -315,7 +315,7 @@ impl Representation {
             size: description.size,
             modified: description.modified,
             file,
-            version: 0,
+            state: FileState::default(),
             keeper: OnceLock::new(),
             later: OnceLock::new(),
             block: OnceLock::new(),

@@ -1,6 +1,7 @@
 //! What a connection wants sent, as plain data: the driver's I/O strategy decides which system calls that takes.
 
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 /// Bytes to send, in order: first `bytes`, then `segment`. Sending any prefix of it is right, as long as
 /// [`handle_sent`](crate::conn::Connection::handle_sent) is told how much.
@@ -29,13 +30,23 @@ pub enum Segment<'a> {
         offset: u64,
         /// Bytes, at least 1.
         length: u64,
-        /// What the server tells the state of the file that was described from others by
-        /// ([`Representation::version`](crate::resource::Representation::version)).
-        version: u64,
+        /// The state of the file that was described.
+        state: &'a FileState,
         /// Where the content of the answer ends that comes from the file: whoever sends the byte before it has made sure that the
-        /// file is in that state.
+        /// file has the content of that state.
         end: u64,
     },
+}
+
+/// The state of a file that an answer describes: made and judged by the server. The core hands it on.
+#[derive(Clone, Debug, Default)]
+pub struct FileState {
+    /// What tells it from other states of the file; zero if the server tells none.
+    pub version: u64,
+    /// Bytes of the file.
+    pub size: u64,
+    /// What the first and the last of these bytes come to, once that is known.
+    pub ends: OnceLock<u64>,
 }
 
 impl Segment<'_> {

@@ -61,9 +61,9 @@ impl Executor for InLine<'_> {
         translate_in_line(context, &target);
     }
 
-    fn make_ready(&mut self, _: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
+    fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
         self.steps.fetch_add(1, Relaxed);
-        Some(Completed::of_range(pending, &range))
+        Some(Completed::of_range(shared, pending, &range))
     }
 
     fn run(

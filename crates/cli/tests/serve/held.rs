@@ -164,7 +164,7 @@ fn content_that_nobody_takes_is_held_little_for(engine: Engine) {
 }
 
 /// Takes as little as there can be without reading.
-fn connect_narrowly(address: SocketAddr) -> TcpStream {
+pub(crate) fn connect_narrowly(address: SocketAddr) -> TcpStream {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
     set_socket_recv_buffer_size(&socket, 4096).unwrap();
     connect(&socket, &address).expect("the server listens");

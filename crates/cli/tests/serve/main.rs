@@ -22,6 +22,7 @@ mod filters;
 mod foresight;
 mod gateways;
 mod goaway;
+mod growing;
 mod held;
 mod hints;
 mod http2;

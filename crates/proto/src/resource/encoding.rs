@@ -7,6 +7,7 @@ use super::{FieldLine, Representation};
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked, write_bytes};
 use crate::exchange::negotiate::Coding;
 use crate::message::{Span, Status};
+use crate::transmit::FileState;
 
 /// Where the content that travels is.
 pub(crate) enum Body<'a> {
@@ -39,7 +40,7 @@ impl Representation {
         (coding as u8).write(to);
         size.write(to);
         self.modified.write(to);
-        self.version.write(to);
+        self.state.write(to);
         match body {
             Body::Absent => 0u8.write(to),
             Body::File(file) => {
@@ -71,7 +72,7 @@ impl Representation {
             coding: *CODINGS.get(usize::from(u8::read(from)?)).ok_or(Malformed)?,
             size: u64::read(from)?,
             modified: Option::read(from)?,
-            version: u64::read(from)?,
+            state: FileState::read(from)?,
             keeper: OnceLock::new(),
             file: None,
             block: OnceLock::new(),
@@ -107,6 +108,20 @@ impl Representation {
             && within(self.age)
             && (!self.is_aged() || self.age.start >= self.kept_at)
             && self.lines.iter().all(|line| within(line.name) && within(line.value))
+    }
+}
+
+impl Portable for FileState {
+    fn write(&self, to: &mut Encoded) {
+        self.version.write(to);
+        self.size.write(to);
+        self.ends.get().copied().write(to);
+    }
+
+    fn read(from: &mut Source<'_>) -> Result<FileState, Malformed> {
+        let (version, size) = (u64::read(from)?, u64::read(from)?);
+        let ends: Option<u64> = Option::read(from)?;
+        Ok(FileState { version, size, ends: ends.map_or_else(OnceLock::new, OnceLock::from) })
     }
 }
 

@@ -41,6 +41,7 @@ use crate::config::route::Changes;
 use crate::content::route::{Effective, SIBLINGS};
 use crate::content::site::{Root, Site};
 use crate::io::file_state::{self, Kind, Stamp, Stamps};
+use crate::io::growth::described;
 use crate::io::{Blocked, KernelFeatures, Wait, open};
 use crate::log::errors::{self, Level, Peer};
 use crate::metrics::step_timer::{self, Step};
@@ -407,9 +408,11 @@ impl Question<'_> {
         for _ in 0..READ_TRIES {
             let description = State { coding, stamp, is_steady };
             if stamp.size > self.content_bytes_max {
-                return Ok((self.describe(&description, kind, Content::In(Arc::new(file)))?, is_steady));
-            }
-            if let Some(representation) = self.describe_and_read(&description, kind, &file)? {
+                // Of a file that is written to all the time a length is told, and no state.
+                if !is_steady || file_state::inspect(file.as_fd())?.1 == stamp {
+                    return Ok((self.describe(&description, kind, Content::In(Arc::new(file)))?, is_steady));
+                }
+            } else if let Some(representation) = self.describe_and_read(&description, kind, &file)? {
                 return Ok((representation, is_steady));
             }
             stamp = file_state::inspect(file.as_fd())?.1;
@@ -425,7 +428,7 @@ impl Question<'_> {
             Content::Held(content) => Representation::with_content(description, content),
             Content::In(file) => Representation::new(description, Some(file)),
         })?;
-        Ok(of_state(representation, state))
+        Ok(described(representation, (&state.stamp, state.is_steady), self.abilities))
     }
 
     /// With the content of `file`, which is read to where it stays. Nothing if it is in another state than it is described in.
@@ -445,7 +448,7 @@ impl Question<'_> {
         };
         let make = |description: &Description<'_>| Representation::with_content_read(description, read);
         let representation = self.with_description(state, kind, make)?;
-        Ok(representation.map(|made| of_state(made, state)))
+        Ok(representation.map(|made| described(made, (stamp, state.is_steady), self.abilities)))
     }
 
     fn with_description<T>(&self, state: &State, kind: &Kindred<'_>, make: impl FnOnce(&Description<'_>) -> T) -> T {
@@ -645,11 +648,6 @@ impl Question<'_> {
 
 /// Of a path, for people.
 const PATH_CHARACTERS_SHOWN: usize = 200;
-
-fn of_state(mut representation: Representation, state: &State) -> Representation {
-    representation.version = state.stamp.version();
-    representation
-}
 
 /// The content that `entry` holds under `coding`.
 fn held(entry: &Entry, coding: Coding) -> Option<&[u8]> {

@@ -36,8 +36,8 @@
 //!         translate_in_line(context, &target);
 //!     }
 //!
-//!     fn make_ready(&mut self, _: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
-//!         Some(Completed::of_range(pending, &range))
+//!     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
+//!         Some(Completed::of_range(shared, pending, &range))
 //!     }
 //!
 //!     fn run(&mut self, _: PendingId, mut program: Box<dyn Program>, input: Input<'_>) -> Option<(Box<dyn Program>, Ran)> {

@@ -121,7 +121,7 @@ impl Helped {
     /// What a helper's notification comes to.
     fn take(&mut self, context: &mut WorkerContext<'_>, finished: Finished, completed: &mut Vec<Completed>) {
         match finished.job {
-            Job::PageIn { pending, range } if finished.failed || !range.is_unchanged() => {
+            Job::PageIn { pending, range } if finished.failed || !range.is_unchanged(context.shared) => {
                 completed.push(Completed::Failed(pending));
             }
             Job::PageIn { pending, range } => completed.push(match finished.content {
@@ -202,7 +202,7 @@ mod tests {
         let file: OwnedFd = std::fs::File::open(root.path().join("a")).unwrap().into();
         let stamp = inspect(file.as_fd()).unwrap().1;
         let mut representation = Representation::new(&Description::of(Status(200)), Some(Arc::new(file))).unwrap();
-        representation.version = stamp.version();
+        representation.state.version = stamp.version();
         FileRange { representation: Arc::new(representation), offset: 1, length: 4 }
     }
 

@@ -38,8 +38,8 @@ impl Executor for InLine {
         translate_in_line(context, &target);
     }
 
-    fn make_ready(&mut self, _shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
-        Some(Completed::of_range(pending, &range))
+    fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
+        Some(Completed::of_range(shared, pending, &range))
     }
 
     fn run(

@@ -99,6 +99,11 @@ impl Stamp {
         self.modified_ns > other.modified_ns + 2 * NS_PER_S
     }
 
+    /// Whether it was last modified in the `ns` before `now_ns`, both since 1970.
+    pub fn was_modified_within(&self, ns: i64, now_ns: i64) -> bool {
+        (-TICK_NS..ns).contains(&now_ns.saturating_sub(self.modified_ns))
+    }
+
     /// Whether it is the file of `stat`, in whatever state.
     pub fn is_of(&self, stat: &Stat) -> bool {
         (self.device, self.inode) == (stat.st_dev, stat.st_ino)
@@ -124,6 +129,8 @@ impl Stamp {
 
 const NS_PER_S: i64 = 1_000_000_000;
 const SETTLING_NS: i64 = 20_000_000;
+/// Times of files and of the clock are not of the same instant.
+const TICK_NS: i64 = 10_000_000;
 /// How far the clock of a file server may be ahead.
 const SKEW_NS: i64 = 10 * NS_PER_S;
 

@@ -4,6 +4,7 @@
 
 pub mod accept;
 pub mod file_state;
+pub mod growth;
 pub mod new_file;
 pub mod open;
 pub mod page_cache;

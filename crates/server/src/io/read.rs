@@ -56,6 +56,25 @@ pub fn read(
     Ok(filled)
 }
 
+/// As [`read`], for who wants to know something of a file that nobody has asked for: it is not among what is counted.
+/// None if it cannot be read, or not without waiting.
+pub fn read_unobserved(
+    file: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    offset: u64,
+    wait: Wait,
+    abilities: &KernelFeatures,
+) -> Option<usize> {
+    if wait == Wait::Yes {
+        return rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *buffer, offset)).ok();
+    }
+    if !abilities.nowait.load(Relaxed) || is_absent(file, offset, buffer.len() as u64, abilities) {
+        return None;
+    }
+    let slices = &mut [IoSliceMut::new(buffer)];
+    rustix::io::retry_on_intr(|| rustix::io::preadv2(file, slices, offset, ReadWriteFlags::NOWAIT)).ok()
+}
+
 /// Whether nothing of `length` bytes from `offset` on is in the page cache, as far as that can be said without reading.
 fn is_absent(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &KernelFeatures) -> bool {
     if length == 0 || !abilities.cachestat.load(Relaxed) {

@@ -14,8 +14,8 @@
 //!
 //! # The last byte
 //! A range is found unchanged before it gets here, and may be sent long after that, as slowly as its peer takes it. So the
-//! last page of an answer is copied whatever the strategy, and sent only if the file is in the state that the head describes
-//! after the page has been read: an answer is complete only if nothing was written to its file before that. It costs a read and
+//! last page of an answer is copied whatever the strategy, and sent only if the file has the content that the head describes
+//! after the page has been read: an answer is complete only if its file has at most grown before that ([`growth`](crate::io::growth)). It costs a read and
 //! an `fstat` for each answer, and for one that is not copied anyway another send. What `sendfile` has given to the socket are the
 //! pages of the page cache themselves: an edit in place shows in them until the peer has taken them, and nothing can tell.
 
@@ -23,11 +23,11 @@ use crate::config::sending::{Plan, SendStrategy};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use lamna_proto::transmit::{Segment, Transmit};
+use lamna_proto::transmit::{FileState, Segment, Transmit};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
-use crate::io::file_state::inspect;
+use crate::io::growth::has_content;
 use crate::io::page_cache::mapped_chunks::Chunks;
 use crate::io::page_cache::mapped_send;
 use crate::io::page_cache::residency_predictor::ResidencyPredictor;
@@ -89,13 +89,13 @@ impl<'a> Sender<'a> {
             Some(Segment::Shared(content)) => {
                 outcome(gather(socket, bytes, content, more), (bytes.len() + content.len()) as u64)
             }
-            Some(Segment::File { file, offset, length, version, end }) => {
+            Some(Segment::File { file, offset, length, state, end }) => {
                 let last_page = end.saturating_sub(1) / PAGE_BYTES * PAGE_BYTES;
-                let ends_answer = version != 0 && offset + length == end;
+                let ends_answer = state.version != 0 && offset + length == end;
                 if !ends_answer {
                     self.send_stretch(socket, bytes, (file.as_fd(), offset, length), more)
                 } else if offset >= last_page || self.strategy(length) == SendStrategy::Copy {
-                    let sent = self.copy(socket, bytes, (file.as_fd(), offset, length), Some(version), more);
+                    let sent = self.copy(socket, bytes, (file.as_fd(), offset, length), Some(state), more);
                     self.count(sent, bytes);
                     sent
                 } else {
@@ -135,12 +135,12 @@ impl<'a> Sender<'a> {
     }
 
     /// Reads what a file segment offers next, at most `most` bytes, for who sends it otherwise than to a socket as it is. What ends an answer
-    /// ends it only if the file is in the state that the head describes.
+    /// ends it only if the file has the content that the head describes.
     ///
     /// # Errors
     /// [`Sent::Changed`] or [`Sent::Broken`].
     pub fn read_stretch(&mut self, segment: Segment<'_>, most: usize) -> Result<&[u8], Sent> {
-        let Segment::File { file, offset, length, version, end } = segment else { return Ok(&[]) };
+        let Segment::File { file, offset, length, state, end } = segment else { return Ok(&[]) };
         let wanted = length.min(COPY_BYTES).min(most as u64) as usize;
         self.buffer.clear();
         self.buffer.resize(wanted, 0);
@@ -150,8 +150,8 @@ impl<'a> Sender<'a> {
             Ok(read) => read,
             Err(_) => return Err(Sent::Broken),
         };
-        let ends_answer = version != 0 && offset + read as u64 == end;
-        if ends_answer && !is_of_version(file.as_fd(), version) {
+        let ends_answer = state.version != 0 && offset + read as u64 == end;
+        if ends_answer && !has_content(file.as_fd(), state, self.abilities) {
             return Err(Sent::Changed);
         }
         self.file_bytes += read as u64;
@@ -165,13 +165,13 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// If the range ends an answer, it ends only if the file is in the state of `version` after all of it has been read.
+    /// If the range ends an answer, it ends only if the file has the content of `state` after all of it has been read.
     fn copy(
         &mut self,
         socket: BorrowedFd<'_>,
         bytes: &[u8],
         (file, offset, length): FileRange<'_>,
-        version: Option<u64>,
+        state: Option<&FileState>,
         more: SendFlags,
     ) -> Sent {
         let wanted = length.min(COPY_BYTES) as usize;
@@ -186,7 +186,7 @@ impl<'a> Sender<'a> {
             Err(_) => return Sent::Broken,
         };
         let is_last = read as u64 == length;
-        if is_last && version.is_some_and(|version| !is_of_version(file, version)) {
+        if is_last && state.is_some_and(|state| !has_content(file, state, self.abilities)) {
             return Sent::Changed;
         }
         drop(reading);
@@ -204,10 +204,6 @@ impl<'a> Sender<'a> {
             result => outcome(result, bytes.len() as u64 + range.2),
         }
     }
-}
-
-fn is_of_version(file: BorrowedFd<'_>, version: u64) -> bool {
-    inspect(file).is_ok_and(|(_, stamp)| stamp.version() == version)
 }
 
 fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], more: SendFlags) -> Result<usize, Errno> {
@@ -252,6 +248,7 @@ fn outcome(result: Result<usize, Errno>, offered: u64) -> Sent {
 mod tests {
     use super::*;
     use crate::cache::Store;
+    use crate::io::file_state::inspect;
     use proptest::prelude::*;
     use std::io::Read;
     use std::os::fd::OwnedFd;
@@ -285,8 +282,14 @@ mod tests {
     }
 
     /// Of an answer that is about the state in which the file is now, and of which this file has the content up to `end`.
-    fn segment(file: &OwnedFd, offset: u64, length: u64, end: u64) -> Segment<'_> {
-        Segment::File { file, offset, length, version: inspect(file.as_fd()).unwrap().1.version(), end }
+    fn segment<'s>(file: &'s OwnedFd, state: &'s FileState, offset: u64, length: u64, end: u64) -> Segment<'s> {
+        Segment::File { file, offset, length, state, end }
+    }
+
+    /// In which it is now.
+    fn state_of(file: &OwnedFd) -> FileState {
+        let stamp = inspect(file.as_fd()).unwrap().1;
+        FileState { version: stamp.version(), size: stamp.size, ..FileState::default() }
     }
 
     #[test]
@@ -296,15 +299,15 @@ mod tests {
                 let file = file_of(&[7; 100_000]);
                 let (ours, _peer) = pair();
                 let mut sender = sender(strategy);
-                let segment = segment(&file, offset, 100_000 - offset, 100_000);
+                let state = state_of(&file);
+                let segment = segment(&file, &state, offset, 100_000 - offset, 100_000);
                 let mut send =
                     |segment| sender.send(ours.as_fd(), &Transmit { bytes: b"", segment: Some(segment), more: false });
                 let whole = send(segment);
                 // Of the same size. The kernel's clock for time stamps ticks every 10 ms at the latest.
                 thread::sleep(std::time::Duration::from_millis(20));
                 rustix::io::pwrite(&file, b"new", 99_000).unwrap();
-                let Segment::File { version, .. } = segment else { unreachable!() };
-                let rest = Segment::File { file: &file, offset: 98_304, length: 1_696, version, end: 100_000 };
+                let rest = Segment::File { file: &file, offset: 98_304, length: 1_696, state: &state, end: 100_000 };
                 assert_eq!(send(rest), Sent::Changed, "{strategy:?} from {offset}");
                 let is_copied = strategy == SendStrategy::Copy || strategy == SendStrategy::Auto && offset > 0;
                 match whole {
@@ -318,12 +321,12 @@ mod tests {
 
     /// Sends a head and a range of the file as an engine would: what a part leaves over is offered again.
     fn send_all(sender: &mut Sender<'_>, socket: &UnixStream, head: &[u8], file: &OwnedFd, offset: u64, length: u64) {
-        let mut sent = 0;
+        let (mut sent, state) = (0, state_of(file));
         while sent < head.len() as u64 + length {
             let bytes = &head[(sent as usize).min(head.len())..];
             let skipped = sent.saturating_sub(head.len() as u64);
             let segment =
-                (skipped < length).then(|| segment(file, offset + skipped, length - skipped, offset + length));
+                (skipped < length).then(|| segment(file, &state, offset + skipped, length - skipped, offset + length));
             match sender.send(socket.as_fd(), &Transmit { bytes, segment, more: false }) {
                 Sent::All(bytes) | Sent::Part(bytes) => sent += bytes,
                 other => panic!("{other:?} after {sent} bytes"),
@@ -365,7 +368,8 @@ mod tests {
             let (ours, _peer) = pair();
             let mut sender = sender(strategy);
             let send = |sender: &mut Sender<'_>| {
-                let segment = segment(&file, 50_000, 20_000, 100_000);
+                let state = state_of(&file);
+                let segment = segment(&file, &state, 50_000, 20_000, 100_000);
                 sender.send(ours.as_fd(), &Transmit { bytes: b"", segment: Some(segment), more: false })
             };
             assert_eq!(send(&mut sender), Sent::All(20_000), "{strategy:?}");
@@ -381,7 +385,8 @@ mod tests {
             let (ours, peer) = pair();
             let mut sender = sender(strategy);
             let mut send = || {
-                let segment = segment(&file, 0, 1_000_000, 2_000_000);
+                let state = state_of(&file);
+                let segment = segment(&file, &state, 0, 1_000_000, 2_000_000);
                 sender.send(ours.as_fd(), &Transmit { bytes: b"", segment: Some(segment), more: false })
             };
             while send() != Sent::Part(0) {}

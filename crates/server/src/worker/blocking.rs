@@ -446,8 +446,8 @@ impl Executor for InThread {
         }
     }
 
-    fn make_ready(&mut self, _: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
-        Some(Completed::of_range(pending, &range))
+    fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
+        Some(Completed::of_range(shared, pending, &range))
     }
 
     fn run(

@@ -43,8 +43,8 @@ pub enum Completed {
 
 impl Completed {
     /// The beginning of `range` may be sent from its file by who may wait for the disk.
-    pub fn of_range(pending: PendingId, range: &FileRange) -> Completed {
-        match range.is_unchanged() {
+    pub fn of_range(shared: &Shared, pending: PendingId, range: &FileRange) -> Completed {
+        match range.is_unchanged(shared) {
             true => Completed::Ready(pending, range.quantum()),
             false => Completed::Failed(pending),
         }
@@ -77,7 +77,7 @@ pub fn translate_now(context: &mut WorkerContext<'_>, target: &Target) -> Option
 
 /// The beginning of a range, if it can be sent from its file without waiting, or will never be.
 pub fn make_ready_now(shared: &Shared, pending: PendingId, range: &FileRange) -> Option<Completed> {
-    if !range.is_unchanged() {
+    if !range.is_unchanged(shared) {
         return Some(Completed::Failed(pending));
     }
     if shared.reads_elsewhere() {

@@ -6,7 +6,7 @@
 use std::os::fd::AsFd;
 
 use crate::io::Counters;
-use crate::io::file_state;
+use crate::io::growth;
 use crate::io::read::{self, Care, Resident};
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
@@ -46,7 +46,7 @@ impl FileRange {
             true => (self.quantum(), Care::Sampled),
             false => (self.length.min(TESTED_BYTES), self.care(shared, now_ms)),
         };
-        let tested = (self.representation.version, self.offset, length);
+        let tested = (self.representation.state.version, self.offset, length);
         if is_quiet && abilities.lately.has_found(tested, now_ms) {
             return Some(length);
         }
@@ -67,7 +67,7 @@ impl FileRange {
 
     /// While the kernel takes pages back.
     fn care(&self, shared: &Shared, now_ms: u64) -> Care {
-        match shared.abilities.lately.is_being_read(self.representation.version, now_ms) {
+        match shared.abilities.lately.is_being_read(self.representation.state.version, now_ms) {
             true => Care::Each,
             false => Care::Counted,
         }
@@ -101,12 +101,11 @@ impl FileRange {
         }
     }
 
-    /// Whether the file is in the state that the head describes. A file that was replaced keeps its old content under
-    /// the open descriptor and passes; one that was edited or truncated in place does not.
-    pub fn is_unchanged(&self) -> bool {
+    /// Whether the file has the content that the head describes. A file that was replaced keeps its old content under
+    /// the open descriptor and passes, as does one that has only grown; one that was edited or truncated in place does not.
+    pub fn is_unchanged(&self, shared: &Shared) -> bool {
         let _step = step_timer::step(Step::Read);
         let Some(file) = &self.representation.file else { return false };
-        let Ok((_, stamp)) = file_state::inspect(file.as_fd()) else { return false };
-        stamp.version() == self.representation.version
+        growth::has_content(file.as_fd(), &self.representation.state, &shared.abilities)
     }
 }

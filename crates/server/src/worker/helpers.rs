@@ -261,7 +261,7 @@ impl Pool {
 pub fn read_range(shared: &Shared, pending: PendingId, range: &FileRange) -> Completed {
     let (content, failed) = contain(READ_FAILED, || read(shared, range)).unwrap_or((None, true));
     match content {
-        _ if failed || !range.is_unchanged() => Completed::Failed(pending),
+        _ if failed || !range.is_unchanged(shared) => Completed::Failed(pending),
         Some(content) => Completed::Content(pending, content),
         None => Completed::Ready(pending, range.quantum()),
     }

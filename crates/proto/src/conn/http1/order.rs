@@ -313,7 +313,7 @@ pub(super) fn segment_of(answer: &Answer) -> Option<Segment<'_>> {
         return Some(Segment::Shared(&read.buffer.bytes()[start..][..answer.ready.min(length) as usize]));
     }
     let file = answer.representation.file.as_deref().filter(|_| answer.ready > 0)?;
-    let (length, version) = (answer.ready.min(length), answer.representation.version);
+    let (length, state) = (answer.ready.min(length), &answer.representation.state);
     let end = if answer.has_later_content() { u64::MAX } else { offset + answer.current.length };
-    Some(Segment::File { file, offset, length, version, end })
+    Some(Segment::File { file, offset, length, state, end })
 }

@@ -656,7 +656,7 @@ impl Connection {
         let file = answer.representation.file.as_deref()?;
         let ByteRange { offset, length } = answer.current;
         let end = if answer.has_later_content() { u64::MAX } else { offset + length };
-        Some(Segment::File { file, offset, length: left, version: answer.representation.version, end })
+        Some(Segment::File { file, offset, length: left, state: &answer.representation.state, end })
     }
 
     /// A request that has been answered, for the log.

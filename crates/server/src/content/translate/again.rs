@@ -17,7 +17,7 @@ impl Question<'_> {
         let Resource { status, variants, .. } = &*known.resource;
         let Entry { stamps, .. } = &**known;
         // What was filtered is not described by the state of its file.
-        let is_of = |(one, stamp): (&Arc<Representation>, &Stamp)| one.version == stamp.version();
+        let is_of = |(one, stamp): (&Arc<Representation>, &Stamp)| one.state.version == stamp.version();
         let is_of_files = variants.all().count() == stamps.files.len() && variants.all().zip(&stamps.files).all(is_of);
         if !is_of_files || known.script().is_some() {
             return known.clone();

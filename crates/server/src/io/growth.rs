@@ -1,0 +1,172 @@
+//! Files that grow while they are sent: whether a file still has the content that an answer describes.
+//!
+//! Owns: the rule. A file has that content if it is in the state that was described, or if it has only grown since: it is longer than it was
+//! then, and its first and its last [`END_BYTES`] of then are what they were. So a log that is still written is sent to the length that was said, and
+//! a file that was written anew in place is broken off, shorter or longer. Guarantees: a file of the same length in another state does not
+//! have that content, nor does one that has grown and whose ends were not seen before that. Nobody waits to see them: they are looked at where they are
+//! in memory, or have just been written, which files that grow are. What has grown is compared with two short reads that may wait in theory, as what was
+//! written a moment ago is in memory; and who looks in the very middle of a write waits for its end, [`WRITING_NS`] at the most.
+//!
+//! What the rule does not see: a change in the middle of a file that is added to as well. Times and sizes tell no more, and whoever changes what
+//! is being served replaces the file.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use lamna_proto::resource::Representation;
+use lamna_proto::transmit::FileState;
+
+use crate::io::file_state::{self, Stamp, now_ns};
+use crate::io::{KernelFeatures, Wait, read};
+
+/// Bytes at each end of a file that are compared.
+const END_BYTES: u64 = 4096;
+
+/// A file that was modified within this time is in memory: its ends are read without a test.
+const RECENT_NS: i64 = 60_000_000_000;
+
+/// How long a write of some bytes to memory may take at the most, with a thread that has to wait for a processor in the middle of it. The time of files ticks
+/// every 1 to 10 ms.
+const WRITING_NS: i64 = 30_000_000;
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
+/// `representation`, which describes its file, if it has one, in the state of `stamp`. A head without validators tells no state but a length: then
+/// the file may have grown since it was looked at, as nothing of its content has been sent.
+pub fn described(
+    mut representation: Representation,
+    (stamp, has_validators): (&Stamp, bool),
+    abilities: &KernelFeatures,
+) -> Representation {
+    representation.state.version = stamp.version();
+    representation.state.size = stamp.size;
+    if let Some(file) = representation.file.as_deref() {
+        let is_recent = stamp.was_modified_within(RECENT_NS, now_ns());
+        let wait = if is_recent { Wait::Yes } else { Wait::No };
+        note_ends(file.as_fd(), &representation.state, !has_validators, wait, abilities);
+    }
+    representation
+}
+
+/// Whether `file` has the content that was described as `state`; notes its ends if they were not known.
+pub fn has_content(file: BorrowedFd<'_>, state: &FileState, abilities: &KernelFeatures) -> bool {
+    let Ok((_, stamp)) = file_state::inspect(file) else { return false };
+    if stamp.version() == state.version {
+        if state.ends.get().is_none() && state.size > 0 {
+            note_ends(file, state, false, Wait::No, abilities);
+        }
+        return true;
+    }
+    let Some(known) = state.ends.get().filter(|_| state.version != 0) else { return false };
+    let is_longer = longer(file, state.size, stamp);
+    is_longer && ends(file, state.size, Wait::Yes, abilities).as_ref() == Some(known)
+}
+
+/// Whether `file`, which is in the state of `stamp`, is longer than `size`. A write has a time before it has a length: where the time is
+/// of this moment, and the length is not yet another one, its end is waited for.
+fn longer(file: BorrowedFd<'_>, size: u64, mut stamp: Stamp) -> bool {
+    let until_ns = now_ns().saturating_add(WRITING_NS);
+    while stamp.size == size && stamp.was_modified_within(WRITING_NS, now_ns()) && now_ns() < until_ns {
+        std::thread::sleep(LOOK_AGAIN);
+        let Ok((_, again)) = file_state::inspect(file) else { return false };
+        stamp = again;
+    }
+    stamp.size > size
+}
+
+/// They are those of the state only if the file is still in it when they have been read, or has grown where it may.
+fn note_ends(file: BorrowedFd<'_>, state: &FileState, may_grow: bool, wait: Wait, abilities: &KernelFeatures) {
+    let Some(ends) = ends(file, state.size, wait, abilities) else { return };
+    let is_of_state = |stamp: Stamp| stamp.version() == state.version || may_grow && stamp.size >= state.size;
+    if file_state::inspect(file).is_ok_and(|(_, stamp)| is_of_state(stamp)) {
+        // Whoever was first has noted the same.
+        let _ = state.ends.set(ends);
+    }
+}
+
+/// What the first and the last bytes of the first `size` of `file` come to.
+fn ends(file: BorrowedFd<'_>, size: u64, wait: Wait, abilities: &KernelFeatures) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    let mut bytes = [0; END_BYTES as usize];
+    let length = size.min(END_BYTES) as usize;
+    for offset in [0, size - length as u64] {
+        let read = read::read_unobserved(file, &mut bytes[..length], offset, wait, abilities)?;
+        if read < length {
+            return None;
+        }
+        hasher.write(&bytes[..length]);
+    }
+    Some(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    fn file_of(content: &[u8]) -> File {
+        let file = tempfile::tempfile().unwrap();
+        rustix::io::pwrite(&file, content, 0).unwrap();
+        file
+    }
+
+    fn state_of(file: &File) -> FileState {
+        let (_, stamp) = file_state::inspect(file.as_fd()).unwrap();
+        let state = FileState { version: stamp.version(), size: stamp.size, ..FileState::default() };
+        note_ends(file.as_fd(), &state, false, Wait::Yes, &KernelFeatures::default());
+        state
+    }
+
+    fn has_content(file: &File, state: &FileState) -> bool {
+        super::has_content(file.as_fd(), state, &KernelFeatures::default())
+    }
+
+    /// The kernel's clock for time stamps ticks every 10 ms at the latest.
+    fn tick() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    #[test]
+    fn what_has_only_grown_has_its_content() {
+        for size in [1, 100, 5_000, 20_000] {
+            let file = file_of(&vec![7; size]);
+            let state = state_of(&file);
+            for more in [1, 10_000] {
+                rustix::io::pwrite(&file, &vec![8; more], size as u64).unwrap();
+                assert!(has_content(&file, &state), "{size} and {more}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_anew_or_cut_off_does_not() {
+        let before = vec![7; 20_000];
+        let others: [(&str, Vec<u8>); 5] = [
+            ("the same length", [&[9], &before[1..]].concat()),
+            ("the middle, of the same length", [&before[..10_000], &[9], &before[10_001..]].concat()),
+            ("another beginning, longer", [&[9], &before[..]].concat()),
+            ("another end, longer", [&before[..19_999], &[9; 100]].concat()),
+            ("shorter", before[1..].to_vec()),
+        ];
+        for (what, content) in others {
+            let file = file_of(&before);
+            let state = state_of(&file);
+            tick();
+            file.set_len(content.len() as u64).unwrap();
+            rustix::io::pwrite(&file, &content, 0).unwrap();
+            assert!(!has_content(&file, &state), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_seen_before_it_grew_is_not_known_to_have_its_content() {
+        let file = file_of(b"one");
+        let (_, stamp) = file_state::inspect(file.as_fd()).unwrap();
+        let state = FileState { version: stamp.version(), size: stamp.size, ..FileState::default() };
+        rustix::io::pwrite(&file, b"two", 3).unwrap();
+        assert!(!has_content(&file, &state));
+        note_ends(file.as_fd(), &state, false, Wait::Yes, &KernelFeatures::default());
+        assert!(state.ends.get().is_none(), "they are those of another state");
+        assert!(!has_content(&file, &FileState::default()), "no state was described");
+    }
+}
