@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use super::access::Allowed;
+use super::exposed;
 use super::gateway::GatewaySettings;
 use super::route::{self, Rules};
 use super::service::{ServiceDefinition, What};
@@ -32,6 +33,7 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
         said.extend(out_of_reach(&name, site, settings));
         said.extend(plain_passwords(&name, site, settings));
         said.extend(runs_uploads(&name, site));
+        said.extend(exposed::doubt(&name, site));
         said.extend(site.gateways().filter_map(|gateway| unverified(&name, gateway)));
         said
     };

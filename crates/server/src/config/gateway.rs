@@ -220,6 +220,18 @@ impl Default for ScriptSettings {
     }
 }
 
+impl ScriptSettings {
+    /// Whether the file at `path` is run: the last part of it ends with one of these, and is more than that.
+    pub fn run(&self, path: &[u8]) -> bool {
+        if self.extensions.is_empty() {
+            return true;
+        }
+        let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let dot = memchr::memrchr(b'.', file);
+        dot.is_some_and(|dot| dot > 0 && self.extensions.iter().any(|one| file[dot + 1..] == *one.as_bytes()))
+    }
+}
+
 /// One place where an application is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamSettings {

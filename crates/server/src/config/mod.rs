@@ -21,6 +21,7 @@ mod doubts;
 pub mod early_hints;
 pub mod error_log;
 mod explain;
+mod exposed;
 mod file;
 pub mod gateway;
 pub mod hints;

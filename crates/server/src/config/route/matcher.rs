@@ -11,10 +11,11 @@ use std::sync::OnceLock;
 use lamna_filter::{Chain, Link, Step};
 use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
 
-use super::RouteSettings;
 use super::condition::{Asked, Test};
 use super::pattern::{Pattern, compile};
 use super::template::Captures;
+use super::{RouteSettings, Switch};
+use crate::config::gateway::GatewaySettings;
 
 /// The routes of a site.
 #[derive(Debug, Default)]
@@ -177,6 +178,26 @@ impl Matcher {
         found.sort_unstable();
         found.dedup();
         found
+    }
+
+    /// The application that runs the file at `path`: of the routes that may apply, whatever else they ask of a request, the most specific whose application
+    /// runs files of its extension.
+    pub fn application_at(&self, path: &[u8]) -> Option<&GatewaySettings> {
+        for id in self.by_path(path) {
+            let route = self.route(id);
+            let is_certain = route.conditions.is_empty();
+            let gateway = match &route.gateway {
+                Switch::Set(gateway) => gateway,
+                Switch::Off if is_certain => return None,
+                Switch::Off | Switch::Unset => continue,
+            };
+            match gateway.scripts.as_ref().is_some_and(|scripts| scripts.run(path)) {
+                true => return Some(gateway),
+                false if is_certain => return None,
+                false => {}
+            }
+        }
+        None
     }
 
     /// What else decides about `path`.

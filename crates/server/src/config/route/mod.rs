@@ -24,6 +24,7 @@ pub mod matcher;
 pub mod pattern;
 mod programs;
 mod report;
+pub(super) mod sent;
 mod services;
 pub(super) mod shapes;
 #[cfg(test)]
