@@ -125,6 +125,11 @@ pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     Ok(settings)
 }
 
+/// As [`parse`], of what no file has yet: nothing outside of the text is looked at, neither directories nor addresses.
+pub(super) fn parse_unseen(text: &str, file: &Path) -> Result<Settings, ConfigError> {
+    parse_sites_optional(text, file, Looks::all(Depth::Text))
+}
+
 impl Overrides {
     /// What of the file is not looked for, because it is not what counts.
     fn overridden(&self) -> Vec<&'static str> {

@@ -14,6 +14,8 @@ use super::settings::{ListenAddress, LogTarget};
 /// How much of what is outside of the file is looked at.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Depth {
+    /// Nothing.
+    Text,
     /// What every process needs that serves with these settings.
     Serve,
     /// Also what one needs that binds its addresses itself, which one that takes the place of another does not.
@@ -57,7 +59,7 @@ pub(super) fn check_address(
         return Err((message, "leave one of them out".to_owned()));
     }
     match depth {
-        Depth::Serve => Ok(()),
+        Depth::Text | Depth::Serve => Ok(()),
         Depth::Check(probe) => probe(address),
     }
 }
@@ -94,7 +96,7 @@ pub(super) fn check_log_file(path: &Path, log: &str, depth: Depth) -> Result<(),
         }
         Ok(_) => {
             let may = match depth {
-                Depth::Serve => may(path, Access::WRITE_OK),
+                Depth::Text | Depth::Serve => may(path, Access::WRITE_OK),
                 // What is a socket, say, may be written and not be opened. Without a reader a pipe would keep us waiting.
                 Depth::Check(_) => {
                     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -163,7 +163,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site.user_directory = given.user_directory.as_ref().map(|name| user_directory(name, checker));
     site.routes = route::routes(&given.route, checker);
     site.rule_files = given.rule_files;
-    if site.rule_files && site.has_root() {
+    if site.rule_files && site.has_root() && !checker.reads_only() {
         site.skipped_lines = route::add_rule_files(&site.root, &mut site.routes);
     }
     let accesses = [&site.access].into_iter().chain(site.routes.iter().map(|route| &route.access));

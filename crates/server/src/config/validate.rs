@@ -90,6 +90,16 @@ impl Checker<'_> {
         self.findings.push(Finding { span: Some(span), message: message.into(), hint });
     }
 
+    /// That addresses overlap is seen without a look at what is outside.
+    fn is_looked_at(&self, setting: &Setting) -> bool {
+        !self.looks.overridden.contains(&setting.name) && (!self.reads_only() || setting.name == "listen")
+    }
+
+    /// Whether nothing outside of the text is looked at.
+    pub(super) fn reads_only(&self) -> bool {
+        matches!(self.looks.depth, Depth::Text)
+    }
+
     /// The names of services.
     pub(super) fn services(&self) -> &[String] {
         &self.services
@@ -118,7 +128,9 @@ impl Checker<'_> {
     /// A directory that must exist.
     pub(super) fn directory(&mut self, text: &Text) -> PathBuf {
         let path = self.path(text);
-        if let Err(message) = check_directory(&path) {
+        if !self.reads_only()
+            && let Err(message) = check_directory(&path)
+        {
             self.problem(text.span(), message);
         }
         path
@@ -212,7 +224,7 @@ impl Checker<'_> {
         if let Err(expectation) = setting.put(settings, value, self.base) {
             return self.problem(span, format!("`{}` {expectation}", value.to_string().escape_debug()));
         }
-        if let Some(look) = setting.look.filter(|_| !self.looks.overridden.contains(&setting.name))
+        if let Some(look) = setting.look.filter(|_| self.is_looked_at(setting))
             && let Err((message, hint)) = look(settings, self.looks.depth)
         {
             self.problem_with_hint(span, message, hint);

@@ -1,17 +1,20 @@
 //! Configurations of other servers as one of Lamna: `lamna import`.
 //!
 //! Owns: the text that comes out, and the list of what is not in it. Guarantees: every directive of the other configuration is
-//! carried over, needs nothing, or is in the list with its line. What comes out is a configuration, as far as directories of the
-//! other one exist. What cannot be restricted here, or is another program's, is answered with 404 and not served: a source file
-//! that PHP would have run must not be sent. Reads no file: whoever asks has read it, and reads those of passwords (`ReadFile`).
+//! carried over, or is in one of two lists with its line: what is not carried over, and what needs nothing here. What comes out is a configuration, as
+//! far as directories of the other one exist, and sends no file that the other server would have had a program run: both are made sure of at the
+//! result (`proof`), which is refused otherwise. What cannot be restricted here, or is another program's, is answered with 404 and not served.
+//! Reads no file: whoever asks has read it, and reads those that it names ([`Files`]).
 
 mod caddy;
 mod nginx;
+mod proof;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::render::quoted;
+use proof::Source;
 
 /// What came of a configuration.
 #[derive(Debug, Default)]
@@ -20,11 +23,15 @@ pub struct Imported {
     pub text: String,
     /// What is not in it.
     pub lost: Vec<Note>,
+    /// What needs nothing here, and why.
+    pub needless: Vec<Note>,
 }
 
 /// Something about a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
+    /// The file, if it is one that the configuration includes.
+    pub file: Option<String>,
     /// Counted from 1.
     pub line: usize,
     /// What stands there, and why it is not carried over.
@@ -34,12 +41,39 @@ pub struct Note {
 /// Reads a file that a configuration names, by the path that stands there: its text, or why not.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// Imports the configuration of nginx. Files of passwords are read with `read`.
+/// What is beside a configuration.
+#[derive(Clone, Copy)]
+pub struct Files<'a> {
+    /// Reads a file.
+    pub read: ReadFile<'a>,
+    /// The paths that a pattern of a shell stands for, in their order.
+    pub list: &'a dyn Fn(&str) -> Vec<String>,
+}
+
+/// Lines of the files that a configuration includes begin at a multiple of this, so that a number says the file as well.
+const FILE_LINES: usize = 1 << 24;
+
+impl Note {
+    /// About a line of the configuration itself.
+    fn new(line: usize, words: impl Into<String>) -> Note {
+        Note { file: None, line, words: words.into() }
+    }
+
+    /// Where it is about, as it is written before the words.
+    pub fn place(&self) -> String {
+        match &self.file {
+            Some(file) => format!("{file}, line {}", self.line),
+            None => format!("line {}", self.line),
+        }
+    }
+}
+
+/// Imports the configuration of nginx, with the files that it names.
 ///
 /// # Errors
-/// It cannot be read: where, and why.
-pub fn nginx(text: &str, read: ReadFile<'_>) -> Result<Imported, Note> {
-    nginx::import(text, read)
+/// It cannot be read, or what comes of it may not be served: where, and why.
+pub fn nginx(text: &str, files: Files<'_>) -> Result<Imported, Note> {
+    nginx::import(text, files)
 }
 
 /// Imports a Caddyfile.
@@ -66,8 +100,16 @@ struct Draft {
     connections: Vec<Option<(usize, String, u64)>>,
     /// The most connections of a client network.
     connection_limit: Option<u64>,
+    /// What servers say of proxies that are believed.
+    proxies: Vec<nginx::Proxied>,
     sites: Vec<Site>,
     lost: Vec<Note>,
+    /// What needs nothing here.
+    needless: Vec<Note>,
+    /// Blocks of a site of which one is taken.
+    handles: Vec<caddy::Handle>,
+    /// Paths of files that are included.
+    file_names: Vec<String>,
 }
 
 /// A `[[site]]`.
@@ -86,6 +128,8 @@ struct Site {
     routes: Vec<Route>,
     /// Names and hashes of passwords.
     users: Vec<(String, String)>,
+    /// What the other server does with some paths.
+    source: Option<Source>,
 }
 
 /// A `[[site.route]]`.
@@ -98,7 +142,21 @@ struct Route {
 
 impl Draft {
     fn lose(&mut self, line: usize, words: impl Into<String>) {
-        self.lost.push(Note { line, words: words.into() });
+        self.lost.push(Note::new(line, words));
+    }
+
+    /// What a directive asks for is so here, or is nobody's business here.
+    fn need_not(&mut self, line: usize, words: impl Into<String>) {
+        self.needless.push(Note::new(line, words));
+    }
+
+    /// With the file in the place of a number that says it as well.
+    fn placed(&self, mut note: Note) -> Note {
+        if let Some(file) = (note.line / FILE_LINES).checked_sub(1) {
+            note.file = self.file_names.get(file).cloned();
+            note.line %= FILE_LINES;
+        }
+        note
     }
 
     /// Listens at an address, for plain HTTP or for TLS.
@@ -174,7 +232,9 @@ impl Draft {
         self.lost.retain(|note| note.line != line || !note.words.contains("has no `root`"));
     }
 
-    fn finish(mut self, of: &str) -> Imported {
+    /// # Errors
+    /// It would send what the other server runs, or cannot be loaded.
+    fn finish(mut self, of: &str) -> Result<Imported, Note> {
         let speaks_tls =
             self.sites.iter().any(|site| site.keys.iter().any(|(key, _)| matches!(*key, "tls" | "certificate")));
         let why = "TLS is spoken at every address but port 80 where a site has a certificate (docs/tls.md)";
@@ -183,22 +243,30 @@ impl Draft {
                 self.lose(line, format!("plain HTTP at {address}: {why}"));
             }
         }
-        self.lost.sort();
-        self.lost.dedup();
+        for notes in [&mut self.lost, &mut self.needless] {
+            notes.sort();
+            notes.dedup();
+        }
         // The first site answers for hosts that no site names.
         self.sites.sort_by_key(|site| !site.is_default);
         let mut text = format!(
             "# Made from a configuration of {of} by `lamna import`. `lamna check` shows what applies in the end.\n"
         );
-        match self.lost.is_empty() {
-            true => text.push_str("# Everything in it is carried over.\n"),
-            false => text.push_str("#\n# Not carried over:\n"),
+        let [lost, needless] = [&self.lost, &self.needless]
+            .map(|notes| notes.iter().map(|note| self.placed(note.clone())).collect::<Vec<Note>>());
+        if lost.is_empty() {
+            text.push_str("# Everything in it is carried over.\n");
         }
         let mut line = |words: std::fmt::Arguments<'_>| {
             writeln!(text, "{words}").expect("writing to a string does not fail");
         };
-        for Note { line: number, words } in &self.lost {
-            line(format_args!("# line {number}: {}", one_line(words)));
+        for (title, notes) in [("Not carried over:", &lost), ("Needs nothing here:", &needless)] {
+            if !notes.is_empty() {
+                line(format_args!("#\n# {title}"));
+            }
+            notes
+                .iter()
+                .for_each(|note| line(format_args!("# {}: {}", one_line(&note.place()), one_line(&note.words))));
         }
         line(format_args!(""));
         if !self.listen.is_empty() {
@@ -216,7 +284,7 @@ impl Draft {
             self.limits.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
         }
         for site in &self.sites {
-            line(format_args!("\n# line {}\n[[site]]", site.line));
+            line(format_args!("\n# {}\n[[site]]", one_line(&self.placed(Note::new(site.line, "")).place())));
             if !site.hosts.is_empty() {
                 line(format_args!("hosts = {}", list(&site.hosts)));
             }
@@ -232,11 +300,12 @@ impl Draft {
                 line(format_args!("\n[[site.limit]]\npath = {}\n{key} = {}", quoted(path), quoted(value)));
             }
             for route in &site.routes {
-                line(format_args!("\n# line {}\n[[site.route]]", route.line));
+                line(format_args!("\n# {}\n[[site.route]]", one_line(&self.placed(Note::new(route.line, "")).place())));
                 route.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
             }
         }
-        Imported { text, lost: self.lost }
+        proof::prove(&text, &self.sites).map_err(|note| self.placed(note))?;
+        Ok(Imported { text, lost, needless })
     }
 }
 
@@ -247,7 +316,13 @@ fn names_of(site: &Site) -> String {
 /// Whether a file is a program for another server to run, and nothing to be sent.
 fn is_program(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    [".php", ".phtml", ".cgi", ".fcgi", ".pl", ".py", ".asp", ".aspx", ".jsp"].iter().any(|end| lower.ends_with(end))
+    let name = lower.split(['?', '#']).next().unwrap_or_default();
+    [
+        ".php", ".php3", ".php4", ".php5", ".php7", ".php8", ".phps", ".phtml", ".cgi", ".fcgi", ".pl", ".py", ".asp",
+        ".aspx", ".jsp",
+    ]
+    .iter()
+    .any(|end| name.ends_with(end))
 }
 
 /// Keys of a route for which there is nothing, whatever other routes say.

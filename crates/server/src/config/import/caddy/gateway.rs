@@ -18,12 +18,20 @@ pub(super) fn value(line: &Line, words: &[String], draft: &mut Draft) -> Result<
     for inner in line.block.as_deref().unwrap_or_default() {
         match (inner.word(0), inner.word(1)) {
             ("to", _) => places.extend(inner.words[1..].iter().map(String::as_str)),
-            ("lb_policy", "random" | "round_robin" | "least_conn" | "random_choose") | ("flush_interval", _) => {}
+            ("lb_policy", "random" | "round_robin" | "random_choose") | ("flush_interval", _) => {
+                let why = "places share requests by their weights, and answers are passed on as they come";
+                draft.need_not(inner.line, format!("`{}`: {why}", inner.text()));
+            }
+            ("health_uri", path) if is_http && path.starts_with('/') && !path.contains('{') => {
+                keys.push(format!("check = {}", quoted(path)));
+            }
             ("header_up", "Host") if matches!(inner.word(2), "{host}" | "{http.request.host}") => {}
             ("header_up", "Host") if !inner.word(2).contains('{') => {
                 keys.push(format!("host = {}", quoted(inner.word(2))));
             }
-            ("header_up", name) if TOLD.contains(&&*name.to_ascii_lowercase()) => {}
+            ("header_up", name) if TOLD.contains(&&*name.to_ascii_lowercase()) && inner.word(2).contains('{') => {
+                draft.need_not(inner.line, format!("`{}`: an application is told so", inner.text()));
+            }
             // What `php_fastcgi` says of files is so here.
             ("root" | "split" | "index" | "try_files", _) if !is_http => {
                 draft.lose(inner.line, format!("`{}`: it is as `php_fastcgi` has it without", inner.text()));
@@ -87,7 +95,9 @@ pub(super) fn service(line: &Line, words: &[String], draft: &mut Draft) -> Resul
             ("header_up", "Host") if !inner.word(2).contains('{') => {
                 keys.push(format!("host = {}", quoted(inner.word(2))));
             }
-            ("header_up", name) if TOLD.contains(&&*name.to_ascii_lowercase()) => {}
+            ("header_up", name) if TOLD.contains(&&*name.to_ascii_lowercase()) && inner.word(2).contains('{') => {
+                draft.need_not(inner.line, format!("`{}`: an application is told so", inner.text()));
+            }
             _ => draft.lose(inner.line, format!("`{}`: docs/access.md says what there is", inner.text())),
         }
     }
@@ -114,8 +124,7 @@ pub(super) fn service(line: &Line, words: &[String], draft: &mut Draft) -> Resul
 }
 
 /// Fields that applications are told here as well.
-const TOLD: &[&str] =
-    &["x-real-ip", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "upgrade", "connection"];
+const TOLD: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "upgrade", "connection"];
 
 /// Names and hashes of passwords.
 ///

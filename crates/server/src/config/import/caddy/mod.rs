@@ -5,6 +5,7 @@
 
 mod gateway;
 mod matcher;
+mod settle;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::config::render::quoted;
 use crate::config::route::template::Template;
 use crate::config::site::{FieldUse, is_sendable, is_single};
 use matcher::{Matcher, Matchers};
+pub(in crate::config::import) use settle::Handle;
 use syntax::Line;
 
 type Snippets = BTreeMap<String, Vec<Line>>;
@@ -31,11 +33,11 @@ pub(super) fn import(text: &str) -> Result<Imported, Note> {
     if !has_blocks {
         // One site without braces: its addresses are the first line.
         let first = lines.iter().position(|line| !line.words.is_empty() && !line.word(0).starts_with('('));
-        let Some(first) = first else { return Err(Note { line: 1, words: "there is no site in it".into() }) };
+        let Some(first) = first else { return Err(Note::new(1, "there is no site in it")) };
         let (before, of_site) = lines.split_at(first);
         before.iter().for_each(|line| beside_sites(line, &mut snippets, &mut draft));
         site(&of_site[0], &of_site[1..], &snippets, &mut draft);
-        return Ok(draft.finish("Caddy"));
+        return draft.finish("Caddy");
     }
     for line in &lines {
         match &line.block {
@@ -43,7 +45,7 @@ pub(super) fn import(text: &str) -> Result<Imported, Note> {
             _ => beside_sites(line, &mut snippets, &mut draft),
         }
     }
-    Ok(draft.finish("Caddy"))
+    draft.finish("Caddy")
 }
 
 fn is_address_line(line: &Line) -> bool {
@@ -60,7 +62,11 @@ fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
             for option in options.iter() {
                 match (option.word(0), option.word(1)) {
                     ("email", email) if !email.contains('{') => draft.key("acme_contact", quoted(email)),
-                    ("admin" | "debug" | "order", _) => {}
+                    ("admin" | "debug" | "order", _) => {
+                        let why =
+                            "how the server is controlled and what it says is told in another way (docs/control.md)";
+                        draft.need_not(option.line, format!("`{}`: {why}", option.text()));
+                    }
                     _ => draft.lose(option.line, format!("`{}`: nothing here stands for it", option.text())),
                 }
             }
@@ -71,9 +77,6 @@ fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
         _ => draft.lose(line.line, format!("`{}`: it belongs to no site", line.text())),
     }
 }
-
-/// What is so here without a word about it.
-const NEEDLESS: &[&str] = &["encode", "vars"];
 
 const RESTRICTS: &[&str] = &["authorize", "authenticate"];
 
@@ -87,6 +90,8 @@ struct Place<'p> {
     /// Whether it has a path of its own.
     is_site: bool,
     depth: usize,
+    /// Whether answers of applications are compressed.
+    encodes: bool,
 }
 
 fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut Draft) {
@@ -99,8 +104,9 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     if has_tls {
         tls::settle(addresses.line, directives, &mut site, draft);
     }
-    let place = Place { snippets, matcher: Matcher::any(), is_site: true, depth: 0 };
+    let place = Place { snippets, matcher: Matcher::any(), is_site: true, depth: 0, encodes: false };
     within(directives, &place, &mut site, draft);
+    finish_routes(directives, snippets, &mut site, draft);
     let has = |name: &str| site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == name));
     let has_root = site.keys.iter().any(|(key, _)| *key == "root");
     let serves_files = directives.iter().any(|line| line.word(0) == "file_server");
@@ -117,6 +123,32 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     let own = |route: &Route| route.keys.iter().any(|(_, value)| value.contains("\"https://$host"));
     site.leads_to_tls = !has_root && site.routes.iter().all(own);
     draft.add(site);
+}
+
+/// Makes of all that was said routes that can stand together.
+fn finish_routes(directives: &[Line], snippets: &Snippets, site: &mut Site, draft: &mut Draft) {
+    let handles = std::mem::take(&mut draft.handles);
+    let inside = |line: &&Line| !line.word(0).starts_with("handle");
+    let has_scripts = runs_scripts(directives.iter().filter(inside), snippets, 0);
+    settle::settle_handles(&handles, site);
+    settle::merge(site, draft);
+    site.source = settle::source(&handles, has_scripts, site);
+    let runs = site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == "fastcgi"));
+    for (key, value) in site.keys.iter_mut().filter(|(key, value)| *key == "index" && value.contains(".php") && !runs) {
+        draft.lose(site.line, format!("`{key}` of `file_server`, {value}: {PASSED_WORDS}"));
+        *value = list(&["index.html"]);
+    }
+}
+
+/// Whether one of these has PHP run scripts for all of its paths.
+fn runs_scripts<'l>(mut lines: impl Iterator<Item = &'l Line>, snippets: &Snippets, depth: usize) -> bool {
+    let of_block = |block: &[Line]| depth < DEPTH_MAX && runs_scripts(block.iter(), snippets, depth + 1);
+    lines.any(|line| match line.word(0) {
+        "php_fastcgi" | "php_server" | "php" => !line.word(1).starts_with(['@', '/']),
+        "route" if line.words.len() == 1 => line.block.as_deref().is_some_and(of_block),
+        "import" => snippets.get(line.word(1)).is_some_and(|block| of_block(block)),
+        _ => false,
+    })
 }
 
 /// Takes over an address. Whether TLS is spoken there.
@@ -136,13 +168,16 @@ fn address(address: &str, line: usize, site: &mut Site, draft: &mut Draft) -> bo
     };
     let host = host.to_ascii_lowercase();
     let is_plain = scheme == "http" || port == "80" || host.is_empty() && port != "443" && scheme != "https";
-    match (port, is_plain) {
-        ("", true) => draft.listen(line, "0.0.0.0:80".to_owned(), true),
-        (port, true) => draft.listen(line, format!("0.0.0.0:{port}"), true),
-        // Port 80 leads there.
-        (port, false) => {
-            draft.listen(line, "0.0.0.0:80".to_owned(), true);
-            draft.listen(line, format!("0.0.0.0:{}", if port.is_empty() { "443" } else { port }), false);
+    // Caddy listens for IPv4 and IPv6.
+    for any in ["0.0.0.0", "[::]"] {
+        match (port, is_plain) {
+            ("", true) => draft.listen(line, format!("{any}:80"), true),
+            (port, true) => draft.listen(line, format!("{any}:{port}"), true),
+            // Port 80 leads there.
+            (port, false) => {
+                draft.listen(line, format!("{any}:80"), true);
+                draft.listen(line, format!("{any}:{}", if port.is_empty() { "443" } else { port }), false);
+            }
         }
     }
     if !host.is_empty() && !site.hosts.contains(&host) {
@@ -159,10 +194,16 @@ fn within(directives: &[Line], place: &Place<'_>, site: &mut Site, draft: &mut D
     let handles_try = |line: &Line| {
         line.word(0).starts_with("handle") && line.block.iter().flatten().any(|inner| inner.word(0) == "try_files")
     };
+    let place = &Place { matcher: place.matcher.clone(), encodes: place.encodes || encodes(directives), ..*place };
     let some_try = directives.iter().any(|line| line.word(0) == "try_files" || handles_try(line));
     for line in directives.iter().filter(|line| !line.word(0).starts_with('@')) {
         directive(line, place, &matchers, some_try, site, draft);
     }
+}
+
+/// Whether one of these has answers compressed.
+fn encodes(directives: &[Line]) -> bool {
+    directives.iter().any(|line| line.word(0) == "encode")
 }
 
 fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool, site: &mut Site, draft: &mut Draft) {
@@ -179,7 +220,11 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
     };
     match line.word(0) {
-        name if NEEDLESS.contains(&name) => {}
+        "encode" => {
+            let why = "files that are texts are compressed, and answers of applications here by `filters`";
+            draft.need_not(line.line, format!("`{text}`: {why}"));
+        }
+        "vars" => draft.lose(line.line, format!("`{text}`: there are no variables")),
         "root" => root(line, words.last(), &matcher, place, site, draft),
         "file_server" => file_server(line, words, place, site, draft),
         "header" => {
@@ -210,7 +255,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         },
         "log" => log(line, draft),
         "handle_errors" => handle_errors(line, site, draft),
-        "route" | "handle" | "handle_path" => handle(line, matcher, place, some_try, site, draft),
+        "route" | "handle" | "handle_path" => handle(line, matcher, place, site, draft),
         "import" => match place.snippets.get(line.word(1)) {
             Some(snippet) if line.words.len() == 2 && place.depth < DEPTH_MAX => {
                 let inner = Place { matcher: place.matcher.clone(), depth: place.depth + 1, ..*place };
@@ -221,14 +266,15 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         },
         "reverse_proxy" | "php_fastcgi" => match gateway::value(line, words, draft) {
             // As Caddy does without a word about it.
-            Ok((key @ "fastcgi", value)) if !some_try => match matcher.to_toml() {
+            Ok((key, value)) => match matcher.to_toml() {
                 Ok(matches) => {
-                    let tried = ("try", list(&["$path", "/index.php"]));
-                    site.routes.push(Route { line: line.line, keys: vec![("match", matches), (key, value), tried] });
+                    let tried = (key == "fastcgi" && !some_try).then(|| ("try", list(&["$path", "/index.php"])));
+                    let filters = place.encodes.then(|| ("filters", "[\"compress\"]".to_owned()));
+                    let keys = [("match", matches), (key, value)].into_iter().chain(tried).chain(filters);
+                    site.routes.push(Route { line: line.line, keys: keys.collect() });
                 }
                 Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
             },
-            Ok((key, value)) => push(key, value, draft),
             Err(why) => {
                 draft.lose(line.line, format!("`{text}`: {why}, so what it is for is answered with 404"));
                 let are_scripts = line.word(0) == "php_fastcgi" && matcher.is_any();
@@ -312,6 +358,16 @@ fn deny(line: &Line, matcher: Result<Matcher, String>, site: &mut Site, draft: &
         Err(why) => draft
             .lose(line.line, format!("`{}`: ACCESS IS NOT RESTRICTED by what was made of this: {why}", line.text())),
     }
+}
+
+/// Whether nothing is answered for it.
+fn is_denied(route: &Route) -> bool {
+    route.keys.iter().any(|(key, value)| *key == "priority" && value == DENIED_PRIORITY)
+}
+
+/// Keys of a route that is for nobody.
+fn deny_keys() -> impl Iterator<Item = (&'static str, String)> {
+    [("priority", DENIED_PRIORITY.to_owned())].into_iter().chain(denied())
 }
 
 /// Snippets within snippets.
@@ -502,6 +558,12 @@ fn handle_errors(line: &Line, site: &mut Site, draft: &mut Draft) {
     let page = inner.iter().find(|one| one.word(0) == "rewrite").map(|one| one.word(one.words.len() - 1).to_owned());
     let is_plain = inner.iter().all(|one| matches!(one.word(0), "rewrite" | "file_server"));
     match page {
+        Some(page) if is_program(&page) => {
+            draft.lose(
+                line.line,
+                format!("`handle_errors` with `{page}`: a page is a file that is sent, and this one is run"),
+            );
+        }
         Some(page) if is_plain && page.starts_with('/') && !page.contains(['{', '?']) => {
             let pages = ["403", "404", "500"].map(|status| format!("{} = {}", quoted(status), quoted(&page)));
             site.keys.push(("error_pages", format!("{{ {} }}", pages.join(", "))));
@@ -510,7 +572,17 @@ fn handle_errors(line: &Line, site: &mut Site, draft: &mut Draft) {
     }
 }
 
-fn handle(line: &Line, matcher: Matcher, place: &Place<'_>, some_try: bool, site: &mut Site, draft: &mut Draft) {
+fn handle(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+    let inner = line.block.as_deref().unwrap_or_default();
+    let (start, prefix, matches) = (site.routes.len(), matcher.prefix().map(str::to_owned), matcher.to_toml());
+    handle_within(line, matcher, place, site, draft);
+    if let Some(matches) = matches.ok().filter(|_| line.word(0) != "route") {
+        let has_scripts = runs_scripts(inner.iter(), place.snippets, 0);
+        draft.handles.push(Handle { line: line.line, matches, prefix, routes: start..site.routes.len(), has_scripts });
+    }
+}
+
+fn handle_within(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
     let inner = line.block.as_deref().unwrap_or_default();
     let is_whole = matcher.is_any() && line.word(0) != "handle_path";
     let (prefix, own_root) = (matcher.prefix().map(str::to_owned), inner.iter().find(|one| one.word(0) == "root"));
@@ -534,13 +606,6 @@ fn handle(line: &Line, matcher: Matcher, place: &Place<'_>, some_try: bool, site
         },
         (true, ..) => return lose(draft),
         (false, ..) => {}
-    }
-    let tries = inner.iter().any(|one| one.word(0) == "try_files");
-    if some_try && !tries && !is_whole && line.word(0) == "handle" {
-        // Only one of several is taken: what others try is not tried here.
-        if let Ok(matches) = place.matcher.to_toml() {
-            site.routes.push(Route { line: line.line, keys: vec![("match", matches), ("try", "[]".into())] });
-        }
     }
     within(inner, &place, site, draft);
 }

@@ -101,7 +101,7 @@ impl Words<'_> {
                 one => text.push(one),
             }
         }
-        Err(Note { line, words: "this quotation does not end".into() })
+        Err(Note::new(line, "this quotation does not end"))
     }
 }
 
@@ -114,7 +114,7 @@ fn block(words: &mut Words<'_>, begun: Option<usize>) -> Result<Vec<Line>, Note>
         match words.next()? {
             None => {
                 return match begun {
-                    Some(line) => Err(Note { line, words: "this block has no `}` at its end".into() }),
+                    Some(line) => Err(Note::new(line, "this block has no `}` at its end")),
                     None => {
                         lines.extend(current);
                         Ok(lines)
@@ -132,7 +132,7 @@ fn block(words: &mut Words<'_>, begun: Option<usize>) -> Result<Vec<Line>, Note>
             }
             Some(Word::Text(word)) if word == "}" => {
                 if begun.is_none() {
-                    return Err(Note { line, words: "this brace belongs to nothing".into() });
+                    return Err(Note::new(line, "this brace belongs to nothing"));
                 }
                 lines.extend(current);
                 return Ok(lines);

@@ -65,7 +65,7 @@ http://example.org, http://www.example.org {
     assert_eq!(lost, []);
     assert_eq!((sites.len(), sites[0].hosts.len(), sites[0].browse), (2, 2, true));
     assert_eq!(sites[0].aliases[0].prefix, "/media/");
-    assert!(sites[0].routes.len() == 6 && !sites[1].has_root(), "{:#?}", sites[0].routes);
+    assert!(sites[0].routes.len() == 7 && !sites[1].has_root(), "{:#?}", sites[0].routes);
 }
 
 #[test]
@@ -114,10 +114,10 @@ fn certificates_come_from_where_caddy_has_them() {
         ("*.example.org", "challenge by DNS"),
         ("example.org, localhost", "two sites"),
         (":443", "it names none"),
-        ("https://a.example, http://b.example:8080", "plain HTTP at 0.0.0.0:8080"),
+        ("https://a.example, http://b.example:8080", ":8080: TLS is spoken"),
     ] {
         let (text, lost) = of(&format!("{site} {{\n root * /www\n file_server\n}}\n"));
-        assert!(lost.len() == 1 && lost[0].contains(why), "{site}: {lost:?}\n{text}");
+        assert!(!lost.is_empty() && lost.iter().all(|one| one.contains(why)), "{site}: {lost:?}\n{text}");
     }
 }
 
@@ -163,20 +163,129 @@ fn services_that_say_who_is_let_in_are_carried_over() {
 }
 
 #[test]
-fn a_prefix_that_is_taken_away_is_that_of_the_block() {
-    let of = |stripped: &str| {
-        caddy(&format!(
-            ":80 {{\n handle /api/* {{\n  uri strip_prefix {stripped}\n  reverse_proxy localhost:3000\n }}\n}}\n"
-        ))
-        .unwrap()
-    };
-    let imported = of("/api");
-    assert!(
-        imported.lost.is_empty() && imported.text.contains("match = \"/api/*\"\nrewrite = \"/$1\""),
-        "{}",
-        imported.text
-    );
-    assert_eq!(of("/other").lost.len(), 1);
+fn an_application_that_is_asked_for_another_path_is_not_asked() {
+    for block in [
+        "handle /api/* {\n  uri strip_prefix /api\n  reverse_proxy localhost:3000\n }",
+        "handle_path /api/* {\n  reverse_proxy localhost:3000\n }",
+    ] {
+        let imported = caddy(&format!(":80 {{\n {block}\n root * /www\n file_server\n}}\n")).unwrap();
+        assert_eq!(imported.lost.len(), 1, "{:?}", imported.lost);
+        assert!(
+            imported.text.contains("rewrite = \"/.denied\"") && !imported.text.contains("proxy ="),
+            "{}",
+            imported.text
+        );
+    }
+}
+
+/// What is imported, which can be loaded, and the part of it about `matches`.
+fn route_of(text: &str, matches: &str) -> String {
+    let imported = caddy(text).unwrap_or_else(|note| panic!("{text}: {note:?}"));
+    assert!(imported.text.contains("Everything in it is carried over"), "{}", imported.text);
+    let (_, route) = imported.text.split_once(&format!("match = {matches}\n")).expect(&imported.text);
+    route.split("\n\n").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn of_several_blocks_one_is_taken() {
+    let spa = "http://a.example {\n handle /api/* {\n  reverse_proxy localhost:3000\n }\n handle {\n  root * /www\n  \
+               try_files {path} /index.html\n  file_server\n }\n}\n";
+    let api = route_of(spa, "\"/api/*\"");
+    assert!(api.contains("proxy = \"http://localhost:3000\"") && !api.contains("try = [\""), "{api}");
+    let rest = route_of(spa, "\"*\"");
+    assert!(rest.contains("try = [\"$path\", \"/index.html\"]"), "{rest}");
+    let files =
+        ":80 {\n handle /static/* {\n  file_server\n }\n root * /www\n file_server\n reverse_proxy localhost:3000\n}\n";
+    assert!(route_of(files, "\"/static/*\"").contains("proxy = false"));
+    let routed = ":80 {\n route /a/* {\n  header X-A 1\n  reverse_proxy localhost:3000\n }\n encode gzip\n root * /www\n file_server\n}\n";
+    assert!(route_of(routed, "\"/a/*\"").contains("X-A"));
+}
+
+#[test]
+fn answers_of_applications_are_compressed_and_places_checked_where_caddy_does() {
+    let text = ":80 {\n encode zstd gzip\n reverse_proxy localhost:3000 {\n  health_uri /up\n }\n}\n";
+    let route = route_of(text, "\"*\"");
+    assert!(route.contains("filters = [\"compress\"]") && route.contains("check = \"/up\""), "{route}");
+    let imported = caddy(text).unwrap();
+    assert!(imported.text.contains("listen = [\"0.0.0.0:80\", \"[::]:80\"]"), "{}", imported.text);
+    assert!(imported.needless.iter().any(|note| note.words.contains("encode")), "{:?}", imported.needless);
+}
+
+#[test]
+fn what_is_said_twice_for_the_same_paths_is_said_once_or_lost() {
+    let text = ":80 {\n root * /www\n file_server\n reverse_proxy localhost:1\n reverse_proxy localhost:2\n try_files {path} /a.html\n}\n";
+    let imported = caddy(text).unwrap();
+    assert_eq!(imported.lost.len(), 2, "{:?}", imported.lost);
+}
+
+mod scripts {
+    use super::super::super::caddy;
+    use crate::config::load::parse_unseen;
+    use crate::config::route::sent::Sent;
+    use proptest::prelude::*;
+
+    fn directive() -> impl Strategy<Value = String> {
+        let plain = prop::sample::select(vec![
+            "php_fastcgi unix//php.sock",
+            "php_fastcgi /blog/* localhost:9",
+            "php_fastcgi {$PHP}",
+            "reverse_proxy /api/* localhost:1",
+            "reverse_proxy localhost:1",
+            "file_server",
+            "root * /www",
+            "root /blog/* /other",
+            "try_files {path} /index.php",
+            "try_files {path} /index.html",
+            "rewrite /old /index.php",
+            "redir /a /b",
+            "encode gzip",
+            "header X-A 1",
+            "respond /x 403",
+            "handle_errors {\nrewrite * /404.php\nfile_server\n}",
+            "uri strip_prefix /api",
+            "templates",
+            "file_server {\nindex index.php\n}",
+            "basic_auth {\na b\n}",
+            "php_server",
+        ]);
+        let block = prop::sample::select(vec![
+            "handle",
+            "handle /blog/*",
+            "handle /api/*",
+            "handle_path /media/*",
+            "route",
+            "route /blog/*",
+        ]);
+        let inner = prop::collection::vec(plain.clone(), 0..4).prop_map(|lines| lines.join("\n"));
+        prop_oneof![3 => plain.prop_map(str::to_owned), 2 => (block, inner).prop_map(|(block, inner)| format!("{block} {{\n{inner}\n}}"))]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+        /// Where PHP runs the scripts of all paths, and no block is taken before it.
+        #[test]
+        fn no_script_is_sent_that_php_runs_and_all_that_is_imported_is_loaded(directives in prop::collection::vec(directive(), 0..6)) {
+            let source = format!("http://a.example {{\n{}\n}}\n", directives.join("\n"));
+            let Ok(imported) = caddy(&source) else { return Ok(()) };
+            let settings = parse_unseen(&imported.text, "/a.toml".as_ref());
+            let Ok(settings) = settings else {
+                // A site of which nothing is left is none.
+                prop_assert!(!imported.text.contains("[[site]]"), "{source}\n{}", imported.text);
+                return Ok(());
+            };
+            let runs = directives.iter().any(|one| one.starts_with("php_fastcgi unix") || one.starts_with("php_fastcgi {") || one.starts_with("php_server"));
+            let has_blocks = directives.iter().any(|one| one.starts_with("handle") && !one.starts_with("handle_errors"));
+            if runs && !has_blocks && !settings.sites.is_empty() {
+                let sent = Sent::new(&settings.sites[0]).unwrap();
+                for path in ["/", "/q.php", "/blog/q.php", "/api/q.php", "/old", "/index.php", "/none", "/q.php/x", "/blog/"] {
+                    let files = sent.files(path.as_bytes());
+                    let script = files.iter().find(|file| file.ends_with(b".php"));
+                    prop_assert!(script.is_none(), "{path}: {script:?}\n{source}\n{}", imported.text);
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! is told to, and puts what stands behind the address in place of what the location begins with.
 
 use super::limit::bytes;
+use super::scripts::{self, Scripts};
 use super::syntax::Directive;
 use super::{Draft, milliseconds};
 use crate::config::import::{PASSED_WORDS, list};
@@ -34,6 +35,10 @@ pub(super) struct Gateway {
     keeps_answers: bool,
     /// For how many seconds, if they do not say so themselves.
     fresh_s: Option<u64>,
+    /// The most bytes of content.
+    body_bytes_max: Option<u64>,
+    /// Answers are compressed.
+    compresses: bool,
 }
 
 /// How an application is spoken to.
@@ -49,42 +54,15 @@ pub(super) enum Routed {
     Nothing,
     /// It cannot be passed on, and is not to be served.
     Denied,
-    /// This key with this value.
-    By(&'static str, String),
-    /// Scripts are run, wherever the files of the site have some: for all of the site.
-    Scripts(String),
+    By {
+        /// This key,
+        key: &'static str,
+        /// with this value,
+        value: String,
+        /// for paths that fit this expression, which is narrower than that of the location.
+        narrowed: Option<String>,
+    },
 }
-
-/// Fields that applications are told here as well.
-const TOLD: &[&str] =
-    &["x-real-ip", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "upgrade", "connection", "x-scheme"];
-
-/// What is so here without a word about it.
-const NEEDLESS: &[&str] = &[
-    "proxy_http_version",
-    "proxy_buffering",
-    "proxy_buffers",
-    "proxy_buffer_size",
-    "proxy_busy_buffers_size",
-    "proxy_cache_bypass",
-    "proxy_no_cache",
-    "proxy_cache_path",
-    "proxy_cache_lock",
-    "proxy_cache_lock_age",
-    "proxy_cache_lock_timeout",
-    "proxy_cache_methods",
-    "proxy_cache_min_uses",
-    "proxy_cache_revalidate",
-    "proxy_cache_background_update",
-    "fastcgi_cache_path",
-    "fastcgi_cache_lock",
-    "fastcgi_param",
-    "fastcgi_index",
-    "fastcgi_split_path_info",
-    "fastcgi_buffers",
-    "fastcgi_buffer_size",
-    "fastcgi_buffering",
-];
 
 /// The places of an `upstream`.
 pub(super) fn upstream(directive: &Directive, draft: &mut Draft) -> Upstream {
@@ -93,12 +71,22 @@ pub(super) fn upstream(directive: &Directive, draft: &mut Draft) -> Upstream {
         match &*inner.name {
             "server" => {
                 let has = |word: &str| inner.arguments.iter().any(|one| one == word);
+                let is_known = |word: &&String| word.starts_with("weight=") || matches!(&***word, "down" | "backup");
+                for word in inner.arguments.iter().skip(1).filter(|word| !is_known(word)) {
+                    let why = "a place that fails is left out for a while, and is asked whether it is well by `check` (docs/gateways.md)";
+                    draft.lose(inner.line, format!("`{word}` of `{}`: {why}", inner.text()));
+                }
                 let weight = inner.arguments.iter().find_map(|word| word.strip_prefix("weight=")?.parse().ok());
                 if !has("down") {
                     places.push((inner.argument(0).to_owned(), if has("backup") { 0 } else { weight.unwrap_or(1) }));
                 }
             }
-            "keepalive" | "keepalive_timeout" | "keepalive_requests" | "zone" | "random" | "least_conn" => {}
+            "keepalive" | "keepalive_timeout" | "keepalive_requests" | "keepalive_time" | "zone" => {
+                draft.need_not(
+                    inner.line,
+                    format!("`{}`: connections are kept, and known to all workers", inner.text()),
+                );
+            }
             _ => draft.lose(inner.line, format!("`{}`: places share requests by their weights", inner.text())),
         }
     }
@@ -133,13 +121,18 @@ impl Gateway {
             "client_body_buffer_size" => {
                 self.memory_bytes = bytes(directive.argument(0)).map(|bytes| bytes.min(64 << 20))
             }
+            "client_max_body_size" => match bytes(directive.argument(0)) {
+                Some(bytes) => self.body_bytes_max = Some(bytes).filter(|bytes| *bytes > 0),
+                None => draft.lose(directive.line, format!("`{}`: it is no number of bytes", directive.text())),
+            },
+            "gzip" => {
+                self.compresses = directive.argument(0) == "on";
+                if !self.compresses {
+                    draft.lose(directive.line, format!("`{}`: files that are texts are compressed", directive.text()));
+                }
+            }
             "proxy_cache" | "fastcgi_cache" => self.keeps_answers = directive.argument(0) != "off",
             "proxy_cache_valid" | "fastcgi_cache_valid" => self.valid(directive, draft),
-            // That of reading is for both.
-            "proxy_send_timeout" | "fastcgi_send_timeout" => {}
-            "proxy_redirect" if matches!(directive.argument(0), "off" | "default") => {}
-            "include" if includes_parameters(directive.argument(0)) => {}
-            name if NEEDLESS.contains(&name) => {}
             _ => return false,
         }
         true
@@ -149,7 +142,10 @@ impl Gateway {
         let (name, value) = (directive.argument(0).to_ascii_lowercase(), directive.argument(1));
         let why = match &*name {
             "host" => return self.host = Some(value.to_owned()),
-            name if TOLD.contains(&name) => return,
+            name if is_told(name, value) => {
+                return draft.need_not(directive.line, format!("`{}`: an application is told so", directive.text()));
+            }
+            "x-real-ip" => "an application is told who its client is in `X-Forwarded-For`",
             _ => "which fields an application is told is in docs/gateways.md",
         };
         draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
@@ -167,30 +163,41 @@ impl Gateway {
         }
     }
 
+    /// Keys beside that of the application.
+    pub(super) fn beside(&self) -> Vec<(&'static str, String)> {
+        let filters = self.compresses.then(|| ("filters", "[\"compress\"]".to_owned()));
+        self.cache().map(|cache| ("cache", cache)).into_iter().chain(filters).collect()
+    }
+
     /// The value of `cache` beside an application, if its answers are kept.
-    pub(super) fn cache(&self) -> Option<String> {
+    fn cache(&self) -> Option<String> {
         let value = self.fresh_s.map_or_else(|| "true".to_owned(), |seconds| format!("{{ fresh_s = {seconds} }}"));
         self.keeps_answers.then_some(value)
     }
 
     fn timeout(&mut self, key: &'static str, directive: &Directive, draft: &mut Draft) {
-        match milliseconds(directive.argument(0)).filter(|ms| (1..=3_600_000).contains(ms)) {
+        match milliseconds(directive.argument(0)).filter(|ms| (1..=86_400_000).contains(ms)) {
             Some(ms) => {
                 self.timeouts.retain(|(other, _)| *other != key);
                 self.timeouts.push((key, ms));
             }
-            None => draft.lose(directive.line, format!("`{}`: it is longer than an hour", directive.text())),
+            None => draft.lose(directive.line, format!("`{}`: it is longer than a day", directive.text())),
         }
     }
 
     /// What becomes of it for a location of `pattern`; none for a server.
     pub(super) fn route(&self, pattern: Option<&Pattern>, upstreams: &[Upstream], draft: &mut Draft) -> Routed {
         let Some((line, text, way, to)) = &self.pass else { return Routed::Nothing };
-        let are_scripts = matches!(pattern, Some(Pattern::Regex(text)) if text.contains("php"));
-        match self.value(*way, to, pattern, upstreams, are_scripts) {
-            Ok(value) if *way == Way::Http => Routed::By("proxy", value),
-            Ok(value) if are_scripts => Routed::Scripts(value),
-            Ok(value) => Routed::By("fastcgi", value),
+        let scripts = scripts::of(pattern);
+        match self.value(*way, to, pattern, upstreams, &scripts) {
+            Ok(value) => {
+                let key = if *way == Way::Http { "proxy" } else { "fastcgi" };
+                let narrowed = match scripts {
+                    Scripts::Narrowed(expression, _) if *way == Way::FastCgi => Some(expression),
+                    _ => None,
+                };
+                Routed::By { key, value, narrowed }
+            }
             Err(why) => {
                 draft.lose(*line, format!("`{text}`: {why}, so what it is for is answered with 404"));
                 Routed::Denied
@@ -204,7 +211,7 @@ impl Gateway {
         to: &str,
         pattern: Option<&Pattern>,
         upstreams: &[Upstream],
-        are_scripts: bool,
+        scripts: &Scripts,
     ) -> Result<String, String> {
         if to.contains('$') {
             return Err("an address is written out".to_owned());
@@ -247,8 +254,13 @@ impl Gateway {
             return Err("it has no places".to_owned());
         }
         let mut keys = self.keys(way, &places, &authority);
-        if way == Way::FastCgi && !are_scripts {
-            keys.push("extensions = []".to_owned());
+        match scripts {
+            _ if way == Way::Http => {}
+            Scripts::Whole => keys.push("extensions = []".to_owned()),
+            Scripts::Files(extensions) | Scripts::Narrowed(_, extensions) if *extensions == ["php"] => {}
+            Scripts::Files(extensions) | Scripts::Narrowed(_, extensions) => {
+                keys.push(format!("extensions = {}", list(extensions)));
+            }
         }
         let to = match &addresses[..] {
             [one] => quoted(one),
@@ -270,7 +282,7 @@ impl Gateway {
         if own.contains('$') {
             return Err("the path that a service is asked for is written out".to_owned());
         }
-        let value = self.value(Way::Http, &format!("{scheme}://{authority}"), None, upstreams, false)?;
+        let value = self.value(Way::Http, &format!("{scheme}://{authority}"), None, upstreams, &Scripts::Whole)?;
         let keys = value.strip_prefix("{ ").and_then(|keys| keys.strip_suffix(" }"));
         let keys = keys.map_or_else(|| format!("to = {value}"), str::to_owned);
         if keys.contains("weights = ") {
@@ -299,14 +311,25 @@ impl Gateway {
                 self.memory_bytes.map_or_else(|| "buffer = true".to_owned(), |bytes| format!("buffer = {bytes}")),
             );
         }
+        keys.extend(self.body_bytes_max.map(|bytes| format!("body_bytes_max = {bytes}")));
         keys.extend(self.timeouts.iter().map(|(key, ms)| format!("{key} = {ms}")));
         keys
     }
 }
 
-/// Files that set the parameters of FastCGI.
-pub(super) fn includes_parameters(file: &str) -> bool {
-    ["fastcgi_params", "fastcgi.conf", "fastcgi-php.conf", "proxy_params"].iter().any(|name| file.ends_with(name))
+/// Whether an application is told a field with what a variable stands for.
+fn is_told(name: &str, value: &str) -> bool {
+    match name {
+        "x-forwarded-for" => matches!(value, "$proxy_add_x_forwarded_for" | "$remote_addr"),
+        "x-forwarded-proto" => matches!(value, "$scheme" | "$http_x_forwarded_proto"),
+        "x-forwarded-host" => matches!(value, "$host" | "$http_host" | "$server_name"),
+        "x-request-id" => value == "$request_id",
+        "upgrade" => value == "$http_upgrade",
+        "connection" => {
+            matches!(value.to_ascii_lowercase().as_str(), "" | "upgrade" | "$connection_upgrade" | "$http_connection")
+        }
+        _ => false,
+    }
 }
 
 /// Why requests for programs of another kind are not passed on.

@@ -4,9 +4,11 @@
 //! say for it.
 
 use super::limit::{self, Speed};
+use super::rewrite::{self, Rewrite, Within};
+use super::source;
 use super::syntax::Directive;
-use super::{Action, Limit, Names, Scope, acts, inherited, pages, rewrite, settle, table, unknown, with_caching};
-use crate::config::import::{DENIED_PRIORITY, Draft, Route, Site, denied, list};
+use super::{Action, Limit, Names, Scope, acts, index_names, inherited, pages, settle, table, unknown, with_caching};
+use crate::config::import::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, denied, list};
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
 
@@ -25,8 +27,18 @@ pub(super) struct Location {
     has_own_fields: bool,
     pub(super) scope: Scope,
     pub(super) action: Action,
-    rewrites: Vec<Route>,
+    rewrites: Vec<Rewrite>,
 }
+
+impl Location {
+    /// Whether it has files run that end in some way.
+    pub(super) fn runs_scripts(&self) -> bool {
+        matches!(&self.action.gateway, Some(("fastcgi", value)) if !value.contains("extensions = []"))
+    }
+}
+
+/// A location, in what it stands, and the pattern and priority of the location around it.
+type Unread<'d> = (&'d Directive, Scope, Option<(Pattern, i32)>);
 
 /// Reads the locations of a server, and those within them.
 pub(super) fn read(
@@ -37,18 +49,37 @@ pub(super) fn read(
     draft: &mut Draft,
 ) -> Vec<Location> {
     let mut read = Vec::new();
-    let mut rest: Vec<(&Directive, Scope, bool)> =
-        directives.iter().rev().map(|one| (*one, scope.clone(), true)).collect();
-    while let Some((directive, outer, is_outermost)) = rest.pop() {
-        let Some(found) = location(directive, read.len(), &outer, names, site, draft) else { continue };
+    let mut rest: Vec<Unread<'_>> = directives.iter().rev().map(|one| (*one, scope.clone(), None)).collect();
+    while let Some((directive, outer, around)) = rest.pop() {
+        let is_outermost = around.is_none();
+        let Some(found) = location(directive, (read.len(), around.as_ref()), &outer, names, site, draft) else {
+            continue;
+        };
+        directive.carry();
         let within = directive.block.iter().flatten().filter(|one| one.name == "location");
         let mut scope = Scope { fields: found.fields.clone(), ..found.scope.clone() };
         scope.gateway.forget_pass();
         for inner in within.rev() {
             match may_stand_beside(inner, &found, is_outermost, directives) {
-                true => rest.push((inner, scope.clone(), false)),
-                false => draft
-                    .lose(inner.line, format!("`{}` and all that it says: a location within another", inner.text())),
+                true => rest.push((inner, scope.clone(), Some((found.pattern.clone(), found.priority)))),
+                false => {
+                    let text = inner.text();
+                    draft.lose(inner.line, format!("`{text}` and all that it says: a location within another"));
+                    if source::is_decided_in(inner) {
+                        draft.lose(
+                            found.line,
+                            format!("`{}`: {DENIED_WORDS}, for the sake of `{text}`", directive.text()),
+                        );
+                        // Whatever else is said of its paths: what is within counted before that.
+                        let matches = match &found.pattern {
+                            Pattern::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
+                            plain => quoted(&plain.text()),
+                        };
+                        let keys = [("match", matches), ("priority", DENIED_PRIORITY.to_owned())];
+                        let keys = keys.into_iter().chain(denied()).collect();
+                        site.routes.push(Route { line: found.line, keys });
+                    }
+                }
             }
         }
         read.push(found);
@@ -59,24 +90,51 @@ pub(super) fn read(
 /// Whether `inner`, which is within `found`, is chosen for the same requests where it stands beside it.
 fn may_stand_beside(inner: &Directive, found: &Location, is_outermost: bool, siblings: &[&Directive]) -> bool {
     let Pattern::Prefix(prefix) = &found.pattern else { return false };
-    if found.priority != 0 {
-        return false;
-    }
     match (inner.argument(0), inner.argument(1)) {
         ("=" | "^~", path) | (path, "") if path.starts_with('/') => path.starts_with(prefix.as_str()),
-        // Expressions are looked at where the prefix around them was chosen: for any other path than a sibling's.
-        ("~" | "~*", _) => {
+        ("~" | "~*", regex) if is_outermost => {
+            // Expressions are looked at where the prefix around them was chosen: for any other path than a sibling's.
             let is_other = |one: &&&Directive| one.argument(0).starts_with(['/', '~']);
-            is_outermost && prefix == "/" && siblings.iter().filter(is_other).count() == 1
+            let is_alone = prefix == "/" && siblings.iter().filter(is_other).count() == 1;
+            let is_path = |path: &str| path.starts_with(prefix.as_str()) && path.len() > prefix.len();
+            let path_of = |one: &Directive| matches!((one.argument(0), one.argument(1)), ("^~", path) | (path, "") if is_path(path));
+            let within = found_within(siblings, prefix);
+            let is_last = !siblings.iter().any(|one| path_of(one)) && !within.iter().any(|one| path_of(one));
+            is_alone || is_last && joined(prefix, regex).is_some()
         }
         _ => false,
     }
 }
 
+/// The locations that stand in the one of `prefix`.
+fn found_within<'d>(siblings: &[&'d Directive], prefix: &str) -> Vec<&'d Directive> {
+    let is_it =
+        |one: &&&Directive| matches!((one.argument(0), one.argument(1)), ("^~", path) | (path, "") if path == prefix);
+    let block = siblings.iter().find(is_it).and_then(|one| one.block.as_deref()).unwrap_or_default();
+    block.iter().filter(|one| one.name == "location").collect()
+}
+
+/// The expression for paths that begin with `prefix` and that `regex` fits. None if it cannot be said.
+fn joined(prefix: &str, regex: &str) -> Option<String> {
+    if regex.starts_with('^') && !regex.contains('|') {
+        let pattern = Pattern::from_regex(regex).ok()?;
+        return pattern.prefix().starts_with(prefix).then(|| regex.to_owned());
+    }
+    if regex.contains('^') && !regex.contains("[^") {
+        return None;
+    }
+    let escaped = |text: &str| regex::escape(text);
+    Some(match regex.strip_prefix('/').and(prefix.strip_suffix('/')) {
+        // The slash that ends the one may begin the other.
+        Some(before) => format!("^{}(?:/(?s:.*))?(?:{regex})", escaped(before)),
+        None => format!("^{}(?s:.*)(?:{regex})", escaped(prefix)),
+    })
+}
+
 /// Reads a location, without those within it.
 fn location(
     directive: &Directive,
-    at: usize,
+    (at, around): (usize, Option<&(Pattern, i32)>),
     outer: &Scope,
     names: &Names,
     site: &mut Site,
@@ -84,41 +142,77 @@ fn location(
 ) -> Option<Location> {
     // What asks a service is carried over where it is named.
     let is_asked = outer.services.has_to_itself(directive, &names.asked);
+    if is_asked {
+        directive.block.iter().flatten().for_each(Directive::carry);
+    }
     let inner = directive.block.as_deref().filter(|_| !is_asked).unwrap_or_default();
     let (line, order) = (directive.line, i32::try_from(at).unwrap_or(i32::MAX / 2));
+    // Those within another are looked at before those beside it.
+    let (first, within) = match around {
+        Some((Pattern::Prefix(prefix), _)) if prefix != "/" => (20_000, Some(prefix.as_str())),
+        _ => (8_000, None),
+    };
+    let expression =
+        |regex: &str| within.map_or_else(|| Some(regex.to_owned()), |prefix| joined(prefix, regex)).unwrap_or_default();
     let found = match (directive.argument(0), directive.argument(1)) {
         ("=", path) => Ok((30_000, Pattern::Exact(path.to_owned()))),
-        ("^~", path) => Ok((8_000, Pattern::Prefix(path.to_owned()))),
-        ("~", regex) => Pattern::from_regex(regex).map(|pattern| (6_000 - order, pattern)),
-        ("~*", regex) => Pattern::from_regex(&format!("(?i){regex}")).map(|pattern| (6_000 - order, pattern)),
+        // The longest one counts.
+        ("^~", path) => Ok((9_000 + i32::try_from(path.len()).unwrap_or(0), Pattern::Prefix(path.to_owned()))),
+        // The first one counts.
+        ("~", regex) => Pattern::from_regex(&expression(regex)).map(|pattern| (first - 2 * order, pattern)),
+        ("~*", regex) => {
+            Pattern::from_regex(&format!("(?i){}", expression(regex))).map(|pattern| (first - 2 * order, pattern))
+        }
         (name, "") if name.starts_with('@') => Err("locations with a name are not done".to_owned()),
-        (path, "") if path.starts_with('/') => Ok((0, Pattern::Prefix(path.to_owned()))),
+        // Within one after which no expression is looked at, none is.
+        (path, "") if path.starts_with('/') => {
+            let of_around = around.map_or(0, |(_, priority)| *priority);
+            let priority = if of_around >= 9_000 { 9_000 + i32::try_from(path.len()).unwrap_or(0) } else { 0 };
+            Ok((priority, Pattern::Prefix(path.to_owned())))
+        }
         _ => Err("it is no path".to_owned()),
     };
     let (priority, pattern) = match found {
         Ok(found) => found,
         Err(why) => {
             draft.lose(line, format!("`{}` and all that it says: {why}", directive.text()));
+            let paths = unread_paths(directive)?;
+            draft.lose(line, format!("{paths:?}: {DENIED_WORDS}"));
+            let keys = vec![("match", list(paths)), ("priority", DENIED_PRIORITY.to_owned())];
+            site.routes.push(Route { line, keys: keys.into_iter().chain(denied()).collect() });
             return None;
         }
     };
-    let mut made = Site::default();
+    let mut rewrites = Vec::new();
     let mut scope = outer.clone();
     if inner.iter().any(|one| one.name == "proxy_set_header") {
         scope.gateway.forget_host();
     }
     scope.access = outer.access.inherited_by(&inner.iter().collect::<Vec<_>>());
     let (mut own, mut limits, mut action) = (Vec::new(), Vec::new(), Action::default());
+    let mut is_lost_rewrite = false;
     for inner in inner {
         match &*inner.name {
             "location" => {}
             "limit_req" => limits.extend(Limit::new(inner, &scope, draft)),
             "limit_conn" => limit::lose_connections(inner, draft),
             "alias" => alias(inner, &pattern, site, draft),
-            "rewrite" => rewrite(inner, names, &mut made, draft),
+            "rewrite" => match rewrite::of_location(inner, &pattern, names, draft) {
+                None => is_lost_rewrite = true,
+                Some(Within::All(key, value)) => {
+                    action.rewrite.get_or_insert((key, value));
+                }
+                Some(Within::Some(rewrite)) => rewrites.push(rewrite),
+            },
             _ if inherited(inner, &mut scope, &mut own, draft) => {}
             _ if acts(inner, names, &mut action, draft) => {}
-            _ => unknown(inner, draft),
+            _ => {
+                unknown(inner, draft);
+                continue;
+            }
+        }
+        if inner.name != "location" {
+            inner.carry();
         }
     }
     if scope.root != outer.root {
@@ -129,21 +223,27 @@ fn location(
     }
     settle(&scope, Some(&pattern), &mut action, site, draft);
     action.is_denied |= is_asked;
+    let is_changed = |rewrite: &Option<(&str, String)>| matches!(rewrite, Some(("rewrite", _)));
+    if action.gateway.is_some() && (is_lost_rewrite || !rewrites.is_empty() || is_changed(&action.rewrite)) {
+        let why =
+            "an application is asked for the path that the client asks for, so what it is for is answered with 404";
+        draft.lose(line, format!("`rewrite` in `{}`: {why}", directive.text()));
+        (action.is_denied, action.gateway) = (true, None);
+        rewrites.clear();
+    }
     let speed = (scope.speed != outer.speed).then(|| scope.speed.clone());
     let has_own_fields = !own.is_empty();
     let fields = if has_own_fields { own } else { scope.fields.clone() };
-    Some(Location {
-        line,
-        priority,
-        pattern,
-        limits,
-        speed,
-        fields,
-        has_own_fields,
-        scope,
-        action,
-        rewrites: made.routes,
-    })
+    Some(Location { line, priority, pattern, limits, speed, fields, has_own_fields, scope, action, rewrites })
+}
+
+/// What a location is for of which the expression cannot be read here, if it has programs answer or lets nobody in, and its expression says something of
+/// scripts.
+fn unread_paths(directive: &Directive) -> Option<&'static [&'static str]> {
+    let inner = directive.block.as_deref().unwrap_or_default();
+    let decides = |one: &Directive| one.name.ends_with("_pass") || matches!(&*one.name, "deny" | "return");
+    let is_of_scripts = directive.arguments.last().is_some_and(|regex| regex.contains("php"));
+    (is_of_scripts && inner.iter().any(decides)).then_some(&["*.php*"])
 }
 
 fn alias(directive: &Directive, pattern: &Pattern, site: &mut Site, draft: &mut Draft) {
@@ -179,7 +279,14 @@ fn root(line: usize, scope: &Scope, pattern: &Pattern, site: &mut Site, draft: &
 }
 
 /// Writes a location as routes.
-pub(super) fn push_location(one: &Location, all: &[Location], outer: &Scope, site: &mut Site, draft: &mut Draft) {
+pub(super) fn push_location(
+    one: &Location,
+    all: &[Location],
+    outer: &Scope,
+    runs_scripts: bool,
+    site: &mut Site,
+    draft: &mut Draft,
+) {
     let others = || all.iter().filter(|other| !std::ptr::eq(*other, one) && !other.pattern.is_apart_from(&one.pattern));
     let matches = match &one.pattern {
         Pattern::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
@@ -220,9 +327,9 @@ pub(super) fn push_location(one: &Location, all: &[Location], outer: &Scope, sit
         keys.push(("headers", table(&fields, &removed)));
     }
     if one.scope.index != outer.index
-        && let Some(index) = &one.scope.index
+        && let Some(index) = index_names(&one.scope, runs_scripts, draft)
     {
-        keys.push(("index", list(index)));
+        keys.push(("index", index));
     }
     if one.scope.error_pages != outer.error_pages {
         keys.push(("error_pages", pages(&one.scope.error_pages)));
@@ -243,30 +350,49 @@ pub(super) fn push_location(one: &Location, all: &[Location], outer: &Scope, sit
         if *own != of_site || acts(&|action| action.access != *own) {
             keys.push(("access", own.clone().unwrap_or_else(|| "{ anyone = true }".to_owned())));
         }
-        for key in ["proxy", "fastcgi"] {
-            match &one.action.gateway {
-                Some((own, value)) if *own == key => {
-                    keys.push((key, value.clone()));
-                    keys.extend(one.scope.gateway.cache().map(|cache| ("cache", cache)));
-                }
-                _ if acts(&|action| action.gateway.as_ref().is_some_and(|(other, _)| *other == key)) => {
-                    keys.push((key, "false".into()));
-                }
-                _ => {}
+        // One application answers, or none, however others are spoken to.
+        match &one.action.gateway {
+            Some((key, value)) => {
+                keys.push((key, value.clone()));
+                keys.extend(one.scope.gateway.beside());
             }
+            None if acts(&|action| action.gateway.is_some()) => keys.push(("proxy", "false".into())),
+            None => {}
         }
-        if acts(&|action| action.redirect.is_some()) {
+        let own = one.action.rewrite.as_ref().map(|(key, _)| *key);
+        let turns = |action: &Action, key: &str| action.rewrite.as_ref().is_some_and(|(other, _)| *other == key);
+        keys.extend(one.action.rewrite.clone());
+        if own != Some("redirect") && acts(&|action| action.redirect.is_some() || turns(action, "redirect")) {
             keys.push(("redirect", "false".into()));
         }
-        if acts(&|action| action.is_denied) {
+        if own != Some("rewrite") && acts(&|action| action.is_denied || turns(action, "rewrite")) {
             keys.push(("rewrite", "false".into()));
         }
+    }
+    if let Some(narrowed) = &one.action.narrowed {
+        // What fits the location and is no file that is run was answered by the application there.
+        let narrow = format!("{{ regex = {} }}", quoted(narrowed));
+        let own = keys.iter().map(|(key, value)| match *key {
+            "match" => ("match", narrow.clone()),
+            "priority" => ("priority", (one.priority + 1).to_string()),
+            key => (key, value.clone()),
+        });
+        site.routes.push(Route { line: one.line, keys: own.collect() });
+        keys = vec![("match", matches), ("priority", one.priority.to_string())];
+        keys.extend(denied());
     }
     let says_nothing = keys.iter().all(|(key, _)| matches!(*key, "match" | "priority"));
     if !says_nothing {
         site.routes.push(Route { line: one.line, keys });
     }
-    site.routes.extend(one.rewrites.iter().cloned());
+    let others = || all.iter().filter(|other| !std::ptr::eq(*other, one) && other.priority <= one.priority);
+    let is_longer =
+        |other: &&Location| other.priority < one.priority || !one.pattern.prefix().starts_with(&other.pattern.prefix());
+    for (at, rewrite) in one.rewrites.iter().enumerate() {
+        let priority = one.priority + i32::try_from(one.rewrites.len() - at).unwrap_or(1);
+        let patterns = others().filter(is_longer).map(|other| &other.pattern);
+        site.routes.extend(rewrite.route(priority, patterns, draft));
+    }
 }
 
 /// Writes where answers of a whole server come from as routes.

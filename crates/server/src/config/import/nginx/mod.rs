@@ -4,16 +4,24 @@
 
 mod access;
 mod gateway;
+mod include;
 mod limit;
 mod listen;
 mod location;
+mod needless;
+mod proxies;
+mod rewrite;
+#[cfg(test)]
+mod script_tests;
+mod scripts;
 mod service;
+mod source;
 mod syntax;
 #[cfg(test)]
 mod tests;
 mod tls;
 
-use super::{Draft, Imported, Note, PASSED_WORDS, ReadFile, Route, Site, is_program, list};
+use super::{Draft, Files, Imported, Note, PASSED_WORDS, Site, is_program, list};
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
 use crate::config::route::template::Template;
@@ -25,27 +33,47 @@ use limit::Limit;
 use limit::Speed;
 use listen::listen;
 use location::{Location, push_action, push_location};
+use proxies::Proxies;
+pub(super) use proxies::Said as Proxied;
 use service::Services;
 use syntax::Directive;
 use tls::Tls;
 
-pub(super) fn import(text: &str, read: ReadFile<'_>) -> Result<Imported, Note> {
-    let directives = syntax::parse(text)?;
+pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
     let mut draft = Draft::default();
-    access::read_files(&directives, read, &mut draft);
+    let directives = include::expand(syntax::parse(text)?, files, 0, &mut draft);
+    access::read_files(&directives, files.read, &mut draft);
     main(&directives, &Scope::default(), &mut draft);
     limit::finish_connections(&mut draft);
+    proxies::finish(&mut draft);
     if draft.sites.is_empty() {
-        return Err(Note { line: 1, words: "there is no server block in it".into() });
+        return Err(Note::new(1, "there is no server block in it, nor in what it includes"));
     }
-    Ok(draft.finish("nginx"))
+    leftovers(&directives, &mut draft);
+    draft.finish("nginx")
+}
+
+/// Every directive that nobody has said anything of is lost: so none is dropped without a word.
+fn leftovers(directives: &[Directive], draft: &mut Draft) {
+    for directive in directives {
+        let text = format!("`{}`", directive.text());
+        let is_about = |note: &Note| note.line == directive.line && note.words.contains(&text);
+        let is_said = draft.lost.iter().chain(&draft.needless).any(is_about);
+        if !directive.is_carried() && !is_said {
+            draft.lose(directive.line, format!("{text}: nothing was made of it"));
+        }
+        if directive.is_carried() && matches!(&*directive.name, "http" | "server" | "location") {
+            leftovers(directive.block.as_deref().unwrap_or_default(), draft);
+        }
+    }
 }
 
 /// What blocks inherit.
 #[derive(Clone, Debug, Default)]
 struct Scope {
     root: Option<String>,
-    index: Option<Vec<String>>,
+    /// Names of index files, and where they are said.
+    index: Option<(usize, String, Vec<String>)>,
     autoindex: bool,
     fields: Vec<(String, Vec<String>)>,
     caching: Option<String>,
@@ -66,6 +94,8 @@ struct Scope {
     /// The most connections of a client: line, text and number.
     connections: Option<(usize, String, u64)>,
     tls: Tls,
+    /// Whose word counts of who a client is.
+    proxies: Proxies,
 }
 
 /// Where answers of a block come from.
@@ -79,51 +109,13 @@ struct Action {
     access: Option<String>,
     /// By which key, and how, an application answers.
     gateway: Option<(&'static str, String)>,
-    /// What runs the scripts of all of the site.
-    scripts: Option<String>,
+    /// The expression of a location in a narrower form, for which its scripts are run. What else fits it is not served.
+    narrowed: Option<String>,
+    /// `rewrite` or `redirect` for all of its paths.
+    rewrite: Option<(&'static str, String)>,
     /// Scripts that are tried: line, directive, and what is tried.
     programs: Vec<(usize, String, String)>,
 }
-
-/// What is so here without a word about it.
-const NEEDLESS: &[&str] = &[
-    "user",
-    "pid",
-    "daemon",
-    "events",
-    "worker_processes",
-    "worker_connections",
-    "worker_rlimit_nofile",
-    "multi_accept",
-    "use",
-    "sendfile",
-    "tcp_nopush",
-    "tcp_nodelay",
-    "aio",
-    "directio",
-    "server_tokens",
-    "types_hash_max_size",
-    "etag",
-    "gzip",
-    "gzip_vary",
-    "gzip_types",
-    "gzip_comp_level",
-    "gzip_min_length",
-    "gzip_proxied",
-    "gzip_disable",
-    "gzip_buffers",
-    "gzip_http_version",
-    "gzip_static",
-    "open_file_cache",
-    "open_file_cache_valid",
-    "open_file_cache_min_uses",
-    "open_file_cache_errors",
-    "server_names_hash_bucket_size",
-    "types_hash_bucket_size",
-    "client_max_body_size",
-    "log_not_found",
-    "access_log_format",
-];
 
 /// By which requests leave for another program, in a way that is not spoken here.
 const PASSES: &[&str] = &["uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
@@ -133,17 +125,19 @@ fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
     let (blocks, plain): (Vec<&Directive>, Vec<&Directive>) =
         directives.iter().partition(|one| matches!(&*one.name, "http" | "server"));
     let upstreams = plain.iter().filter(|one| one.name == "upstream");
-    scope.upstreams.extend(upstreams.map(|one| gateway::upstream(one, draft)));
+    scope.upstreams.extend(upstreams.inspect(|one| one.carry()).map(|one| gateway::upstream(one, draft)));
     scope.access = outer.access.inherited_by(&plain);
     for directive in plain.into_iter().filter(|one| one.name != "upstream") {
         let mut fields = Vec::new();
-        if !inherited(directive, &mut scope, &mut fields, draft) {
-            unknown(directive, draft);
+        match inherited(directive, &mut scope, &mut fields, draft) {
+            true => directive.carry(),
+            false => unknown(directive, draft),
         }
         scope.fields.extend(fields);
     }
     for directive in blocks {
         let inner = directive.block.as_deref().unwrap_or_default();
+        directive.carry();
         match &*directive.name {
             "http" => main(inner, &scope, draft),
             _ => server(directive.line, inner, &scope, draft),
@@ -153,30 +147,30 @@ fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
 
 /// What is neither carried over nor needless.
 fn unknown(directive: &Directive, draft: &mut Draft) {
+    if let Some(why) = needless::why(directive) {
+        return draft.need_not(directive.line, format!("`{}`: {why}", directive.text()));
+    }
     let why = match &*directive.name {
-        name if NEEDLESS.contains(&name) => return,
-        // Upgrades are passed on without a word about it.
-        "map" if directive.argument(0) == "$http_upgrade" => return,
-        "http2" if directive.argument(0) == "on" => return,
         "error_log" => return error_log(directive, draft),
         "log_format" => "lines are in the combined format, or JSON with `log_format = \"json\"`",
-        "include" if directive.argument(0).ends_with("mime.types") => return,
-        "default_type" if directive.argument(0) == "application/octet-stream" => return,
-        "charset" if directive.argument(0).eq_ignore_ascii_case("utf-8") => return,
         "access_log" if draft.log.is_none() => match directive.argument(0) {
             "off" => "there is one log for all sites",
             path if path.contains('$') || path.starts_with("syslog:") => "only a file can be written to",
-            path => return draft.log = Some(of_standard(path).to_owned()),
+            path => {
+                directive.carry();
+                return draft.log = Some(of_standard(path).to_owned());
+            }
         },
         "access_log" => "there is one log for all sites",
         "keepalive_timeout" => match milliseconds(directive.argument(0)).filter(|ms| (100..=3_600_000).contains(ms)) {
             Some(_) if draft.limits.iter().any(|(key, _)| key == "idle_timeout_ms") => "there is one for all sites",
-            Some(ms) => return draft.limits.push(("idle_timeout_ms".into(), ms.to_string())),
+            Some(ms) => {
+                directive.carry();
+                return draft.limits.push(("idle_timeout_ms".into(), ms.to_string()));
+            }
             None => "it is outside of 100 ms to an hour",
         },
-        "include" => "import that file by itself",
         "if" => "conditions of this kind are not understood: a [[site.route]] with `match` may say the same",
-        _ if tls::is_needless(directive) => return,
         name if name.starts_with("ssl") => tls::lost_words(name),
         _ => "nothing here stands for it",
     };
@@ -201,6 +195,7 @@ fn error_log(directive: &Directive, draft: &mut Draft) {
                 "warn" => "warning",
                 _ => "error",
             };
+            directive.carry();
             draft.key("error_log", quoted(of_standard(path)));
             return draft.key("error_log_level", quoted(level));
         }
@@ -219,8 +214,9 @@ fn inherited(
     match &*directive.name {
         "root" if !directive.argument(0).contains('$') => scope.root = Some(directive.argument(0).to_owned()),
         "index" => {
-            let is_name = |word: &&String| !word.contains(['/', '$']) && !is_program(word);
-            scope.index = Some(words.iter().filter(is_name).cloned().collect());
+            let is_name = |word: &&String| !word.contains(['/', '$']);
+            let names = words.iter().filter(is_name).cloned().collect();
+            scope.index = Some((directive.line, directive.text(), names));
             for word in words.iter().filter(|word| !is_name(word)) {
                 draft.lose(
                     directive.line,
@@ -251,8 +247,7 @@ fn inherited(
             _ => return false,
         },
         "limit_rate" | "limit_rate_after" => scope.speed.take(directive, draft),
-        // What it is for is said where it is used.
-        "limit_conn_status" | "limit_conn_log_level" | "limit_req_status" => {}
+        _ if scope.proxies.take(directive) => {}
         "limit_conn_zone" => scope.connection_zones.extend(limit::connection_zone(directive)),
         "limit_conn" => scope.connections = limit::connections(directive, scope, draft).or(scope.connections.take()),
         _ if scope.tls.take(directive) => {}
@@ -276,6 +271,7 @@ fn error_page(directive: &Directive, scope: &mut Scope, draft: &mut Draft) {
     for status in statuses {
         let why = match &**status {
             changed if changed.starts_with('=') => "the status stays what it is",
+            "403" | "404" | "500" if is_program(page) => "a page is a file that is sent, and this one is run",
             "403" | "404" | "500" if page.starts_with('/') && !page.contains('$') => {
                 scope.error_pages.retain(|(other, _)| other != status);
                 scope.error_pages.push((status.clone(), page.clone()));
@@ -335,8 +331,9 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         match &*directive.name {
             "listen" => listens.extend(listen(directive, &mut site, draft)),
             "server_name" => names(directive, &mut site, draft),
-            _ => {}
+            _ => continue,
         }
+        directive.carry();
     }
     let has_tls = listens.iter().any(|one| one.has_tls);
     let leads_to_tls = !has_tls && plain.iter().any(|one| tls::is_redirect_to_itself(one));
@@ -352,12 +349,16 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
                 action.redirect = Some(format!("{{ to = {}, status = 301 }}", quoted("https://$host$path")));
             }
             "return" if leads_to_tls && directive.argument(0) == "404" => {}
-            "rewrite" => rewrite(directive, &names, &mut site, draft),
+            "rewrite" => rewrite::of_server(directive, &names, &mut site, draft),
             "limit_req" => limits.extend(Limit::new(directive, &scope, draft)),
             _ if inherited(directive, &mut scope, &mut own, draft) => {}
             _ if acts(directive, &names, &mut action, draft) => {}
-            _ => unknown(directive, draft),
+            _ => {
+                unknown(directive, draft);
+                continue;
+            }
         }
+        directive.carry();
     }
     if !own.is_empty() {
         scope.fields = own;
@@ -368,7 +369,9 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     scope.tls.settle(&listens, &mut site, draft);
     scope.services = Services::of(&locations, &scope.gateway);
     draft.connections.push(scope.connections.clone());
+    draft.proxies.push(scope.proxies.said());
     settle(&scope, None, &mut action, &mut site, draft);
+    site.source = source::of(directives);
     site_keys(&scope, redirects_all, &mut site, draft);
     if let Some(value) = &action.access {
         site.keys.push(("access", value.clone()));
@@ -386,23 +389,17 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     site.leads_to_tls |= read.iter().any(leads) && read.iter().all(|one| leads(one) || is_challenge(one));
     limit::push(&limits, &read, &mut site, draft);
     limit::push_speeds(&scope.speed, &read, &mut site, draft);
-    match read.iter().find_map(|one| Some((one, one.action.scripts.clone()?))) {
-        Some((&Location { line, ref scope, .. }, value)) => {
-            // Scripts are run for all of the site: they stand for directories, and for what is tried last.
-            let mut keys = vec![("match", quoted("*")), ("priority", "-2".to_owned()), ("fastcgi", value)];
-            keys.extend(scope.gateway.cache().map(|cache| ("cache", cache)));
-            site.routes.push(Route { line, keys });
-            let is_index = |note: &Note| note.words.starts_with("`index.php` of `index ");
-            draft.lost.retain(|note| !is_index(note));
-        }
-        None => {
-            action.forget_programs(draft);
-            read.iter_mut().for_each(|one| one.action.forget_programs(draft));
-        }
+    let runs_scripts = read.iter().any(|one| one.runs_scripts());
+    if !runs_scripts {
+        action.forget_programs(draft);
+        read.iter_mut().for_each(|one| one.action.forget_programs(draft));
+    }
+    if let Some(names) = index_names(&scope, runs_scripts, draft) {
+        site.keys.push(("index", names));
     }
     push_action(line, &action, &mut site);
     for one in &read {
-        push_location(one, &read, &scope, &mut site, draft);
+        push_location(one, &read, &scope, runs_scripts, &mut site, draft);
     }
     draft.add(site);
 }
@@ -418,9 +415,22 @@ fn settle(scope: &Scope, pattern: Option<&Pattern>, action: &mut Action, site: &
     match scope.gateway.route(pattern, &scope.upstreams, draft) {
         Routed::Nothing => {}
         Routed::Denied => action.is_denied = true,
-        Routed::By(key, value) => action.gateway = Some((key, value)),
-        Routed::Scripts(value) => action.scripts = Some(value),
+        Routed::By { key, value, narrowed } => {
+            action.gateway = Some((key, value));
+            action.narrowed = narrowed;
+        }
     }
+}
+
+/// Names of index files as a list. Those that are programs are among them if programs are run.
+fn index_names(scope: &Scope, runs_scripts: bool, draft: &mut Draft) -> Option<String> {
+    let (line, text, names) = scope.index.as_ref()?;
+    let (kept, programs): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| runs_scripts || !is_program(name));
+    for name in programs {
+        draft.lose(*line, format!("`{name}` of `{text}`: an index file is the name of one that can be sent"));
+    }
+    (!kept.is_empty()).then(|| list(&kept))
 }
 
 impl Action {
@@ -497,9 +507,6 @@ fn site_keys(scope: &Scope, redirects_all: bool, site: &mut Site, draft: &mut Dr
             site.keys.push(("root", quoted("/usr/share/nginx/html")));
         }
     }
-    if let Some(index) = scope.index.as_ref().filter(|index| !index.is_empty()) {
-        site.keys.push(("index", list(index)));
-    }
     if scope.autoindex {
         site.keys.push(("browse", "true".into()));
     }
@@ -557,8 +564,8 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
             let mut tried = Vec::new();
             for word in &directive.arguments {
                 let why = match &**word {
-                    "$uri" | "$uri/" if tried.iter().any(|one| one == "$path") => continue,
-                    "$uri" | "$uri/" => {
+                    "$uri" | "$uri/" | "$fastcgi_script_name" if tried.iter().any(|one| one == "$path") => continue,
+                    "$uri" | "$uri/" | "$fastcgi_script_name" => {
                         tried.push("$path".to_owned());
                         continue;
                     }
@@ -633,39 +640,4 @@ fn template(text: &str, names: &Names) -> Result<String, String> {
     }
     out.push_str(rest);
     Ok(out)
-}
-
-/// `rewrite regex replacement [flag]`, each a route that comes before all locations.
-fn rewrite(directive: &Directive, names: &Names, site: &mut Site, draft: &mut Draft) {
-    let (regex, to, flag) = (directive.argument(0), directive.argument(1), directive.argument(2));
-    let is_address = to.contains("://") || to.starts_with("$scheme");
-    let found = Pattern::from_regex(regex).and_then(|pattern| {
-        let to = location_of(to, names)?;
-        match Template::parse(&to)?.missing_from(Some(&pattern)) {
-            Some(missing) => Err(format!("it names {missing}, and the expression has no such group")),
-            None => Ok(to),
-        }
-    });
-    let status = match flag {
-        "permanent" => Some(301),
-        "redirect" => Some(302),
-        _ if is_address => Some(302),
-        _ => None,
-    };
-    let found = found.and_then(|to| match status {
-        None if to.contains('?') => Err("files have no query".to_owned()),
-        None if to.contains("$host") || !to.starts_with(['/', '$']) => Err("it is no path".to_owned()),
-        _ => Ok(to),
-    });
-    let to = match found {
-        Ok(to) => to,
-        Err(why) => return draft.lose(directive.line, format!("`{}`: {why}", directive.text())),
-    };
-    let does = match status {
-        Some(status) => ("redirect", format!("{{ to = {}, status = {status} }}", quoted(&to))),
-        None => ("rewrite", quoted(&to)),
-    };
-    let priority = 20_000 - i32::try_from(site.routes.len()).unwrap_or(0);
-    let keys = vec![("match", format!("{{ regex = {} }}", quoted(regex))), ("priority", priority.to_string()), does];
-    site.routes.push(Route { line: directive.line, keys });
 }

@@ -2,6 +2,7 @@
 //!
 //! Owns: [`parse`]. Knows no directive.
 
+use std::cell::Cell;
 use std::iter::Peekable;
 use std::str::CharIndices;
 
@@ -16,6 +17,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<Directive>, Note> {
     block(&mut words, None)
 }
 
+/// Puts all of it behind the line `after`.
+pub(super) fn place(directives: &mut [Directive], after: usize) {
+    for directive in directives {
+        directive.line += after;
+        place(directive.block.as_deref_mut().unwrap_or_default(), after);
+    }
+}
+
 /// `name arguments;` or `name arguments { ... }`
 #[derive(Debug)]
 pub(super) struct Directive {
@@ -23,9 +32,20 @@ pub(super) struct Directive {
     pub(super) name: String,
     pub(super) arguments: Vec<String>,
     pub(super) block: Option<Vec<Directive>>,
+    /// Whether somebody has said that it is carried over.
+    is_carried: Cell<bool>,
 }
 
 impl Directive {
+    /// It is carried over: it has been made something of that means the same. What nobody says this of is in one of the lists.
+    pub(super) fn carry(&self) {
+        self.is_carried.set(true);
+    }
+
+    pub(super) fn is_carried(&self) -> bool {
+        self.is_carried.get()
+    }
+
     /// As it is written, without its block.
     pub(super) fn text(&self) -> String {
         format!("{} {}", self.name, self.arguments.join(" ")).trim_end().to_owned()
@@ -113,7 +133,7 @@ impl Words<'_> {
                 one => text.push(one),
             }
         }
-        Err(Note { line, words: "this quotation does not end".into() })
+        Err(Note::new(line, "this quotation does not end"))
     }
 }
 
@@ -127,13 +147,14 @@ fn block(words: &mut Words<'_>, begun: Option<usize>) -> Result<Vec<Directive>, 
         match (word, current.take()) {
             (None, None) if begun.is_none() => return Ok(directives),
             (None, Some(Directive { line, .. })) => {
-                return Err(Note { line, words: "this directive has no `;` at its end".into() });
+                return Err(Note::new(line, "this directive has no `;` at its end"));
             }
             (None, None) => {
-                return Err(Note { line: begun.unwrap_or(line), words: "this block has no `}` at its end".into() });
+                return Err(Note::new(begun.unwrap_or(line), "this block has no `}` at its end"));
             }
             (Some(Word::Text(name)), None) => {
-                current = Some(Directive { line, name, arguments: Vec::new(), block: None });
+                current =
+                    Some(Directive { line, name, arguments: Vec::new(), block: None, is_carried: Cell::new(false) });
             }
             (Some(Word::Text(argument)), Some(mut directive)) => {
                 directive.arguments.push(argument);
@@ -146,10 +167,10 @@ fn block(words: &mut Words<'_>, begun: Option<usize>) -> Result<Vec<Directive>, 
             }
             (Some(Word::Close), None) if begun.is_some() => return Ok(directives),
             (Some(Word::Close), Some(Directive { line, .. })) => {
-                return Err(Note { line, words: "this directive has no `;` at its end".into() });
+                return Err(Note::new(line, "this directive has no `;` at its end"));
             }
             (Some(Word::Open | Word::Close), None) => {
-                return Err(Note { line, words: "this brace belongs to nothing".into() });
+                return Err(Note::new(line, "this brace belongs to nothing"));
             }
             (Some(Word::End), None) => {}
         }
