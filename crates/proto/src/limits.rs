@@ -63,6 +63,10 @@ pub const UNCOUNTED_BYTES_MAX: usize = 4 * 1024;
 /// keep the memory that others need.
 pub const READ_CONTENT_TIMEOUT_MS: u32 = 4_000;
 
+/// How long a peer is heard out at most that goes on sending what is not read: an upload that is refused reaches its end, or the client
+/// notices that it has been answered. Who sends nothing is heard out for `linger_timeout_ms`.
+pub const LINGER_MS_MAX: u32 = 30_000;
+
 /// Streams of a connection of HTTP/2 that may be open at once (SETTINGS_MAX_CONCURRENT_STREAMS). More are refused, and may be tried
 /// again. Browsers want 100.
 pub const STREAMS_MAX: usize = 128;

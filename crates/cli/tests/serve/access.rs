@@ -4,6 +4,7 @@
 
 mod identity;
 mod service;
+mod unread;
 mod ways;
 
 use std::net::TcpStream;

@@ -162,6 +162,30 @@ impl Http2 {
             .expect("the connection takes requests")
     }
 
+    /// As [`Http2::ask`], by who is not surprised that its content is not taken.
+    pub(crate) fn ask_to_be_refused(&mut self, requests: Vec<Request<Vec<u8>>>) -> Vec<Result<Answer, h2::Error>> {
+        let sender = &mut self.sender;
+        self.runtime.block_on(within(async {
+            let mut answers = Vec::new();
+            for request in requests {
+                let (head, content) = request.into_parts();
+                let mut ready = sender.clone().ready().await.expect("the connection takes requests");
+                let sent = ready.send_request(Request::from_parts(head, ()), content.is_empty());
+                let (response, mut stream) = sent.expect("the connection takes requests");
+                if !content.is_empty() {
+                    // As far as the window allows, until the stream is reset.
+                    let _ = stream.send_data(std::io::Cursor::new(content), true);
+                }
+                answers.push(tokio::spawn(async move { read(response.await?).await }));
+            }
+            let mut read = Vec::new();
+            for answer in answers {
+                read.push(answer.await.expect("reading does not panic"));
+            }
+            read
+        }))
+    }
+
     /// Asks for this without content, which only the frame behind that of the head says.
     pub(crate) fn ask_ending_apart(&mut self, request: Request<Vec<u8>>) -> Result<Answer, h2::Error> {
         let sender = &mut self.sender;

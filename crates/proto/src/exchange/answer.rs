@@ -98,6 +98,12 @@ pub(crate) struct Grounds<'a> {
 /// The status of answers that links go with.
 pub(crate) const OK: Status = Status(200);
 
+/// Whether an answer of this status holds whatever the content of its request is: refusals and redirects do. So it is given where the
+/// content is too large, late or not to be invited, and the client learns what it has to do first: say who it is, ask elsewhere, wait.
+pub(crate) fn holds_without_content(status: Status) -> bool {
+    !(200..300).contains(&status.0)
+}
+
 /// Fields that make an answer other than plain.
 const CONDITIONS: FieldSet =
     FieldSet::of(&[Field::Range, Field::IfMatch, Field::IfNoneMatch, Field::IfModifiedSince, Field::IfUnmodifiedSince]);

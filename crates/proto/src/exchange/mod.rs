@@ -187,6 +187,15 @@ impl Exchange {
         }
     }
 
+    /// Whether its answer is known, has not begun, and holds whatever its content is.
+    pub(crate) fn holds_without_content(&self) -> bool {
+        match &self.state {
+            State::Translated(resource) => answer::holds_without_content(resource.status),
+            State::Answering(answer) => !answer.begun && answer::holds_without_content(answer.status),
+            State::Running(_) | State::Wanting | State::Translating | State::Postponed => false,
+        }
+    }
+
     /// Bytes of memory that an answer takes which is sent while it is made.
     pub(crate) fn stream_bytes(&self) -> usize {
         match &self.state {

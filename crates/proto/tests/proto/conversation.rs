@@ -278,11 +278,71 @@ fn rfc_9112_9_6_bytes_after_the_content_of_a_last_request_are_heard_out_too() {
 fn lingering_is_over_after_its_time_whatever_arrives() {
     let mut peer = peer();
     peer.converse("nonsense\r\n\r\n");
-    assert_eq!((statuses(&peer), peer.interest()), (vec![400], Interest::LINGER));
-    peer.now = peer.now.after_ms(1_500);
-    peer.send("more").send("and more");
-    assert_eq!(peer.timeout_ms(), Some(500));
+    assert_eq!((statuses(&peer), peer.interest(), peer.timeout_ms()), (vec![400], Interest::LINGER, Some(2_000)));
+    // Who goes on sending has not read the answer yet, but not for ever.
+    let mut waited_ms = 0;
+    for _ in 0..20 {
+        (peer.now, waited_ms) = (peer.now.after_ms(1_500), waited_ms + 1_500);
+        peer.send("more").send("and more");
+        assert_eq!(peer.timeout_ms(), Some((30_000 - waited_ms).min(2_000)));
+    }
     assert_eq!(peer.time_out().interest(), Interest::CLOSE);
+}
+
+// Refusals and redirects come before sizes: whoever is to say who it is first learns that whatever it brings.
+#[test]
+fn what_holds_without_content_is_said_whatever_the_content_is() {
+    let chunks = format!("1389\r\n{}\r\n0\r\n\r\n", "a".repeat(5_001));
+    for (request, status, location) in
+        [("GET /redirect", 308, Some("/there/")), ("GET /absent", 404, None), ("POST /small", 405, None)]
+    {
+        let large = "a".repeat(5_001);
+        for (fields, content, has_step) in [
+            ("Content-Length: 5000\r\n", &large[1..], true),
+            ("Content-Length: 5001\r\n", &*large, false),
+            ("Content-Length: 5001\r\n", "", false),
+            ("Content-Length: 99999999999999\r\n", "abc", false),
+            ("Transfer-Encoding: chunked\r\n", &*chunks, false),
+            ("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n", true),
+            ("Expect: 100-continue\r\nContent-Length: 3\r\n", "", false),
+            ("Expect: 100-continue\r\nContent-Length: 5001\r\n", "", false),
+            ("Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n", "", false),
+        ] {
+            for version in ["1.0", "1.1"] {
+                if version == "1.0" && (fields.contains("chunked") || content.is_empty()) {
+                    continue;
+                }
+                for mut peer in [peer(), deferring()] {
+                    peer.converse(format!("{request} HTTP/{version}\r\nHost: a\r\n{fields}\r\n{content}")).settle();
+                    let response = &responses(&peer)[0];
+                    let of = format!("{request} HTTP/{version} {fields:?}");
+                    assert_eq!((response.status, response.field("location")), (status, location), "{of}");
+                    let is_kept = has_step && version == "1.1";
+                    assert_eq!(response.field("connection") == Some("close"), !is_kept, "{of}");
+                    match is_kept {
+                        true => assert_eq!(statuses(peer.converse(GET).settle()), [status, 200], "{of}"),
+                        // What still comes is neither read as a request nor a reason for a reset.
+                        false => assert_eq!(statuses(peer.converse([&large, GET].concat()).settle()), [status], "{of}"),
+                    }
+                }
+            }
+        }
+    }
+    // It comes before the content has, where the connection stays in step with that.
+    let mut peer = peer();
+    peer.converse("GET /absent HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n");
+    assert_eq!(statuses(&peer), [404]);
+    assert_eq!(statuses(peer.converse("a".repeat(5_000)).converse(GET)), [404, 200]);
+    // Late content is no reason to say something else.
+    let mut peer = self::peer();
+    peer.converse("GET /absent HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na").time_out();
+    assert_eq!((statuses(&peer), peer.interest()), (vec![404], Interest::LINGER));
+    // Behind another that waits for its turn, and where nothing is held.
+    let mut peer = deferring();
+    peer.press(true);
+    let second = "GET /redirect HTTP/1.1\r\nHost: a\r\nContent-Length: 5001\r\n\r\n";
+    peer.send([GET, second].concat()).settle();
+    assert_eq!(statuses(&peer), [200, 308]);
 }
 
 #[test]
@@ -302,7 +362,7 @@ fn rfc_9112_8_a_client_that_has_closed_its_side_is_still_answered() {
 
 #[test]
 fn rfc_9112_8_an_incomplete_request_is_told_so() {
-    for request in ["G", "GET / HTTP/1.1\r\nHost", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc"] {
+    for request in ["G", "GET / HTTP/1.1\r\nHost", "GET /small HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc"] {
         let mut peer = peer();
         peer.send(request).end();
         assert_eq!((statuses(&peer), peer.interest()), (vec![400], Interest::CLOSE), "{request}");

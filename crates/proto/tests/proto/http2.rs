@@ -323,6 +323,37 @@ fn content_that_is_not_wanted_is_refused_at_once_and_the_stream_is_reset_politel
 }
 
 #[test]
+fn what_holds_without_content_is_said_whatever_the_content_is() {
+    for (method, path, status) in [("GET", "/redirect", "308"), ("GET", "/absent", "404"), ("POST", "/small", "405")] {
+        let mut client = client();
+        let known = client.headers(1, 0, method, path, &[("content-length", "5001")]);
+        let growing = client.headers(3, 0, method, path, &[]);
+        let waiting = client.headers(5, 0, method, path, &[("content-length", "3"), ("expect", "100-continue")]);
+        client.send(&[known, growing, frame(DATA, 0, 3, &[0; 5_001]), waiting].concat());
+        for id in [1, 3, 5] {
+            let response = &client.streams[&id];
+            assert_eq!(
+                (&*response.status, response.ended, response.reset),
+                (status, true, Some(NO_ERROR)),
+                "{path} {id}"
+            );
+            assert!(response.interim.is_empty(), "{path} {id}");
+        }
+        // What is within the bound is read, so that the stream ends without a reset.
+        let small = client.headers(7, 0, method, path, &[]);
+        client.send(&[small, frame(DATA, END_STREAM, 7, &[0; 5_000])].concat());
+        let expected = if method == "POST" { Some(NO_ERROR) } else { None };
+        assert_eq!((&*client.streams[&7].status, client.streams[&7].reset), (status, expected), "{path}");
+        let late = client.headers(9, 0, "GET", "/absent", &[]);
+        client.send(&[late, frame(DATA, 0, 9, &[0; 10])].concat());
+        client.peer.time_out();
+        client.settle();
+        assert_eq!((&*client.streams[&9].status, client.streams[&9].reset), ("404", Some(NO_ERROR)), "{path}");
+        assert!(client.goaways.is_empty());
+    }
+}
+
+#[test]
 fn a_client_that_waits_for_it_is_told_to_go_on() {
     let mut client = client();
     let request = client.headers(1, 0, "GET", "/small", &[("expect", "100-continue")]);

@@ -117,7 +117,7 @@ fn the_time_to_send_begins_when_there_is_something_to_send() {
 
 #[test]
 fn rfc_9110_15_5_9_a_request_that_does_not_arrive_is_answered_with_408() {
-    for request in ["GET", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc"] {
+    for request in ["GET", "GET /small HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc"] {
         let mut peer = peer();
         peer.send(request);
         peer.reads_answers = false;

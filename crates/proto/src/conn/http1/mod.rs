@@ -23,9 +23,9 @@ use std::sync::Arc;
 
 use crate::conn::{Answered, Interest};
 use crate::error::Refusal;
-use crate::exchange::answer::Answer;
+use crate::exchange::answer::{self, Answer};
 use crate::exchange::{ContentBuffer, Done, Exchange, ExchangeId, Need, State, Translate};
-use crate::limits::{Limits, READ_CONTENT_TIMEOUT_MS};
+use crate::limits::{LINGER_MS_MAX, Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::message::Request;
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
@@ -249,7 +249,11 @@ impl Connection {
         let until = match self.wait() {
             Wait::Done | Wait::Close => return None,
             Wait::Send => self.taking_until(limits),
-            Wait::Linger => since(limits.linger_timeout_ms),
+            // Who still sends has not read the answer yet.
+            Wait::Linger => {
+                let most = since(limits.linger_timeout_ms.max(LINGER_MS_MAX));
+                self.last().after_ms(limits.linger_timeout_ms).min(most)
+            }
             Wait::Receive => match self.receiving {
                 Receiving::Idle => since(limits.idle_timeout_ms),
                 Receiving::Head => since(limits.head_timeout_ms),
@@ -508,7 +512,10 @@ impl Connection {
         };
         let held_bytes_max = driven(&mut self.workspace).outlet.held_bytes_max();
         let fits = match &done {
-            Done::Translated(resource) => index == 0 || active.may_hold(resource, held_bytes_max),
+            Done::Translated(resource) => {
+                let holds = answer::holds_without_content(resource.status);
+                index == 0 || holds || active.may_hold(resource, held_bytes_max)
+            }
             _ => true,
         };
         let exchange = &mut active.exchanges[index];
@@ -516,7 +523,9 @@ impl Connection {
         match (done, &mut exchange.state) {
             (Done::Translated(resource), State::Translating) => {
                 exchange.state = if fits { State::Translated(resource.clone()) } else { State::Postponed };
-                if awaits_content {
+                if awaits_content && answer::holds_without_content(resource.status) {
+                    self.answer_unread(index);
+                } else if awaits_content {
                     self.begin_discarding()?;
                 }
             }

@@ -88,6 +88,11 @@ impl Connection {
         if exchange.has_begun() {
             return;
         }
+        // What is wrong is the content only, and the answer does not depend on it.
+        if matches!(refusal, Refusal::ContentTooLarge | Refusal::Timeout) && exchange.holds_without_content() {
+            (exchange.persistence, exchange.awaits_content) = (Persistence::Close, false);
+            return self.advance();
+        }
         let request = exchange.request.as_ref().map(Saved::request);
         let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
         exchange.state = State::Answering(answer::refuse(refusal, request, outlet.grounds()));
@@ -119,11 +124,10 @@ impl Connection {
         }
         let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
         let waits = incoming.is_some_and(|incoming| incoming.continues);
-        if refusal.closes() || waits {
-            // A client that waits to be told to go on may send its content or not.
+        // A client that waits to be told to go on may send its content or not.
+        if refusal.closes() || waits || self.begin_discarding().is_err() {
             return Err(if refusal == Refusal::MethodNotAllowed { Refusal::MethodNotAllowedUnread } else { refusal });
         }
-        self.begin_discarding()?;
         let active = self.active.as_mut().expect("an exchange is refused");
         let closing = active.receiving.as_ref().map_or(self.closing, |incoming| incoming.closing) || self.draining;
         let exchange = &mut active.exchanges[index];
@@ -136,6 +140,21 @@ impl Connection {
         let is_sized = active.receiving.as_ref().is_some_and(|incoming| incoming.content.known_bytes() > 0);
         exchange.awaits_content = !is_sized;
         Ok(())
+    }
+
+    /// The answer of an exchange is known, and holds whatever its content is: it is given as soon as the connection stays in step with it, or
+    /// ends. Content that is known to be discarded in time is, and the connection goes on; of chunks that is known at their end.
+    pub(super) fn answer_unread(&mut self, index: usize) {
+        let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
+        // Who waits to be told to go on is told the answer instead, and may send its content or not (RFC 9110 10.1.1).
+        let waits = incoming.is_some_and(|incoming| incoming.continues);
+        let is_sized = incoming.is_some_and(|incoming| incoming.content.known_bytes() > 0);
+        let ends = waits || self.begin_discarding().is_err();
+        if ends {
+            self.stop_receiving();
+        }
+        let Some(active) = self.active.as_mut().filter(|_| ends || is_sized) else { return };
+        active.exchanges[index].awaits_content = false;
     }
 
     /// See [`Connection::give_early_hints`](crate::conn::Connection::give_early_hints).
@@ -181,10 +200,13 @@ impl Connection {
 
     /// Lets answers that are first in line go on, as far as they are ready.
     pub(super) fn advance(&mut self) {
-        let (closing, last_left) = (self.closing, self.last());
+        let last_left = self.last();
         let Some(active) = &mut self.active else {
             return;
         };
+        // What is received belongs to the last.
+        let closing =
+            self.closing || active.receiving.as_ref().is_some_and(|incoming| incoming.closing || self.draining);
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         loop {
             let last = active.exchanges.len() == 1 && workspace.http1.current.is_none();

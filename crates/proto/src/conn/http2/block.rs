@@ -258,8 +258,8 @@ impl Connection {
 
     /// It is known what a request is answered with that sends content: who takes it, and how much of it.
     ///
-    /// What the client waits for it is told, and what is too much is refused. False if it is.
-    pub(super) fn begin_content(&mut self, at: usize) -> bool {
+    /// What the client waits for it is told, and what is too much is refused.
+    pub(super) fn begin_content(&mut self, at: usize) {
         let (now, body_bytes_max) = (self.now, driven(&mut self.workspace).outlet.limits.body_bytes_max);
         let stream = &mut self.streams[at];
         if let Receiving::Open(incoming) = &mut stream.receiving {
@@ -276,12 +276,15 @@ impl Connection {
             Work::Running(running) => running.keep(&content),
             _ => self.give_back(id, content.len(), now),
         }
-        if known > bytes_max {
-            self.refuse_stream(at, Refusal::ContentTooLarge);
-            return false;
+        if known > bytes_max && self.refuse_content(at, Refusal::ContentTooLarge) {
+            return;
         }
-        self.invite_content(at);
-        true
+        // Who waits to be told to send it is told the answer instead.
+        let stream = &mut self.streams[at];
+        stream.is_early |= stream.continues && stream.holds_without_content();
+        if !stream.is_early {
+            self.invite_content(at);
+        }
     }
 
     /// A client that waits to be told to send its content is told so when somebody takes it.

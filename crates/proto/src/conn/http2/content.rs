@@ -78,7 +78,7 @@ impl Connection {
         }
         let bytes_max = self.streams[at].content_bytes_max(body_bytes_max);
         if received > bytes_max && !self.streams[at].is_early {
-            self.refuse_stream(at, Refusal::ContentTooLarge);
+            self.refuse_content(at, Refusal::ContentTooLarge);
         }
         Ok(Step::Went)
     }
@@ -191,7 +191,7 @@ impl Connection {
         while let Some(at) =
             self.streams.iter().position(|one| self.patience(one, limits).is_some_and(|until| until <= now))
         {
-            self.refuse_stream(at, Refusal::Timeout);
+            self.refuse_content(at, Refusal::Timeout);
         }
     }
 }

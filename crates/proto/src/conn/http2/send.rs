@@ -107,7 +107,7 @@ impl Connection {
         let held: u64 = self.streams.iter().map(Stream::held_bytes).sum();
         let held_max = if outlet.held_bytes_max() == 0 { 0 } else { STREAMS_HELD_BYTES_MAX };
         let stream = &mut self.streams[at];
-        if held > 0 && held + resource.held_bytes() > held_max {
+        if held > 0 && held + resource.held_bytes() > held_max && !answer::holds_without_content(resource.status) {
             stream.work = Work::Postponed;
             self.postponed_at = held;
             return;
@@ -150,6 +150,17 @@ impl Connection {
         let answer = answer::refuse(refusal, request, outlet.grounds());
         stream.is_early = true;
         stream.work = Work::Answering(answer);
+    }
+
+    /// The content of a stream is too large, or late: it is not waited for. An answer that holds whatever the content is, is given; else the
+    /// stream is refused. Whether it is.
+    pub(super) fn refuse_content(&mut self, at: usize, refusal: Refusal) -> bool {
+        let holds = self.streams[at].holds_without_content();
+        match holds {
+            true => self.streams[at].is_early = true,
+            false => self.refuse_stream(at, refusal),
+        }
+        !holds
     }
 
     /// The content of a stream cannot be had. If nothing of the answer has been written, says so; else only a reset tells the peer.

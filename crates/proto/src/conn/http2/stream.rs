@@ -10,7 +10,7 @@ use crate::conn::http2::sending::Sending;
 use crate::conn::pace::Pace;
 use crate::departures::Outcome;
 use crate::exchange::Saved;
-use crate::exchange::answer::{Answer, Piece};
+use crate::exchange::answer::{self, Answer, Piece};
 use crate::exchange::range::ByteRange;
 use crate::limits::Limits;
 use crate::time::Instant;
@@ -172,6 +172,11 @@ impl Stream {
             Work::Answering(answer) => Some(answer),
             _ => None,
         }
+    }
+
+    /// Whether its answer is known, has not begun, and holds whatever its content is.
+    pub(super) fn holds_without_content(&self) -> bool {
+        self.answer().is_some_and(|answer| !answer.begun && answer::holds_without_content(answer.status))
     }
 
     /// The answer, if it may be sent: it waits for the end of the request, unless it need not.
