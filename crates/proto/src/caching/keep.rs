@@ -59,7 +59,7 @@ pub struct Terms {
 pub enum NotKept {
     /// It was asked for by another method than GET.
     Method,
-    /// The status: partial answers, 304, interim answers, and those that do not say that they may be kept.
+    /// The status: partial answers, what comes of conditions, interim answers, and those that do not say that they may be kept.
     Status,
     /// `no-store`, of the answer or of the request.
     NoStore,
@@ -86,6 +86,17 @@ const HEURISTIC: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 
 /// The greatest age that is derived from a last modification.
 const HEURISTIC_S_MAX: u64 = 24 * 3600;
 
+/// Whether an answer of this status came of the conditions or the range of one request: it is for nobody else.
+pub fn is_of_condition(status: u16) -> bool {
+    matches!(status, 206 | 304 | 412 | 416)
+}
+
+/// Whether an answer of this status may have come of fields of one request that the application does not like: then it says nothing of what
+/// others get, who do not send these. What is not there, or not any more, is not there for anybody.
+pub fn is_of_request(status: u16) -> bool {
+    status >= 400 && !matches!(status, 404 | 410)
+}
+
 /// Whether the answer to a request of `facts` may be kept, and on which terms.
 ///
 /// # Errors
@@ -103,7 +114,7 @@ pub fn keepable(facts: &Facts, given: &Given<'_>, settings: &Settings) -> Result
     let has = |name: &str| fields.values(name).next().is_some();
     match () {
         () if !facts.is_get => return Err(NotKept::Method),
-        () if !(200..600).contains(&status) || matches!(status, 206 | 304) => return Err(NotKept::Status),
+        () if !(200..600).contains(&status) || is_of_condition(status) => return Err(NotKept::Status),
         () if directives.no_store || facts.directives.no_store => return Err(NotKept::NoStore),
         () if directives.private => return Err(NotKept::Private),
         () if has("set-cookie") || has("set-cookie2") => return Err(NotKept::SetCookie),

@@ -25,7 +25,7 @@ mod update;
 mod vary;
 
 pub use directives::{RequestDirectives, ResponseDirectives};
-pub use keep::{Given, NotKept, Settings, Terms, invalidates, keepable};
+pub use keep::{Given, NotKept, Settings, Terms, invalidates, is_of_condition, is_of_request, keepable};
 pub use named::{Named, named};
 pub use serve::{Facts, Unfit, Use, usable, usable_after_failure};
 pub use update::{is_validated_by, update, write_conditions};

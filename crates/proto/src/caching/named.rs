@@ -2,18 +2,18 @@
 //!
 //! Owns: its resolution (RFC 3986 5.2). Guarantees: another origin than that of the request is never given (RFC 9111 4.4).
 
-use crate::parse::path;
+use crate::gateway::path;
 
 /// A target of the origin that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
-    /// The path, normalised.
+    /// The path in the one spelling in which applications are asked ([`path::write`]).
     pub path: Vec<u8>,
     /// The query, as it was written.
     pub query: Option<&'a [u8]>,
 }
 
-/// The target that `reference` means in an answer to a request for `target`, which is normalised, at `authority`. None if it is of another origin, or of
+/// The target that `reference` means in an answer to a request for `target`, in the spelling in which it was asked for, at `authority`. None if it is of another origin, or of
 /// none.
 pub fn named<'a>(reference: &'a [u8], is_secure: bool, authority: &[u8], target: &[u8]) -> Option<Named<'a>> {
     let reference = until(reference.trim_ascii(), b"#");
@@ -38,13 +38,13 @@ pub fn named<'a>(reference: &'a [u8], is_secure: bool, authority: &[u8], target:
     let query = relative.get(given.len() + 1..);
     let mut path = Vec::new();
     match given.first() {
-        Some(b'/') => path::normalise(given, &mut path).ok()?,
+        Some(b'/') => path::write(given, &mut path).ok()?,
         // Behind an authority there is no path but the root.
         None if rest.is_some() => path.push(b'/'),
         None => path.extend_from_slice(target),
         Some(_) => {
             let folder = &target[..memchr::memrchr(b'/', target)? + 1];
-            path::normalise(&[path::encode(folder).as_bytes(), given].concat(), &mut path).ok()?;
+            path::write(&[folder, given].concat(), &mut path).ok()?;
         }
     }
     Some(Named { path, query })
@@ -83,12 +83,13 @@ mod tests {
             ("/list", "/list"),
             ("/list?page=2#end", "/list?page=2"),
             ("/a/../%6cist", "/list"),
+            ("/a%3bb;c", "/a%3Bb;c"),
             ("list", "/forms/list"),
             ("../list", "/list"),
             ("a:b/c", ""),
             ("./a:b/c", "/forms/a:b/c"),
-            ("?page=2", "/forms/new 1?page=2"),
-            ("", "/forms/new 1"),
+            ("?page=2", "/forms/new%201?page=2"),
+            ("", "/forms/new%201"),
             ("//test/list", "/list"),
             ("http://test/list", "/list"),
             ("HTTP://TEST:80/list", "/list"),
@@ -97,9 +98,9 @@ mod tests {
             ("http://test?a", "/?a"),
         ] {
             let expected = Some(expected.to_owned()).filter(|text| !text.is_empty());
-            assert_eq!(shown(reference, false, "test", "/forms/new 1"), expected, "{reference}");
+            assert_eq!(shown(reference, false, "test", "/forms/new%201"), expected, "{reference}");
         }
-        assert_eq!(shown("a", false, "test", "/100%/x"), Some("/100%/a".to_owned()), "a path is decoded once");
+        assert_eq!(shown("a", false, "test", "/100%25/x"), Some("/100%25/a".to_owned()), "a path is decoded once");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use super::directives::RequestDirectives;
 use super::keep::Terms;
 use crate::gateway::fields::Fields;
+use crate::gateway::forwarding::spells;
 
 /// What of a request matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Facts {
     pub has_cookie: bool,
     /// It is for a part, or for what the client does not have yet.
     pub is_conditional: bool,
+    /// It says that it is for something else than its method and target are.
+    pub is_diverted: bool,
 }
 
 /// How a kept answer is used.
@@ -69,11 +72,27 @@ impl Facts {
                 13 if name.eq_ignore_ascii_case(b"authorization") => facts.has_authorization = true,
                 5 if name.eq_ignore_ascii_case(b"range") => facts.is_conditional = true,
                 8 | 13 | 17 | 19 if is_condition(name) => facts.is_conditional = true,
+                6 | 13..=15 | 17 | 22 if name[0] | 0x20 == b'x' => facts.is_diverted |= diverts(name),
                 _ => {}
             }
         }
         facts
     }
+}
+
+/// Fields by which some applications take another method, target or host than those of the request, which are what keys are made of.
+fn diverts(name: &[u8]) -> bool {
+    const NAMES: [&str; 8] = [
+        "x-http-method-override",
+        "x-http-method",
+        "x-method-override",
+        "x-original-url",
+        "x-original-uri",
+        "x-rewrite-url",
+        "x-original-host",
+        "x-host",
+    ];
+    NAMES.iter().any(|other| spells(name, other))
 }
 
 /// The fields by which an answer depends on what the client has.

@@ -5,6 +5,7 @@
 //! for it.
 
 use crate::gateway::fields::Fields;
+use crate::gateway::forwarding;
 use crate::parse::list;
 
 /// The names, in lower case, in order, each once.
@@ -18,7 +19,7 @@ pub enum Varies {
     Never,
     /// These fields.
     By(VaryNames),
-    /// Something that is in no request, or too much.
+    /// Something that is in no request, such as who the client is, or too much.
     Always,
 }
 
@@ -36,6 +37,9 @@ impl Varies {
                 return Varies::Always;
             }
             let name = member.to_ascii_lowercase().into_boxed_slice();
+            if forwarding::tells_of_client(&name) {
+                return Varies::Always;
+            }
             if let Err(at) = names.binary_search(&name) {
                 names.insert(at, name);
             }

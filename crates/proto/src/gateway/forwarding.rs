@@ -24,6 +24,11 @@ pub(crate) fn names_request(name: &[u8]) -> bool {
     spells(name, "x-request-id")
 }
 
+/// Whether what an application gets in this field tells of the one client that asks, whatever the request has there.
+pub(crate) fn tells_of_client(name: &[u8]) -> bool {
+    ["x-forwarded-for", "forwarded", "x-request-id"].iter().any(|own| spells(name, own))
+}
+
 /// Whether `name` is `lower`, in any case and with `_` for `-`.
 pub fn spells(name: &[u8], lower: &str) -> bool {
     let same = |(a, b): (&u8, u8)| if *a == b'_' { b == b'-' } else { a.to_ascii_lowercase() == b };

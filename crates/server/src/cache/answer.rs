@@ -3,15 +3,36 @@
 //! Owns: [`Kept`], the part of an entry whose validity is not that of a file. Guarantees: a worker uses none beyond the time that it is good
 //! for without asking the store, which hears of uses once a second as it does of files.
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use lamna_proto::caching::{Terms, VaryNames};
+use lamna_proto::gateway::fields::Fields;
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Description, Representation, Resource};
 
 use super::entry::Freshness;
 use super::freshness::FRESH_MS;
+
+/// What requests have in common that an application may find fault with in the same way: all fields that it gets, in any order, but for the
+/// values of counters, which are numbers. The host and what is said to caches are not among them. Nobody else can find fields with the same sum.
+pub fn sum_of_fields(fields: Fields<'_>) -> u64 {
+    static STATE: OnceLock<RandomState> = OnceLock::new();
+    const LEFT_OUT: [&str; 4] = ["host", "connection", "cache-control", "pragma"];
+    let state = STATE.get_or_init(RandomState::new);
+    let counts = |name: &[u8]| !LEFT_OUT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+    let sum = |(name, value): (&[u8], &[u8])| {
+        let mut hasher = state.build_hasher();
+        name.iter().for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase()));
+        match !value.is_empty() && value.iter().all(u8::is_ascii_digit) {
+            true => hasher.write_usize(value.len()),
+            false => value.hash(&mut hasher),
+        }
+        hasher.finish()
+    };
+    fields.iter().filter(|(name, _)| counts(name)).map(sum).fold(0, u64::wrapping_add)
+}
 
 /// What is kept of an application under a key.
 #[derive(Debug)]
@@ -42,12 +63,24 @@ pub struct Answer {
     received_ms: u64,
     /// Until then somebody is refreshing it.
     refreshed_until_ms: AtomicU64,
+    /// What it is for who sends the same fields as who got it; none if it is for all.
+    sent: Option<u64>,
 }
 
 impl Answer {
     /// An answer that was received at `received_ms`.
     pub fn new(terms: Terms, received_ms: u64) -> Answer {
-        Answer { terms, received_ms, refreshed_until_ms: AtomicU64::new(0) }
+        Answer { terms, received_ms, refreshed_until_ms: AtomicU64::new(0), sent: None }
+    }
+
+    /// The same, for those only who send fields that come to `sent` ([`sum_of_fields`]).
+    pub fn for_those_who_send(self, sent: Option<u64>) -> Answer {
+        Answer { sent, ..self }
+    }
+
+    /// Whether it is for who sends these fields.
+    pub fn is_for(&self, fields: Fields<'_>) -> bool {
+        self.sent.is_none_or(|sent| sent == sum_of_fields(fields))
     }
 
     /// Its age.
@@ -100,6 +133,8 @@ pub(super) fn nothing() -> Arc<Resource> {
 
 #[cfg(test)]
 mod tests {
+    use lamna_proto::gateway::fields::LineEnds;
+
     use super::*;
     use crate::cache::two_generation_map::Key;
     use crate::cache::{Entry, LocalCache, Lookup, Store};
@@ -185,6 +220,29 @@ mod tests {
         assert!(store.len() == 1 && store.lookup(Key { site: 0, path: b"/file" }, 1).is_some());
         store.clear();
         assert_eq!(store.bytes(), empty);
+    }
+
+    #[test]
+    fn who_sends_other_fields_is_somebody_else() {
+        let fields = |text: &'static str| Fields::check(text.as_bytes(), LineEnds::CrLf).unwrap();
+        let sent = sum_of_fields(fields("Host: a\r\nA: b\r\nX-Number: 7\r\nCookie: c\r\n"));
+        let answer = Answer::new(terms(1), 0).for_those_who_send(Some(sent));
+        for same in
+            ["a: b\r\nCookie: c\r\nX-Number: 8\r\n", "X-number: 7\r\nCookie: c\r\nA: b\r\nHost: b\r\nPragma: x\r\n"]
+        {
+            assert!(answer.is_for(fields(same)), "{same}");
+        }
+        for other in [
+            "",
+            "A: b\r\nCookie: c\r\n",
+            "A: B\r\nCookie: c\r\nX-Number: 7\r\n",
+            "A: b\r\nCookie: c\r\nX-Number: 77\r\n",
+            "A: b\r\nA: b\r\nCookie: c\r\nX-Number: 7\r\n",
+            "A: b\r\nCookie: c\r\nX-Number: 7\r\nX-Odd: 1\r\n",
+        ] {
+            assert!(!answer.is_for(fields(other)), "{other}");
+        }
+        assert!(Answer::new(terms(1), 0).is_for(fields("X-Odd: 1\r\n")));
     }
 
     #[test]

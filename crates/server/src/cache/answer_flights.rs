@@ -28,8 +28,9 @@ use crate::io::waker::Waker;
 pub enum Landed {
     /// An answer that is kept: with what the request selected by that asked for it, if answers differ.
     Kept(Arc<Entry>, Option<Selected>),
-    /// The application has failed: this is what whoever asked was told.
-    Failed(Arc<Resource>),
+    /// The application has failed: this is what whoever asked was told. Those who send other fields than these ask themselves, if it may have come
+    /// of them.
+    Failed(Arc<Resource>, Option<u64>),
     /// The application has failed, and whoever asked had something stale that may be used then.
     Stale,
     /// The answer is for whoever asked, or nobody knows.

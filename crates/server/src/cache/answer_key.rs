@@ -1,14 +1,15 @@
 //! What an answer of an application is found by: the target as the application sees it.
 //!
-//! Owns: the layout ([`AnswerKey`]). Guarantees: no key of a file is that of an answer; different targets have different keys; what a
-//! request selects by (`Vary`) follows behind.
+//! Owns: the layout ([`AnswerKey`]). Guarantees: no key of a file is that of an answer; different targets have different keys; path and query
+//! in a key are the bytes that the application is asked for, so that none that it tells apart share a key; what a request selects by (`Vary`)
+//! follows behind.
 
 use crate::config::answer_cache::is_among;
 
 /// The parts of what an answer is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerKey<'k> {
-    /// The path, normalised.
+    /// The path in the spelling in which the application is asked for it (`gateway::write_asked_path`).
     pub path: &'k [u8],
     /// What of the request decided about its routes.
     pub outcome: &'k [u8],
@@ -16,7 +17,7 @@ pub struct AnswerKey<'k> {
     pub is_secure: bool,
     /// Who was asked.
     pub authority: &'k [u8],
-    /// The query, without what does not matter.
+    /// The query as the application is asked for it: without what does not matter.
     pub query: Option<&'k [u8]>,
 }
 
@@ -24,7 +25,7 @@ pub struct AnswerKey<'k> {
 const MARK: u8 = 0xff;
 
 impl<'k> AnswerKey<'k> {
-    /// Appends the key. Parameters of the query that `ignored` names are left out. False if a part is too long for any request.
+    /// Appends the key. Parameters of the query that `ignored` names are left out, and the query with the last of them. False if a part is too long for any request.
     pub fn write(&self, ignored: &[String], out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(self.path);
         out.extend([0, MARK, u8::from(self.is_secure)]);
@@ -36,14 +37,19 @@ impl<'k> AnswerKey<'k> {
             out.push(0);
             return fits;
         };
-        out.push(1);
-        let at = out.len();
-        out.extend([0, 0]);
+        let start = out.len();
+        out.extend([1, 0, 0]);
+        let at = start + 1;
         match ignored.is_empty() {
             true => out.extend_from_slice(query),
             false => write_query(query, ignored, out),
         }
         let length = u16::try_from(out.len() - at - 2);
+        if length == Ok(0) && !query.is_empty() {
+            out.truncate(start);
+            out.push(0);
+            return fits;
+        }
         out[at..at + 2].copy_from_slice(&length.unwrap_or(0).to_le_bytes());
         fits && length.is_ok()
     }
@@ -141,12 +147,16 @@ mod tests {
         let ignored = ["utm_*".to_owned(), "fbclid".to_owned()];
         let query = |text| {
             let bytes = written(&key("/", "a", Some(text)), &ignored);
-            AnswerKey::read(&bytes).unwrap().query.unwrap().to_vec()
+            AnswerKey::read(&bytes).unwrap().query.map(|query| String::from_utf8(query.to_vec()).unwrap())
         };
-        assert_eq!(query("a=1&utm_x=2&b=3&fbclid=z"), b"a=1&b=3");
-        assert_eq!(query("utm_x=2&b"), b"b");
-        assert_eq!(query("utm_x"), b"");
-        assert_eq!(query("A=1"), b"A=1");
+        assert_eq!(query("a=1&utm_x=2&b=3&fbclid=z").as_deref(), Some("a=1&b=3"));
+        assert_eq!(query("utm_x=2&b").as_deref(), Some("b"));
+        // What the application does not get cannot change its answer, however it takes queries apart.
+        assert_eq!(query("q=1&utm_a=1;q=evil").as_deref(), Some("q=1"));
+        assert_eq!(query("q=1;utm_a=1").as_deref(), Some("q=1;utm_a=1"));
+        assert_eq!(query("utm_x"), None);
+        assert_eq!(query("").as_deref(), Some(""));
+        assert_eq!(query("A=1").as_deref(), Some("A=1"));
     }
 
     #[test]

@@ -45,10 +45,13 @@ impl Purge {
             let Some(key) = AnswerKey::read(key) else { return false };
             let Some((host, path, query)) = &meant else { return true };
             let is_host = host.as_ref().is_none_or(|host| host.as_bytes() == name_of(key.authority));
+            // However it was spelled where it was asked for.
+            let mut normal = Vec::new();
             is_host
+                && path::normalise(key.path, &mut normal).is_ok()
                 && match is_prefix {
-                    true => key.path.starts_with(path),
-                    false => key.path == path && key.query == query.as_deref(),
+                    true => normal.starts_with(path),
+                    false => normal == *path && key.query == query.as_deref(),
                 }
         })
     }
@@ -105,6 +108,14 @@ mod tests {
         let all = Purge::default();
         assert!(is_meant(&all, "any", "/", None));
         assert!(!all.judge().unwrap()(b"/file"), "files are no answers");
+    }
+
+    #[test]
+    fn what_was_asked_for_in_another_spelling_is_meant_as_well() {
+        let one = Purge { url: asked(None, "/a;b c"), prefix: None };
+        assert!(is_meant(&one, "any", "/a;b%20c", None) && is_meant(&one, "any", "/a%3Bb%20c", None));
+        let beneath = Purge { url: None, prefix: asked(None, "/a%20b/") };
+        assert!(is_meant(&beneath, "any", "/a%20b/c", None));
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! slowly its own client reads; and if it leaves, the fetch goes on in the background. What may be kept and used is decided by
 //! `lamna_proto::caching`.
 
+mod changes;
 mod waiting;
 
 use std::collections::VecDeque;
@@ -24,7 +25,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use lamna_proto::caching::{
-    self, Facts, Given, Named, NotKept, Terms, Varies, VaryNames, keepable, status, usable_after_failure,
+    self, Facts, Given, NotKept, Terms, Varies, VaryNames, keepable, status, usable_after_failure,
 };
 use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
 use lamna_proto::gateway::fields::{Fields, LineEnds};
@@ -33,9 +34,9 @@ use lamna_proto::resource::{Aged, Answered, Representation, Resource};
 use lamna_proto::time::Instant;
 
 use super::exchange::Gateway;
-use crate::cache::answer::{Answer, Kept};
+use crate::cache::answer::{Answer, Kept, sum_of_fields};
 use crate::cache::answer_flights::{Landed, Lead, Selected, Wait};
-use crate::cache::answer_key::{AnswerKey, WITH_COOKIES, write_variant};
+use crate::cache::answer_key::{WITH_COOKIES, write_variant};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::config::answer_cache::AnswerCache;
@@ -369,6 +370,10 @@ impl Inner {
         if expected > bytes_max {
             return Err(NotKept::TooLarge);
         }
+        // Nothing that is kept makes room for what comes of one request.
+        if caching::is_of_request(head.status.0) && self.wanted.stale.is_some() {
+            return Err(NotKept::Status);
+        }
         Ok(Collected {
             status: head.status.0,
             fields: head.fields.clone(),
@@ -388,6 +393,12 @@ impl Inner {
     fn pass(&mut self, why: NotKept, status: u16, now: Instant) {
         let is_of_target = !matches!(why, NotKept::Method | NotKept::Authorization);
         let leads = matches!(self.role, Role::Leads(_));
+        // It says nothing of what others get, for whom something is kept.
+        let spoils =
+            self.wanted.stale.is_some() && (caching::is_of_condition(status) || caching::is_of_request(status));
+        if spoils {
+            return self.land(Landed::Alone);
+        }
         if leads && is_of_target && !self.wanted.facts.directives.no_store {
             let until_ms = now.ms() + PASSES_MS;
             let mut key = self.wanted.key.to_vec();
@@ -395,11 +406,7 @@ impl Inner {
                 key.push(WITH_COOKIES);
             }
             self.wanted.store.keep_note(Key { site: self.wanted.site, path: &key }, Kept::Passes { until_ms });
-        } else if is_of_target
-            && self.wanted.stale.is_some()
-            && status < 500
-            && !matches!(status, 206 | 304 | 412 | 416)
-        {
+        } else if is_of_target && self.wanted.stale.is_some() {
             // What was kept is not what the application says now.
             self.invalidate();
         }
@@ -453,7 +460,25 @@ impl Inner {
         let answered = Answered { status: Status(*status), fields: lines(fields), aged, cache_status: status::HIT };
         let representation = Representation::of_answer(&answered, content).ok()?;
         let resource = Arc::new(Resource::one(Status(*status), representation));
+        if caching::is_of_request(*status) {
+            self.keep_for_same_fields(resource, *terms, *received);
+            return None;
+        }
         self.keep_resource(resource, *terms, *received, varies)
+    }
+
+    /// Keeps an answer that may have come of fields of the request, for those who send the same, where nothing else is kept.
+    fn keep_for_same_fields(&self, resource: Arc<Resource>, terms: Terms, received: Instant) {
+        let Wanted { store, site, key, fields, .. } = &self.wanted;
+        let key = Key { site: *site, path: key };
+        let is_there = |entry: Arc<Entry>| matches!(entry.kept(), Some(Kept::Answer(_) | Kept::Varies { .. }));
+        if self.may_keep() && !store.lookup(key, 0).is_some_and(is_there) {
+            let answer = Answer::new(terms, received.ms()).for_those_who_send(Some(sum_of_fields(lines(fields))));
+            store.keep_answer(key, Arc::new(Entry::of_kept(resource, Kept::Answer(answer))));
+            if !self.may_keep() {
+                store.invalidate_answer(key);
+            }
+        }
     }
 
     /// Keeps an answer under the key that it is found by.
@@ -550,7 +575,8 @@ impl Inner {
     fn handle_failure(&mut self, page: Arc<Resource>, now: Instant) -> Ran {
         let stale = self.stale_after_failure(now);
         // Those who wait have their own idea of what they may get.
-        self.land(Landed::Failed(page.clone()));
+        let sent = self.gateway.has_asked().then(|| sum_of_fields(lines(&self.wanted.fields)));
+        self.land(Landed::Failed(page.clone(), sent));
         Ran::Answer(stale.unwrap_or(page))
     }
 
@@ -574,50 +600,6 @@ impl Inner {
         };
         let built = Representation::of_answer(&answered, old.content().unwrap_or_default()).ok()?;
         Some(Arc::new(Resource::one(stale.resource.status, built)))
-    }
-
-    /// The target has been changed: what is kept for it is not used any more, however it was asked for.
-    fn invalidate_target(&self) {
-        let Some(changed) = AnswerKey::read(&self.wanted.target) else { return };
-        self.invalidate_all_of(changed, !changed.outcome.is_empty());
-    }
-
-    /// What the answer names besides, of the same origin, may have been changed as well (RFC 9111 4.4).
-    fn invalidate_named(&self, fields: Fields<'_>) {
-        let Some(changed) = AnswerKey::read(&self.wanted.target) else { return };
-        for reference in ["location", "content-location"].into_iter().flat_map(|name| fields.values(name)) {
-            let named = caching::named(reference, changed.is_secure, changed.authority, changed.path);
-            let Some(Named { path, query }) = named else { continue };
-            let depends = self.wanted.depends_on_requests;
-            self.invalidate_all_of(AnswerKey { path: &path, query, outcome: &[], ..changed }, depends);
-        }
-    }
-
-    /// What is kept for a target is not used any more, over TLS or without.
-    fn invalidate_all_of(&self, changed: AnswerKey<'_>, depends_on_requests: bool) {
-        let Wanted { store, site, target, settings, .. } = &self.wanted;
-        if depends_on_requests {
-            // What the routes come to for it depends on more than the target.
-            let is_target = |other: AnswerKey<'_>| {
-                (other.path, other.authority, other.query) == (changed.path, changed.authority, changed.query)
-            };
-            store.purge_answers(&|key| key.site == *site && AnswerKey::read(key.path).is_some_and(is_target));
-            return;
-        }
-        for is_secure in [false, true] {
-            let key = AnswerKey { is_secure, ..changed };
-            // As it is, and as its route has it if that is this one.
-            for ignored in [&[][..], &settings.ignore_query] {
-                let mut path = Vec::with_capacity(target.len());
-                key.write(ignored, &mut path);
-                store.invalidate_answer(Key { site: *site, path: &path });
-            }
-        }
-    }
-
-    /// What is kept for the target is not used any more.
-    fn invalidate(&self) {
-        self.wanted.store.invalidate_answer(Key { site: self.wanted.site, path: &self.wanted.target });
     }
 
     fn land(&mut self, landed: Landed) {

@@ -3,6 +3,7 @@
 //! Owns: [`begin`], and [`Asking`], what it is made from. Guarantees: nothing of the client's head is passed through: all is written from what was
 //! understood.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -93,7 +94,7 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
         None => fields,
     };
     let mut path = Vec::new();
-    path::write(translate.path, &mut path).map_err(|_| Refusal::TargetPath)?;
+    write_asked_path(translate, &mut path)?;
     let stream_for = stream_for(request, group)?;
     let content = match RequestContent::from(request.content()) {
         // What comes on a stream that is opened for another protocol is that protocol's.
@@ -104,11 +105,15 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
     // An upgrade has no content, and HTTP/2 has another way to ask for one.
     let may_upgrade = content == RequestContent::None && request.head.version == Version::Http11;
     let upgrade = requested_upgrade(fields, UPGRADES).filter(|_| may_upgrade).or(stream_for);
+    // Names of hosts are the same in any case, and what is kept is found by any. So applications get one.
+    let is_kept = rules.rules.answer_cache.is_some();
+    let lower = |authority: &'_ [u8]| Cow::Owned(authority.to_ascii_lowercase());
+    let authority = authority_of(request).map(|one| if is_kept { lower(one) } else { Cow::Borrowed(one) });
     let inbound = Inbound {
         method: if stream_for.is_some() { b"GET" } else { request.method_token() },
         path: &path,
         query: translate.query,
-        authority: authority_of(request),
+        authority: authority.as_deref(),
         fields,
         content,
         origin: origin_of(asking),
@@ -128,6 +133,14 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
         GatewayProtocol::FastCgi => write_fastcgi(&inbound, asking, &mut head)?,
     }
     Ok(Gateway::new(asking, asked, opening, content, head))
+}
+
+/// Appends the path that an application is asked for. The keys of what is kept are made of it as well.
+///
+/// # Errors
+/// It is none.
+pub fn write_asked_path(translate: &Translate<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    path::write(translate.path, out).map_err(|_| Refusal::TargetPath)
 }
 
 /// The program that asks `service`, which is at `asking.group`, whether a request is let in. `before` is what others have said of it.

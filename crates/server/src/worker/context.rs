@@ -104,6 +104,8 @@ pub struct WorkerContext<'a> {
     addresses: Addresses,
     /// Room for what answers of applications are found by.
     answer_key: Vec<u8>,
+    /// Room for the path that an application is asked for.
+    asked_path: Vec<u8>,
     /// What was known of answers that are kept, in the order of `AnswerOutcome`.
     answers: [u64; ANSWER_OUTCOMES],
     /// Passwords that were verified.
@@ -182,6 +184,7 @@ impl<'a> WorkerContext<'a> {
             terms: None,
             addresses: Addresses::default(),
             answer_key: Vec::new(),
+            asked_path: Vec::new(),
             answers: [0; ANSWER_OUTCOMES],
             known: Known::default(),
             observer: Observer::new(shared.hints.as_deref()),

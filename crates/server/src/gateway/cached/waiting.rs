@@ -10,7 +10,7 @@ use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 
 use super::{Inner, Role, WAIT_MS, Wanted, lines};
-use crate::cache::answer::Kept;
+use crate::cache::answer::{Kept, sum_of_fields};
 use crate::cache::answer_flights::{Joined, Landed};
 use crate::cache::two_generation_map::Key;
 
@@ -67,7 +67,9 @@ impl Inner {
         let Some(entry) = store.lookup(Key { site: *site, path: key }, 0) else { return false };
         let is_known = stale.as_ref().is_some_and(|stale| Arc::ptr_eq(stale, &entry));
         let counts = match entry.kept() {
-            Some(Kept::Answer(_) | Kept::Varies { .. }) => true,
+            // What is not for this request would be found, and not used, again and again.
+            Some(Kept::Answer(answer)) => answer.is_for(lines(&self.wanted.fields)),
+            Some(Kept::Varies { .. }) => true,
             Some(Kept::Passes { until_ms }) => *until_ms > now.ms(),
             None => false,
         };
@@ -86,7 +88,8 @@ impl Inner {
                     matches!(usable(&answer.terms, answer.age_ms(now.ms()), &facts), Use::Fresh | Use::Stale);
                 (is_selected && is_usable).then(|| entry.resource.clone())
             }
-            Landed::Failed(page) => Some(self.stale_after_failure(now).unwrap_or(page)),
+            Landed::Failed(_, Some(sent)) if sent != sum_of_fields(lines(&self.wanted.fields)) => None,
+            Landed::Failed(page, _) => Some(self.stale_after_failure(now).unwrap_or(page)),
             Landed::Stale => self.stale_after_failure(now),
             Landed::Alone => None,
         }

@@ -94,6 +94,9 @@ impl WorkerContext<'_> {
             });
         // The application is told who it is, by whatever he has said so with.
         facts.has_authorization |= inquiry.who.is_some();
+        if facts.is_diverted && reads {
+            return inquiry.begin(shared, request);
+        }
         let found = match reads {
             true => self.find_answer(site, request, &facts),
             false => Found::Nothing(Forwarded::Method),
@@ -145,17 +148,19 @@ impl WorkerContext<'_> {
         let client = proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, || client);
         let Key { site, path: key } = address.key();
-        let KeyParts { path, outcome, .. } = KeyParts::of(key);
+        let outcome = KeyParts::of(key).outcome;
+        self.asked_path.clear();
+        let is_path = gateway::write_asked_path(translate, &mut self.asked_path).is_ok();
         let is_trusted = !proxies.is_empty() && proxies.trust(peer);
         let answer_key = AnswerKey {
-            path,
+            path: &self.asked_path,
             outcome,
             is_secure: over.certificate.is_some() || proxies.is_secure(peer, translate.request),
             authority: gateway::told_authority(request, is_trusted),
             query: translate.query,
         };
         self.answer_key.clear();
-        let fits = !path.is_empty() && answer_key.write(&settings.ignore_query, &mut self.answer_key);
+        let fits = is_path && answer_key.write(&settings.ignore_query, &mut self.answer_key);
         self.addresses.take_back(address);
         fits.then_some(site)
     }
@@ -174,7 +179,9 @@ impl WorkerContext<'_> {
                 Lookup::Fresh(entry) | Lookup::Aging(entry) => entry,
                 Lookup::Stale(entry) => {
                     return match entry.kept() {
-                        Some(Kept::Answer(_)) if !entry.is_disturbed() => Found::Validate(entry, Forwarded::Stale),
+                        Some(Kept::Answer(answer)) if !entry.is_disturbed() && answer.is_for(Fields::of(request)) => {
+                            Found::Validate(entry, Forwarded::Stale)
+                        }
                         _ => Found::Nothing(missing),
                     };
                 }
@@ -182,6 +189,7 @@ impl WorkerContext<'_> {
                 Lookup::Unknown => return Found::Nothing(missing),
             };
             match found.kept() {
+                Some(Kept::Answer(answer)) if !answer.is_for(Fields::of(request)) => return Found::Nothing(missing),
                 Some(Kept::Answer(answer)) => {
                     return match usable(&answer.terms, answer.age_ms(now_ms), facts) {
                         Use::Fresh => Found::Answer(AnswerOutcome::Hit),
@@ -285,7 +293,7 @@ impl WorkerContext<'_> {
 impl Inquiry<'_> {
     /// The program that asks, and keeps nothing.
     fn begin(&self, shared: &Shared, request: Request<'_>) -> Done<'static> {
-        match self.gateway(shared, request, Fields::of(request)) {
+        match self.gateway(shared, request, Fields::of(request), self.translate.query) {
             Ok(program) => Done::Run(program),
             Err(refusal) => Done::Refused(refusal),
         }
@@ -298,21 +306,32 @@ impl Inquiry<'_> {
         request: Request<'_>,
         wanted: Wanted,
     ) -> Result<(Box<Gateway>, Wanted), Refusal> {
+        // What is asked for is what it will be found by.
+        let key = AnswerKey::read(&wanted.target).filter(|_| request.head.method.reads());
+        let query = key.map_or(self.translate.query, |key| key.query);
         let validators =
             wanted.stale.as_ref().filter(|_| wanted.validates).map(|entry| entry.resource.variants.first());
         let Some(kept) = validators else {
-            return Ok((self.gateway(shared, request, Fields::of(request))?, wanted));
+            return Ok((self.gateway(shared, request, Fields::of(request), query)?, wanted));
         };
         let mut lines = Vec::with_capacity(wanted.fields.len() + 100);
         let etag = kept.validators().etag;
         write_conditions(Fields::of(request), etag, last_modified(kept), &mut lines);
         let fields = Fields::check(&lines, LineEnds::CrLf).map_err(|_| Refusal::RunFailed)?;
-        Ok((self.gateway(shared, request, fields)?, wanted))
+        Ok((self.gateway(shared, request, fields, query)?, wanted))
     }
 
-    fn gateway(&self, shared: &Shared, request: Request<'_>, fields: Fields<'_>) -> Result<Box<Gateway>, Refusal> {
+    /// What asks for the target, with this query.
+    fn gateway(
+        &self,
+        shared: &Shared,
+        request: Request<'_>,
+        fields: Fields<'_>,
+        query: Option<&[u8]>,
+    ) -> Result<Box<Gateway>, Refusal> {
         let Inquiry { translate, peer, over, who, rules, group, script } = *self;
         let script = script.map(LetIn::script);
+        let translate = &Translate { query, ..*translate };
         let site = shared.sites.find(translate.host);
         let proxies = &shared.proxies;
         // A proxy adds its peer to what trusted proxies have said; a script is told who the client is.

@@ -1,0 +1,56 @@
+//! What is not used any more because a request has changed something (RFC 9111 4.4).
+//!
+//! Owns: which keys that are: of the target, and of what the answer names besides. Does not decide whether anything was changed.
+
+use lamna_proto::caching::{self, Named};
+use lamna_proto::gateway::fields::Fields;
+
+use super::{Inner, Wanted};
+use crate::cache::answer_key::AnswerKey;
+use crate::cache::two_generation_map::Key;
+
+impl Inner {
+    /// The target has been changed: what is kept for it is not used any more, however it was asked for.
+    pub(super) fn invalidate_target(&self) {
+        let Some(changed) = AnswerKey::read(&self.wanted.target) else { return };
+        self.invalidate_all_of(changed, !changed.outcome.is_empty());
+    }
+
+    /// What the answer names besides, of the same origin, may have been changed as well (RFC 9111 4.4).
+    pub(super) fn invalidate_named(&self, fields: Fields<'_>) {
+        let Some(changed) = AnswerKey::read(&self.wanted.target) else { return };
+        for reference in ["location", "content-location"].into_iter().flat_map(|name| fields.values(name)) {
+            let named = caching::named(reference, changed.is_secure, changed.authority, changed.path);
+            let Some(Named { path, query }) = named else { continue };
+            let depends = self.wanted.depends_on_requests;
+            self.invalidate_all_of(AnswerKey { path: &path, query, outcome: &[], ..changed }, depends);
+        }
+    }
+
+    /// What is kept for a target is not used any more, over TLS or without.
+    fn invalidate_all_of(&self, changed: AnswerKey<'_>, depends_on_requests: bool) {
+        let Wanted { store, site, target, settings, .. } = &self.wanted;
+        if depends_on_requests {
+            // What the routes come to for it depends on more than the target.
+            let is_target = |other: AnswerKey<'_>| {
+                (other.path, other.authority, other.query) == (changed.path, changed.authority, changed.query)
+            };
+            store.purge_answers(&|key| key.site == *site && AnswerKey::read(key.path).is_some_and(is_target));
+            return;
+        }
+        for is_secure in [false, true] {
+            let key = AnswerKey { is_secure, ..changed };
+            // As it is, and as its route has it if that is this one.
+            for ignored in [&[][..], &settings.ignore_query] {
+                let mut path = Vec::with_capacity(target.len());
+                key.write(ignored, &mut path);
+                store.invalidate_answer(Key { site: *site, path: &path });
+            }
+        }
+    }
+
+    /// What is kept for the target is not used any more.
+    pub(super) fn invalidate(&self) {
+        self.wanted.store.invalidate_answer(Key { site: self.wanted.site, path: &self.wanted.target });
+    }
+}
