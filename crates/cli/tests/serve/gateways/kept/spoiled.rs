@@ -4,18 +4,17 @@
 //! Owns: an application that answers by a function of the request ([`Asked`]).
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::{HIT, get};
-use crate::client::PATIENCE;
+use super::HIT;
+use crate::client::{Client, PATIENCE, Response};
 use crate::engine::{Engine, for_engines};
 use crate::http2::Http2;
 use crate::server::{Launch, Server};
 
 for_engines!([
-    mp = MP_OF_ONE,
     thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,
     thread_per_session = THREAD_PER_SESSION,
@@ -68,6 +67,12 @@ fn application(answer: impl Fn(&str) -> (String, String) + Clone + Send + 'stati
         }
     });
     (address, asked)
+}
+
+/// What an application says with a status is its own affair here.
+fn get(client: &mut Client<TcpStream>, target: &str, fields: &str) -> Response {
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n").as_bytes());
+    client.receive(true).unwrap_or_else(|fault| panic!("{target} {fields}: {fault}"))
 }
 
 fn start(engine: Engine, application: SocketAddr) -> Server {
