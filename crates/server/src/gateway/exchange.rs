@@ -209,14 +209,6 @@ impl Gateway {
         matches!(self.state, State::Over) && !self.filtered.as_ref().is_some_and(|filtered| filtered.has_more())
     }
 
-    /// Whether what has failed may have failed because of the request: an application was there to see it.
-    pub(super) fn has_asked(&self) -> bool {
-        !matches!(
-            self.failed,
-            Some(GatewayError::Unreachable | GatewayError::Handshake | GatewayError::ConnectTimedOut)
-        )
-    }
-
     /// The request is sent from its beginning.
     fn begin_request(&mut self) {
         self.codec = codec(&self.group, self.content, &self.asked);

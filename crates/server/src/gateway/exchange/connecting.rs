@@ -33,6 +33,14 @@ pub(super) fn is_shortage(errno: Errno) -> bool {
 }
 
 impl Gateway {
+    /// Whether what has failed may have failed because of the request: an application was there to see it.
+    pub(in crate::gateway) fn has_asked(&self) -> bool {
+        !matches!(
+            self.failed,
+            Some(GatewayError::Unreachable | GatewayError::Handshake | GatewayError::ConnectTimedOut)
+        )
+    }
+
     /// What it holds between two steps: what is on its way, its connection, what is kept and what is filtered.
     pub(super) fn held(&self) -> Holds {
         let Gateway { head, preface, outgoing, received, buffer, filtered, .. } = self;
