@@ -28,7 +28,7 @@ for_engines!([
     mp = MP,
 ] => [
     routes_and_the_log_see_the_client_behind_a_trusted_proxy, nobody_else_says_where_he_comes_from,
-    the_proxy_protocol_names_the_client, a_listener_for_proxies_is_for_nobody_else,
+    the_proxy_protocol_names_the_client, who_has_no_name_in_the_proxy_protocol_gives_himself_none, a_listener_for_proxies_is_for_nobody_else,
     a_network_has_so_many_connections_and_another_one_when_one_has_ended,
     who_has_too_many_connections_is_told_in_plain_http_and_counted,
     a_connection_gets_what_is_limited_no_faster_than_it_may,
@@ -196,6 +196,38 @@ fn the_proxy_protocol_names_the_client(engine: Engine) {
     let clients = logged(&log, "client.address", 12);
     let count = |client: &str| clients.iter().filter(|one| *one == client).count();
     assert_eq!((count("192.0.2.7"), count("8.8.8.8")), (8, 4), "{clients:?}");
+    server.finish();
+}
+
+/// A check of health, or a client without an address: what it writes itself says nothing of who it is.
+fn who_has_no_name_in_the_proxy_protocol_gives_himself_none(engine: Engine) {
+    let (launch, log) = planted(engine, &for_proxies("127.0.0.0/8"));
+    let server = launch.start();
+    let version_2 = |command: u8, rest: &[u8]| [b"\r\n\r\n\0\r\nQUIT\n", &[0x20 | command][..], rest].concat();
+    let own = [127, 0, 0, 1, 127, 0, 0, 1, 0, 80, 0, 80];
+    let headers = [
+        b"PROXY UNKNOWN\r\n".to_vec(),
+        b"PROXY UNKNOWN 192.0.2.7 127.0.0.1 80 80\r\n".to_vec(),
+        version_2(0, &[0, 0, 0]),
+        version_2(0, &[&[0x11, 0, 12][..], &own].concat()),
+        version_2(1, &[0, 0, 0]),
+    ];
+    let request = b"GET /a HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n";
+    for header in &headers {
+        let mut client = server.connect();
+        client.send(&[header, &request[..]].concat());
+        for _ in 0..2 {
+            let response = client.receive(true).unwrap();
+            assert_eq!((response.status, response.field("X-From")), (200, None), "{header:?}");
+            client.send(request);
+        }
+    }
+    // A client that the header names, and that is itself a trusted proxy, is believed.
+    let mut client = server.connect();
+    client.send(&[b"PROXY TCP4 127.0.0.2 127.0.0.1 80 80\r\n", &request[..]].concat());
+    assert_eq!(client.receive(true).unwrap().field("X-From"), Some("them"));
+    let clients = logged(&log, "client.address", 2 * headers.len() + 1);
+    assert!(clients.iter().filter(|one| *one == "127.0.0.1").count() >= 2 * headers.len(), "{clients:?}");
     server.finish();
 }
 

@@ -15,6 +15,7 @@ use crate::engine::{AMPED, AMPED_WITH_HELPER_PROCESSES, Engine, MP, for_engines}
 use crate::gateways::Application;
 use crate::server::{Launch, Server, eventually, processes_of};
 use crate::skip::skipped;
+use crate::tls;
 
 for_engines!(all every_architecture_is_confined: [
     mp = MP,
@@ -79,6 +80,37 @@ fn a_defect_where_a_target_is_looked_up_reaches_nothing(engine: Engine) {
 fn a_defect_where_a_target_is_found_out_reaches_nothing(engine: Engine) {
     if is_possible("a_defect_where_a_target_is_found_out_reaches_nothing") {
         assert_eq!(reached(engine, "translate", ""), NOTHING);
+    }
+}
+
+/// Where certificates are ordered, keys are beside what answers challenges.
+#[test]
+fn a_defect_where_certificates_are_ordered_reads_no_key() {
+    let test = "a_defect_where_certificates_are_ordered_reads_no_key";
+    if !is_possible(test) {
+        return;
+    }
+    let auto = "[[site]]\nroot = \"site\"\nhosts = [\"a.test\"]\ntls = \"auto\"\n";
+    let config =
+        format!("acme_directory = \"https://127.0.0.1:1/\"\n[[site]]\nroot = \"site\"\ntls = \"local\"\n{auto}");
+    for (engine, is_confined) in [(AMPED, true), (MP, true), (AMPED_WITH_HELPER_PROCESSES, true), (AMPED, false)] {
+        for key in ["acme/127.0.0.1:1+/account-key.pem", "tls/local-ca-key.pem"] {
+            let launch = Launch::new(engine).file("planted", "planted").config(&match is_confined {
+                true => config.clone(),
+                false => format!("sandbox = false\n{config}"),
+            });
+            let key = launch.directory().join("state/lamna").join(key);
+            let file = format!("LAMNA_TEST_REACH_FILE={}", key.display());
+            let mut server = launch.wrapped(&["env", "LAMNA_TEST_REACH=translate:/planted", &file]).start();
+            assert!(key.exists(), "{key:?}");
+            let mut client = tls::connect(&server, &tls::trusting(&server));
+            assert_eq!(client.get("/planted").unwrap().content, b"planted");
+            let said = server.wait_to_hear("planted: file ");
+            let expected = if is_confined { "file PermissionDenied, " } else { "file done, " };
+            assert!(said.contains(expected), "{key:?}: {said}");
+            drop(client);
+            server.finish();
+        }
     }
 }
 

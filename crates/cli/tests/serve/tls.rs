@@ -2,6 +2,8 @@
 //!
 //! The client is rustls. An end without `close_notify` is an error there, so that every test that reads to the end checks for it.
 
+pub(crate) mod known_clients;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};

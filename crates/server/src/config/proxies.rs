@@ -55,6 +55,22 @@ pub struct TrustedProxies {
     pub field: ForwardedField,
 }
 
+/// Whom a connection is from, as far as that is known without its requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Where it comes from, or whom a proxy has named; none for Unix sockets.
+    pub address: Option<IpAddr>,
+    /// A proxy has connected, and has said that it is for itself, or that it does not know for whom. What requests on it say of clients was
+    /// written by nobody who is trusted.
+    pub is_nameless: bool,
+}
+
+impl From<Option<IpAddr>> for Peer {
+    fn from(address: Option<IpAddr>) -> Peer {
+        Peer { address, is_nameless: false }
+    }
+}
+
 impl TrustedProxies {
     /// Whether no proxy is trusted.
     pub fn is_empty(&self) -> bool {
@@ -66,20 +82,25 @@ impl TrustedProxies {
         address.map_or(self.unix, |address| self.networks.iter().any(|network| network.contains(address)))
     }
 
+    /// Whether what requests of `peer` say of clients is believed.
+    pub fn believe(&self, peer: Peer) -> bool {
+        !self.is_empty() && !peer.is_nameless && self.trust(peer.address)
+    }
+
     /// Who asks `request`, as rules, limits and logs see it, where the connection comes from `peer`: `peer` itself unless that is
     /// a trusted proxy, else the last address that the proxies have written down and that is not one of theirs.
     ///
     /// What is not an address ends the way back: then the client is the last proxy that is known.
     #[inline]
-    pub fn client(&self, peer: Option<IpAddr>, request: Option<Request<'_>>) -> Option<IpAddr> {
-        if self.is_empty() { peer } else { self.client_behind(peer, request) }
+    pub fn client(&self, peer: Peer, request: Option<Request<'_>>) -> Option<IpAddr> {
+        if self.is_empty() { peer.address } else { self.client_behind(peer, request) }
     }
 
-    fn client_behind(&self, peer: Option<IpAddr>, request: Option<Request<'_>>) -> Option<IpAddr> {
-        if !self.trust(peer) {
-            return peer;
+    fn client_behind(&self, peer: Peer, request: Option<Request<'_>>) -> Option<IpAddr> {
+        if !self.believe(peer) {
+            return peer.address;
         }
-        let Some(request) = request else { return peer };
+        let Some(request) = request else { return peer.address };
         // The way back from the right ends at the last address that is not trusted. Read from the left, that is the one which
         // each later untrusted address replaces.
         let mut client = None;
@@ -97,12 +118,12 @@ impl TrustedProxies {
                 elements.for_each(|element| hop(pair(element, b"for")));
             }
         }
-        client.or(peer)
+        client.or(peer.address)
     }
 
     /// What `request`, which has come from `peer`, is called: as a trusted proxy has called it, or by its number.
-    pub fn name_of<'n>(&self, peer: Option<IpAddr>, request: Request<'n>, digits: &'n mut [u8; 16]) -> &'n [u8] {
-        let given = if self.is_empty() || !self.trust(peer) { None } else { given_name(request) };
+    pub fn name_of<'n>(&self, peer: Peer, request: Request<'n>, digits: &'n mut [u8; 16]) -> &'n [u8] {
+        let given = if self.believe(peer) { given_name(request) } else { None };
         given.unwrap_or_else(|| {
             *digits = request.head.id.digits();
             digits
@@ -110,8 +131,8 @@ impl TrustedProxies {
     }
 
     /// Whether the client speaks TLS with a trusted proxy in front, which is `peer`: what the last proxy has written.
-    pub fn is_secure(&self, peer: Option<IpAddr>, request: Option<Request<'_>>) -> bool {
-        if self.is_empty() || !self.trust(peer) {
+    pub fn is_secure(&self, peer: Peer, request: Option<Request<'_>>) -> bool {
+        if !self.believe(peer) {
             return false;
         }
         let Some(request) = request else { return false };
@@ -183,7 +204,7 @@ mod tests {
     }
 
     fn client(field: ForwardedField, peer: &str, fields: &str) -> String {
-        let seen = with(fields, |request| proxies(field).client(peer.parse().ok(), Some(request)));
+        let seen = with(fields, |request| proxies(field).client(Peer::from(peer.parse().ok()), Some(request)));
         seen.map_or_else(|| "none".to_owned(), |address| address.to_string())
     }
 
@@ -213,7 +234,8 @@ mod tests {
     fn a_request_is_called_as_a_trusted_proxy_calls_it_if_that_is_plain() {
         let called = |peer: &str, fields: &str| {
             let proxies = proxies(ForwardedField::XForwardedFor);
-            let name = |request: Request<'_>| proxies.name_of(peer.parse().ok(), request, &mut [0; 16]).to_vec();
+            let name =
+                |request: Request<'_>| proxies.name_of(Peer::from(peer.parse().ok()), request, &mut [0; 16]).to_vec();
             String::from_utf8(with(fields, name)).unwrap()
         };
         let number = "0".repeat(16);
@@ -257,12 +279,29 @@ mod tests {
         }
         let secure = |peer: &str| {
             let trusted = proxies(ForwardedField::XForwardedFor);
-            with(fields, |request| trusted.is_secure(peer.parse().ok(), Some(request)))
+            with(fields, |request| trusted.is_secure(Peer::from(peer.parse().ok()), Some(request)))
         };
         assert!(secure("10.0.0.1") && !secure("192.0.2.9"));
         let unix = TrustedProxies { unix: true, ..TrustedProxies::default() };
-        assert_eq!(with(fields, |request| unix.client(None, Some(request))), "6.6.6.6".parse().ok());
-        assert_eq!(with(fields, |request| TrustedProxies::default().client(None, Some(request))), None);
+        assert_eq!(with(fields, |request| unix.client(Peer::default(), Some(request))), "6.6.6.6".parse().ok());
+        assert_eq!(with(fields, |request| TrustedProxies::default().client(Peer::default(), Some(request))), None);
+    }
+
+    /// A proxy that connects for itself, or does not know for whom, passes on what anybody has written.
+    #[test]
+    fn on_a_connection_without_a_client_nothing_is_believed() {
+        let fields = "X-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.6;proto=https\r\nX-Forwarded-Proto: https\r\nX-Request-ID: a\r\n";
+        let address = "10.0.0.1".parse().ok();
+        for field in ForwardedField::ALL {
+            let proxies = proxies(field);
+            for (is_nameless, client) in [(false, "6.6.6.6"), (true, "10.0.0.1")] {
+                let peer = Peer { address, is_nameless };
+                assert_eq!(with(fields, |request| proxies.client(peer, Some(request))), client.parse().ok());
+                assert_eq!(with(fields, |request| proxies.is_secure(peer, Some(request))), !is_nameless);
+                let name = with(fields, |request| proxies.name_of(peer, request, &mut [0; 16]) == b"a");
+                assert_eq!(name, !is_nameless);
+            }
+        }
     }
 
     #[test]
@@ -275,7 +314,11 @@ mod tests {
             (ForwardedField::Forwarded, "Forwarded: proto=https, for=a\r\n", false),
         ] {
             let peer = "10.0.0.1".parse().ok();
-            assert_eq!(with(fields, |request| proxies(field).is_secure(peer, Some(request))), is, "{fields}");
+            assert_eq!(
+                with(fields, |request| proxies(field).is_secure(Peer::from(peer), Some(request))),
+                is,
+                "{fields}"
+            );
         }
     }
 

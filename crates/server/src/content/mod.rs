@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod action;
+pub mod admission;
 pub mod answers;
 pub mod at_once;
 pub mod directory;

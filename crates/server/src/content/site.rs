@@ -23,10 +23,11 @@ use crate::cache::Store;
 use crate::config::compression::Compression;
 use crate::config::gateway::GatewayProtocol;
 use crate::config::route::condition::Condition;
-use crate::config::settings::{Settings, SiteSettings, SiteTls};
+use crate::config::settings::{Settings, SiteSettings};
 use crate::config::site_limit::LimitKey;
 use crate::content::access::Guard;
 use crate::content::action::Action;
+use crate::content::admission::Demand;
 use crate::content::answers;
 use crate::content::kept::Kept;
 use crate::content::lookout::Lookout;
@@ -54,8 +55,8 @@ pub struct Sites {
     has_applications: bool,
     have_limits: bool,
     have_guards: bool,
-    /// That of all sites, if they have the same.
-    common_certificate: Option<Option<u64>>,
+    /// Whether any site demands something of connections.
+    have_demands: bool,
 }
 
 /// One site.
@@ -85,8 +86,9 @@ pub struct Site {
     pub texts: Option<Arc<Texts>>,
     /// In which state its files are, if pages are to load themselves again when that changes.
     pub lookout: Option<Arc<Lookout>>,
+    /// What it demands of a connection.
+    pub demand: Demand,
     users: Users,
-    certificate: Option<u64>,
 }
 
 impl Sites {
@@ -112,7 +114,7 @@ impl Sites {
             has_applications: false,
             have_limits: settings.sites.iter().any(|site| !site.limits.is_empty()),
             have_guards: false,
-            common_certificate: None,
+            have_demands: settings.speak_tls(),
         };
         let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
         let compression = match settings.caches.keep_codings() {
@@ -138,8 +140,6 @@ impl Sites {
         }
         sites.has_applications = sites.sites.iter().any(|site| !site.routes.groups().is_empty());
         sites.have_guards = sites.sites.iter().any(|site| site.guard.is_some());
-        let first = sites.sites.first().map(|site| site.certificate);
-        sites.common_certificate = first.filter(|first| sites.sites.iter().all(|site| site.certificate == *first));
         Ok(sites)
     }
 
@@ -204,11 +204,6 @@ impl Sites {
         &self.sites[index]
     }
 
-    /// Which certificate the site of `host` shows, as [`SiteTls::identity`]; none if it speaks no TLS.
-    pub fn certificate_of(&self, host: Option<&[u8]>) -> Option<u64> {
-        self.common_certificate.unwrap_or_else(|| self.find(host).certificate)
-    }
-
     /// The site of this index.
     ///
     /// # Panics
@@ -250,7 +245,8 @@ impl PagesByHost for Sites {
     }
 
     fn asks_for_every_method(&self, host: Option<&[u8]>) -> bool {
-        self.has_applications && !self.find(host).routes.groups().is_empty()
+        // Where a connection may be the wrong one, what the core answers by itself waits for that to be known.
+        self.have_demands || self.has_applications && !self.find(host).routes.groups().is_empty()
     }
 
     fn options_of(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Resource> {
@@ -306,20 +302,25 @@ impl Site {
             structures: Kept::new(STRUCTURES_BYTES_MAX),
             texts: settings.routes.iter().any(|route| route.search == Some(true)).then(Arc::default),
             lookout: settings.live_reload.then(Arc::default),
-            certificate: settings.tls.as_ref().map(SiteTls::identity),
+            demand: Demand::of(settings.tls.as_ref()),
             settings: settings.clone(),
         };
         Ok(site)
     }
 
-    /// The way to the same place over https, if the site speaks TLS.
-    pub fn secure_redirect(&self, translate: &Translate<'_>) -> Option<Resource> {
-        self.certificate?;
-        let host = str::from_utf8(translate.host?).ok()?;
+    /// What leads to the same place over https: at the host that was asked for, or where none was at the first of the site.
+    ///
+    /// # Errors
+    /// There is no such host, or the way there is longer than a head.
+    pub fn secure_redirect(&self, translate: &Translate<'_>) -> Result<Resource, Refusal> {
+        let host = match translate.host {
+            Some(host) if !host.is_empty() => str::from_utf8(host).map_err(|_| Refusal::HostInvalid)?,
+            _ => self.settings.hosts.iter().find(|host| !host.contains('*')).ok_or(Refusal::HostMissing)?,
+        };
         // Targets are visible ASCII (RFC 9112 3.2).
-        let target = str::from_utf8(translate.path_and_query).ok()?;
+        let target = str::from_utf8(translate.path_and_query).map_err(|_| Refusal::TargetForm)?;
         let extras = answers::Extras::of(&self.settings.headers);
-        answers::redirect(308, &format!("https://{host}{target}"), false, &extras).ok()
+        answers::redirect(308, &format!("https://{host}{target}"), false, &extras).map_err(|_| Refusal::TargetTooLong)
     }
 
     /// The root that serves `path`, which is normalised, and the name beneath it. Directories of users are others.

@@ -67,7 +67,7 @@ impl Setup {
             redirects: 0,
             found: None,
         };
-        let target = context.take(&translate, None);
+        let target = context.take(&translate, crate::config::proxies::Peer::default());
         context.keep(&target, &find_once(&self.shared, &target, self.shared.clock.now()));
     }
 

@@ -169,6 +169,7 @@ impl Helped {
 mod tests {
     use super::*;
     use crate::cache::Store;
+    use crate::config::proxies::Peer;
     use crate::io::file_state::inspect;
     use crate::io::wait::Token;
     use crate::worker::testing;
@@ -225,7 +226,7 @@ mod tests {
                 redirects: 0,
                 found: None,
             };
-            let target = context.take(&asked, None);
+            let target = context.take(&asked, Peer::default());
             // A file system that cannot tell what is in memory leaves it to helpers in both cases.
             let in_line = helped.translate(&mut context, PENDING, target);
             let can_tell = shared.abilities.counters.read_blocked.load(Relaxed) == 0;

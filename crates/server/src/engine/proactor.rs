@@ -339,7 +339,7 @@ impl Worker<'_> {
         let slot = self.base.slots.get(token);
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
         tell(slot);
-        self.base.context.report(&mut slot.connection, &slot.transport, slot.client);
+        self.base.context.report(&mut slot.connection, &slot.transport, slot.peer);
         self.workspace = Some(slot.reclaim());
     }
 }
@@ -426,7 +426,7 @@ impl<'a> Life<'a> for Worker<'a> {
         let Some(slot) = self.base.slots.find(token) else { return };
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
         drive::handle_completed(slot, completed, &mut self.base.context);
-        self.base.context.report(&mut slot.connection, &slot.transport, slot.client);
+        self.base.context.report(&mut slot.connection, &slot.transport, slot.peer);
         self.workspace = Some(slot.reclaim());
         self.drive(token);
     }

@@ -104,6 +104,12 @@ impl StateFiles {
         &self.directory
     }
 
+    /// Where the certificates of challenges are. Whoever is asked answers a challenge, so it is the one directory that threads that serve may
+    /// read: nothing is in it that is worth anything to others.
+    pub fn challenges(&self) -> PathBuf {
+        self.directory.join("challenges")
+    }
+
     /// Makes the directories and the key of the account where they are not there.
     ///
     /// # Errors
@@ -143,7 +149,7 @@ impl StateFiles {
 
     /// What answers the TLS-ALPN-01 challenge for `name`, while there is one.
     pub fn challenge(&self, name: &str) -> TlsFiles {
-        let file = self.directory.join("challenges").join(format!("{name}.pem"));
+        let file = self.challenges().join(format!("{name}.pem"));
         TlsFiles { certificate: file.clone(), key: file, client_ca: None }
     }
 

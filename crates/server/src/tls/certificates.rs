@@ -19,7 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 
-use super::der;
+use super::{crypto, der};
 use crate::config::settings::TlsFiles;
 
 /// The most bytes of a file with certificates or a key.
@@ -33,12 +33,21 @@ const SOON_DAYS: i64 = 14;
 pub struct Pair {
     /// The certificate with its chain, and the key.
     pub certified: Arc<CertifiedKey>,
-    /// Who signs certificates of clients; none if clients need none.
-    pub client_roots: Option<Arc<RootCertStore>>,
-    /// Clients without a certificate are taken as well.
-    pub may_lack_client: bool,
+    /// Which certificates of clients are taken; none if clients are not asked for one.
+    pub clients: Option<Clients>,
     /// The state of the files.
     pub stamps: Vec<Option<Stamp>>,
+}
+
+/// Which certificates of clients are taken.
+#[derive(Debug)]
+pub struct Clients {
+    /// Who signs them.
+    pub roots: Arc<RootCertStore>,
+    /// Clients without one are taken as well.
+    pub may_lack: bool,
+    /// What tells who signs from others who do.
+    pub digest: u64,
 }
 
 /// The state of a file, as far as it tells that it was replaced or written to.
@@ -134,13 +143,18 @@ pub fn load_unjudged(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair
         )
     })?;
     let certified = CertifiedKey::new(chain, key);
-    let client_ca = files.client_ca.as_ref();
-    let client_roots = client_ca.map(|client_ca| roots(&client_ca.file)).transpose()?;
-    let may_lack_client = client_ca.is_some_and(|client_ca| client_ca.is_optional);
+    let clients = files.client_ca.as_ref().map(|client_ca| -> Result<Clients, PairError> {
+        let chain = certificates(&client_ca.file)?;
+        let mut digest = [0; 8];
+        digest.copy_from_slice(&digest_of(&chain)[..8]);
+        let digest = u64::from_be_bytes(digest);
+        Ok(Clients { roots: roots_of(&client_ca.file, chain)?, may_lack: client_ca.is_optional, digest })
+    });
+    let clients = clients.transpose()?;
     if stamps != self::stamps(files) {
         return Err(wrong(&files.certificate, "the files change while they are read".to_owned()));
     }
-    Ok(Pair { certified: Arc::new(certified), client_roots, may_lack_client, stamps })
+    Ok(Pair { certified: Arc::new(certified), clients, stamps })
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {
@@ -173,8 +187,12 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PairError> 
 }
 
 pub(super) fn roots(path: &Path) -> Result<Arc<RootCertStore>, PairError> {
+    roots_of(path, certificates(path)?)
+}
+
+fn roots_of(path: &Path, chain: Vec<CertificateDer<'static>>) -> Result<Arc<RootCertStore>, PairError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
+    for certificate in chain {
         let wrong =
             |error| PairError { file: path.to_owned(), words: format!("a certificate cannot be used: {error}") };
         roots.add(certificate).map_err(wrong)?;
@@ -182,7 +200,22 @@ pub(super) fn roots(path: &Path) -> Result<Arc<RootCertStore>, PairError> {
     Ok(Arc::new(roots))
 }
 
+/// A digest of certificates in their order.
+fn digest_of(chain: &[CertificateDer<'_>]) -> [u8; 32] {
+    let mut bytes = Vec::new();
+    for certificate in chain {
+        bytes.extend_from_slice(&(certificate.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(certificate);
+    }
+    crypto::sha256(&bytes)
+}
+
 impl Pair {
+    /// What tells the certificate and its chain from others.
+    pub fn chain_digest(&self) -> [u8; 32] {
+        digest_of(&self.certified.cert)
+    }
+
     /// Whether the certificate names `host`, which may be a pattern as in `*.example.org`.
     pub fn covers(&self, host: &str) -> bool {
         covers(&self.certified, host)

@@ -10,6 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rustls::ServerConfig;
@@ -19,12 +20,12 @@ use rustls::sign::SingleCertAndKey;
 
 use super::alert::{Alert, Failure};
 use super::automatic::{self, StateError, StateFiles};
-use super::certificates::{self, Pair, PairError, Stamp};
+use super::certificates::{self, Clients, Pair, PairError, Stamp};
 use super::client::{Trust, TrustError};
-use super::client_hello;
+use super::client_hello::ClientHello;
 use super::crypto::provider;
 use super::negotiated::{Alpn, Chosen};
-use super::tickets::Tickets;
+use super::tickets::{BoundTickets, Tickets};
 use crate::config::gateway::GatewaySettings;
 use crate::config::settings::{Settings, SiteTls, TlsFiles};
 use crate::log::errors::Level;
@@ -46,6 +47,8 @@ pub struct Endpoint {
     sources: Mutex<Vec<Source>>,
     /// Where certificates are that are ordered; none if no site has such.
     state: Option<State>,
+    /// Of each certificate with whom its clients are judged by: see [`Endpoint::authorities`].
+    authorities: HashMap<u64, AtomicU64>,
 }
 
 /// What belongs to certificates that are ordered.
@@ -173,6 +176,8 @@ impl Endpoint {
         }
         let selection = RwLock::new(Arc::new(Selection::of(&sources)));
         let protocols = protocols.to_vec();
+        let judged = sources.iter().filter_map(|source| source.loaded.as_ref()?.chosen.judges());
+        let authorities = judged.map(|(identity, authorities)| (identity, AtomicU64::new(authorities))).collect();
         Ok(Some(Arc::new(Endpoint {
             provider,
             tickets,
@@ -181,6 +186,7 @@ impl Endpoint {
             selection,
             sources: Mutex::new(sources),
             state,
+            authorities,
         })))
     }
 
@@ -189,25 +195,29 @@ impl Endpoint {
         &self.counters
     }
 
+    /// By which authorities the clients of the site that shows this certificate are judged now, as a number that others do not have; none if
+    /// they are not asked for certificates. It changes with the content of the file.
+    pub fn authorities(&self, identity: u64) -> Option<u64> {
+        self.authorities.get(&identity).map(|authorities| authorities.load(Relaxed))
+    }
+
     /// What a client gets that asks for `name`; none if no site with a certificate has it.
     pub fn choose(&self, name: Option<&str>) -> Option<Chosen> {
         self.selection().choose(name)
     }
 
-    /// What the client gets whose `hello`, which is complete, begins a TLS-ALPN-01 challenge for `name` (RFC 8737 3). None if it begins
+    /// What the client gets whose `hello` begins a TLS-ALPN-01 challenge for the name that it asks for (RFC 8737 3). None if it begins
     /// something else, or no challenge for this name is under way.
-    pub fn choose_for_challenge(&self, hello: &[u8], name: Option<&str>) -> Option<Chosen> {
-        let (state, name) = (self.state.as_ref()?, name?.trim_end_matches('.').to_ascii_lowercase());
-        if !client_hello::offers_only(hello, automatic::CHALLENGE_PROTOCOL) || !self.selection().orders(&name) {
+    pub fn choose_for_challenge(&self, hello: &ClientHello<'_>) -> Option<Chosen> {
+        let (state, name) = (self.state.as_ref()?, hello.name()?.trim_end_matches('.'));
+        if !hello.offers_only(automatic::CHALLENGE_PROTOCOL) || !self.selection().orders(name) {
             return None;
         }
-        let pair = certificates::load_unjudged(&state.files.challenge(&name), &self.provider).ok()?;
-        let mut config = config_of(&pair, &self.provider, &self.tickets, &[]).ok()?;
+        let pair = certificates::load_unjudged(&state.files.challenge(name), &self.provider).ok()?;
+        let mut config = config_of(&pair, &self.provider, None, &[]).ok()?;
         config.alpn_protocols = vec![automatic::CHALLENGE_PROTOCOL.to_vec()];
-        // Nobody comes back with the ticket of a challenge.
-        config.send_tls13_tickets = 0;
         // No site shows it: a request over such a connection is for none.
-        Some(Chosen { config: Arc::new(config), identity: !SiteTls::Auto.identity() })
+        Some(Chosen { config: Arc::new(config), identity: !SiteTls::Auto.identity(), authorities: None })
     }
 
     /// The answer to an HTTP-01 challenge (RFC 8555 8.3), if `path` is one for a host whose certificates are ordered.
@@ -252,6 +262,12 @@ impl Endpoint {
             source.seen = stamps;
             match load(files, source.identity, &self.provider, &self.tickets, &self.protocols) {
                 Ok(loaded) => {
+                    // Who was judged by others, or comes in a moment with the choice of before, is sent away to be judged again.
+                    if let Some((identity, now)) = loaded.chosen.judges()
+                        && let Some(authorities) = self.authorities.get(&identity)
+                    {
+                        authorities.store(now, Relaxed);
+                    }
                     words
                         .push((Level::Info, format!("{}: the new certificate is served", files.certificate.display())));
                     let doubts = source.doubts(files, &loaded.pair);
@@ -345,25 +361,28 @@ fn load(
     protocols: &[Alpn],
 ) -> Result<Loaded, TlsError> {
     let pair = Arc::new(certificates::load(files, provider)?);
+    // A ticket stands for a handshake, and so it would for the judgement of a client's certificate of whatever day: there is none.
+    let tickets = pair.clients.is_none().then(|| tickets.bound_to(pair.chain_digest()));
     let config = Arc::new(config_of(&pair, provider, tickets, protocols)?);
-    Ok(Loaded { pair, chosen: Chosen { config, identity } })
+    let authorities = pair.clients.as_ref().map(|clients| clients.digest);
+    Ok(Loaded { pair, chosen: Chosen { config, identity, authorities } })
 }
 
 fn config_of(
     pair: &Pair,
     provider: &Arc<CryptoProvider>,
-    tickets: &Arc<Tickets>,
+    tickets: Option<BoundTickets>,
     protocols: &[Alpn],
 ) -> Result<ServerConfig, TlsError> {
     let wrong = |error: &dyn fmt::Display| TlsError::Config(error.to_string());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(rustls::ALL_VERSIONS)
         .map_err(|error| wrong(&error))?;
-    let builder = match &pair.client_roots {
+    let builder = match &pair.clients {
         None => builder.with_no_client_auth(),
-        Some(roots) => {
+        Some(Clients { roots, may_lack, .. }) => {
             let mut verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
-            if pair.may_lack_client {
+            if *may_lack {
                 verifier = verifier.allow_unauthenticated();
             }
             builder.with_client_cert_verifier(verifier.build().map_err(|error| wrong(&error))?)
@@ -372,11 +391,13 @@ fn config_of(
     let resolver = SingleCertAndKey::from(pair.certified.clone());
     let mut config = builder.with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.name().to_vec()).collect();
-    // Tickets hold what a session needs; the server holds nothing for clients that are not there.
+    // Tickets hold what a session needs; the server holds nothing for clients that are not there. What has no tickets takes none either.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.ticketer = tickets.clone();
-    config.send_tls13_tickets = TICKETS_OF_A_CLIENT;
-    // What costs least is chosen, but for clients for which it would not: see `Chosen::for_client`.
+    config.send_tls13_tickets = if tickets.is_some() { TICKETS_OF_A_CLIENT } else { 0 };
+    if let Some(tickets) = tickets {
+        config.ticketer = Arc::new(tickets);
+    }
+    // What costs least is chosen, but for clients for which it would not: see `ClientHello::config`.
     config.ignore_client_order = true;
     // The record layer is ours (`record`).
     config.enable_secret_extraction = true;

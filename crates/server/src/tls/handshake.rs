@@ -13,8 +13,10 @@ use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::alert::{Alert, Failure};
 use super::buffers::Window;
+use super::client_hello::ClientHello;
+use super::der;
 use super::endpoint::Endpoint;
-use super::negotiated::{Chosen, Negotiated};
+use super::negotiated::{Chosen, ClientCertificate, Negotiated};
 use super::record::{Opener, Sealer, Version, record_length};
 use crate::metrics::counters::Counters;
 
@@ -34,7 +36,7 @@ pub struct Handshake {
     connection: UnbufferedServerConnection,
     /// The name that the client has asked for.
     name: Option<Box<str>>,
-    identity: u64,
+    chosen: Chosen,
     endpoint: Arc<Endpoint>,
     /// Bytes of the input that rustls has looked at, and wants to see again.
     seen: usize,
@@ -42,14 +44,14 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// With a client of `endpoint` that has asked for `name`.
+    /// With a client of `endpoint` that has begun with `hello`, for whom this was `chosen`.
     ///
     /// # Errors
     /// A configuration that rustls does not accept: a defect.
-    pub fn begin(endpoint: Arc<Endpoint>, chosen: Chosen, name: Option<Box<str>>) -> Result<Handshake, Failure> {
-        let Chosen { config, identity } = chosen;
-        match UnbufferedServerConnection::new(config) {
-            Ok(connection) => Ok(Handshake { connection, name, identity, endpoint, seen: 0, consumed: 0 }),
+    pub fn begin(endpoint: Arc<Endpoint>, chosen: Chosen, hello: &ClientHello<'_>) -> Result<Handshake, Failure> {
+        let name = hello.name().map(Box::from);
+        match UnbufferedServerConnection::new(hello.config(&chosen.config)) {
+            Ok(connection) => Ok(Handshake { connection, name, chosen, endpoint, seen: 0, consumed: 0 }),
             Err(error) => Err(Failure { alert: Some(Alert::InternalError), words: error.to_string() }),
         }
     }
@@ -157,13 +159,14 @@ impl Handshake {
         };
         let negotiated = Negotiated {
             version,
-            identity: self.identity,
+            identity: self.chosen.identity,
             name: self.name,
             is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
             suite: connection.negotiated_cipher_suite().map(|suite| suite.suite()),
             group: connection.negotiated_key_exchange_group().map(|group| group.name()),
             alpn: connection.alpn_protocol().into(),
-            client: connection.peer_certificates().and_then(|chain| super::der::subject(chain.first()?)),
+            authorities: self.chosen.authorities,
+            client: connection.peer_certificates().and_then(|chain| client_of(chain.first()?)).map(Box::new),
         };
         negotiated.count_in(self.endpoint.counters());
         let defect = |error: rustls::Error| Failure { alert: None, words: error.to_string() };
@@ -171,6 +174,13 @@ impl Handshake {
         let (sealer, opener) = (Sealer::new(secrets.tx, version)?, Opener::new(secrets.rx, version)?);
         Ok(Outcome { sealer, opener, kernel, negotiated })
     }
+}
+
+/// What is known of a client that has shown this certificate, which was verified.
+fn client_of(certificate: &[u8]) -> Option<ClientCertificate> {
+    // rustls has read it. If its end cannot be found here it is over.
+    let until = der::validity(certificate).map_or(i64::MIN, |validity| validity.until);
+    Some(ClientCertificate { subject: der::subject(certificate), until })
 }
 
 impl std::fmt::Debug for Handshake {

@@ -34,6 +34,6 @@ pub mod tickets;
 pub use alert::Failure;
 pub use crypto::offered;
 pub use endpoint::{Endpoint, TlsError, check, trust_of};
-pub use negotiated::{Alpn, Negotiated, Over};
+pub use negotiated::{Alpn, ClientCertificate, Negotiated, Over, Way};
 pub use session::{Phase, Session, TlsSession};
 pub use tickets::Tickets;

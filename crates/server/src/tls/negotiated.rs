@@ -19,17 +19,16 @@ pub struct Chosen {
     pub config: Arc<ServerConfig>,
     /// [`SiteTls::identity`](crate::config::settings::SiteTls::identity).
     pub identity: u64,
+    /// By which authorities certificates of clients are judged: what tells them from others ([`Endpoint::authorities`]).
+    ///
+    /// [`Endpoint::authorities`]: super::Endpoint::authorities
+    pub authorities: Option<u64>,
 }
 
 impl Chosen {
-    /// The configuration for a client, of whom it is known whether ChaCha20 costs it less than AES: its order counts then.
-    pub(super) fn for_client(&self, prefers_chacha20: bool) -> Arc<ServerConfig> {
-        if !prefers_chacha20 {
-            return self.config.clone();
-        }
-        let mut config = ServerConfig::clone(&self.config);
-        config.ignore_client_order = false;
-        Arc::new(config)
+    /// The certificate and the authorities of its clients, if they are asked for theirs.
+    pub(super) fn judges(&self) -> Option<(u64, u64)> {
+        self.authorities.map(|authorities| (self.identity, authorities))
     }
 }
 
@@ -50,21 +49,56 @@ pub struct Negotiated {
     pub group: Option<NamedGroup>,
     /// The protocol above.
     pub alpn: Alpn,
-    /// The subject of the client's certificate.
-    pub client: Option<Box<str>>,
+    /// The authorities by which the client's certificate was judged, or would have been: [`Chosen::authorities`].
+    pub authorities: Option<u64>,
+    /// The client's certificate, if it has shown one. It was verified.
+    pub client: Option<Box<ClientCertificate>>,
+}
+
+/// What is known of the certificate of a client, which one of `client_ca` has signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Whose it is, as in `CN=alice`; none if it does not say.
+    pub subject: Option<Box<str>>,
+    /// The last second, since 1970, in which it is valid.
+    pub until: i64,
 }
 
 /// What a request came over.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Over<'a> {
-    /// The certificate that its client was shown, by its identity; none without TLS.
-    pub certificate: Option<u64>,
-    /// The subject of the certificate that the client has shown, and that one of `client_ca` has signed.
-    pub client_subject: Option<&'a str>,
-    /// Without TLS, at the port from which sites that speak it send their clients to the other one.
-    pub is_to_be_secured: bool,
+    /// How it is secured.
+    pub way: Way<'a>,
     /// The socket of its connection, for who has to know both ends of it.
     pub socket: Option<BorrowedFd<'a>>,
+}
+
+/// How a connection is secured. It follows from the socket and the session, so that it is the same wherever the connection goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Way<'a> {
+    /// In clear text, over a network.
+    Clear,
+    /// In clear text, from a program of this machine: by a Unix socket.
+    Local,
+    /// By TLS.
+    Secured(&'a Negotiated),
+    /// By TLS, of which nothing has been agreed on. No request comes so.
+    Unsettled,
+}
+
+impl<'a> Over<'a> {
+    /// Whether it is TLS.
+    pub fn is_secure(&self) -> bool {
+        matches!(self.way, Way::Secured(_))
+    }
+
+    /// The subject of the certificate that the client has shown, and that one of `client_ca` has signed.
+    pub fn client_subject(&self) -> Option<&'a str> {
+        match self.way {
+            Way::Secured(negotiated) => negotiated.client_subject(),
+            Way::Clear | Way::Local | Way::Unsettled => None,
+        }
+    }
 }
 
 /// The protocol above TLS (RFC 7301).
@@ -186,6 +220,11 @@ impl Negotiated {
         GROUPS.iter().position(|(group, _)| *group == self.group).unwrap_or(TLS_GROUPS - 2)
     }
 
+    /// The subject of the client's certificate.
+    pub fn client_subject(&self) -> Option<&str> {
+        self.client.as_ref()?.subject.as_deref()
+    }
+
     /// Counts a handshake that has ended well.
     pub(super) fn count_in(&self, counters: &Counters) {
         let Negotiated { version, alpn, is_resumed, .. } = *self;
@@ -202,7 +241,7 @@ impl Negotiated {
             group: self.group_name(),
             protocol: self.alpn.told(),
             is_resumed: self.is_resumed,
-            client_subject: self.client.as_deref(),
+            client_subject: self.client_subject(),
         }
     }
 }

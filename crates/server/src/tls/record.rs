@@ -23,6 +23,9 @@ pub const OVERHEAD_BYTES_MAX: usize = HEADER_BYTES + EXPLICIT_NONCE_BYTES + 1 + 
 /// The most bytes that a record may have whatever its version, with its header (RFC 5246 6.2.3).
 pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + PLAINTEXT_BYTES_MAX + 2048;
 
+/// The same of TLS 1.3 (RFC 8446 5.2).
+const RECORD_BYTES_MAX_V13: usize = HEADER_BYTES + PLAINTEXT_BYTES_MAX + 256;
+
 const TAG_BYTES: usize = 16;
 const EXPLICIT_NONCE_BYTES: usize = 8;
 
@@ -218,6 +221,9 @@ impl Opener {
             .and_then(|header| header.try_into().ok())
             .ok_or(Failure::of(Alert::DecodeError))?;
         let begin = HEADER_BYTES + if *form == Form::V12ExplicitNonce { EXPLICIT_NONCE_BYTES } else { 0 };
+        if *form == Form::V13 && record.len() > RECORD_BYTES_MAX_V13 {
+            return Err(Failure::of(Alert::RecordOverflow));
+        }
         if record.len() < begin + TAG_BYTES {
             return Err(Failure::of(Alert::BadRecordMac));
         }

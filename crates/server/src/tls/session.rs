@@ -26,7 +26,7 @@ use super::buffers::Window;
 use super::client_hello::{self, Hello};
 use super::endpoint::Endpoint;
 use super::handshake::{Handshake, Outcome};
-use super::negotiated::{Chosen, Negotiated};
+use super::negotiated::Negotiated;
 use super::plain_http;
 use super::record::{
     ContentType, HEADER_BYTES, OVERHEAD_BYTES_MAX, Opener, PLAINTEXT_BYTES_MAX, Sealer, Version, record_length,
@@ -199,17 +199,13 @@ impl TlsSession {
             self.output.add(answer.len());
             return Err(Failure::told("the client speaks plain HTTP"));
         }
-        let name = match client_hello::look(received)? {
+        let hello = match client_hello::look(received)? {
             Hello::Incomplete => return Ok(false),
-            Hello::Complete(name) => name,
+            Hello::Complete(hello) => hello,
         };
-        let challenge = endpoint.choose_for_challenge(received, name.as_deref());
-        let chosen = challenge.or_else(|| endpoint.choose(name.as_deref()));
-        let chosen = chosen.ok_or_else(|| endpoint.refusal(name.as_deref()))?;
-        let name = name.map(|name| name.to_ascii_lowercase().into());
-        let prefers_chacha20 = client_hello::prefers_chacha20(self.input.bytes());
-        let config = Chosen { config: chosen.for_client(prefers_chacha20), ..chosen };
-        let handshake = Handshake::begin(endpoint.clone(), config, name)?;
+        let chosen = endpoint.choose_for_challenge(&hello).or_else(|| endpoint.choose(hello.name()));
+        let chosen = chosen.ok_or_else(|| endpoint.refusal(hello.name()))?;
+        let handshake = Handshake::begin(endpoint.clone(), chosen, &hello)?;
         self.state = State::Handshake(Box::new(handshake));
         Ok(true)
     }

@@ -1,11 +1,13 @@
 //! Session tickets: a client that comes again does without the private key (RFC 5077, RFC 8446 4.6.1).
 //!
-//! Owns: the keys that tickets are encrypted with. They change every six hours, by a step that cannot be undone: who finds the keys
+//! Owns: the keys that tickets are encrypted with, and what a ticket is good for: a certificate with its chain ([`BoundTickets`]), and nothing
+//! else. Sites that ask clients for certificates give none and take none (`endpoint`): what a client has shown counts for one connection.
+//! The keys change every six hours, by a step that cannot be undone: who finds the keys
 //! of today cannot read the tickets of yesterday. All workers and processes that begin with the same bytes
 //! ([`Tickets::to_bytes`]) take the same steps by the clock and say nothing to each other; an upgraded program gets the bytes as well.
 
 use std::fmt;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::server::ProducesTickets;
 
@@ -25,6 +27,9 @@ const NAME_BYTES: usize = 8;
 const NONCE_BYTES: usize = 12;
 const TAG_BYTES: usize = 16;
 const KEY_BYTES: usize = NAME_BYTES + 32;
+
+/// What a ticket is good for: a digest.
+type Binding = [u8; 32];
 
 /// A key and the name by which tickets say that it is theirs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +68,7 @@ impl TicketKey {
         aead::UnboundKey::new(&aead::AES_256_GCM, &self.0[NAME_BYTES..]).ok().map(aead::LessSafeKey::new)
     }
 
-    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+    fn encrypt(&self, plain: &[u8], binding: &Binding) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE_BYTES];
         fill_random(&mut nonce).ok()?;
         let mut ticket = Vec::with_capacity(NAME_BYTES + NONCE_BYTES + plain.len() + TAG_BYTES);
@@ -72,13 +77,13 @@ impl TicketKey {
         ticket.extend_from_slice(plain);
         let (head, content) = ticket.split_at_mut(NAME_BYTES + NONCE_BYTES);
         let nonce = aead::Nonce::assume_unique_for_key(nonce);
-        let aad = aead::Aad::from(&head[..NAME_BYTES]);
+        let aad = aead::Aad::from(additional(&head[..NAME_BYTES], binding));
         let tag = self.key()?.seal_in_place_separate_tag(nonce, aad, content).ok()?;
         ticket.extend_from_slice(tag.as_ref());
         Some(ticket)
     }
 
-    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+    fn decrypt(&self, ticket: &[u8], binding: &Binding) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_at_checked(NAME_BYTES)?;
         if name != self.name() {
             return None;
@@ -86,10 +91,19 @@ impl TicketKey {
         let (nonce, sealed) = rest.split_at_checked(NONCE_BYTES)?;
         let nonce = aead::Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut content = sealed.to_vec();
-        let length = self.key()?.open_in_place(nonce, aead::Aad::from(name), &mut content).ok()?.len();
+        let length =
+            self.key()?.open_in_place(nonce, aead::Aad::from(additional(name, binding)), &mut content).ok()?.len();
         content.truncate(length);
         Some(content)
     }
+}
+
+/// What is authenticated with a ticket and not in it.
+fn additional(name: &[u8], binding: &Binding) -> [u8; NAME_BYTES + 32] {
+    let mut additional = [0; NAME_BYTES + 32];
+    additional[..NAME_BYTES].copy_from_slice(name);
+    additional[NAME_BYTES..].copy_from_slice(binding);
+    additional
 }
 
 impl Keys {
@@ -166,17 +180,29 @@ impl Tickets {
         keys.clone()
     }
 
-    fn encrypt_at(&self, plain: &[u8], unix_seconds: u64) -> Option<Vec<u8>> {
-        self.at(unix_seconds).current.encrypt(plain)
+    fn encrypt_at(&self, plain: &[u8], binding: &Binding, unix_seconds: u64) -> Option<Vec<u8>> {
+        self.at(unix_seconds).current.encrypt(plain, binding)
     }
 
-    fn decrypt_at(&self, ticket: &[u8], unix_seconds: u64) -> Option<Vec<u8>> {
+    fn decrypt_at(&self, ticket: &[u8], binding: &Binding, unix_seconds: u64) -> Option<Vec<u8>> {
         let keys = self.at(unix_seconds);
-        keys.current.decrypt(ticket).or_else(|| keys.previous.decrypt(ticket))
+        keys.current.decrypt(ticket, binding).or_else(|| keys.previous.decrypt(ticket, binding))
+    }
+
+    /// Tickets of these keys for the certificate with this digest.
+    pub(super) fn bound_to(self: &Arc<Self>, binding: Binding) -> BoundTickets {
+        BoundTickets { tickets: self.clone(), binding }
     }
 }
 
-impl ProducesTickets for Tickets {
+/// Tickets that are good for one certificate: those of another are none here.
+#[derive(Debug)]
+pub struct BoundTickets {
+    tickets: Arc<Tickets>,
+    binding: Binding,
+}
+
+impl ProducesTickets for BoundTickets {
     fn enabled(&self) -> bool {
         true
     }
@@ -186,11 +212,11 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.encrypt_at(plain, unix_ms() / 1000)
+        self.tickets.encrypt_at(plain, &self.binding, unix_ms() / 1000)
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        self.decrypt_at(cipher, unix_ms() / 1000)
+        self.tickets.decrypt_at(cipher, &self.binding, unix_ms() / 1000)
     }
 }
 
@@ -205,6 +231,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const OWN: Binding = [1; 32];
     const START: u64 = 1000 * PERIOD_SECONDS;
 
     fn tickets(seed: u8) -> Tickets {
@@ -214,23 +241,23 @@ mod tests {
     #[test]
     fn a_ticket_is_read_until_its_keys_are_two_periods_old() {
         let tickets = tickets(1);
-        let ticket = tickets.encrypt_at(b"secret", START).unwrap();
+        let ticket = tickets.encrypt_at(b"secret", &OWN, START).unwrap();
         for later in [0, 1, PERIOD_SECONDS, 2 * PERIOD_SECONDS - 1] {
-            assert_eq!(tickets.decrypt_at(&ticket, START + later).as_deref(), Some(&b"secret"[..]), "{later}");
+            assert_eq!(tickets.decrypt_at(&ticket, &OWN, START + later).as_deref(), Some(&b"secret"[..]), "{later}");
         }
-        assert_eq!(tickets.decrypt_at(&ticket, START + 2 * PERIOD_SECONDS), None);
+        assert_eq!(tickets.decrypt_at(&ticket, &OWN, START + 2 * PERIOD_SECONDS), None);
     }
 
     #[test]
     fn processes_with_the_same_bytes_read_each_other_s_tickets_at_any_time() {
         let first = tickets(2);
-        let before = first.encrypt_at(b"before", START + 3 * PERIOD_SECONDS).unwrap();
+        let before = first.encrypt_at(b"before", &OWN, START + 3 * PERIOD_SECONDS).unwrap();
         let second = Tickets::from_bytes(&first.bytes_at(START + 4 * PERIOD_SECONDS));
-        assert_eq!(second.decrypt_at(&before, START + 4 * PERIOD_SECONDS).as_deref(), Some(&b"before"[..]));
+        assert_eq!(second.decrypt_at(&before, &OWN, START + 4 * PERIOD_SECONDS).as_deref(), Some(&b"before"[..]));
         for periods in [4, 5, 9] {
             let now = START + periods * PERIOD_SECONDS;
-            let ticket = second.encrypt_at(b"after", now).unwrap();
-            assert_eq!(first.decrypt_at(&ticket, now).as_deref(), Some(&b"after"[..]));
+            let ticket = second.encrypt_at(b"after", &OWN, now).unwrap();
+            assert_eq!(first.decrypt_at(&ticket, &OWN, now).as_deref(), Some(&b"after"[..]));
         }
     }
 
@@ -238,38 +265,48 @@ mod tests {
     fn bytes_are_those_of_the_keys() {
         let tickets = Tickets::new().unwrap();
         let copy = Tickets::from_bytes(&tickets.to_bytes());
-        let ticket = tickets.encrypt(b"content").unwrap();
-        assert_eq!(copy.decrypt(&ticket).as_deref(), Some(&b"content"[..]));
-        assert_eq!(Tickets::new().unwrap().decrypt(&ticket), None, "others cannot read it");
+        let of = |tickets: Tickets| Arc::new(tickets).bound_to(OWN);
+        let ticket = of(tickets).encrypt(b"content").unwrap();
+        assert_eq!(of(copy).decrypt(&ticket).as_deref(), Some(&b"content"[..]));
+        assert_eq!(of(Tickets::new().unwrap()).decrypt(&ticket), None, "others cannot read it");
+    }
+
+    #[test]
+    fn a_ticket_of_one_certificate_is_none_of_another() {
+        let tickets = Arc::new(tickets(6));
+        let (one, other) = (tickets.bound_to(OWN), tickets.bound_to([2; 32]));
+        let ticket = one.encrypt(b"content").unwrap();
+        assert_eq!(one.decrypt(&ticket).as_deref(), Some(&b"content"[..]));
+        assert_eq!(other.decrypt(&ticket), None);
     }
 
     #[test]
     fn what_is_kept_does_not_lead_back_to_earlier_keys() {
         let tickets = tickets(3);
         let old = tickets.at(START);
-        let ticket = tickets.encrypt_at(b"old", START).unwrap();
+        let ticket = tickets.encrypt_at(b"old", &OWN, START).unwrap();
         tickets.at(START + 5 * PERIOD_SECONDS);
         let kept = Tickets::from_bytes(&tickets.bytes_at(START + 5 * PERIOD_SECONDS));
-        assert_eq!(kept.decrypt_at(&ticket, START), None, "nor by a clock that is put back");
+        assert_eq!(kept.decrypt_at(&ticket, &OWN, START), None, "nor by a clock that is put back");
         assert!(kept.at(START).seed != old.seed);
     }
 
     #[test]
     fn a_clock_far_ahead_leaves_the_keys_alone() {
         let tickets = tickets(4);
-        let ticket = tickets.encrypt_at(b"now", START).unwrap();
-        assert!(tickets.decrypt_at(&ticket, START + (STEPS_MAX + 2) * PERIOD_SECONDS).is_some());
+        let ticket = tickets.encrypt_at(b"now", &OWN, START).unwrap();
+        assert!(tickets.decrypt_at(&ticket, &OWN, START + (STEPS_MAX + 2) * PERIOD_SECONDS).is_some());
     }
 
     proptest! {
         #[test]
         fn a_changed_ticket_is_none(at in 0_usize..40, bit in 0_u32..8, cut in 0_usize..60) {
             let tickets = tickets(5);
-            let mut ticket = tickets.encrypt_at(b"secret", START).unwrap();
+            let mut ticket = tickets.encrypt_at(b"secret", &OWN, START).unwrap();
             let length = ticket.len();
             ticket[at % length] ^= 1 << bit;
             ticket.truncate(cut);
-            prop_assert_eq!(tickets.decrypt_at(&ticket, START), None);
+            prop_assert_eq!(tickets.decrypt_at(&ticket, &OWN, START), None);
         }
     }
 }

@@ -91,7 +91,7 @@ mod tests {
                 redirects: 0,
                 found: None,
             },
-            None,
+            crate::config::proxies::Peer::default(),
         );
         let pending = |index| PendingId { token: Token { index, generation: 1 }, exchange: ExchangeId(0) };
         let mut lookups = CoalescedLookups::default();

@@ -99,8 +99,8 @@ fn workers(settings: &Settings) -> Reach {
     if !settings.automatic_names().is_empty()
         && let Ok(files) = StateFiles::of(settings)
     {
-        // Challenges are answered by whoever is asked.
-        paths.push((files.directory().to_owned(), Use::Read));
+        // Challenges are answered by whoever is asked. Beside them are keys.
+        paths.push((files.challenges(), Use::Read));
     }
     // Files there have no names, or lose them at once.
     let buffers = gateways(settings).filter_map(|gateway| gateway.buffer.as_ref());

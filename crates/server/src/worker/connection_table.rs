@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use crate::config::proxies::Peer;
 use crate::early_hints::Viewing;
 use crate::io::accept::Accepted;
 use crate::io::wait::{Event, Token};
@@ -23,6 +24,7 @@ use crate::worker::transport::Transport;
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::Version;
+use lamna_proto::parse::proxy::Source;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::net::RecvFlags;
@@ -41,8 +43,8 @@ pub struct ConnectionState {
     pub generation: u32,
     /// When it was taken, in milliseconds of the server's clock, without their upper half.
     begun_ms: u32,
-    /// Where it comes from, or for whom a proxy says that it has connected; none for Unix sockets.
-    pub client: Option<IpAddr>,
+    /// Where it comes from, or for whom a proxy says that it has connected.
+    pub peer: Peer,
     /// Receiving may give something.
     pub readable: bool,
     /// Sending may take something.
@@ -307,7 +309,7 @@ impl ConnectionState {
             connection: Connection::new(now),
             generation: 0,
             begun_ms: now.ms() as u32,
-            client,
+            peer: client.into(),
             // Optimistic: the kernel hands connections over when their first bytes are there.
             readable: true,
             writable: true,
@@ -362,8 +364,15 @@ impl ConnectionState {
 
     /// Takes over whom a proxy has named as the client, if it just has. A client that may have no further connection loses this one.
     pub fn take_client(&mut self) {
-        let Some(client) = self.transport.take_client() else { return };
-        self.client = Some(client);
+        let client = match self.transport.take_source() {
+            None => return,
+            Some(Source::Proxy) => {
+                self.peer.is_nameless = true;
+                return;
+            }
+            Some(Source::Client(client)) => client,
+        };
+        self.peer = Some(client).into();
         let Some(extras) = &mut self.extras else { return };
         match extras.seat.take().map(|seat| seat.name(client)) {
             None => {}

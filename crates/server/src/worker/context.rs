@@ -13,11 +13,10 @@ mod routing;
 mod scripts;
 mod target;
 
-pub use routing::needs_program;
+pub use routing::{Admitted, Passage, needs_program};
 pub use target::{Sources, Target};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -30,6 +29,7 @@ use lamna_proto::workspace::Workspace;
 
 use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use crate::config::cache_switches::CacheSwitches;
+use crate::config::proxies::Peer;
 use crate::content::access::Known;
 use crate::content::route::Effective;
 use crate::content::translate::translate;
@@ -254,7 +254,7 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// What is known about the target of a new request.
-    pub fn look_up(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> Found<'_> {
+    pub fn look_up(&mut self, translate: &Translate<'_>, peer: Peer) -> Found<'_> {
         self.requests += 1;
         let sight = self.sight(translate, peer);
         let client = || self.shared.proxies.client(peer, translate.request);
@@ -269,7 +269,7 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// The target of a request that is about to be looked up with others.
-    pub fn foresee(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) {
+    pub fn foresee(&mut self, translate: &Translate<'_>, peer: Peer) {
         let client = || self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
         self.foresight.add(&self.local, &self.shared.store, address.key(), self.now.ms());
@@ -283,7 +283,7 @@ impl<'a> WorkerContext<'a> {
 
     /// The target of a new request, in values of its own.
     #[cfg(test)]
-    pub fn take(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> Target {
+    pub fn take(&mut self, translate: &Translate<'_>, peer: Peer) -> Target {
         let client = || self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
         let target = Target::new(self.shared, &address, None, name_of(self.shared, translate, peer));
@@ -398,7 +398,7 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// Logs what `connection`, which is with `peer` over `transport`, has answered.
-    pub fn report(&mut self, connection: &mut Connection, transport: &Transport, peer: Option<IpAddr>) {
+    pub fn report(&mut self, connection: &mut Connection, transport: &Transport, peer: Peer) {
         if let Some(log) = &mut self.log {
             let _step = step_timer::step(Step::Log);
             while let Some(answered) = connection.poll_answered() {
@@ -506,7 +506,7 @@ impl Drop for WorkerContext<'_> {
 }
 
 /// What the request of `translate` is called, which has come from `peer`; empty if there is none.
-pub(super) fn name_of(shared: &Shared, translate: &Translate<'_>, peer: Option<IpAddr>) -> Box<str> {
+pub(super) fn name_of(shared: &Shared, translate: &Translate<'_>, peer: Peer) -> Box<str> {
     let mut digits = [0; 16];
     let name = translate.request.map(|request| shared.proxies.name_of(peer, request, &mut digits));
     String::from_utf8_lossy(name.unwrap_or_default()).into()
@@ -557,10 +557,10 @@ mod tests {
         // Until its file is settled.
         std::thread::sleep(std::time::Duration::from_millis(40));
         let mut context = WorkerContext::new(&shared);
-        let target = context.take(&translate_of("/a", None), None);
+        let target = context.take(&translate_of("/a", None), Peer::default());
         for path in ["/a", "//a", "/./a", "/x/../a", "/%61", "/x/%2e%2E//./a"] {
-            assert_eq!(context.take(&translate_of(path, Some("x=1")), None), target, "{path}");
-            match context.look_up(&translate_of(path, None), None) {
+            assert_eq!(context.take(&translate_of(path, Some("x=1")), Peer::default()), target, "{path}");
+            match context.look_up(&translate_of(path, None), Peer::default()) {
                 Found::Fresh(_) => {}
                 Found::Missing(target) => {
                     let entry = find_once(&shared, &target, shared.clock.now());
@@ -572,10 +572,10 @@ mod tests {
         }
         assert_eq!(shared.store.len(), 1);
         // Bad ones are all the same, whatever they are.
-        let bad = context.take(&translate_of("/%", None), None);
-        assert_eq!((bad.path(), &bad), (&b""[..], &context.take(&translate_of("/..", None), None)));
+        let bad = context.take(&translate_of("/%", None), Peer::default());
+        assert_eq!((bad.path(), &bad), (&b""[..], &context.take(&translate_of("/..", None), Peer::default())));
         // What is encoded once more is something else.
-        assert_eq!(context.take(&translate_of("/%2561", None), None).path(), b"/%61");
+        assert_eq!(context.take(&translate_of("/%2561", None), Peer::default()).path(), b"/%61");
     }
 
     #[test]
@@ -585,7 +585,7 @@ mod tests {
         let sites = Arc::new(Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap());
         let shared = Shared { sites, ..shared };
         let mut context = WorkerContext::new(&shared);
-        let mut take = |path, query| context.take(&translate_of(path, query), None);
+        let mut take = |path, query| context.take(&translate_of(path, query), Peer::default());
         let default = take("/", None);
         for query in ["", "x=1", "sort=name", "order=asc&x", "sort=size&sort=name"] {
             assert_eq!(take("/", Some(query)), default, "{query}");
@@ -604,7 +604,7 @@ mod tests {
     fn what_must_not_be_used_again_takes_no_room_but_that_of_what_it_came_after() {
         let (shared, _root) = testing::shared(1, 1);
         let mut context = WorkerContext::new(&shared);
-        let mut target = context.take(&translate_of("/a", None), None);
+        let mut target = context.take(&translate_of("/a", None), Peer::default());
         let options = lamna_proto::workspace::PagesByHost::pages_of(&*shared.sites, None).options.clone();
         let entry = |stamps| Arc::new(Entry::shared(options.clone(), stamps, 1));
         context.keep(&target, &entry(Stamps::unsettled()));

@@ -20,7 +20,7 @@ use crate::cache::Entry;
 use crate::io::send::Sent;
 use crate::io::wait::Token;
 use crate::worker::connection_table::{ConnectionState, Extras};
-use crate::worker::context::{FileRange, Found, Target, WorkerContext, needs_program};
+use crate::worker::context::{FileRange, Found, Passage, Target, WorkerContext, needs_program};
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::helpers::runners;
 use crate::worker::turn_budget::TURN_BYTES;
@@ -154,7 +154,7 @@ fn within_bounds(
         if may_receive && connection.readable && sent == 0 {
             receives_left -= 1;
             hands.receive(connection, context.now);
-            context.report(&mut connection.connection, &connection.transport, connection.client);
+            context.report(&mut connection.connection, &connection.transport, connection.peer);
         }
     }
 }
@@ -166,7 +166,7 @@ fn or_over(connection: &mut ConnectionState, interest: Interest, context: &mut W
         return interest;
     }
     connection.handle_broken();
-    context.report(&mut connection.connection, &connection.transport, connection.client);
+    context.report(&mut connection.connection, &connection.transport, connection.peer);
     connection.interest()
 }
 
@@ -191,7 +191,7 @@ fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &
             Sent::Changed => connection.connection.handle_broken(),
             Sent::Broken => connection.handle_broken(),
         }
-        context.report(&mut connection.connection, &connection.transport, connection.client);
+        context.report(&mut connection.connection, &connection.transport, connection.peer);
     }
     end_sending(connection, context);
     used - begins
@@ -213,7 +213,7 @@ pub fn end_sending(connection: &mut ConnectionState, context: &mut WorkerContext
     if connection.connection.is_leaving() && !connection.transport.holds_output() {
         context.handle_sent(0);
         connection.connection.handle_left(context.now);
-        context.report(&mut connection.connection, &connection.transport, connection.client);
+        context.report(&mut connection.connection, &connection.transport, connection.peer);
     }
 }
 
@@ -233,14 +233,17 @@ fn meet_needs(
         let id = PendingId { token, exchange };
         match need {
             Need::Translate(translate) => {
-                let (client, over) = (connection.client, connection.transport.over());
-                if let Some(done) = context.turn_away(&translate, client, over) {
-                    connection.connection.handle_done(exchange, done, now);
-                    connection.take_terms(context);
-                    continue;
-                }
+                let (peer, over) = (connection.peer, connection.transport.over());
+                let admitted = match context.turn_away(&translate, peer, over) {
+                    Passage::Admitted(admitted) => admitted,
+                    Passage::Answered(done) => {
+                        connection.connection.handle_done(exchange, done, now);
+                        connection.take_terms(context);
+                        continue;
+                    }
+                };
                 let mut viewing = Extras::take_viewing(&mut connection.extras);
-                let translate = match context.hint(&translate, client, &mut viewing) {
+                let translate = match context.hint(&translate, peer, &mut viewing) {
                     None => Some(translate),
                     Some(hints) => {
                         let given = hints.early().map(|early| connection.connection.give_early_hints(exchange, early));
@@ -252,7 +255,7 @@ fn meet_needs(
                 };
                 Extras::put_viewing(&mut connection.extras, viewing);
                 let Some(translate) = translate else { continue };
-                if let Some(done) = context.route(&translate, client, over) {
+                if let Some(done) = context.route(&translate, peer, over, admitted) {
                     connection.connection.handle_done(exchange, done, now);
                     connection.take_terms(context);
                     continue;
@@ -262,7 +265,7 @@ fn meet_needs(
                     connection.take_terms(context);
                     continue;
                 }
-                match context.look_up(&translate, client) {
+                match context.look_up(&translate, peer) {
                     Found::Fresh(entry) if needs_program(entry, &translate) => {
                         let entry = entry.clone();
                         answer(connection, exchange, &entry, context);
@@ -290,7 +293,7 @@ fn meet_needs(
             Need::Run if leaves_steps => return true,
             Need::Run => run(connection, id, now, executor),
         }
-        context.report(&mut connection.connection, &connection.transport, connection.client);
+        context.report(&mut connection.connection, &connection.transport, connection.peer);
     }
     false
 }
@@ -304,7 +307,7 @@ pub fn look_up(
 ) {
     context.set_connection(connection.number());
     let Some(translate) = connection.connection.translate_of(id.exchange) else { return };
-    let (entry, aging) = match context.look_up(&translate, connection.client) {
+    let (entry, aging) = match context.look_up(&translate, connection.peer) {
         Found::Fresh(entry) => (entry.clone(), None),
         Found::Aging(entry, target) => (entry.clone(), Some(target)),
         Found::Missing(target) => return translate_missing(connection, id, target, context, executor),
@@ -338,16 +341,16 @@ fn answer_found(
     if !entry.is_unmade()
         && let Some(translate) = connection.connection.translate_of(exchange)
     {
-        context.observe_found(&translate, connection.client, entry);
+        context.observe_found(&translate, connection.peer, entry);
     }
     answer(connection, exchange, entry, context);
 }
 
 /// It is known what the target of an exchange stands for.
 fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry, context: &mut WorkerContext<'_>) {
-    let (client, over, now) = (connection.client, connection.transport.over(), context.now);
+    let (peer, over, now) = (connection.peer, connection.transport.over(), context.now);
     let done = match connection.connection.translate_of(exchange) {
-        Some(translate) if needs_program(entry, &translate) => context.run_script(&translate, client, over, entry),
+        Some(translate) if needs_program(entry, &translate) => context.run_script(&translate, peer, over, entry),
         _ => Done::Translated(&entry.resource),
     };
     connection.connection.handle_done(exchange, done, now);

@@ -287,6 +287,7 @@ const READ_FAILED: &str = "The connection that waited for it ends.";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::proxies::Peer;
     use crate::io::file_state::Stamps;
     use crate::worker::context::WorkerContext;
     use crate::worker::testing;
@@ -312,7 +313,7 @@ mod tests {
                 redirects: 0,
                 found: None,
             },
-            None,
+            Peer::default(),
         );
         helpers.submit(Job::Translate { pending: None, target, again: true }, 1);
         while helpers.finished().is_none() {
@@ -347,7 +348,7 @@ mod tests {
                     redirects: 0,
                     found: None,
                 },
-                None,
+                Peer::default(),
             );
             target.previous = previous;
             let job = Job::Translate { pending: None, target, again: false };

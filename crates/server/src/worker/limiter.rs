@@ -367,8 +367,9 @@ impl<'a> Caller<'a> {
 
 impl Exceeded {
     /// The answer with 429, with `Retry-After` (RFC 9110 10.2.3), `RateLimit` and `RateLimit-Policy`
-    /// (draft-ietf-httpapi-ratelimit-headers). None if the fields of the site leave no room for them.
-    pub fn answer(&self, site: &Site) -> Option<Resource> {
+    /// (draft-ietf-httpapi-ratelimit-headers). Without the fields of the site where they leave no room for
+    /// them.
+    pub fn answer(&self, site: &Site) -> Arc<Resource> {
         let mut fields = headers::fields(&site.routes.plain().rules.headers, 429);
         let Exceeded { limit, of, wait_s } = self;
         let (what, policy) = match of {
@@ -384,12 +385,15 @@ impl Exceeded {
             ("RateLimit-Policy", format!("\"{name}\";{policy}")),
         ];
         fields.retain(|(field, _)| !own.iter().any(|(own, _)| own.eq_ignore_ascii_case(field)));
-        fields.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        fields.extend_from_slice(&own);
         let cause = match of {
             Limited::Requests(_) => "There were too many requests from you or your network. Please wait a little.",
             Limited::Bytes(_) => "You have got as much as you may for now. Please come again later.",
         };
-        answers::error(429, cause, &Extras::of(&fields)).ok()
+        // Whatever the fields of the site are, there is an answer: nobody is served for want of one.
+        let with = |fields: &[(String, String)]| answers::error(429, cause, &Extras::of(fields)).map(Arc::new);
+        with(&fields).or_else(|_| with(&own)).unwrap_or_else(|_| site.routes.plain().errors.overloaded.clone())
     }
 }
 

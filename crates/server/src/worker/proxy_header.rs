@@ -4,7 +4,6 @@
 //! [`proxy::BYTES_MAX`] bytes wait for its end; a peer that is no trusted proxy, or sends none, gets no further.
 
 use std::mem::take;
-use std::net::IpAddr;
 
 use lamna_proto::parse::proxy::{self, Parsed, Source};
 
@@ -23,8 +22,8 @@ enum State {
     /// The peer may not send one.
     Untrusted,
     Awaited,
-    /// It is over. Nobody has asked yet who the client is that it names.
-    Over(Option<IpAddr>),
+    /// It is over. Nobody has asked yet for whom it says that the proxy has connected.
+    Over(Option<Source>),
 }
 
 impl ProxyHeader {
@@ -44,10 +43,10 @@ impl ProxyHeader {
         self.arrived.capacity()
     }
 
-    /// Who the client is that it names, once.
-    pub(super) fn take_client(&mut self) -> Option<IpAddr> {
+    /// For whom it says that the proxy has connected, once.
+    pub(super) fn take_source(&mut self) -> Option<Source> {
         match &mut self.state {
-            State::Over(client) => client.take(),
+            State::Over(source) => source.take(),
             State::Untrusted | State::Awaited => None,
         }
     }
@@ -78,10 +77,7 @@ impl ProxyHeader {
                 let rest = &arrived[length..];
                 let Some(front) = space.get_mut(..rest.len()) else { return Received::Broken };
                 front.copy_from_slice(rest);
-                self.state = State::Over(match source {
-                    Source::Client(client) => Some(client),
-                    Source::Proxy => None,
-                });
+                self.state = State::Over(Some(source));
                 Received::Bytes(rest.len())
             }
             Err(proxy::Malformed) => Received::Broken,
@@ -112,8 +108,9 @@ mod tests {
             assert!(matches!(first, Received::Bytes(_)));
             rest.extend(receive(&mut header, &whole[cut..]).1);
             assert_eq!(rest, b"GET / HTTP/1.1\r\n", "{cut}");
-            assert_eq!((header.take_client(), header.held_bytes()), ("192.0.2.1".parse().ok(), 0));
-            assert_eq!((header.take_client(), header.is_awaited()), (None, false));
+            let named = "192.0.2.1".parse().map(Source::Client).ok();
+            assert_eq!((header.take_source(), header.held_bytes()), (named, 0));
+            assert_eq!((header.take_source(), header.is_awaited()), (None, false));
         }
     }
 

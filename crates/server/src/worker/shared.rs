@@ -132,7 +132,7 @@ impl Shared {
 
     /// Counts a connection that another process has had among those of its client network.
     pub fn keep(&self, slot: ConnectionState) -> ConnectionState {
-        let seat = self.limiter.connections().and_then(|limit| limit.keep(slot.client));
+        let seat = self.limiter.connections().and_then(|limit| limit.keep(slot.peer.address));
         slot.seated(seat)
     }
 

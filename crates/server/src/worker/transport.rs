@@ -5,24 +5,25 @@
 //! announce, whether everything has left before the connection is closed, until when a handshake may last. Engines ask it in the place of
 //! the socket. A plain connection costs what it does without: one word, no call and no allocation. Does not wait.
 
-use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use lamna_proto::conn::{Connection, Fate, Interest, SendDeadline};
 use lamna_proto::limits::Limits;
+use lamna_proto::parse::proxy::Source;
 use lamna_proto::time::Instant;
 use lamna_proto::transmit::Segment;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, sockopt};
 
+use crate::config::settings::ListenAddress;
 use crate::io::accept;
 use crate::io::send::{Sender, Sent};
 use crate::listen::Listener;
 use crate::log::errors::{self, Level, Peer};
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
-use crate::tls::{Alpn, Endpoint, Negotiated, Over, Phase, Session, TlsSession};
+use crate::tls::{Alpn, Endpoint, Negotiated, Over, Phase, Session, TlsSession, Way};
 use crate::worker::proxy_header::ProxyHeader;
 use crate::worker::turn_budget::within_turn;
 
@@ -33,8 +34,8 @@ pub struct Transport {
     secured: Option<Box<Secured>>,
     /// Sending has been shut down.
     shut: bool,
-    /// It comes to the port of plain HTTP, where sites that speak TLS send to the other one.
-    to_be_secured: bool,
+    /// It is a Unix socket: its peer is a program of this machine.
+    is_local: bool,
     /// What a proxy says first, where it does.
     header: Option<Box<ProxyHeader>>,
 }
@@ -71,9 +72,10 @@ pub enum Received {
 }
 
 impl Transport {
-    /// Plain, over a socket.
+    /// Plain, over a socket, of which the kernel says what it is.
     pub fn plain(socket: OwnedFd) -> Transport {
-        Transport { socket, secured: None, shut: false, to_be_secured: false, header: None }
+        let is_local = sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX);
+        Transport { socket, secured: None, shut: false, is_local, header: None }
     }
 
     /// Over a socket that was taken from `listener` at `now`: with TLS by `endpoint` if that listener speaks it.
@@ -84,7 +86,7 @@ impl Transport {
         limits: &Limits,
         now: Instant,
     ) -> Transport {
-        let to_be_secured = endpoint.is_some() && listener.is_for_plain_http();
+        let is_local = matches!(listener.address(), ListenAddress::Unix(_));
         let secured = endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| {
             let session = TlsSession::new(endpoint.clone());
             Box::new(Secured {
@@ -97,7 +99,7 @@ impl Transport {
                 has_reported: false,
             })
         });
-        Transport { socket, secured, shut: false, to_be_secured, header: None }
+        Transport { socket, secured, shut: false, is_local, header: None }
     }
 
     /// The header of a proxy comes first, from a peer that is trusted or not.
@@ -105,9 +107,9 @@ impl Transport {
         self.header = Some(Box::new(ProxyHeader::new(is_trusted)));
     }
 
-    /// Who the client is that a proxy has named, once.
-    pub fn take_client(&mut self) -> Option<IpAddr> {
-        self.header.as_mut()?.take_client()
+    /// For whom a proxy has said that it has connected, once.
+    pub fn take_source(&mut self) -> Option<Source> {
+        self.header.as_mut()?.take_source()
     }
 
     /// What a TLS handshake has agreed on.
@@ -132,13 +134,12 @@ impl Transport {
 
     /// What requests come over.
     pub fn over(&self) -> Over<'_> {
-        let negotiated = self.negotiated();
-        Over {
-            certificate: negotiated.map(|negotiated| negotiated.identity),
-            client_subject: negotiated.and_then(|negotiated| negotiated.client.as_deref()),
-            is_to_be_secured: self.to_be_secured,
-            socket: Some(self.socket.as_fd()),
-        }
+        let way = match &self.secured {
+            None if self.is_local => Way::Local,
+            None => Way::Clear,
+            Some(secured) => secured.session.negotiated().map_or(Way::Unsettled, Way::Secured),
+        };
+        Over { way, socket: Some(self.socket.as_fd()) }
     }
 
     /// Whether another process can go on with it. Keys stay where they were made, and so does what a proxy has said.

@@ -136,7 +136,7 @@ impl<'a> StageContext<'a> {
         let slot = &mut job.slot;
         slot.connection.lend(self.workspace.take().expect(ONE_AT_A_TIME));
         work(slot, &mut self.context);
-        self.context.report(&mut slot.connection, &slot.transport, slot.client);
+        self.context.report(&mut slot.connection, &slot.transport, slot.peer);
         self.workspace = Some(slot.connection.reclaim());
     }
 

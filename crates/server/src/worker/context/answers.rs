@@ -24,6 +24,7 @@ use crate::cache::answer_key::{AnswerKey, WITH_COOKIES, write_variant};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Lookup};
 use crate::config::answer_cache::{AnswerCache, is_among};
+use crate::config::proxies::Peer;
 use crate::content::access::{Vouched, Who};
 use crate::content::answers;
 use crate::content::route::Effective;
@@ -38,7 +39,7 @@ use crate::worker::shared::Shared;
 #[derive(Clone, Copy)]
 pub(super) struct Inquiry<'a> {
     pub(super) translate: &'a Translate<'a>,
-    pub(super) peer: Option<IpAddr>,
+    pub(super) peer: Peer,
     pub(super) over: Over<'a>,
     /// Who it is from, where the server has made sure of that.
     pub(super) who: Option<Who<'a>>,
@@ -151,11 +152,11 @@ impl WorkerContext<'_> {
         let outcome = KeyParts::of(key).outcome;
         self.asked_path.clear();
         let is_path = gateway::write_asked_path(translate, &mut self.asked_path).is_ok();
-        let is_trusted = !proxies.is_empty() && proxies.trust(peer);
+        let is_trusted = proxies.believe(peer);
         let answer_key = AnswerKey {
             path: &self.asked_path,
             outcome,
-            is_secure: over.certificate.is_some() || proxies.is_secure(peer, translate.request),
+            is_secure: over.is_secure() || proxies.is_secure(peer, translate.request),
             authority: gateway::told_authority(request, is_trusted),
             query: translate.query,
         };
@@ -335,9 +336,9 @@ impl Inquiry<'_> {
         let site = shared.sites.find(translate.host);
         let proxies = &shared.proxies;
         // A proxy adds its peer to what trusted proxies have said; a script is told who the client is.
-        let client = if script.is_some() { proxies.client(peer, translate.request) } else { peer };
-        let is_trusted = !proxies.is_empty() && proxies.trust(peer);
-        let is_secure = over.certificate.is_some() || proxies.is_secure(peer, translate.request);
+        let client = if script.is_some() { proxies.client(peer, translate.request) } else { peer.address };
+        let is_trusted = proxies.believe(peer);
+        let is_secure = over.is_secure() || proxies.is_secure(peer, translate.request);
         let called = &*name_of(shared, translate, peer);
         let socket = over.socket.filter(|_| group.settings.send_proxy.is_some());
         let ends = socket.and_then(|socket| ends_of(socket, proxies.client(peer, translate.request)?));

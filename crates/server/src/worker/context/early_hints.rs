@@ -12,6 +12,7 @@ use lamna_proto::exchange::early_hints::LinkField;
 use lamna_proto::message::{Field, Request};
 
 use super::WorkerContext;
+use crate::config::proxies::Peer;
 use crate::early_hints::{
     Choice, EarlyHints, LinkPrefetch, Navigation, NextPage, Page, Pages, Role, SiteHints, VIEWS_PER_CONTROL, Viewing,
     fetches_ahead, part_of,
@@ -82,25 +83,25 @@ impl WorkerContext<'_> {
     pub fn hint(
         &mut self,
         translate: &Translate<'_>,
-        peer: Option<IpAddr>,
+        peer: Peer,
         viewing: &mut Option<Box<Viewing>>,
     ) -> Option<ChosenHints> {
         let shared = self.shared;
         let early_hints = shared.early_hints.as_deref()?;
         let proxies = &shared.proxies;
-        if !proxies.is_empty() && proxies.trust(peer) {
+        if !proxies.is_empty() && proxies.trust(peer.address) {
             // A connection of a proxy is many clients': what one has another has not.
             return None;
         }
         let index = shared.sites.find(translate.host).index;
         let (site, request) = (early_hints.site(index)?, translate.request?);
         let Some(navigation) = Navigation::of(request) else {
-            self.handle_part(early_hints, (index, site), (translate, request), peer, viewing);
+            self.handle_part(early_hints, (index, site), (translate, request), peer.address, viewing);
             return None;
         };
         let preloads = site.preloads && (!navigation.is_http1 || site.settings.http1 && navigation.is_said);
         // Those that do not say that they navigate, as robots do not, do not fetch ahead either.
-        let ahead = site.link_prefetch.as_ref().filter(|_| navigation.is_said).zip(peer);
+        let ahead = site.link_prefetch.as_ref().filter(|_| navigation.is_said).zip(peer.address);
         if let Some((link_prefetch, client)) = ahead.filter(|_| !translate.is_again) {
             self.handle_next(early_hints, (index, site, link_prefetch), (translate, request), client);
         }
@@ -189,7 +190,7 @@ impl WorkerContext<'_> {
             return;
         }
         let Some(number) = named_page(early_hints, index, translate, request) else { return };
-        if !self.may_be_learned(translate, Some(client)) {
+        if !self.may_be_learned(translate, Some(client).into()) {
             return;
         }
         let Some(page) = self.pages.find(early_hints, number) else { return };
@@ -224,7 +225,7 @@ impl WorkerContext<'_> {
         let role = viewing.handle_request(number, self.now, party);
         if role == Role::Unknown
             && let Some(part) = part_of(request)
-            && self.may_be_learned(translate, client)
+            && self.may_be_learned(translate, client.into())
         {
             early_hints.tell_found(viewing.page(), translate.path_and_query, part, party);
         }

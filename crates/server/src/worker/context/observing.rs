@@ -3,12 +3,11 @@
 //! Owns: what is asked of a request before it is told. Guarantees: where nothing is learned nothing is done. What access rules keep from
 //! somebody is not told.
 
-use std::net::IpAddr;
-
 use lamna_proto::exchange::Translate;
 
 use super::WorkerContext;
 use crate::cache::Entry;
+use crate::config::proxies::Peer;
 use crate::hints::Sight;
 use crate::worker::address::KeyParts;
 use crate::worker::shared::Shared;
@@ -25,7 +24,7 @@ impl WorkerContext<'_> {
     }
 
     /// What is to be learned of a request; none if nothing is.
-    pub(super) fn sight<'t>(&mut self, translate: &Translate<'t>, peer: Option<IpAddr>) -> Option<Sight<'t>> {
+    pub(super) fn sight<'t>(&mut self, translate: &Translate<'t>, peer: Peer) -> Option<Sight<'t>> {
         let Shared { sites, proxies, .. } = self.shared;
         let hints = self.shared.hints.as_ref()?;
         let site = sites.find(translate.host);
@@ -36,7 +35,7 @@ impl WorkerContext<'_> {
             return None;
         }
         let sight = hints.sight(site.index, translate)?;
-        if !proxies.is_empty() && proxies.trust(peer) {
+        if !proxies.is_empty() && proxies.trust(peer.address) {
             // A connection of a proxy is many clients'.
             self.observer.set_connection(0);
         }
@@ -45,7 +44,7 @@ impl WorkerContext<'_> {
 
     /// Whether anything may be learned of a request for others: nothing of a path that some rule of access may keep from somebody, whoever asks and however he is
     /// let in. For what follows a page, for what it needs and for the page that is next alike.
-    pub(super) fn may_be_learned(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> bool {
+    pub(super) fn may_be_learned(&mut self, translate: &Translate<'_>, peer: Peer) -> bool {
         let Shared { sites, proxies, .. } = self.shared;
         if sites.find(translate.host).guard.is_none() {
             return true;
@@ -54,7 +53,7 @@ impl WorkerContext<'_> {
     }
 
     /// Tells the learner of a request that an application answers, whatever with. Whether it is a page is for the client to say.
-    pub(super) fn observe_asked(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) {
+    pub(super) fn observe_asked(&mut self, translate: &Translate<'_>, peer: Peer) {
         let Some(sight) = self.sight(translate, peer) else { return };
         let Some(hints) = &self.shared.hints else { return };
         let client = || self.shared.proxies.client(peer, translate.request);
@@ -67,7 +66,7 @@ impl WorkerContext<'_> {
     }
 
     /// Tells the learner of a request that had to be looked for, and is answered with `entry`.
-    pub fn observe_found(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>, entry: &Entry) {
+    pub fn observe_found(&mut self, translate: &Translate<'_>, peer: Peer, entry: &Entry) {
         let Some(sight) = self.sight(translate, peer) else { return };
         let client = || self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);

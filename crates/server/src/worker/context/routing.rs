@@ -17,7 +17,9 @@ use super::answers::Inquiry;
 use super::{Target, WorkerContext, name_of};
 use crate::cache::Entry;
 use crate::config::access::ServiceSettings;
+use crate::config::proxies::Peer;
 use crate::content::access::{Asking, Known, Rules, Verdict, Vouched, Who};
+use crate::content::admission::{Grounds, Standing, admit};
 use crate::content::answers;
 use crate::content::at_once::Party;
 use crate::content::route::{Effective, is_preflight};
@@ -30,10 +32,25 @@ use crate::worker::limiter::Exceeded;
 use crate::worker::limiter::terms::Terms;
 use crate::worker::shared::Shared;
 
+/// Whether a request is let in.
+pub enum Passage<'a> {
+    /// It is not, or not yet: it is refused, over a limit, led to https, or somebody has to be asked first. This is its answer, or what finds it.
+    Answered(Done<'a>),
+    /// It is.
+    Admitted(Admitted),
+}
+
+/// That a request has been let in: only [`WorkerContext::turn_away`] can say so.
+#[derive(Clone, Copy, Debug)]
+pub struct Admitted(());
+
+/// What is told to a client that has no certificate on the way that it has come.
+const UNKNOWN: &str = "This site is for clients that show a certificate, and this way there is none.";
+
 impl WorkerContext<'_> {
-    /// What a request is answered with that is not let in, or not yet: it is refused, over a limit, led to https, or somebody has to be asked first.
-    /// Nothing for those that are.
-    pub fn turn_away(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>, over: Over<'_>) -> Option<Done<'_>> {
+    /// Whether a request is let in: the connection that it has come by, limits, and the rules of its site. Asked once for each request, and
+    /// again when a program has found out something about it.
+    pub fn turn_away(&mut self, translate: &Translate<'_>, peer: Peer, over: Over<'_>) -> Passage<'_> {
         let Shared { sites, proxies, limiter, .. } = self.shared;
         // Found out where something goes by it: for most requests nothing does.
         let client = || proxies.client(peer, translate.request);
@@ -41,40 +58,63 @@ impl WorkerContext<'_> {
             let address = self.addresses.address(sites, translate, client);
             let rules = Target::new(self.shared, &address, None, Box::default()).rules().clone();
             self.addresses.take_back(address);
-            return Some(Done::Translated(&self.refused_with.insert(rules).errors.overloaded));
+            return Passage::Answered(Done::Translated(&self.refused_with.insert(rules).errors.overloaded));
         }
         let counts = limiter.has_any(sites) && !translate.is_again;
         let counted = if counts { self.count(translate, client()) } else { Ok(None) };
+        let site = sites.find(translate.host);
         match counted {
             Ok(terms) => self.terms = terms,
-            Err(exceeded) => return self.limited_with(sites.find(translate.host), exceeded),
+            Err(exceeded) => return Passage::Answered(self.limited_with(site, exceeded)),
         }
-        match over.certificate {
-            // Who was shown one certificate, and asked for one perhaps, asks for a site with another.
-            Some(shown) if sites.certificate_of(translate.host) != Some(shown) => {
-                return Some(Done::Refused(Refusal::Misdirected));
-            }
-            None if over.is_to_be_secured && !proxies.is_secure(peer, translate.request) => {
-                let challenge = self.shared.tls.as_ref();
-                let challenge = challenge.and_then(|tls| tls.answer_challenge(translate.host, translate.path));
-                let challenge = challenge.and_then(|content| answers::challenge(&content).ok());
-                if let Some(resource) = challenge.or_else(|| sites.find(translate.host).secure_redirect(translate)) {
-                    self.requests += 1;
-                    self.passing = Some(Arc::new(resource));
-                    return self.passing.as_ref().map(Done::Translated);
-                }
-            }
-            _ => {}
+        match self.standing(site, translate, peer, over) {
+            Standing::Served => {}
+            Standing::Misdirected => return Passage::Answered(Done::Refused(Refusal::Misdirected)),
+            Standing::Unknown => return Passage::Answered(self.unknown(site)),
+            Standing::Led => return Passage::Answered(self.led(site, translate)),
         }
-        let site = sites.find(translate.host);
         let verdict = if site.guard.is_some() { self.keep_out(translate, peer, over) } else { None };
-        if verdict.is_none() && site.limits_users() {
-            let counted = self.count_user(translate, client(), over);
-            if let Err(exceeded) = counted {
-                return self.limited_with(site, exceeded);
+        let Some(verdict) = verdict else {
+            let counted = if site.limits_users() { self.count_user(translate, client(), over) } else { Ok(()) };
+            return match counted {
+                Ok(()) => Passage::Admitted(Admitted(())),
+                Err(exceeded) => Passage::Answered(self.limited_with(site, exceeded)),
+            };
+        };
+        Passage::Answered(self.carry_out(verdict, translate, peer, over))
+    }
+
+    /// What becomes of a request by what the connection is that it has come by.
+    fn standing(&self, site: &Site, translate: &Translate<'_>, peer: Peer, over: Over<'_>) -> Standing {
+        let grounds = Grounds {
+            says_https: || self.shared.proxies.is_secure(peer, translate.request),
+            authorities: |identity| self.shared.tls.as_ref()?.authorities(identity),
+            unix_seconds: self.unix_ms / 1000,
+        };
+        admit(site.demand, over.way, grounds)
+    }
+
+    /// What a client without a certificate is told.
+    fn unknown(&mut self, site: &Site) -> Done<'_> {
+        self.requests += 1;
+        let rules = site.routes.plain();
+        let page = answers::error(403, UNKNOWN, &rules.extras(403));
+        let page = page.map_or_else(|_| rules.errors.forbidden.clone(), Arc::new);
+        Done::Translated(self.passing.insert(page))
+    }
+
+    /// What a request in clear text is answered with that belongs to https: the answer to a challenge, the way there, or why there is none.
+    fn led(&mut self, site: &Site, translate: &Translate<'_>) -> Done<'_> {
+        let challenge = self.shared.tls.as_ref();
+        let challenge = challenge.and_then(|tls| tls.answer_challenge(translate.host, translate.path));
+        let challenge = challenge.and_then(|content| answers::challenge(&content).ok());
+        match challenge.map_or_else(|| site.secure_redirect(translate), Ok) {
+            Ok(resource) => {
+                self.requests += 1;
+                Done::Translated(self.passing.insert(Arc::new(resource)))
             }
+            Err(refusal) => Done::Refused(refusal),
         }
-        self.carry_out(verdict?, translate, peer, over)
     }
 
     /// What a request is answered with of which this was decided.
@@ -82,19 +122,19 @@ impl WorkerContext<'_> {
         &mut self,
         verdict: Verdict,
         translate: &Translate<'_>,
-        peer: Option<IpAddr>,
+        peer: Peer,
         over: Over<'_>,
-    ) -> Option<Done<'_>> {
-        Some(match verdict {
+    ) -> Done<'_> {
+        match verdict {
             Verdict::Verify(program) => Done::Run(program),
             Verdict::Answer(resource) => Done::Translated(self.passing.insert(resource)),
-            Verdict::Passes => return self.without_application(translate),
+            Verdict::Passes => self.without_application(translate).unwrap_or(Done::Refused(Refusal::RunFailed)),
             Verdict::Ask(service) => self.question(translate, peer, over, &service),
-        })
+        }
     }
 
     /// What a request is answered with that is let in and reads nothing, or that no file answers. Nothing for those whose target is to be looked up.
-    pub fn route(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>, over: Over<'_>) -> Option<Done<'_>> {
+    pub fn route(&mut self, translate: &Translate<'_>, peer: Peer, over: Over<'_>, _: Admitted) -> Option<Done<'_>> {
         let Shared { sites, store, abilities, clock, proxies, .. } = self.shared;
         // Found out where something goes by it: for most requests nothing does.
         let client = || proxies.client(peer, translate.request);
@@ -109,7 +149,7 @@ impl WorkerContext<'_> {
                 return Some(Done::Run(handler::begin(handler, &rules, translate, request)));
             }
         }
-        if sites.asks_for_every_method(translate.host) {
+        if !site.routes.groups().is_empty() {
             match self.route_to_gateway(translate, client()) {
                 Gate::Asks(rules, group) => {
                     self.requests += 1;
@@ -154,7 +194,7 @@ impl WorkerContext<'_> {
 
     /// Why a request is not let in, or what finds out whether it is; none if it is. A question whether another request may be made passes: it
     /// is answered here and by no application, because browsers show nothing with it.
-    fn keep_out(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>, over: Over<'_>) -> Option<Verdict> {
+    fn keep_out(&mut self, translate: &Translate<'_>, peer: Peer, over: Over<'_>) -> Option<Verdict> {
         let Shared { sites, proxies, .. } = self.shared;
         sites.find(translate.host).guard.as_ref()?;
         let client = proxies.client(peer, translate.request);
@@ -168,7 +208,7 @@ impl WorkerContext<'_> {
     pub(super) fn judge(
         &mut self,
         translate: &Translate<'_>,
-        (peer, over): (Option<IpAddr>, Over<'_>),
+        (peer, over): (Peer, Over<'_>),
         effective: &Arc<Effective>,
         rules: &Rules<'_>,
     ) -> Option<Verdict> {
@@ -183,7 +223,7 @@ impl WorkerContext<'_> {
             return Some(Verdict::Passes);
         }
         let is_of_proxy = !proxies.is_empty() && proxies.trust(client);
-        let (client_subject, now) = (over.client_subject, self.now);
+        let (client_subject, now) = (over.client_subject(), self.now);
         let wrong = limiter.wrong_passwords();
         let asking = Asking { site: site.index, translate, client, client_subject, is_of_proxy, wrong, effective, now };
         let verdict = guard.judge(rules, &asking, &mut self.known);
@@ -196,7 +236,7 @@ impl WorkerContext<'_> {
     fn question(
         &mut self,
         translate: &Translate<'_>,
-        peer: Option<IpAddr>,
+        peer: Peer,
         over: Over<'_>,
         service: &Arc<ServiceSettings>,
     ) -> Done<'static> {
@@ -216,11 +256,11 @@ impl WorkerContext<'_> {
             script: None,
             translate,
             request,
-            client: peer,
+            client: peer.address,
             who: None,
             ends: None,
-            is_trusted: !proxies.is_empty() && proxies.trust(peer),
-            is_secure: over.certificate.is_some() || proxies.is_secure(peer, translate.request),
+            is_trusted: proxies.believe(peer),
+            is_secure: over.is_secure() || proxies.is_secure(peer, translate.request),
             called: &name_of(self.shared, translate, peer),
             payer: payer.as_ref(),
         };
@@ -254,13 +294,12 @@ impl WorkerContext<'_> {
     }
 
     /// What who is over a limit is answered with. One answer is kept, because those who are refused are often many.
-    pub(super) fn limited_with(&mut self, site: &Site, exceeded: Exceeded) -> Option<Done<'_>> {
+    pub(super) fn limited_with(&mut self, site: &Site, exceeded: Exceeded) -> Done<'_> {
         self.shared.counters.requests_limited.fetch_add(1, Relaxed);
         let of = (site.index, exceeded);
-        if self.limited.as_ref().is_none_or(|(other, _)| *other != of) {
-            self.limited = Some((of, Arc::new(exceeded.answer(site)?)));
-        }
-        self.limited.as_ref().map(|(_, resource)| Done::Translated(resource))
+        let kept = self.limited.take().filter(|(other, _)| *other == of);
+        let (_, resource) = self.limited.insert(kept.unwrap_or_else(|| (of, exceeded.answer(site))));
+        Done::Translated(resource)
     }
 
     /// Whether an application answers a request to a site that has applications.
@@ -310,7 +349,7 @@ pub(super) fn who<'a>(
     }
     let site = shared.sites.find(translate.host);
     let guard = site.guard.as_ref().filter(|_| rules.ask_for_credentials())?;
-    guard.who(translate.request, (site.index, now), known).or(over.client_subject.map(Who::Certificate))
+    guard.who(translate.request, (site.index, now), known).or(over.client_subject().map(Who::Certificate))
 }
 
 /// Whether a route redirects whatever is there.

@@ -16,6 +16,7 @@ use super::answers::Inquiry;
 use super::routing::{leads_elsewhere, who};
 use super::{Target, WorkerContext, name_of};
 use crate::cache::{Entry, Script};
+use crate::config::proxies::Peer;
 use crate::content::access::{Rules, Verdict};
 use crate::content::route::Effective;
 use crate::tls::Over;
@@ -36,13 +37,7 @@ impl<'a> LetIn<'a> {
 
 impl WorkerContext<'_> {
     /// What a request is answered with whose target is a script, or that changes something where there is none.
-    pub fn run_script(
-        &mut self,
-        translate: &Translate<'_>,
-        peer: Option<IpAddr>,
-        over: Over<'_>,
-        entry: &Entry,
-    ) -> Done<'_> {
+    pub fn run_script(&mut self, translate: &Translate<'_>, peer: Peer, over: Over<'_>, entry: &Entry) -> Done<'_> {
         let Shared { sites, proxies, .. } = self.shared;
         let client = proxies.client(peer, translate.request);
         let site = sites.find(translate.host);
@@ -59,11 +54,10 @@ impl WorkerContext<'_> {
         // Who is asked first who he is comes here once more.
         let is_counted = matches!(verdict, None | Some(Verdict::Answer(_)));
         if is_counted && let Err(exceeded) = self.count_at(translate, (peer, over), script, &rules) {
-            return self.limited_with(site, exceeded).unwrap_or(Done::Refused(Refusal::RunFailed));
+            return self.limited_with(site, exceeded);
         }
         if let Some(verdict) = verdict {
-            let done = self.carry_out(verdict, translate, peer, over);
-            return done.unwrap_or(Done::Refused(Refusal::MethodNotAllowed));
+            return self.carry_out(verdict, translate, peer, over);
         }
         let known = Rules::of_application(&rules, translate);
         let who = who(self.shared, translate, over, &known, (self.now, &mut self.known));
@@ -75,7 +69,7 @@ impl WorkerContext<'_> {
     fn without_script(
         &mut self,
         translate: &Translate<'_>,
-        (peer, client): (Option<IpAddr>, Option<IpAddr>),
+        (peer, client): (Peer, Option<IpAddr>),
         entry: &Entry,
         rules: &Effective,
     ) -> Done<'_> {
@@ -103,7 +97,7 @@ impl WorkerContext<'_> {
     fn count_at(
         &mut self,
         translate: &Translate<'_>,
-        (peer, over): (Option<IpAddr>, Over<'_>),
+        (peer, over): (Peer, Over<'_>),
         script: &Script,
         rules: &Effective,
     ) -> Result<(), Exceeded> {

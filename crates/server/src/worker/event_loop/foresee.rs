@@ -44,9 +44,9 @@ impl<C: OnSockets> Worker<'_, C> {
                 self.lend(event.token);
                 let slot = self.base.slots.get(event.token);
                 slot.receive(self.base.context.now);
-                let client = slot.client;
+                let peer = slot.peer;
                 if let Some(translate) = slot.connection.foresee_translate() {
-                    self.base.context.foresee(&translate, client);
+                    self.base.context.foresee(&translate, peer);
                 }
             }
         }
