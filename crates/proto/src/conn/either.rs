@@ -93,6 +93,13 @@ impl Connection {
         either!(self, one => one.interest())
     }
 
+    /// Why it could go on although nothing happens, which is a defect: nothing would ever wake it. Said of a connection that is left: it was polled
+    /// until it gave nothing more, and the sockets of its programs have been asked for. Whatever has been received and not been read, has been
+    /// given or made and not been written, has room, or has ended and is not told is part of this. Drivers ask in builds with debug assertions.
+    pub fn standstill(&self) -> Option<&'static str> {
+        either!(self, one => one.standstill())
+    }
+
     /// Whether the connection waits between requests, so that nothing is lost by closing it.
     #[inline]
     pub fn is_idle(&self) -> bool {

@@ -18,6 +18,8 @@
 //!    The instant of `handle_sent` and of `handle_left` ends the duration of every answer whose last byte has left by then. So it is read
 //!    after the bytes have left; what it is exact to, durations are.
 //! 4. [`interest`](Connection::interest) says what to wait for and `poll_timeout` until when.
+//!    A driver that leaves the connection asks for the sockets that programs wait for (`poll_socket`). Then nothing can go on without one of
+//!    these: [`standstill`](Connection::standstill) says so.
 //! 5. [`reclaim`](Connection::reclaim) the workspace. A connection without a workspace is *parked*: it is plain
 //!    data, and any driver in any thread may go on with it.
 //!

@@ -69,6 +69,26 @@ impl Wake {
             || self.next.content && (has_content || has_ended && !self.knows_end)
     }
 
+    /// Whether nothing that it waits for can come about. `has_ended`: no more content will arrive.
+    pub(crate) fn is_in_vain(&self, program: &dyn Program, has_ended: bool) -> bool {
+        let Next { content, room, readable, writable, until } = self.next;
+        let awaits_content = content && !(has_ended && self.knows_end);
+        let awaits_socket = (readable || writable) && program.socket().is_some();
+        !(self.is_ready || self.is_late || room || until.is_some() || awaits_content || awaits_socket)
+    }
+
+    /// Why nothing will bring about what it waits for, if its driver has looked for sockets to wait for.
+    pub(crate) fn standstill(&self, program: &dyn Program, has_ended: bool) -> Option<&'static str> {
+        let awaits_socket = self.next.readable || self.next.writable;
+        match () {
+            () if self.is_in_vain(program, has_ended) => Some("a program waits for nothing"),
+            () if awaits_socket && program.socket().is_some() && !(self.is_asked || self.is_ready) => {
+                Some("a program's socket is not waited for")
+            }
+            () => None,
+        }
+    }
+
     /// A step has been told that no content follows.
     pub(crate) fn told_end(&mut self) {
         self.knows_end = true;

@@ -140,7 +140,8 @@ pub enum Ran {
     Failed,
 }
 
-/// When the next step is carried out: when any of these comes about. If all are absent, never.
+/// When the next step is carried out: when any of these comes about. If none of them can come about, the program has failed: all are absent, what
+/// is waited for is content whose end has been told, or a socket that is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
     /// Content has arrived, or its end has (which is told once).

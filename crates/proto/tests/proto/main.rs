@@ -17,6 +17,7 @@ mod http2_floods;
 mod http2_programs;
 mod http2_streams;
 mod http2_windows;
+mod liveness;
 mod peer;
 mod programs;
 mod properties;

@@ -395,6 +395,8 @@ impl Peer {
             self.receive();
         }
         self.park();
+        let is_woken = self.reads_answers || !self.interest().send;
+        assert!(!is_woken || self.connection.standstill().is_none(), "{:?}", self.connection.standstill());
         // A connection stays where a step of a program of it is carried out.
         if !self.connection.is_running()
             && let Some(bytes) = self.habits.moves.pop()
@@ -690,7 +692,7 @@ pub(crate) fn decode(encoded: &Encoded, site: &Site) -> Result<Connection, Malfo
 }
 
 /// The first bytes of a transmit, at most `limit` of them.
-fn bytes_of(transmit: &Transmit<'_>, limit: usize) -> Vec<u8> {
+pub(crate) fn bytes_of(transmit: &Transmit<'_>, limit: usize) -> Vec<u8> {
     let mut bytes = transmit.bytes[..transmit.bytes.len().min(limit)].to_vec();
     let room = limit - bytes.len();
     match transmit.segment {

@@ -116,6 +116,11 @@ impl AnswerFlights {
         self.table.wait(key, bell).map(|wait| Wait { wait })
     }
 
+    /// `wait` has lasted long enough: nobody begins to wait for who asks any more, and who asks from now on leads.
+    pub fn give_up(&self, key: Key<'_>, wait: &Wait) {
+        wait.wait.give_up(&self.table, key);
+    }
+
     /// How many wait at this moment.
     pub fn waiting(&self) -> usize {
         self.table.waiting()
@@ -165,4 +170,32 @@ impl Wait {
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
     pub(super) use std::sync::{Mutex, MutexGuard};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key<'static> = Key { site: 0, path: b"/a" };
+
+    #[test]
+    fn nobody_begins_to_wait_for_whom_another_has_waited_long_enough() {
+        let flights = AnswerFlights::default();
+        let (Joined::Lead(slow), Joined::Wait(first), Joined::Wait(second)) =
+            (flights.join(KEY), flights.join(KEY), flights.join(KEY))
+        else {
+            panic!("one asks, and two wait")
+        };
+        flights.give_up(KEY, &first);
+        let Joined::Lead(lead) = flights.join(KEY) else { panic!("it leads") };
+        let Joined::Wait(third) = flights.join(KEY) else { panic!("it waits") };
+        // What was given up is not what others ask for: it is there.
+        flights.give_up(KEY, &second);
+        assert!(matches!(flights.join(KEY), Joined::Wait(_)));
+        slow.land(Landed::Stale);
+        assert!(second.landed().is_some() && third.landed().is_none());
+        lead.land(Landed::Alone);
+        assert!(third.landed().is_some());
+        assert!(matches!(flights.join(KEY), Joined::Lead(_)), "nobody asks any more");
+    }
 }

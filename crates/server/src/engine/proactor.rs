@@ -211,7 +211,8 @@ impl Worker<'_> {
             ring_connection.await_failure(&mut self.ring, slot.transport.as_fd(), Tag::HangUp(token));
         }
         let deadline = self.deadline(token);
-        self.base.rest(token, interest, deadline);
+        let tells = self.ring_connections[token.index as usize].tells();
+        self.base.rest(token, interest, deadline, tells);
     }
 
     /// Lets those go on that are held.

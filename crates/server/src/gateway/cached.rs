@@ -262,21 +262,16 @@ impl Inner {
             Ran::Gives(part, next) => {
                 self.next = next;
                 match self.handle_part(part, now) {
-                    Ok(part) if has_room => Ran::Gives(part, self.next(now)),
-                    Ok(part) => {
-                        self.ahead.push_back(part);
-                        Ran::Waits(self.next(now))
-                    }
-                    Err(ran) => ran,
+                    Ok(part) if has_room => return Ran::Gives(part, self.next(now)),
+                    Ok(part) => self.ahead.push_back(part),
+                    Err(ran) => return ran,
                 }
             }
-            Ran::Waits(next) => {
-                self.next = next;
-                Ran::Waits(self.next(now))
-            }
-            Ran::Answer(page) => self.handle_failure(page, now),
-            ran => ran,
+            Ran::Waits(next) => self.next = next,
+            Ran::Answer(page) => return self.handle_failure(page, now),
+            ran => return ran,
         }
+        Ran::Waits(self.next(now))
     }
 
     /// Whether it receives more though its client has not taken what there is: what may be kept, for others.
@@ -340,9 +335,8 @@ impl Inner {
             return Some(Ran::Answer(stale));
         }
         let judged = self.judge(head, now);
-        head.fields.extend_from_slice(
-            status::line(self.wanted.why, judged.as_ref().map(|_| ()).map_err(|why| *why)).as_bytes(),
-        );
+        let line = status::line(self.wanted.why, judged.as_ref().map(|_| ()).map_err(|why| *why));
+        head.fields.extend_from_slice(line.as_bytes());
         self.progress = match judged {
             Ok(collected) => Progress::Collects(Box::new(collected)),
             Err(why) => {
@@ -531,8 +525,7 @@ impl Inner {
 
     /// The application has said that what is kept still holds.
     fn handle_confirmed(&mut self, given: &[u8], now: Instant) -> Ran {
-        let Some(stale) = self.wanted.stale.clone() else { return Ran::Failed };
-        let given_fields = lines(given);
+        let (Some(stale), given_fields) = (self.wanted.stale.clone(), lines(given)) else { return Ran::Failed };
         let old = stale.resource.variants.first();
         if !caching::is_validated_by(old.validators(), given_fields) {
             // It is about something that is not kept: asked for as if nothing were.

@@ -1,5 +1,7 @@
 //! Programs of gateways against applications on sockets of this machine, driven by a loop that waits with `poll(2)`.
 
+mod room;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;

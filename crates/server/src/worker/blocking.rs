@@ -32,6 +32,7 @@ use crate::worker::context::{FileRange, Target, WorkerContext, find_once};
 use crate::worker::drive::{self, OnSockets, Turn};
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::helpers::runners;
+use crate::worker::liveness::{self, Arranged};
 use crate::worker::shared::Shared;
 use crate::worker::socket_waits::SocketWaits;
 
@@ -264,6 +265,12 @@ impl<'a> Driver<'a> {
     /// Waits until a connection that is not idle can go on, or its time is over; at most `patience_ms`. False if that was too short.
     fn await_progress(&mut self, slot: &mut ConnectionState, interest: Interest, patience_ms: Option<u32>) -> bool {
         let deadline = slot.deadline(&self.shared.limits, self.context.now);
+        let (tells_input, tells_room, is_room_first, is_queued) = (true, true, false, false);
+        liveness::assert_woken(
+            slot,
+            interest,
+            Arranged { is_queued, tells_input, tells_room, is_room_first, deadline },
+        );
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, interest.receive);
         wanted.set(PollFlags::OUT, interest.send);

@@ -234,7 +234,8 @@ impl<C: OnSockets> Worker<'_, C> {
             return;
         }
         let deadline = self.base.slots.get(token).deadline(&self.base.shared.limits, self.base.context.now);
-        self.base.rest(token, interest, deadline);
+        // Both are told of by its registration, once and as long as it lasts.
+        self.base.rest(token, interest, deadline, (true, true));
     }
 }
 

@@ -15,6 +15,7 @@ use crate::worker::connection_table::{ConnectionState, ConnectionTable};
 use crate::worker::context::WorkerContext;
 use crate::worker::drive::Turn;
 use crate::worker::executor::Completed;
+use crate::worker::liveness::{self, Arranged};
 use crate::worker::run_queue::RunQueue;
 use crate::worker::shared::Shared;
 use crate::worker::uplink::{Leave, Uplink};
@@ -66,9 +67,18 @@ impl<'a> Base<'a> {
         turn.interest()
     }
 
-    /// A connection rests that waits for `interest`, until `deadline`.
-    pub fn rest(&mut self, token: Token, interest: Interest, deadline: Option<Instant>) {
+    /// A connection rests that waits for `interest`, until `deadline`. `tells_input`, `tells_room`: the worker is told when it can receive, and send.
+    pub fn rest(
+        &mut self,
+        token: Token,
+        interest: Interest,
+        deadline: Option<Instant>,
+        (tells_input, tells_room): (bool, bool),
+    ) {
         let slot = self.slots.get(token);
+        let (is_queued, is_room_first) = (slot.queued, false);
+        let arranged = Arranged { is_queued, tells_input, tells_room, is_room_first, deadline };
+        liveness::assert_woken(slot, interest, arranged);
         let posture = slot.stand(interest);
         // Who stands in the queue is not late: it could go on.
         let deadline = deadline.filter(|_| !slot.queued);

@@ -21,6 +21,7 @@ pub mod helpers;
 pub mod idle_set;
 pub mod life;
 pub mod limiter;
+pub mod liveness;
 pub mod making;
 pub mod migration;
 mod proxy_header;

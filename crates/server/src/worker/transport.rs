@@ -87,19 +87,16 @@ impl Transport {
         now: Instant,
     ) -> Transport {
         let is_local = matches!(listener.address(), ListenAddress::Unix(_));
-        let secured = endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| {
-            let session = TlsSession::new(endpoint.clone());
-            Box::new(Secured {
-                session,
-                since: now,
-                taking: SendDeadline::NONE,
-                send_bytes_min: limits.send_bytes_min,
-                has_told: false,
-                is_broken: false,
-                has_reported: false,
-            })
-        });
+        let secured = endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| Secured::new(endpoint, limits, now));
         Transport { socket, secured, shut: false, is_local, header: None }
+    }
+
+    /// With TLS by `endpoint`, over a socket that no listener of a server has taken.
+    #[cfg(test)]
+    pub(crate) fn secured(socket: OwnedFd, endpoint: &Arc<Endpoint>, limits: &Limits, now: Instant) -> Transport {
+        let mut transport = Transport::plain(socket);
+        transport.secured = Some(Secured::new(endpoint, limits, now));
+        transport
     }
 
     /// The header of a proxy comes first, from a peer that is trusted or not.
@@ -341,6 +338,18 @@ fn receive_plain(connection: &mut Connection, now: Instant, source: impl FnOnce(
 }
 
 impl Secured {
+    fn new(endpoint: &Arc<Endpoint>, limits: &Limits, now: Instant) -> Box<Secured> {
+        Box::new(Secured {
+            session: TlsSession::new(endpoint.clone()),
+            since: now,
+            taking: SendDeadline::NONE,
+            send_bytes_min: limits.send_bytes_min,
+            has_told: false,
+            is_broken: false,
+            has_reported: false,
+        })
+    }
+
     fn receive(
         &mut self,
         connection: &mut Connection,

@@ -7,6 +7,7 @@
 mod active;
 mod encoding;
 mod incoming;
+mod liveness;
 mod order;
 mod parked;
 mod receive;

@@ -118,13 +118,14 @@ impl Connection {
     /// The exchange for which a step can be carried out now.
     pub(super) fn runnable(&self) -> Option<ExchangeId> {
         let (exchange, running) = self.front_running()?;
-        running.program.as_ref()?;
-        let workspace = self.workspace.as_ref()?;
-        let has_room = self.has_room_for_part();
-        let has_content = exchange.awaits_content && !workspace.input.unread().is_empty();
-        let has_ended = !exchange.awaits_content || self.ended;
+        let has_input = !self.workspace.as_ref()?.input.unread().is_empty();
+        self.is_runnable(exchange, running, has_input, self.has_room_for_part()).then_some(exchange.id)
+    }
+
+    pub(super) fn is_runnable(&self, exchange: &Exchange, running: &Running, has_input: bool, has_room: bool) -> bool {
+        let (has_content, has_ended) = (exchange.awaits_content && has_input, !exchange.awaits_content || self.ended);
         let is_due = running.wake.is_due(has_content, has_ended, has_room) && (has_room || !running.is_ahead);
-        is_due.then_some(exchange.id)
+        running.program.is_some() && is_due
     }
 
     /// Whether everything has been sent that was given.
@@ -326,8 +327,21 @@ impl Connection {
             Ran::Redirected(target) if !begun => self.redirect(&target),
             Ran::Again | Ran::Found(_) | Ran::Redirected(_) | Ran::Answer(_) | Ran::Failed => self.fail_program(),
         }
+        self.fail_in_vain();
         self.invite_content();
         self.advance();
+    }
+
+    /// A program that waits for nothing that can come about has failed: else its client would wait as well.
+    fn fail_in_vain(&mut self) {
+        let ended = self.ended;
+        let is_in_vain = self.front_running().is_some_and(|(exchange, running)| {
+            let has_ended = !exchange.awaits_content || ended;
+            running.program.as_deref().is_some_and(|program| running.wake.is_in_vain(program, has_ended))
+        });
+        if is_in_vain {
+            self.fail_program();
+        }
     }
 
     /// The program is done, and its request is translated once more. How much content it may have is as if there had been no program.

@@ -15,6 +15,7 @@ mod content;
 mod flow;
 pub(crate) mod frame;
 pub(crate) mod hpack;
+mod liveness;
 mod parked;
 mod priority;
 mod receive;
@@ -600,23 +601,6 @@ impl Connection {
         }
         let stream = self.streams.iter().find(|one| one.id == id.0 && matches!(one.work, Work::Translating))?;
         stream.request.as_ref().map(translation_of_saved)
-    }
-
-    /// The stream that has a need which has not been handed out.
-    fn wanting(&self) -> Option<usize> {
-        if let Some(at) = self.streams.iter().position(|one| matches!(one.work, Work::Wanting)) {
-            return Some(at);
-        }
-        if let Some(at) = self.streams.iter().position(|one| self.can_run(one)) {
-            return Some(at);
-        }
-        let reads = |one: &Stream| one.answer().is_some_and(|answer| answer.reading || answer.ready > 0);
-        if self.streams.iter().filter(|one| reads(one)).count() >= limits::STREAM_READS_MAX {
-            return None;
-        }
-        let room = self.window.room();
-        let wanting = self.streams.iter().enumerate().filter(|(_, one)| one.wants_read(room));
-        priority::choose(wanting.map(|(at, one)| (at, one.candidate())))
     }
 
     /// Nothing is foreseen: the next request may be behind frames that have to be acted on.

@@ -115,6 +115,22 @@ impl Running {
         self.wake.recall();
     }
 
+    /// Whether a step can be carried out now, with room for a part or without.
+    pub(super) fn can_run(&self, has_ended: bool, has_room: bool) -> bool {
+        let is_due = self.wake.is_due(!self.content.is_empty(), has_ended, has_room);
+        self.program.is_some() && is_due && (has_room || !self.is_ahead)
+    }
+
+    /// Why nothing will bring about what it waits for.
+    pub(super) fn standstill(&self, has_ended: bool) -> Option<&'static str> {
+        self.wake.standstill(self.program.as_deref()?, has_ended)
+    }
+
+    /// Whether nothing that it waits for can come about.
+    fn is_in_vain(&self, has_ended: bool) -> bool {
+        self.program.as_deref().is_some_and(|program| self.wake.is_in_vain(program, has_ended))
+    }
+
     /// Bytes of content that it keeps, those of the step under way included.
     pub(super) fn kept_bytes(&self) -> usize {
         self.content.len() + self.taken.len()
@@ -164,13 +180,7 @@ impl Connection {
     /// Whether a step of the program of a stream can be carried out now.
     pub(super) fn can_run(&self, stream: &Stream) -> bool {
         let Work::Running(running) = &stream.work else { return false };
-        let has_ended = matches!(stream.receiving, Receiving::HalfClosed);
-        if running.program.is_none() || stream.is_reset {
-            return false;
-        }
-        let has_room = self.has_room_for_part(stream);
-        let is_due = running.wake.is_due(!running.content.is_empty(), has_ended, has_room);
-        is_due && (has_room || !running.is_ahead)
+        !stream.is_reset && running.can_run(stream.has_ended(), self.has_room_for_part(stream))
     }
 
     /// Whether there is room for another part of the answer of a stream: what was given has been written, and not too much of what was
@@ -273,7 +283,18 @@ impl Connection {
             Ran::Redirected(target) if !has_begun => self.redirect(at, &target, now),
             Ran::Again | Ran::Found(_) | Ran::Redirected(_) | Ran::Answer(_) | Ran::Failed => self.fail_program(at),
         }
+        self.fail_in_vain(id);
         self.pump();
+    }
+
+    /// A program that waits for nothing that can come about has failed: else its client would wait as well.
+    fn fail_in_vain(&mut self, id: ExchangeId) {
+        let is_in_vain = |one: &Stream| {
+            one.id == id.0 && matches!(&one.work, Work::Running(running) if running.is_in_vain(one.has_ended()))
+        };
+        if let Some(at) = self.streams.iter().position(is_in_vain) {
+            self.fail_program(at);
+        }
     }
 
     /// The program of a stream is done: another target is translated in the place of its own.

@@ -180,6 +180,18 @@ impl<T: Clone, B: Ring> Wait<T, B> {
     }
 }
 
+impl<T: Nothing, B: Ring> Wait<T, B> {
+    /// Nobody waits any longer for who asks, as long as that may take: whoever asks from now on begins another flight. What it lands with is for
+    /// those who wait still.
+    pub(super) fn give_up(&self, table: &Table<T, B>, key: Key<'_>) {
+        let mut under_way = lock(&table.under_way);
+        let name = name(key);
+        if under_way.get(&name).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
+            under_way.remove(&name);
+        }
+    }
+}
+
 impl<T, B: Ring> Drop for Wait<T, B> {
     fn drop(&mut self) {
         lock(&self.flight.state).bells.remove(&self.number);

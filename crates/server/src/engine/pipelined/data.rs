@@ -16,6 +16,7 @@ use super::stage_job::{StageContext, StageJob};
 use super::{BELL, Gives, Pool, Takes};
 use crate::io::wait::{Poll, Token};
 use crate::worker::drive::Turn;
+use crate::worker::liveness::{self, Arranged};
 
 /// Where connections come from and go to.
 pub(super) struct StageQueues {
@@ -132,17 +133,22 @@ impl Data<'_> {
                 self.again.push(token);
                 self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
             }
-            Turn::Waits(interest) if interest.send => self.settle(job),
+            Turn::Waits(interest) if interest.send => self.settle(job, interest),
             Turn::Waits(interest) => send_home(&self.station, job, interest, &mut self.ends.to_read),
         }
     }
 
     /// It waits for its peer to take more.
-    fn settle(&mut self, mut job: Box<StageJob>) {
+    fn settle(&mut self, mut job: Box<StageJob>, interest: Interest) {
         if !job.sender_registered {
             job.sender_registered = self.poll.add_sender(job.slot.transport.as_fd(), job.token()).is_ok();
         }
         if job.sender_registered {
+            // What happens meanwhile is kept for it at home.
+            let (is_queued, tells_input, tells_room, is_room_first) = (false, true, true, true);
+            let deadline = job.slot.deadline(&self.station.pool.shared.limits, self.station.context.now);
+            let arranged = Arranged { is_queued, tells_input, tells_room, is_room_first, deadline };
+            liveness::assert_woken(&mut job.slot, interest, arranged);
             self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
         } else {
             // It cannot be waited for.

@@ -19,6 +19,7 @@ use super::{BELL, Gives, Pool, Takes};
 use crate::io::wait::{Event, Poll, Token};
 use crate::worker::acceptor::shed_max;
 use crate::worker::connection_table::ConnectionState;
+use crate::worker::liveness::{self, Arranged};
 
 /// Where connections come from and go to.
 pub(super) struct StageQueues {
@@ -232,7 +233,7 @@ impl Read<'_> {
             _ if interest.send || !job.tasks.is_empty() => self.send_off(job),
             // No stage has anything to do for it.
             _ if interest.done => self.hand_to_applications(job.slot),
-            _ => self.settle(job),
+            _ => self.settle(job, interest),
         }
     }
 
@@ -257,7 +258,7 @@ impl Read<'_> {
     }
 
     /// It has to wait for its peer. What cannot be waited for is closed.
-    fn settle(&mut self, mut job: Box<StageJob>) {
+    fn settle(&mut self, mut job: Box<StageJob>, interest: Interest) {
         let token = job.token();
         if !job.slot.registered {
             if self.poll.add_receiver(job.slot.transport.as_fd(), token).is_err() {
@@ -268,6 +269,10 @@ impl Read<'_> {
         if job.slot.readable {
             self.again.push(token);
         }
+        let (is_queued, tells_input, tells_room, is_room_first) = (job.slot.readable, true, false, false);
+        let deadline = job.slot.deadline(&self.station.pool.shared.limits, self.station.context.now);
+        let arranged = Arranged { is_queued, tells_input, tells_room, is_room_first, deadline };
+        liveness::assert_woken(&mut job.slot, interest, arranged);
         self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
     }
 }

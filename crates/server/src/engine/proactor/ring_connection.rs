@@ -119,6 +119,11 @@ impl RingConnection {
         self.taking.run(now);
     }
 
+    /// Whether the ring tells when something has arrived, and when the peer has taken what is sent.
+    pub(super) fn tells(&self) -> (bool, bool) {
+        (self.receive.is_some(), self.out.is_some())
+    }
+
     /// Whether bytes are on their way to the peer.
     pub(super) fn is_sending(&self) -> bool {
         matches!(self.out, Some(Out::Send(_)))

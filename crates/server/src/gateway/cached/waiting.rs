@@ -53,7 +53,11 @@ impl Inner {
             None if now < until => {
                 return Some(Ran::Waits(Next { readable: true, until: Some(until), ..Next::default() }));
             }
-            None => {}
+            // Whoever asks has asked for too long: nobody begins to wait for it any more.
+            None => {
+                let Wanted { store, site, key: path, .. } = &self.wanted;
+                store.answer_flights().give_up(Key { site: *site, path }, wait);
+            }
         }
         self.role = Role::Alone;
         self.asked = None;
