@@ -16,7 +16,7 @@ struct Dice(u64);
 impl Dice {
     fn once_in(&mut self, times: u64) -> bool {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % times == 0
+        (self.0 >> 33).is_multiple_of(times)
     }
 }
 
@@ -56,7 +56,7 @@ fn drive_with_room(program: &mut dyn Program, dice: &mut Dice) -> Vec<u8> {
         let is_late = next.until.is_some_and(|until| until <= now());
         if !(is_ready || is_late) {
             // Nothing but room is left to come about; or nothing has yet.
-            while !next.room && !next.until.is_some_and(|until| until <= now()) {
+            while !next.room && next.until.is_none_or(|until| until > now()) {
                 let Some(socket) = awaited else { continue };
                 if poll(&mut [PollFd::from_borrowed_fd(socket, flags)], Some(&timeout)).unwrap() > 0 {
                     break;
