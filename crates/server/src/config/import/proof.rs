@@ -5,6 +5,7 @@
 //! serves (`route::sent`); how it came to them does not count. So the rule holds for whatever is read wrongly before. Guarantees as well that
 //! the result can be loaded, as far as it names directories and files that exist. Pure.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
@@ -38,7 +39,7 @@ pub(super) enum Use {
 }
 
 /// Names beneath a place that are worth asking about.
-pub(super) const SCRIPT_NAMES: [&str; 10] = [
+pub(super) const SCRIPT_NAMES: [&str; 12] = [
     "index.php",
     "x.php",
     "wp-config.php",
@@ -47,6 +48,8 @@ pub(super) const SCRIPT_NAMES: [&str; 10] = [
     "x.php/info",
     "x.PHP",
     "x.phtml",
+    "x.php5",
+    "x.php.bak",
     "x.py",
     "x",
 ];
@@ -67,7 +70,10 @@ pub(super) fn prove(text: &str, sites: &[Site]) -> Result<(), Note> {
     for (site, settings) in sites.iter().zip(&settings.sites) {
         let Some(source) = &site.source else { continue };
         let sent = Sent::new(settings).map_err(|why| Note::new(site.line, why))?;
-        for path in &source.paths {
+        // With the folders that they are in, for which index files stand.
+        let folders = |path: &str| path.match_indices('/').map(|(at, _)| path[..=at].to_owned()).collect::<Vec<_>>();
+        let folders: BTreeSet<String> = source.paths.iter().flat_map(|path| folders(path)).collect();
+        for path in source.paths.iter().chain(&folders) {
             for file in sent.files(path.as_bytes()) {
                 let file = String::from_utf8_lossy(&file).into_owned();
                 let is_exposed = match (source.does)(&file) {

@@ -240,10 +240,8 @@ fn location(
 /// What a location is for of which the expression cannot be read here, if it has programs answer or lets nobody in, and its expression says something of
 /// scripts.
 fn unread_paths(directive: &Directive) -> Option<&'static [&'static str]> {
-    let inner = directive.block.as_deref().unwrap_or_default();
-    let decides = |one: &Directive| one.name.ends_with("_pass") || matches!(&*one.name, "deny" | "return");
     let is_of_scripts = directive.arguments.last().is_some_and(|regex| regex.contains("php"));
-    (is_of_scripts && inner.iter().any(decides)).then_some(&["*.php*"])
+    (is_of_scripts && source::is_decided_in(directive)).then_some(&["*.php*"])
 }
 
 fn alias(directive: &Directive, pattern: &Pattern, site: &mut Site, draft: &mut Draft) {
