@@ -122,6 +122,26 @@ impl Http2 {
         })
     }
 
+    /// The same with a server that may refuse the connection.
+    pub(crate) fn try_connect_secured(
+        address: SocketAddr,
+        config: &Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Option<Http2> {
+        let mut config = ClientConfig::clone(config);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let connector = TlsConnector::from(Arc::new(config));
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("there are descriptors");
+        let (sender, connection) = runtime.block_on(within(async {
+            let socket = TcpStream::connect(address).await.ok()?;
+            let stream = connector.connect(name, socket).await.ok()?;
+            let (sender, connection) = h2::client::Builder::new().handshake(stream).await.ok()?;
+            Some((sender, tokio::spawn(connection)))
+        }))?;
+        Some(Http2 { runtime, sender, connection })
+    }
+
     fn over<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: impl Future<Output = S>) -> Http2 {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("there are descriptors");
@@ -194,6 +214,50 @@ impl Http2 {
             let (response, mut stream) = ready.send_request(request.map(|_| ()), false)?;
             stream.send_data(std::io::Cursor::new(Vec::new()), true)?;
             read(response.await?).await
+        }))
+    }
+
+    /// Asks for one.
+    ///
+    /// # Errors
+    /// The connection takes no request, or the stream ends without a whole answer.
+    pub(crate) fn try_ask(&mut self, request: Request<Vec<u8>>) -> Result<Answer, h2::Error> {
+        let sender = &mut self.sender;
+        self.runtime.block_on(within(async {
+            let (head, content) = request.into_parts();
+            let mut ready = sender.clone().ready().await?;
+            let (response, mut stream) = ready.send_request(Request::from_parts(head, ()), content.is_empty())?;
+            if !content.is_empty() {
+                stream.send_data(std::io::Cursor::new(content), true)?;
+            }
+            read(response.await?).await
+        }))
+    }
+
+    /// Asks with content, or with a head that ends the stream: the status, the content as far as it came, and whether that was whole. Nothing
+    /// without an answer.
+    pub(crate) fn try_ask_for_part(
+        &mut self,
+        request: Request<Vec<u8>>,
+        has_content: bool,
+    ) -> Option<(u16, Vec<u8>, bool)> {
+        let sender = &mut self.sender;
+        self.runtime.block_on(within(async {
+            let (head, content) = request.into_parts();
+            let mut ready = sender.clone().ready().await.ok()?;
+            let (response, mut stream) = ready.send_request(Request::from_parts(head, ()), !has_content).ok()?;
+            if has_content {
+                // A server that has answered early may take no more.
+                let _ = stream.send_data(std::io::Cursor::new(content), true);
+            }
+            let (head, mut body) = response.await.ok()?.into_parts();
+            let mut content = Vec::new();
+            while let Some(piece) = body.data().await {
+                let Ok(piece) = piece else { return Some((head.status.as_u16(), content, false)) };
+                let _ = body.flow_control().release_capacity(piece.len());
+                content.extend_from_slice(&piece);
+            }
+            Some((head.status.as_u16(), content, true))
         }))
     }
 

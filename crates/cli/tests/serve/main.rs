@@ -30,6 +30,7 @@ mod limits;
 mod link_prefetch;
 mod live_reload;
 mod liveness;
+mod matrix;
 mod negotiated;
 mod panics;
 mod preview;

@@ -412,6 +412,11 @@ pub(crate) fn make_clients<const COUNT: usize>(directory: &Path, names: [&str; C
 }
 
 impl ClientPair {
+    /// The same for another configuration.
+    pub(crate) fn again(&self) -> ClientPair {
+        ClientPair { certificate: self.certificate.clone(), key: self.key.clone_key() }
+    }
+
     /// `config` of a client that shows this certificate.
     pub(crate) fn config(self, mut config: ClientConfig) -> ClientConfig {
         let key = config.crypto_provider().key_provider.load_private_key(self.key).unwrap();
