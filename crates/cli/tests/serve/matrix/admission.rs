@@ -34,9 +34,11 @@ pub(super) fn may(way: Way, rule: Rule, thing: &Thing, who: Who) -> bool {
         Rule::User | Rule::Token | Rule::Network | Rule::Service => who == Who::Right,
     };
     let is_for_everybody = matches!(rule, Rule::Open | Rule::Limit);
+    // Who runs a script is judged by the script's own path, whatever leads there. A file that is reached by another path has to be for everybody.
+    let is_judged = is_for_everybody || thing.kind == Kind::Runs;
     let is_reached = match thing.reached {
         Reached::ByItsPath => true,
-        Reached::ByAnother | Reached::InAnother => is_for_everybody,
+        Reached::ByAnother | Reached::InAnother => is_judged,
         Reached::Nowhere => false,
     };
     !way.is_refused() && is_let_in && is_reached

@@ -118,12 +118,14 @@ fn over_http(stream: TcpStream, asked: &AtomicU64) -> Option<()> {
         let mut words = head.split(' ');
         let (method, path) = (words.next()?, words.next()?);
         let (fields, body) = answer(path, &content, framing);
-        stream.write_all(format!("HTTP/1.1 200 OK\r\n{fields}\r\n").as_bytes()).ok()?;
+        // The length of such an answer is not to be believed: the connection ends with it.
+        let is_last = path.contains("/says/");
+        let end = if is_last { "Connection: close\r\n" } else { "" };
+        stream.write_all(format!("HTTP/1.1 200 OK\r\n{end}{fields}\r\n").as_bytes()).ok()?;
         if method != "HEAD" {
             stream.write_all(&body).ok()?;
         }
-        if path.contains("/says/") {
-            // Its length is not to be believed: the end of the connection is the end.
+        if is_last {
             return None;
         }
     }
