@@ -294,7 +294,7 @@ impl Worker<'_> {
             self.ring_connections[token.index as usize].hang_up = None;
         }
         if has_failed || !more {
-            self.base.slots.get(token).failed |= has_failed;
+            self.base.slots.get(token).transport.failed |= has_failed;
             self.drive(token);
         }
     }

@@ -55,10 +55,6 @@ pub struct ConnectionState {
     pub registered: bool,
     /// It is in the list of those that are to go on without an event.
     pub queued: bool,
-    /// The peer, or the network, has ended it both ways.
-    pub failed: bool,
-    /// It is to end when it is idle: until when a request that may be on its way is waited for.
-    last_call: Option<Instant>,
     /// How it was left after its last turn.
     posture: Posture,
     /// By which it is counted, where connections move between threads.
@@ -76,6 +72,8 @@ pub struct Extras {
     course: Option<Box<Course>>,
     /// The page that it shows, if that may be hinted for.
     viewing: Option<Box<Viewing>>,
+    /// It is to end when it is idle: until when a request that may be on its way is waited for.
+    last_call: Option<Instant>,
 }
 
 impl Extras {
@@ -139,7 +137,7 @@ impl ConnectionState {
 
     /// Until when it stays although it is idle and to end.
     pub fn last_call(&self) -> Option<Instant> {
-        self.last_call.filter(|_| self.is_idle())
+        self.extras.as_ref().and_then(|extras| extras.last_call).filter(|_| self.is_idle())
     }
 
     /// When to look at it though nothing has come about: when it may be waited for no longer, or whether it is to end for what it holds.
@@ -180,7 +178,8 @@ impl ConnectionState {
             return false;
         }
         let is_expected = is_kept || self.is_about_to_ask() || self.connection.is_promised();
-        let until = *self.last_call.get_or_insert(if is_expected { now.after_ms(LAST_CALL_MS) } else { now });
+        let until = if is_expected { now.after_ms(LAST_CALL_MS) } else { now };
+        let until = *self.extras.get_or_insert_default().last_call.get_or_insert(until);
         until <= now
     }
 
@@ -316,8 +315,6 @@ impl ConnectionState {
             ending: false,
             registered: false,
             queued: false,
-            failed: false,
-            last_call: None,
             posture: Posture::Active,
             count_guard: None,
             extras: None,
@@ -351,7 +348,7 @@ impl ConnectionState {
         self.readable |= event.readable;
         self.writable |= event.writable;
         self.ending |= event.ending;
-        self.failed |= event.failed;
+        self.transport.failed |= event.failed;
     }
 
     /// Receives once, for a connection that is interested in that.

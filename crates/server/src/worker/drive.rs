@@ -162,7 +162,7 @@ fn within_bounds(
 /// What a connection waits for that waits for `interest`: nothing if its socket has failed and it would not try it. One whose peer has closed its
 /// side only goes on: it may be reading.
 fn or_over(connection: &mut ConnectionState, interest: Interest, context: &mut WorkerContext<'_>) -> Interest {
-    if !connection.failed || interest.receive || interest.fate != Fate::Open {
+    if !connection.transport.failed || interest.receive || interest.fate != Fate::Open {
         return interest;
     }
     connection.handle_broken();

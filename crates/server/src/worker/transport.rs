@@ -34,6 +34,8 @@ pub struct Transport {
     secured: Option<Box<Secured>>,
     /// Sending has been shut down.
     shut: bool,
+    /// The peer, or the network, has ended it both ways.
+    pub failed: bool,
     /// It is a Unix socket: its peer is a program of this machine.
     is_local: bool,
     /// What a proxy says first, where it does.
@@ -75,7 +77,7 @@ impl Transport {
     /// Plain, over a socket, of which the kernel says what it is.
     pub fn plain(socket: OwnedFd) -> Transport {
         let is_local = sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX);
-        Transport { socket, secured: None, shut: false, is_local, header: None }
+        Transport { socket, secured: None, shut: false, failed: false, is_local, header: None }
     }
 
     /// Over a socket that was taken from `listener` at `now`: with TLS by `endpoint` if that listener speaks it.
@@ -88,7 +90,7 @@ impl Transport {
     ) -> Transport {
         let is_local = matches!(listener.address(), ListenAddress::Unix(_));
         let secured = endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| Secured::new(endpoint, limits, now));
-        Transport { socket, secured, shut: false, is_local, header: None }
+        Transport { socket, secured, shut: false, failed: false, is_local, header: None }
     }
 
     /// With TLS by `endpoint`, over a socket that no listener of a server has taken.

@@ -138,7 +138,7 @@ impl Read<'_> {
         if let Some(mut job) = self.residents.leave(event.token) {
             job.slot.readable |= event.readable;
             job.slot.ending |= event.ending;
-            job.slot.failed |= event.failed;
+            job.slot.transport.failed |= event.failed;
             return self.drive(job);
         }
         let Some(away) = self.away.get_mut(event.token.index as usize) else { return };
