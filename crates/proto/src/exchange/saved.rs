@@ -24,8 +24,8 @@ pub(crate) struct Saved {
     /// Goes with its answer, if that is a page. It does not travel either: nobody misses it.
     pub(crate) link: Option<Arc<LinkField>>,
     redirected: Option<Box<Redirected>>,
-    /// The driver has been asked what it stands for. This does not travel: another process is asked for the first time.
-    was_asked: bool,
+    /// How often the driver has been asked what it stands for. This does not travel: another process is asked for the first time.
+    asked: u8,
 }
 
 /// What is answered in the place of a request.
@@ -36,6 +36,10 @@ struct Redirected {
     /// How many there have been, with this one.
     count: u8,
 }
+
+/// How often the driver is asked what a request stands for. Who has to say who he is, and is asked about by a service, and waits for others, makes it
+/// three or four times.
+const ASKED_MAX: u8 = 64;
 
 /// Of content that is not there any more, and of another protocol.
 const LEFT_OUT: [&str; 8] = [
@@ -51,7 +55,7 @@ const LEFT_OUT: [&str; 8] = [
 
 impl Saved {
     pub(crate) fn new(bytes: Vec<u8>, head: Head) -> Saved {
-        Saved { bytes, head, found: None, link: None, redirected: None, was_asked: false }
+        Saved { bytes, head, found: None, link: None, redirected: None, asked: 0 }
     }
 
     /// What is answered.
@@ -69,7 +73,14 @@ impl Saved {
 
     /// The driver is asked what it stands for: whether it was asked before. The first time counts as a request, whatever stands in it.
     pub(crate) fn ask(&mut self) -> bool {
-        std::mem::replace(&mut self.was_asked, true)
+        let was_asked = self.asked > 0;
+        self.asked = self.asked.saturating_add(1);
+        was_asked
+    }
+
+    /// What it stands for and the programs that answer it send it to each other: nothing comes of asking once more.
+    pub(crate) fn goes_round(&self) -> bool {
+        self.asked > ASKED_MAX
     }
 
     /// How often another target has been put in the place of the request's.

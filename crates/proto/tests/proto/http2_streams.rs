@@ -96,7 +96,7 @@ fn more_content_than_was_announced_is_not_sent() {
 
 #[test]
 fn a_program_that_fails_before_its_head_is_a_500() {
-    for script in ["f", "i.f", "c5.e", "e", "w.f"] {
+    for script in ["f", "i.f", "c5.e", "e", "w.f", "z", "w.z"] {
         let (response, _) = ask(script);
         assert_eq!((&*response.status, response.ended, alive()), ("500", true, 0), "{script}");
     }

@@ -16,6 +16,7 @@
 //! | `u` | waits for a second |
 //! | `a` | an answer that is a resource |
 //! | `f` | fails |
+//! | `z` | has its request translated once more, by which it begins anew |
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -164,6 +165,7 @@ impl Program for Script {
             let Some(step) = self.steps.front().cloned() else { return self.waits(Next::default()) };
             match step.as_str() {
                 "f" => return Ran::Failed,
+                "z" => return Ran::Again,
                 "a" => return Ran::Answer(self.answer.clone()),
                 "u" if is_late => {}
                 "u" => return self.waits(Next { until: Some(now.after_ms(WAIT_MS)), ..Next::default() }),

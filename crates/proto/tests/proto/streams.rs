@@ -177,7 +177,7 @@ fn a_program_that_fails_behind_its_head_leaves_an_answer_that_is_not_whole() {
 
 #[test]
 fn a_program_that_fails_before_its_head_is_a_500() {
-    for script in ["f", "i.f", "c5.e", "e", "w.f"] {
+    for script in ["f", "i.f", "c5.e", "e", "w.f", "z", "w.z"] {
         let mut peer = peer();
         peer.converse([get(script), GET.to_owned()].concat());
         assert_eq!((statuses(&peer), alive()), (vec![500, 200], 0), "{script}");

@@ -309,8 +309,11 @@ impl Connection {
             incoming.forgive(now.since(away_since), now);
         }
         self.since = now;
+        let front = self.active.as_ref().and_then(|active| active.exchanges.front());
+        let goes_round = front.and_then(|exchange| exchange.request.as_ref()).is_some_and(Saved::goes_round);
         match ran {
             Ran::Continue | Ran::Waits(_) => {}
+            Ran::Again | Ran::Found(_) if goes_round => self.fail_program(),
             Ran::Gives(part, _) => self.give(*part),
             Ran::Answer(resource) if !begun => {
                 self.leave_unread();

@@ -9,7 +9,7 @@ use super::stream::{Receiving, Stream, Work};
 use super::{Connection, DRIVEN};
 use crate::conn::wake::Wake;
 use crate::error::Refusal;
-use crate::exchange::ExchangeId;
+use crate::exchange::{ExchangeId, Saved};
 use crate::exchange::program::{Holds, Input, Program, Ran, SocketWait, Step};
 use crate::time::Instant;
 
@@ -272,6 +272,9 @@ impl Connection {
                 self.streams[at].is_early = true;
                 self.give_up_content(at, now);
                 self.handle_translated(at, &resource);
+            }
+            Ran::Again | Ran::Found(_) if self.streams[at].request.as_ref().is_some_and(Saved::goes_round) => {
+                self.fail_program(at);
             }
             Ran::Again if !has_begun => self.translate_again(at),
             Ran::Found(found) if !has_begun => {
