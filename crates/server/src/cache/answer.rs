@@ -15,8 +15,7 @@ use lamna_proto::resource::{Description, Representation, Resource};
 use super::entry::Freshness;
 use super::freshness::FRESH_MS;
 
-/// What requests have in common that an application may find fault with in the same way: all fields that it gets, in any order, but for the
-/// values of counters, which are numbers. The host and what is said to caches are not among them. Nobody else can find fields with the same sum.
+/// What requests have in common that an application may find fault with in the same way: all fields that it gets, in any order. The host and what is said to caches are not among them. Nobody else can find fields with the same sum.
 pub fn sum_of_fields(fields: Fields<'_>) -> u64 {
     static STATE: OnceLock<RandomState> = OnceLock::new();
     const LEFT_OUT: [&str; 4] = ["host", "connection", "cache-control", "pragma"];
@@ -25,10 +24,7 @@ pub fn sum_of_fields(fields: Fields<'_>) -> u64 {
     let sum = |(name, value): (&[u8], &[u8])| {
         let mut hasher = state.build_hasher();
         name.iter().for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase()));
-        match !value.is_empty() && value.iter().all(u8::is_ascii_digit) {
-            true => hasher.write_usize(value.len()),
-            false => value.hash(&mut hasher),
-        }
+        value.hash(&mut hasher);
         hasher.finish()
     };
     fields.iter().filter(|(name, _)| counts(name)).map(sum).fold(0, u64::wrapping_add)
@@ -228,7 +224,7 @@ mod tests {
         let sent = sum_of_fields(fields("Host: a\r\nA: b\r\nX-Number: 7\r\nCookie: c\r\n"));
         let answer = Answer::new(terms(1), 0).for_those_who_send(Some(sent));
         for same in
-            ["a: b\r\nCookie: c\r\nX-Number: 8\r\n", "X-number: 7\r\nCookie: c\r\nA: b\r\nHost: b\r\nPragma: x\r\n"]
+            ["a: b\r\nCookie: c\r\nX-Number: 7\r\n", "X-number: 7\r\nCookie: c\r\nA: b\r\nHost: b\r\nPragma: x\r\n"]
         {
             assert!(answer.is_for(fields(same)), "{same}");
         }
@@ -236,7 +232,7 @@ mod tests {
             "",
             "A: b\r\nCookie: c\r\n",
             "A: B\r\nCookie: c\r\nX-Number: 7\r\n",
-            "A: b\r\nCookie: c\r\nX-Number: 77\r\n",
+            "A: b\r\nCookie: c\r\nX-Number: 8\r\n",
             "A: b\r\nA: b\r\nCookie: c\r\nX-Number: 7\r\n",
             "A: b\r\nCookie: c\r\nX-Number: 7\r\nX-Odd: 1\r\n",
         ] {
