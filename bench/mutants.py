@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Whether the crossing matrices find it when one check is taken out.
+
+    bench/mutants.py [--only NAME,...] [--tree DIRECTORY]
+
+Each mutant takes one check out of a copy of the tree, builds the tests, and runs the matrix that has to fail. The copy is a work tree of git
+beneath target/mutants with a build directory of its own; `--tree` names another work tree, which is used as it is and put back. Told is for each
+mutant whether the matrix failed, and in how many of its cases. A mutant that no matrix finds, or that does not build, is an error.
+"""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CONTENT = "matrix::content::content_reaches"
+ANSWERS = "matrix::content::answers_have"
+EARLY = "matrix::content::early_answers"
+TRANSPORT = "matrix::transport::"
+USERS = "matrix::admission::things_of_users"
+NETWORKS = "matrix::admission::things_of_networks"
+LIMIT = "matrix::admission::things_beyond_a_limit"
+OPEN = "matrix::admission::things_for_everybody"
+CERTIFICATES = "matrix::admission::things_for_certificates"
+KEPT = "matrix::kept::"
+
+SERVER, PROTO = "crates/server/src/", "crates/proto/src/"
+
+# Name, file, what stands there, what is put in its place, the matrix that has to fail.
+MUTANTS = [
+    ("clear-text-is-served", SERVER + "content/admission.rs", "if !says_https() => Standing::Led", "if !says_https() => Standing::Served", TRANSPORT),
+    ("every-plain-socket-is-local", SERVER + "worker/transport.rs", "None if self.is_local => Way::Local", "None => Way::Local", TRANSPORT),
+    ("another-certificate-will-do", SERVER + "content/admission.rs",
+     "(Way::Secured(over), Demand::Client { identity, may_lack }) if over.identity == identity => {",
+     "(Way::Secured(over), Demand::Client { identity, may_lack }) if over.identity == identity || !may_lack => {", TRANSPORT),
+    ("authorities-of-yesterday", SERVER + "content/admission.rs",
+     "_ if authorities.is_none() || over.authorities != authorities => Standing::Misdirected,", "", TRANSPORT),
+    ("a-certificate-is-not-needed", SERVER + "content/admission.rs", "        None => Standing::Unknown,\n", "        None => Standing::Served,\n",
+     TRANSPORT),
+    ("tickets-of-one-key", SERVER + "tls/endpoint.rs", "let tickets = pair.clients.is_none().then(|| tickets.bound_to(pair.chain_digest()));",
+     "let tickets = Some(tickets.bound_to(0));", TRANSPORT),
+    ("scripts-are-not-judged", SERVER + "worker/context/scripts.rs", "if verdict.is_none() {", "if verdict.is_none() && place.is_empty() {", USERS),
+    ("scripts-are-not-counted", SERVER + "worker/context/scripts.rs", "if is_counted && let Err", "if !is_counted && let Err", LIMIT),
+    ("content-is-not-counted", PROTO + "exchange/saved.rs", "redirected: None, asked: 0 }", "redirected: None, asked: 1 }", LIMIT),
+    ("what-is-led-to-is-for-all", SERVER + "content/route.rs", "        !self.keeps_out || self.lets_on_to(from, to)", "        true || self.lets_on_to(from, to)", USERS),
+    ("networks-are-not-asked", SERVER + "content/access.rs", "if rules.iter().any(is_kept_out) {",
+     "if rules.iter().any(is_kept_out) && rules.is_empty() {", NETWORKS),
+    ("names-are-for-all", SERVER + "content/directory.rs", "if !folders.all(", "if name.is_empty() && !folders.all(", USERS),
+    ("archives-are-for-all", SERVER + "content/tree.rs", "site.routes.runner(path).is_none() && self.lets_in(path)",
+     "site.routes.runner(path).is_none()", USERS),
+    ("methods-say-what-content-there-is", PROTO + "message.rs", "None if self.head.is_open => Content::Unsized,",
+     "None if self.head.is_open && self.head.method == Method::Post => Content::Unsized,", CONTENT),
+    ("more-than-was-announced", PROTO + "gateway/cgi/answer.rs", "let bytes = input.len().min(usize::try_from(left).unwrap_or(usize::MAX));",
+     "let bytes = input.len();\n                let left = left.max(bytes as u64);", ANSWERS),
+    ("sizes-come-first", PROTO + "exchange/answer.rs", "    !(200..300).contains(&status.0)\n", "    status.0 == 0\n", EARLY),
+    ("redirects-are-for-readers", SERVER + "worker/context/routing.rs", "redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing)",
+     "redirect.as_ref().is_some_and(|(redirect, _)| redirect.if_missing)", EARLY),
+    ("an-empty-host-is-some-host", PROTO + "conn/http1/rules.rs", "if has_empty_host => Err(Refusal::HostInvalid)",
+     "if has_empty_host && request.head.length == 0 => Err(Refusal::HostInvalid)", OPEN),
+]
+
+
+def run(tree, environment, *command, quiet=True):
+    done = subprocess.run(command, cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="names, with commas between them")
+    parser.add_argument("--tree", type=pathlib.Path, help="a work tree to do it in")
+    arguments = parser.parse_args()
+    tree, environment = arguments.tree, dict(os.environ)
+    if tree is None:
+        tree = ROOT / "target/mutants/tree"
+        environment["CARGO_TARGET_DIR"] = str(ROOT / "target/mutants/build")
+        if not tree.exists():
+            subprocess.run(["git", "worktree", "add", "--detach", str(tree), "HEAD"], cwd=ROOT, check=True)
+    wanted = arguments.only.split(",") if arguments.only else [name for name, *_ in MUTANTS]
+    missed = []
+    for name, file, old, new, matrix in MUTANTS:
+        if name not in wanted:
+            continue
+        path = tree / file
+        before = path.read_text()
+        if before.count(old) != 1:
+            missed.append(name)
+            print(f"{name}: {file} does not have the check once", flush=True)
+            continue
+        path.write_text(before.replace(old, new))
+        try:
+            code, said = run(tree, environment, "cargo", "test", "-q", "-p", "lamna", "--test", "serve", "--", matrix)
+        finally:
+            path.write_text(before)
+        differs = re.findall(r"differ in (\d+) of (\d+) cases", said)
+        if differs:
+            found = ", ".join(f"{count} of {cases} cases" for count, cases in differs)
+            print(f"{name}: found by {matrix} in {found}", flush=True)
+        else:
+            missed.append(name)
+            why = "not found" if code == 0 else said.strip().splitlines()[-1][:200]
+            print(f"{name}: {why}", flush=True)
+    print(f"{len(wanted) - len(missed)} found, {len(missed)} not" + (": " + ", ".join(missed) if missed else ""))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
