@@ -73,6 +73,8 @@ pub fn serve(
     if inherited.is_some() && settings.architecture != upgrade_in_progress.configured().architecture {
         administration.standing.set_chosen(settings.architecture);
     }
+    // Whether there can be a ring is found out by making one, which takes memory.
+    startup_limits::check_memory_at_start(&settings)?;
     let settings = &possible(&settings)?;
     if settings.architecture != upgrade_in_progress.configured().architecture && inherited.is_none() {
         // What this kernel does not carry was not chosen.

@@ -146,7 +146,7 @@ fn node_sends_events_and_speaks_over_web_sockets(engine: Engine) {
         assert_eq!(post(&mut teller, "/tell", word.as_bytes()).content, b"1");
         expect_event(&mut listener, word);
     }
-    drop(listener);
+    listener.reset();
     eventually("the application learns that its listener has left", PATIENCE, || {
         (teller.get("/listeners").unwrap().content == b"0").then_some(())
     });
