@@ -1,7 +1,8 @@
 //! What a connection wants sent, as plain data: the driver's I/O strategy decides which system calls that takes.
 
 use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes to send, in order: first `bytes`, then `segment`. Sending any prefix of it is right, as long as
 /// [`handle_sent`](crate::conn::Connection::handle_sent) is told how much.
@@ -46,7 +47,36 @@ pub struct FileState {
     /// Bytes of the file.
     pub size: u64,
     /// What the first and the last of these bytes come to, once that is known.
-    pub ends: OnceLock<u64>,
+    pub ends: Ends,
+}
+
+/// What the ends of a file come to, once somebody has found it out: in the space of the number itself, of which zero means unknown.
+#[derive(Debug, Default)]
+pub struct Ends(AtomicU64);
+
+impl Ends {
+    /// What they come to; none while it is not known.
+    pub fn get(&self) -> Option<u64> {
+        let sum = self.0.load(Relaxed);
+        (sum != 0).then_some(sum)
+    }
+
+    /// They come to this. Who finds it out finds the same: it does not matter who is first.
+    pub fn set(&self, sum: u64) {
+        self.0.store(sum.max(1), Relaxed);
+    }
+}
+
+impl From<Option<u64>> for Ends {
+    fn from(sum: Option<u64>) -> Ends {
+        Ends(AtomicU64::new(sum.map_or(0, |sum| sum.max(1))))
+    }
+}
+
+impl Clone for Ends {
+    fn clone(&self) -> Ends {
+        self.get().into()
+    }
 }
 
 impl Segment<'_> {

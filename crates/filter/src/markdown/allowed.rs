@@ -43,7 +43,7 @@ pub(super) fn allow(events: &mut [Event<'_>]) {
 fn is_allowed(address: &str) -> bool {
     let is_seen = |letter: &char| !letter.is_control() && !letter.is_whitespace();
     let read: String =
-        address.chars().filter(is_seen).take_while(|letter| !matches!(letter, '/' | '?' | '#' | '\\')).collect();
+        address.chars().filter(is_seen).take_while(|letter| !matches!(letter, '/' | '?' | '#')).collect();
     match read.split_once(':') {
         Some((scheme, _)) => SCHEMES.iter().any(|one| scheme.eq_ignore_ascii_case(one)),
         None => true,

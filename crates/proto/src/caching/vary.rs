@@ -59,13 +59,17 @@ impl VaryNames {
         self.0.iter().map(|name| size_of_val(name) + name.len()).sum()
     }
 
-    /// Appends what a request with these fields selects by.
+    /// Appends what a request with these fields selects by. A field that its client has named in `Connection` does not reach the application
+    /// (RFC 9110 7.6.1), so that it selects nothing.
     pub fn write(&self, fields: Fields<'_>, out: &mut Vec<u8>) {
         for name in self.iter() {
             let is_caseless = CASELESS.contains(&name);
+            let is_dropped =
+                fields.values("connection").flat_map(list::members).any(|one| one.eq_ignore_ascii_case(name));
             let mut is_there = false;
             // Names are tokens, and so text.
-            for value in fields.values(std::str::from_utf8(name).unwrap_or_default()) {
+            let text = if is_dropped { "" } else { std::str::from_utf8(name).unwrap_or_default() };
+            for value in fields.values(text) {
                 out.push(if is_there { b',' } else { PRESENT });
                 is_there = true;
                 write_value(value, is_caseless, out);
@@ -130,6 +134,8 @@ mod tests {
             ("Accept-Encoding: gzip", "Accept-Encoding: br", false),
             ("Accept-Encoding: gzip", "", false),
             ("X: a", "X: A", false),
+            ("X: a | Connection: close, x", "", true),
+            ("X: a | Connection: x", "X: a", false),
             ("X:", "", false),
             ("X: a | Y: b", "X: a", true),
         ] {

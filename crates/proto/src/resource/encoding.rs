@@ -115,13 +115,13 @@ impl Portable for FileState {
     fn write(&self, to: &mut Encoded) {
         self.version.write(to);
         self.size.write(to);
-        self.ends.get().copied().write(to);
+        self.ends.get().write(to);
     }
 
     fn read(from: &mut Source<'_>) -> Result<FileState, Malformed> {
         let (version, size) = (u64::read(from)?, u64::read(from)?);
         let ends: Option<u64> = Option::read(from)?;
-        Ok(FileState { version, size, ends: ends.map_or_else(OnceLock::new, OnceLock::from) })
+        Ok(FileState { version, size, ends: ends.into() })
     }
 }
 

@@ -59,7 +59,7 @@ pub fn has_content(file: BorrowedFd<'_>, state: &FileState, abilities: &KernelFe
     }
     let Some(known) = state.ends.get().filter(|_| state.version != 0) else { return false };
     let is_longer = longer(file, state.size, stamp);
-    is_longer && ends(file, state.size, Wait::Yes, abilities).as_ref() == Some(known)
+    is_longer && ends(file, state.size, Wait::Yes, abilities).map(|sum| sum.max(1)) == Some(known)
 }
 
 /// Whether `file`, which is in the state of `stamp`, is longer than `size`. A write has a time before it has a length: where the time is
@@ -79,8 +79,7 @@ fn note_ends(file: BorrowedFd<'_>, state: &FileState, may_grow: bool, wait: Wait
     let Some(ends) = ends(file, state.size, wait, abilities) else { return };
     let is_of_state = |stamp: Stamp| stamp.version() == state.version || may_grow && stamp.size >= state.size;
     if file_state::inspect(file).is_ok_and(|(_, stamp)| is_of_state(stamp)) {
-        // Whoever was first has noted the same.
-        let _ = state.ends.set(ends);
+        state.ends.set(ends);
     }
 }
 

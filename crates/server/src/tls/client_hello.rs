@@ -45,13 +45,19 @@ const MESSAGE_HEADER_BYTES: usize = 4;
 /// The longest message. Those of clients have hundreds of bytes, or some thousands with keys that withstand quantum computers.
 pub const HELLO_BYTES_MAX: usize = 16 * 1024;
 
+/// Records that a message may be cut into, so that looking at it again whenever more has come stays cheap.
+const RECORDS_MAX: usize = 1024;
+
+/// Extensions of a message. Those of clients have a few dozen.
+const EXTENSIONS_MAX: usize = 128;
+
 /// Looks at what has been received of a ClientHello.
 ///
 /// # Errors
 /// It is none, longer than that of any client, or not understood.
 pub fn look(received: &[u8]) -> Result<Hello<'_>, Failure> {
     let mut header = [0; MESSAGE_HEADER_BYTES];
-    let (mut there, mut rest) = (0, received);
+    let (mut there, mut records_seen, mut rest) = (0, 0, received);
     // Nothing is put together before it is all there.
     while let Some(length) = record_length(rest)?.filter(|length| *length <= rest.len()) {
         let (record, after) = rest.split_at(length);
@@ -59,6 +65,11 @@ pub fn look(received: &[u8]) -> Result<Hello<'_>, Failure> {
             return Err(Failure::of(Alert::UnexpectedMessage));
         }
         let content = &record[HEADER_BYTES..];
+        records_seen += 1;
+        // RFC 8446 5.1: no fragment of a handshake message is empty.
+        if content.is_empty() || records_seen > RECORDS_MAX {
+            return Err(not_understood("its first message is cut into pieces that no client makes"));
+        }
         for (to, from) in header[there.min(MESSAGE_HEADER_BYTES)..].iter_mut().zip(content) {
             *to = *from;
         }
@@ -110,6 +121,9 @@ impl<'b> ClientHello<'b> {
             Cow::Owned(mut message) => Cow::Owned(message.split_off(MESSAGE_HEADER_BYTES)),
         };
         let extensions = extensions(&content).ok_or_else(wrong)?;
+        if extensions.len() > EXTENSIONS_MAX {
+            return Err(wrong());
+        }
         let mut name = None;
         for (at, (kind, value)) in extensions.iter().enumerate() {
             if extensions[..at].iter().any(|(other, _)| other == kind) {
@@ -295,6 +309,20 @@ mod tests {
             }
             assert_eq!(found(&records), named("example.org"));
         }
+    }
+
+    #[test]
+    fn pieces_that_no_client_makes_are_refused_before_the_message_is_whole() {
+        let hello = testing::client_hello("example.org");
+        let empty = [HANDSHAKE, 3, 1, 0, 0];
+        assert!(look(&empty).is_err());
+        assert!(look(&[&hello[..], &empty].concat()).is_ok(), "what is whole is whole");
+        let long = message(&extension(21, &[0; 5_000]), b"");
+        let piece = |bytes: usize| in_records(&long, bytes);
+        assert!(matches!(look(&piece(500)[..4_000]), Ok(Hello::Incomplete)));
+        assert!(look(&piece(1)[..6 * RECORDS_MAX + 100]).is_err());
+        let many: Vec<u8> = (100..400_u16).flat_map(|kind| extension(kind, b"")).collect();
+        assert!(look(&in_records(&message(&many, b""), 9_000)).is_err());
     }
 
     #[test]

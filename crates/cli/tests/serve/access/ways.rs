@@ -24,6 +24,7 @@ for_engines!([
     a_script_is_sent_with_the_fields_and_within_the_limits_of_its_own_path,
     no_way_leads_to_a_file_that_is_kept_from_who_asks,
     no_archive_and_no_search_has_the_source_of_a_script,
+    a_path_for_readers_leads_to_no_script_by_another_method,
     what_an_application_is_asked_to_do_needs_leave_to_read_what_it_answers,
 ]);
 
@@ -264,6 +265,32 @@ proxy = "http://127.0.0.1:9"
         }
     }
     assert!(text(&ask(&server, "GET", "/?download=tar", "", "")).contains("it has not"));
+    server.finish();
+}
+
+fn a_path_for_readers_leads_to_no_script_by_another_method(engine: Engine) {
+    // The rule is that of the path that is asked for, and the script is for everybody.
+    let rule = "access = { anyone = true }\n[[site.route]]\nmatch = [\"/try/x\", \"/way/x\", \"/moved/x\", \"/admin.cgi/x\"]\naccess = { actions = [\"read\"], tokens = [\"ci\"] }\n";
+    let files = "Content-Type: multipart/form-data; boundary=x\r\n";
+    let server = scripts(engine, "", rule);
+    for way in ["/try/x", "/way/x", "/moved/x", "/admin.cgi/x"] {
+        for (method, fields, content) in [
+            ("GET", "", ""),
+            ("HEAD", "", ""),
+            ("POST", "", "a=b"),
+            ("POST", files, "--x--\r\n"),
+            ("PUT", "", "x"),
+            ("DELETE", "", ""),
+            ("MKCOL", "", ""),
+            ("QUERY", "", "x"),
+        ] {
+            let refused = ask(&server, method, way, fields, content);
+            assert_eq!(refused.status, 401, "{method} {way} {fields}");
+            let let_in = ask(&server, method, way, &format!("{fields}{TOKEN}"), content);
+            assert_eq!(let_in.status, 200, "{method} {way} {fields}: {}", text(&let_in));
+        }
+    }
+    assert_eq!(ask(&server, "PUT", "/admin.cgi", "", "x").status, 200, "it is for everybody by its own name");
     server.finish();
 }
 

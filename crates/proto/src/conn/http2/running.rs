@@ -9,8 +9,8 @@ use super::stream::{Receiving, Stream, Work};
 use super::{Connection, DRIVEN};
 use crate::conn::wake::Wake;
 use crate::error::Refusal;
-use crate::exchange::{ExchangeId, Saved};
 use crate::exchange::program::{Holds, Input, Program, Ran, SocketWait, Step};
+use crate::exchange::{ExchangeId, Saved};
 use crate::time::Instant;
 
 /// A program that answers a request.

@@ -43,7 +43,8 @@ impl WorkerContext<'_> {
         let site = sites.find(translate.host);
         let mut rules = self.addresses.rules(sites, translate, client);
         let Some(script) = entry.script() else { return self.without_script(translate, (peer, client), entry, &rules) };
-        let mut verdict = None;
+        // By the path that is asked for, too: there it was judged by what the method is for files, and an application does what it likes with it.
+        let mut verdict = self.judge(translate, (peer, over), &rules, &Rules::of_application(&rules, translate));
         for place in script.places() {
             let own = self.rules_at(translate, client, &place);
             if verdict.is_none() {

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use lamna_proto::limits::UNCOUNTED_BYTES_MAX;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::process::{Resource, getrlimit};
 
 use super::crowd::{self, Entry};
 use super::loads::{Load, Loads};
@@ -31,6 +32,8 @@ use crate::sys::shared_memory::SharedMemory;
 
 /// 4 MiB, of which the kernel gives what is touched: room for half a million networks that are connected at once.
 const BUCKETS: usize = 1 << 16;
+/// What part of the descriptors the connections of one network may take.
+const DESCRIPTORS_SHARE: u64 = 2;
 
 /// What part of a limit of memory one network may take.
 const MEMORY_SHARE: u64 = 4;
@@ -138,7 +141,13 @@ impl ConnectionLimit {
         counters: &SharedMemory<Counters>,
     ) -> Option<Arc<ConnectionLimit>> {
         let unless_any = |most: u64| if most > 0 { most } else { u64::MAX };
-        let most = unless_any(settings.connection_limit);
+        // One network does not have the descriptors that others need, whatever the limit says: zero is for any number.
+        let by_descriptors =
+            getrlimit(Resource::Nofile).current.map_or(u64::MAX, |limit| (limit / DESCRIPTORS_SHARE).max(1));
+        let most = match settings.connection_limit {
+            0 => u64::MAX,
+            most => most.min(by_descriptors),
+        };
         // Whatever is said, one network does not take the memory that all of them and the cache have to do with.
         let most_of_limit = limit_bytes().map_or(u64::MAX, |bytes| bytes / MEMORY_SHARE);
         let most_bytes = unless_any(settings.network_bytes_max).min(most_of_limit);

@@ -51,22 +51,25 @@ impl Loads {
 
     /// The network at `place` holds `excess` bytes more than it may: has those end that hold most. How many more that are.
     pub(super) fn relieve(&self, place: u32, excess: u64) -> usize {
-        let mut loads = self.lock();
-        let Some(of_network) = loads.get_mut(&place) else { return 0 };
-        let bytes = |load: &Arc<Load>| load.bytes.load(Relaxed);
-        let leaving: u64 = of_network.iter().filter(|load| load.is_doomed()).map(bytes).sum();
+        let loads = self.lock();
+        let Some(of_network) = loads.get(&place) else { return 0 };
+        // What they hold changes meanwhile: it is looked at once, since nothing that is sorted may change its order.
+        let held = |load: &Arc<Load>| load.bytes.load(Relaxed);
+        let leaving: u64 = of_network.iter().filter(|load| load.is_doomed()).map(held).sum();
         let mut left = excess.saturating_sub(leaving);
         if left == 0 {
             return 0;
         }
-        of_network.sort_unstable_by_key(|load| std::cmp::Reverse(bytes(load)));
+        let staying = of_network.iter().filter(|load| !load.is_doomed());
+        let mut staying: Vec<(u64, &Arc<Load>)> = staying.map(|load| (held(load), load)).collect();
+        staying.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         let mut doomed = 0;
-        for load in of_network.iter().filter(|load| !load.is_doomed()) {
+        for (bytes, load) in staying {
             if left == 0 {
                 break;
             }
             load.is_doomed.store(true, Relaxed);
-            left = left.saturating_sub(bytes(load));
+            left = left.saturating_sub(bytes);
             doomed += 1;
         }
         doomed
