@@ -37,7 +37,7 @@ pub struct ResidencyCache {
 
 /// What is tested: the version of the content ([`version`]), from where on, how many bytes.
 ///
-/// [`version`]: lamna_proto::resource::Representation::version
+/// [`version`]: lamna_proto::transmit::FileState::version
 pub type Tested = (u64, u64, u64);
 
 impl ResidencyCache {
