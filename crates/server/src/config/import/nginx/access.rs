@@ -43,12 +43,49 @@ pub(super) enum Let {
 }
 
 /// Why a directive that restricts is not carried over; none for others.
-fn why_not(name: &str) -> Option<&'static str> {
-    match name {
+fn why_not(directive: &Directive) -> Option<&'static str> {
+    match &*directive.name {
         "internal" => Some("paths that only this server asks for are not done"),
         "satisfy" => Some("networks and passwords are both asked for"),
+        "limit_except" => Some("what only some methods are for is not done"),
+        name if DECIDES.contains(&name) && directive.argument(0) != "off" => Some("what it decides is not known here"),
+        "if" if refuses(directive) => Some("conditions of this kind are not understood"),
         _ => None,
     }
+}
+
+/// Directives of modules that let in by something that has no counterpart here.
+const DECIDES: &[&str] = &[
+    "auth_jwt",
+    "auth_jwt_require",
+    "secure_link",
+    "secure_link_secret",
+    "access_by_lua",
+    "access_by_lua_block",
+    "access_by_lua_file",
+    "js_access",
+];
+
+/// Whether a condition refuses clients. One that looks at where a request came in, or at what clients say of themselves, keeps nothing from anybody.
+fn refuses(directive: &Directive) -> bool {
+    const OF_THE_REQUEST: [&str; 8] = [
+        "$host",
+        "$http_host",
+        "$scheme",
+        "$https",
+        "$request_method",
+        "$http_user_agent",
+        "$http_referer",
+        "$invalid_referer",
+    ];
+    let condition = directive.text();
+    let block = directive.block.as_deref().unwrap_or_default();
+    let is_refusal = |one: &Directive| match &*one.name {
+        "return" => matches!(one.argument(0), "401" | "403" | "404" | "410" | "444"),
+        "deny" => true,
+        _ => false,
+    };
+    block.iter().any(is_refusal) && !OF_THE_REQUEST.iter().any(|variable| condition.contains(variable))
 }
 
 /// Whether a directive is about who is let in.
@@ -56,7 +93,7 @@ pub(super) fn is_about(directive: &Directive) -> bool {
     matches!(
         &*directive.name,
         "allow" | "deny" | "auth_basic" | "auth_basic_user_file" | "auth_request" | "auth_request_set"
-    ) || why_not(&directive.name).is_some()
+    ) || why_not(directive).is_some()
 }
 
 impl Access {
@@ -149,8 +186,8 @@ impl Access {
             }
             "auth_request_set" => self.set(directive, draft),
             "satisfy" if directive.argument(0) == "all" => {}
-            name => {
-                let Some(why) = why_not(name) else { return false };
+            _ => {
+                let Some(why) = why_not(directive) else { return false };
                 draft.lose(directive.line, format!("`{}`: {why}; {DENIED_WORDS}", directive.text()));
                 self.has_others = true;
             }

@@ -118,7 +118,18 @@ struct Action {
 }
 
 /// By which requests leave for another program, in a way that is not spoken here.
-const PASSES: &[&str] = &["uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
+const PASSES: &[&str] = &[
+    "uwsgi_pass",
+    "scgi_pass",
+    "grpc_pass",
+    "memcached_pass",
+    "passenger_enabled",
+    "content_by_lua",
+    "content_by_lua_block",
+    "content_by_lua_file",
+    "js_content",
+    "perl",
+];
 
 fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
     let mut scope = outer.clone();
@@ -590,7 +601,7 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
             }
             action.tried = Some(tried);
         }
-        name if PASSES.contains(&name) => {
+        name if PASSES.contains(&name) && directive.argument(0) != "off" => {
             let way = name.trim_end_matches("_pass");
             draft.lose(directive.line, format!("`{}`: {}", directive.text(), gateway::passed_words(way)));
             action.is_denied = true;

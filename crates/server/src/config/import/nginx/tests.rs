@@ -117,6 +117,36 @@ fn what_another_program_runs_and_what_is_restricted_is_not_served() {
 }
 
 #[test]
+fn what_restricts_or_runs_in_a_way_that_is_not_known_here_is_not_served() {
+    for inner in [
+        "if ($http_x_key != \"k\") { return 403; }",
+        "if ($bad) { return 444; }",
+        "if ($ssl_client_verify != SUCCESS) { return 401; }",
+        "limit_except GET { deny all; }",
+        "auth_jwt realm;",
+        "access_by_lua_file /x.lua;",
+        "secure_link $arg_md5;",
+        "content_by_lua_file /x.lua;",
+        "js_content a.b;",
+        "passenger_enabled on;",
+        "perl x::y;",
+    ] {
+        let text = text_of(&format!("server {{ root /; location /up/ {{ {inner} }} }}"));
+        let (_, route) = text.split_once("match = \"/up/*\"\n").expect(&text);
+        assert!(
+            route.split("[[").next().unwrap_or_default().contains("rewrite = \"/.denied\"\ntry = []"),
+            "{inner}: {text}"
+        );
+    }
+    for inner in ["if ($request_method != GET) { return 403; }", "auth_jwt off;", "passenger_enabled off;"] {
+        let text = text_of(&format!("server {{ root /; location /up/ {{ {inner} expires 1d; }} }}"));
+        assert!(!text.contains("/.denied"), "{inner}: {text}");
+    }
+    let text = text_of("server { root /; if ($uri ~* \"inc$\") { return 403; } location / { expires 1d; } }");
+    assert!(text.contains("/.denied"), "{text}");
+}
+
+#[test]
 fn a_redirect_to_the_same_with_tls_gives_way_to_the_site() {
     let tls = "server { listen 80; server_name a.example; return 301 https://$host$request_uri; }";
     let site = "server { listen 443 ssl; server_name a.example b.example; root ROOT/www; }";
