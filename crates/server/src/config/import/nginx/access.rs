@@ -237,6 +237,9 @@ impl Access {
             }
         };
         if self.has_others {
+            if self.users.is_none() {
+                self.lose_passwords("there is no file with users", draft);
+            }
             return Let::Nobody;
         }
         let users = match (&self.asks_for_passwords, &self.users) {

@@ -124,8 +124,9 @@ fn place(location: &Directive) -> Place {
 
 /// What a block does with a path for which it is chosen.
 fn use_of(block: &[Directive]) -> Use {
-    let passes =
-        |one: &Directive| one.name == "proxy_pass" || one.name == "fastcgi_pass" || PASSES.contains(&&*one.name);
+    let passes = |one: &Directive| {
+        matches!(&*one.name, "proxy_pass" | "fastcgi_pass") || PASSES.contains(&&*one.name) && one.argument(0) != "off"
+    };
     let may_pass = |one: &Directive| {
         let inner = one.block.as_deref().unwrap_or_default();
         passes(one) || matches!(&*one.name, "if" | "limit_except") && inner.iter().any(passes)
