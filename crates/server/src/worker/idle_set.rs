@@ -23,6 +23,7 @@ use crate::worker::acceptor::{self, Accepting, Acceptor, Freed, Share};
 use crate::worker::blocking::{CONNECTION_ENDS, Driver, Left};
 use crate::worker::connection_table::{ConnectionState, Posture};
 use crate::worker::idle_set::parked_connections::ParkedConnections;
+use crate::worker::liveness::{self, Arranged};
 use crate::worker::shared::Shared;
 
 /// What the parked connections is made of. The model has another one.
@@ -119,6 +120,12 @@ impl<'a> IdleSet<'a> {
             return None;
         }
         slot.registered = true;
+        // The kernel tells from now on: a wait that is armed again tells of what is there already.
+        slot.readable &= !interest.receive;
+        slot.writable &= !interest.send;
+        let (tells_input, tells_room) = (interest.receive, interest.send);
+        let arranged = Arranged { is_queued: false, tells_input, tells_room, is_room_first: false, deadline };
+        liveness::assert_woken(&mut slot, interest, arranged);
         let posture = match (interest.send, slot.is_idle()) {
             (true, _) => Posture::Slow,
             (false, true) => Posture::Idle,
@@ -250,8 +257,9 @@ impl<'a, D: Dispatch> Listener<'a, D> {
 
     /// Goes on with a connection that comes from another engine.
     fn adopt(&mut self, slot: ConnectionState) {
-        // One that is idle needs no thread until something arrives.
-        let busy = if slot.is_idle() { self.set.park(slot) } else { Some(slot) };
+        // One that is idle needs no thread until something arrives. The kernel does not tell of what has been decrypted already.
+        let rests = slot.is_idle() && !slot.transport.has_buffered_input();
+        let busy = if rests { self.set.park(slot) } else { Some(slot) };
         if let Some(slot) = busy {
             self.hand_over(slot);
         }
@@ -333,9 +341,7 @@ mod tests {
     fn pair(shared: &Shared) -> (UnixStream, ConnectionState) {
         let (peer, ours) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let mut slot = ConnectionState::new(ours.into(), None, shared.clock.now());
-        slot.readable = false;
-        (peer, slot)
+        (peer, ConnectionState::new(ours.into(), None, shared.clock.now()))
     }
 
     #[test]
@@ -378,6 +384,30 @@ mod tests {
         assert!(set.parked_connections.take(poll.event(0).token).is_none());
         let back = set.park(slot).expect("it has received something");
         assert!(back.readable);
+    }
+
+    #[test]
+    fn draining_lets_a_connection_go_that_has_come_from_another_engine_and_was_never_read_from() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let (_peer, mut slot) = pair(&shared);
+        slot.count_guard = Some(shared.connection_counters[0].welcome());
+        slot.make_movable();
+        let mut listener = Listener::new(&shared, &set, poll, ToTest(mpsc::channel().0)).unwrap();
+        listener.adopt(slot);
+        shared.control.drain();
+        let (ended, has_ended) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let control = &shared.control;
+            let bound = scope.spawn(move || {
+                let has_ended = has_ended.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
+                control.stop();
+                has_ended
+            });
+            listener.run().unwrap();
+            let _ = ended.send(());
+            assert!(bound.join().unwrap(), "it is drained, not stopped");
+        });
     }
 
     #[test]
