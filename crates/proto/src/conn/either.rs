@@ -106,6 +106,11 @@ impl Connection {
         either!(self, one => one.is_idle())
     }
 
+    /// Whether no request of it is under way: at most a part of a head has come.
+    pub fn is_asking(&self) -> bool {
+        either!(self, one => one.is_asking())
+    }
+
     /// Whether it drains and is idle, and its peer may ask once more: the last answer did not say that it was the last. With HTTP/2 all are told.
     pub fn is_promised(&self) -> bool {
         match self {

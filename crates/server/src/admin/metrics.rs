@@ -121,7 +121,7 @@ fn about_connections(status: &Status, stats: &Stats, page: &mut Page) {
         "Connections refused or closed because their client network had as many, or held as much memory, as it may.",
         connections.limited,
     );
-    page.counter("lamna_connections_shed_total", "Idle connections closed for descriptors.", connections.idle_shed);
+    page.counter("lamna_connections_shed_total", "Connections closed for descriptors.", connections.idle_shed);
 }
 
 fn open_connections(workers: &[u32], page: &mut Page) {

@@ -67,7 +67,7 @@ process_shared! {
         pub sent_bytes: AtomicU64,
         /// Times that accepting had to pause for want of descriptors or memory.
         pub accept_pauses: AtomicU64,
-        /// Idle connections closed to get descriptors.
+        /// Connections closed to get descriptors.
         pub idle_shed: AtomicU64,
         /// Requests refused because their client network was over a limit.
         pub requests_limited: AtomicU64,

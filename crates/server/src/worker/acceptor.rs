@@ -1,7 +1,7 @@
 //! When a worker takes new connections: the one place that decides it, for every engine.
 //!
 //! Owns: how many are taken at once, what is left to workers that have fewer, the reserve of descriptors, pauses, and how
-//! many idle connections make room. Guarantees: running out of descriptors or memory costs waiting, never a connection.
+//! many connections make room (which ones: `room.rs`). Guarantees: running out of descriptors or memory costs waiting, never a connection.
 //! Does not wait for listeners and does not serve: an engine does, as [`Accepting`] says.
 //!
 //! ```text
@@ -41,7 +41,7 @@ const REFUSED_MAX: usize = 4;
 const PASS_MS: u32 = 1;
 /// How long nothing is accepted after descriptors or memory ran out.
 pub const PAUSE_MS: u32 = 100;
-/// Idle connections given up at once when descriptors run out.
+/// Connections given up at once when descriptors run out.
 const SHED_MAX: usize = 16;
 
 /// Decides when a worker takes connections.
@@ -83,11 +83,11 @@ enum State {
 /// What came of making room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freed {
-    /// So many idle connections were closed.
+    /// So many connections were closed.
     Now(usize),
     /// So many are on their way out: the engine says when there is room ([`Acceptor::handle_room`]).
     Soon(usize),
-    /// No connection is known to be idle.
+    /// None makes room.
     Nothing,
 }
 
@@ -254,7 +254,7 @@ impl Acceptor {
     }
 }
 
-/// How many of so many connections are given up at once, if they are idle: half of them at most, so that the newest stay.
+/// How many of so many connections are given up at once: half of them at most, so that the newest stay.
 pub fn shed_max(connections: usize) -> usize {
     SHED_MAX.min(connections.div_ceil(2))
 }
@@ -282,7 +282,7 @@ pub trait Accepting<'a> {
     /// Begins with a connection.
     fn begin(&mut self, slot: ConnectionState);
 
-    /// Closes those that have been idle longest, at most `most`.
+    /// Closes those that make room, at most `most`: as [`room::choose`](crate::worker::room::choose) says.
     fn shed(&mut self, most: usize) -> Freed;
 
     /// Begins to take connections.

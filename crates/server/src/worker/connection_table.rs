@@ -18,8 +18,9 @@ use crate::metrics::step_timer::Step;
 use crate::tls::Endpoint;
 use crate::worker::connection_counter::CountGuard;
 use crate::worker::context::WorkerContext;
-use crate::worker::limiter::connections::{Crowded, Seat};
+use crate::worker::limiter::connections::{Crowded, Held, Seat};
 use crate::worker::limiter::terms::{Course, Terms};
+use crate::worker::room::{self, Candidate, Chosen, Stage};
 use crate::worker::transport::Transport;
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::limits::Limits;
@@ -147,11 +148,11 @@ impl ConnectionState {
 
     /// When to look whether it is to end for what it holds; none if it holds little.
     pub fn look_at(&self, now: Instant) -> Option<Instant> {
-        let seat = self.seat().filter(|seat| seat.is_heavy())?;
+        let seat = self.seat()?;
         if seat.is_doomed() {
             return Some(now);
         }
-        Some(now.after_ms(if self.is_idle() { IDLE_LOOK_MS } else { LOOK_MS }))
+        seat.is_heavy().then(|| now.after_ms(if self.is_idle() { IDLE_LOOK_MS } else { LOOK_MS }))
     }
 
     fn seat(&self) -> Option<&Seat> {
@@ -279,7 +280,9 @@ impl ConnectionState {
         if let Some(extras) = &mut self.extras
             && let Some(seat) = &mut extras.seat
         {
-            seat.hold(self.connection.memory_bytes() + self.transport.held_bytes());
+            let bytes = self.connection.memory_bytes() + self.transport.held_bytes();
+            let descriptors = self.connection.descriptors();
+            seat.hold(Held { bytes: bytes as u64, descriptors: descriptors as u64 });
         }
     }
 
@@ -335,6 +338,21 @@ impl ConnectionState {
             _ if self.is_idle() => Posture::Idle,
             _ => Posture::Active,
         }
+    }
+
+    /// What would be lost if it made room for others, as the connection of the descriptor `index`; none if something has come that nobody has
+    /// looked at. See [`Candidate::until`] for `until`.
+    pub fn candidate(&self, index: u32, until: u64) -> Option<Candidate> {
+        let stage = match self.posture {
+            _ if self.is_idle() && self.readable => return None,
+            _ if self.is_idle() => Stage::Idle,
+            _ if self.connection.is_asking() => Stage::Asking,
+            Posture::Slow => Stage::Slow,
+            Posture::Idle | Posture::Active => Stage::Working,
+        };
+        let token = Token { index, generation: self.generation };
+        let network = self.seat().and_then(Seat::network);
+        Some(Candidate { token, network, stage, descriptors: self.connection.descriptors(), until })
     }
 
     /// Closes it.
@@ -570,32 +588,15 @@ impl ConnectionTable {
         expired
     }
 
-    /// The connection that holds most descriptors, if any holds more than a client needs that takes what it asks for.
-    pub fn most_descriptors(&self) -> Option<Token> {
+    /// Those that make room where descriptors have run out, at most `most`, and none that `can_go` does not let go.
+    pub fn making_room(&self, most: usize, can_go: impl Fn(Token) -> bool) -> Chosen {
         let of = |(index, slot): (usize, &Option<ConnectionState>)| {
-            let slot = slot.as_ref()?;
-            let token = Token { index: index as u32, generation: slot.generation };
-            Some((slot.connection.descriptors(), token)).filter(|(held, _)| *held >= DESCRIPTORS_MANY)
+            slot.as_ref()?.candidate(index as u32, u64::from(self.deadlines[index]))
         };
-        self.slots.iter().enumerate().filter_map(of).max_by_key(|(held, _)| *held).map(|(_, token)| token)
-    }
-
-    /// The idle connections that have been idle longest, at most `count`.
-    pub fn longest_idle(&self, count: usize) -> Vec<Token> {
-        let mut idle: Vec<(u32, Token)> = Vec::new();
-        for (index, slot) in self.slots.iter().enumerate() {
-            if let Some(slot) = slot.as_ref().filter(|slot| slot.is_idle() && !slot.readable) {
-                idle.push((self.deadlines[index], Token { index: index as u32, generation: slot.generation }));
-            }
-        }
-        // Of those whose deadlines are told apart no further, the oldest connections first.
-        idle.sort_unstable_by_key(|(deadline, token)| (*deadline, token.generation));
-        idle.into_iter().take(count).map(|(_, token)| token).collect()
+        room::choose(self.slots.iter().enumerate().filter_map(of).filter(|one| can_go(one.token)), most)
     }
 }
 
-/// Descriptors of a connection that is closed where others find none.
-const DESCRIPTORS_MANY: usize = 8;
 const LOOK_TICKS: u32 = 10;
 /// How often it is looked whether a connection that holds much is to end.
 const LOOK_MS: u32 = 500;

@@ -318,7 +318,7 @@ impl<'a, D: Dispatch> Accepting<'a> for Listener<'a, D> {
     }
 
     fn shed(&mut self, most: usize) -> Freed {
-        Freed::Now(self.set.parked_connections.take_longest_idle(most).len())
+        Freed::Now(self.set.parked_connections.take_making_room(most).len())
     }
 }
 

@@ -27,6 +27,7 @@ pub mod migration;
 mod proxy_header;
 pub mod read_ahead;
 pub(crate) mod read_buffer;
+pub mod room;
 pub mod run_queue;
 pub mod shared;
 pub mod socket_waits;

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::client::PATIENCE;
+use crate::client::{PATIENCE, connect_from};
 use crate::engine::{Engine, for_engines};
 use crate::server::{Launch, Server, eventually};
 
@@ -30,6 +30,22 @@ for_engines!([
     of_those_who_take_nothing_the_one_that_holds_most_is_closed,
     a_network_asks_applications_so_often_at_once_and_again_when_one_has_ended,
     few_connections_take_no_descriptors_that_others_need,
+]);
+
+// Engines of which a connection that waits holds no thread: the others run out of those before they run out of descriptors.
+for_engines!([
+    thread_pool_short = THREAD_POOL,
+    thread_per_request_short = THREAD_PER_REQUEST,
+    sped_short = SPED,
+    amped_short = AMPED,
+    co_amped_short = CO_AMPED,
+    pipelined_short = PIPELINED,
+    proactor_short = PROACTOR,
+] => [
+    half_heads_of_a_network_take_no_descriptors_that_others_need,
+    downloads_of_a_network_that_are_not_read_take_no_descriptors_that_others_need,
+    downloads_over_http2_that_are_not_read_take_no_descriptors_that_others_need,
+    what_two_networks_hold_together_makes_room_for_a_third,
 ]);
 
 const HEAD: &str = "limit_exempt = []\nlimits = { head_timeout_ms = 600000, send_timeout_ms = 600000 }\n";
@@ -80,6 +96,14 @@ fn start(engine: Engine, lines: &str, launch: impl FnOnce(Launch) -> Launch) -> 
 
 /// A connection of HTTP/2 that asks for `path` so often and lets nothing be sent.
 fn ask_and_take_nothing(server: &Server, path: &str, streams: u32) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.write_all(&asking_of_http2(&(0..streams).map(|_| path.to_owned()).collect::<Vec<_>>())).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    stream
+}
+
+/// What a client of HTTP/2 sends that asks for `paths` and lets nothing be sent.
+fn asking_of_http2(paths: &[String]) -> Vec<u8> {
     let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
         let length = (payload.len() as u32).to_be_bytes();
         [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
@@ -88,12 +112,11 @@ fn ask_and_take_nothing(server: &Server, path: &str, streams: u32) -> TcpStream 
     // SETTINGS_INITIAL_WINDOW_SIZE is 0.
     bytes.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
     // GET and http of the static table, path and authority in full (RFC 7541).
-    let block = [&[0x82, 0x86, 0x04, path.len() as u8], path.as_bytes(), &[0x01, 1], b"a"].concat();
-    (0..streams).for_each(|number| bytes.extend(frame(1, 0x5, 2 * number + 1, &block)));
-    let mut stream = TcpStream::connect(server.address()).unwrap();
-    stream.write_all(&bytes).unwrap();
-    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-    stream
+    for (number, path) in (0..).zip(paths) {
+        let block = [&[0x82, 0x86, 0x04, path.len() as u8], path.as_bytes(), &[0x01, 1], b"a"].concat();
+        bytes.extend(frame(1, 0x5, 2 * number + 1, &block));
+    }
+    bytes
 }
 
 /// Whether the server has closed it.
@@ -150,5 +173,95 @@ fn few_connections_take_no_descriptors_that_others_need(engine: Engine) {
     }
     assert!(greedy.iter_mut().all(|stream| !is_closed(stream)), "they are told to come again, stream by stream");
     drop(greedy);
+    server.finish();
+}
+
+/// Descriptors of the server. No client of a test needs so many that reads what it asks for.
+const DESCRIPTORS: usize = 256;
+
+/// A server with few descriptors, an application at `/p/` and as many large files as it has descriptors.
+fn with_few_descriptors(engine: Engine) -> Server {
+    let command = ["sh", "-c", &format!("ulimit -n {DESCRIPTORS}; exec \"$0\" \"$@\"")];
+    start(engine, "request_limit = \"off\"\n", |launch| {
+        for number in 0..2 * DESCRIPTORS {
+            // Without blocks on a disk.
+            let file = std::fs::File::create(launch.site().join(number.to_string())).unwrap();
+            file.set_len(64 << 20).unwrap();
+        }
+        launch.wrapped(&command)
+    })
+}
+
+/// Connections from `host` that send what `asking` gives for each and read nothing: as many as there could be at all.
+fn greedy(server: &Server, host: u8, asking: impl Fn(usize) -> Vec<u8>) -> Vec<TcpStream> {
+    let begin = |number| {
+        let mut stream = connect_from(host, server.address());
+        // Those beyond the limit are refused.
+        let _ = stream.write_all(&asking(number));
+        stream
+    };
+    (0..DESCRIPTORS).map(begin).collect()
+}
+
+/// Others are served: on new connections and on a kept one, files and from the application. As long as the server is busy with closing what is too
+/// much they may be told to come again.
+fn others_are_served(server: &Server, host: u8) {
+    others_come_in(server, host);
+    let mut kept = server.connect_from(host);
+    for _ in 0..3 {
+        for path in ["/a", "/p/x"] {
+            assert_eq!(server.connect_from(host).get(path).map(|response| response.status), Ok(200), "{path}");
+            assert_eq!(kept.get(path).map(|response| response.status), Ok(200), "{path} on a kept connection");
+        }
+    }
+}
+
+/// Others get an answer, if they come again when they are told to.
+fn others_come_in(server: &Server, host: u8) {
+    for path in ["/a", "/p/x"] {
+        let ask = || server.connect_from(host).get(path).is_ok_and(|response| response.status == 200);
+        eventually("others are answered", PATIENCE, || ask().then_some(()));
+    }
+}
+
+fn download(number: usize) -> Vec<u8> {
+    format!("GET /{number} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()
+}
+
+fn half_heads_of_a_network_take_no_descriptors_that_others_need(engine: Engine) {
+    let server = with_few_descriptors(engine);
+    let greedy = greedy(&server, 77, |_| b"GET /a HTTP/1.1\r\nHost: ".to_vec());
+    others_are_served(&server, 78);
+    drop(greedy);
+    server.finish();
+}
+
+fn downloads_of_a_network_that_are_not_read_take_no_descriptors_that_others_need(engine: Engine) {
+    let server = with_few_descriptors(engine);
+    let greedy = greedy(&server, 77, download);
+    others_are_served(&server, 78);
+    drop(greedy);
+    server.finish();
+}
+
+fn downloads_over_http2_that_are_not_read_take_no_descriptors_that_others_need(engine: Engine) {
+    let server = with_few_descriptors(engine);
+    let greedy = greedy(&server, 77, |number| {
+        let paths = (0..7).map(|stream| format!("/{}", (7 * number + stream) % (2 * DESCRIPTORS)));
+        asking_of_http2(&paths.collect::<Vec<_>>())
+    });
+    others_are_served(&server, 78);
+    drop(greedy);
+    server.finish();
+}
+
+fn what_two_networks_hold_together_makes_room_for_a_third(engine: Engine) {
+    let server = with_few_descriptors(engine);
+    let heads = greedy(&server, 77, |_| b"GET /a HTTP/1.1\r\nHost: ".to_vec());
+    let downloads = greedy(&server, 79, |number| download(DESCRIPTORS + number));
+    for _ in 0..3 {
+        others_come_in(&server, 78);
+    }
+    drop((heads, downloads));
     server.finish();
 }

@@ -224,6 +224,11 @@ impl Connection {
         self.receiving == Receiving::Idle && holds_nothing && !self.has_input() && !self.has_output()
     }
 
+    /// Whether no request is under way: at most a part of a head has come.
+    pub fn is_asking(&self) -> bool {
+        self.receiving != Receiving::Content && !self.is_exchanging() && !self.has_output()
+    }
+
     /// Bytes of memory that the connection holds beyond itself while it is parked; 0 if it is idle.
     pub fn memory_bytes(&self) -> usize {
         self.active.as_ref().map_or(0, |active| active.memory_bytes())

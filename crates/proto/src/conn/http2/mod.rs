@@ -347,6 +347,11 @@ impl Connection {
             && !self.has_output()
     }
 
+    /// Whether no request is under way: at most a part of a head has come.
+    pub fn is_asking(&self) -> bool {
+        self.streams.is_empty() && !self.has_output()
+    }
+
     /// What the peer is to be told by who closes the connection while it is idle: that nothing it may just have asked for was
     /// looked at (RFC 9113 6.8).
     pub fn farewell(&self) -> Option<[u8; frame::GOAWAY_BYTES]> {

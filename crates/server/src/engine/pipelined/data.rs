@@ -4,6 +4,7 @@
 //! turn, however large its file; never waits for the disk: what is not in memory goes to the read helper.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 use lamna_proto::conn::Interest;
 use rustix::io::Errno;
@@ -15,6 +16,7 @@ use super::queue::{Sleep, Urgency};
 use super::stage_job::{StageContext, StageJob};
 use super::{BELL, Gives, Pool, Takes};
 use crate::io::wait::{Poll, Token};
+use crate::worker::acceptor::shed_max;
 use crate::worker::drive::Turn;
 use crate::worker::liveness::{self, Arranged};
 
@@ -84,7 +86,8 @@ impl Data<'_> {
             let arrived = !(ends.from_header.is_empty() && ends.from_helper.is_empty());
             let settled = ends.to_helper.is_settled() && ends.to_read.is_settled();
             let leaves = pool.shared.control.is_handing_over() && !*vacated;
-            arrived || pool.is_over() || !settled || !again.is_empty() || leaves
+            let sheds = pool.sheds_slow.load(Ordering::Relaxed);
+            arrived || sheds || pool.is_over() || !settled || !again.is_empty() || leaves
         })
     }
 
@@ -111,7 +114,23 @@ impl Data<'_> {
                 self.drive(job);
             }
         }
+        if self.station.pool.sheds_slow.swap(false, Ordering::Acquire) {
+            self.shed();
+        }
         self.station.context.flush_if_due();
+    }
+
+    /// Gives up answers for the sake of their descriptors. Connections are closed at home.
+    fn shed(&mut self) {
+        let pool = self.station.pool;
+        let most = shed_max(pool.shared.connection_counters[pool.index].count());
+        for token in self.residents.making_room(most, &pool.shared.limits) {
+            if let Some(mut job) = self.residents.leave(token) {
+                self.station.work_on(&mut job, |slot, _| slot.handle_broken());
+                send_home(&self.station, job, Interest::CLOSE, &mut self.ends.to_read);
+                pool.shared.counters.idle_shed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// There is room, or may be: it may have been made while the connection was elsewhere, and that event was for nobody.

@@ -125,6 +125,8 @@ struct Pool {
     live: AtomicUsize,
     /// The accept stage needs descriptors: idle connections are to be given up.
     sheds: AtomicBool,
+    /// The same is asked of the data stage.
+    sheds_slow: AtomicBool,
     /// Some have been.
     shed: AtomicBool,
     over: AtomicBool,
@@ -175,9 +177,10 @@ impl Pool {
             path_helper: parked(),
             read_helper: parked(),
         };
-        let (sheds, shed, over) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        let (sheds, sheds_slow) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (shed, over) = (AtomicBool::new(false), AtomicBool::new(false));
         let (live, applications) = (AtomicUsize::new(1), applications::Threads::default());
-        Ok(Pool { shared: shared.clone(), index, bells, live, sheds, shed, over, applications })
+        Ok(Pool { shared: shared.clone(), index, bells, live, sheds, sheds_slow, shed, over, applications })
     }
 
     fn start(

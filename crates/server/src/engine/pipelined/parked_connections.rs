@@ -8,6 +8,7 @@ use lamna_proto::time::Instant;
 
 use super::stage_job::{StageContext, StageJob};
 use crate::io::wait::Token;
+use crate::worker::room;
 
 /// The jobs that rest with a stage.
 #[derive(Default)]
@@ -91,12 +92,13 @@ impl ParkedConnections {
         }
     }
 
-    /// Those that have been idle longest, at most `count`.
-    pub(super) fn longest_idle(&self, count: usize, limits: &Limits) -> Vec<Token> {
-        let idle = self.jobs.iter().flatten().filter(|job| job.slot.is_idle());
-        let mut idle: Vec<_> = idle.map(|job| (job.slot.poll_timeout(limits), job.token())).collect();
-        idle.sort_unstable_by_key(|(due, _)| *due);
-        idle.into_iter().take(count).map(|(_, token)| token).collect()
+    /// Those that make room where descriptors have run out, at most `most`.
+    pub(super) fn making_room(&self, most: usize, limits: &Limits) -> Vec<Token> {
+        let of = |job: &StageJob| {
+            let until = job.slot.poll_timeout(limits).map_or(0, Instant::us);
+            job.slot.candidate(job.token().index, until)
+        };
+        room::choose(self.jobs.iter().flatten().filter_map(|job| of(job)), most).tokens
     }
 }
 

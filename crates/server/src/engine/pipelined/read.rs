@@ -168,11 +168,17 @@ impl Read<'_> {
         self.station.context.flush_if_due();
     }
 
-    /// Gives up idle connections for the sake of their descriptors.
+    /// Gives up connections for the sake of their descriptors. Where none of those that rest here makes room, one of those whose peers take
+    /// nothing may.
     fn shed(&mut self) {
         let pool = self.station.pool;
         let most = shed_max(pool.shared.connection_counters[pool.index].count());
-        for token in self.residents.longest_idle(most, &pool.shared.limits) {
+        let chosen = self.residents.making_room(most, &pool.shared.limits);
+        if chosen.is_empty() {
+            pool.sheds_slow.store(true, Ordering::Release);
+            pool.bells.data.ring(Urgency::Now);
+        }
+        for token in chosen {
             if let Some(job) = self.residents.leave(token) {
                 pool.close(job);
                 pool.shared.counters.idle_shed.fetch_add(1, Ordering::Relaxed);

@@ -16,6 +16,7 @@ use crate::io::wait::Token;
 use crate::worker::acceptor::{Accepting, Acceptor, Freed};
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::life::Life;
+use crate::worker::room::Chosen;
 use crate::worker::shared::Shared;
 
 impl<'a> Accepting<'a> for Worker<'a> {
@@ -49,20 +50,18 @@ impl<'a> Accepting<'a> for Worker<'a> {
     }
 
     fn shed(&mut self, most: usize) -> Freed {
-        let mut idle = self.base.slots.longest_idle(most);
-        idle.retain(|token| self.ring_connections[token.index as usize].can_be_shed());
-        for token in &idle {
-            self.ring_connections[token.index as usize].leaving = true;
-            self.finish(*token);
-        }
-        if idle.is_empty()
-            && let Some(token) = self.base.slots.most_descriptors()
-        {
-            self.close(token);
-            return Freed::Soon(1);
+        let can_go = |token: Token| self.ring_connections[token.index as usize].can_make_room();
+        let Chosen { tokens, are_idle } = self.base.slots.making_room(most, can_go);
+        for token in &tokens {
+            if are_idle {
+                self.ring_connections[token.index as usize].leaving = true;
+                self.finish(*token);
+            } else {
+                self.close(*token);
+            }
         }
         // The kernel has to give back what belongs to them.
-        Freed::Soon(idle.len())
+        Freed::Soon(tokens.len())
     }
 }
 

@@ -107,9 +107,9 @@ impl RingConnection {
         self.receive.is_none() && self.out.is_none() && self.hang_up.is_none()
     }
 
-    /// Whether an idle connection can be asked to make room.
-    pub(super) fn can_be_shed(&self) -> bool {
-        self.out.is_none() && !self.leaving && !self.closing
+    /// Whether it can be asked to make room: it has not been yet.
+    pub(super) fn can_make_room(&self) -> bool {
+        !self.leaving && !self.closing
     }
 
     /// Sending has begun.

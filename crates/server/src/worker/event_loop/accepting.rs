@@ -36,16 +36,10 @@ impl<'a, C: OnSockets> Accepting<'a> for Worker<'a, C> {
     }
 
     fn shed(&mut self, most: usize) -> Freed {
-        let idle = self.base.slots.longest_idle(most);
-        for token in &idle {
+        let chosen = self.base.slots.making_room(most, |_| true).tokens;
+        for token in &chosen {
             self.base.slots.remove(*token);
         }
-        if idle.is_empty()
-            && let Some(token) = self.base.slots.most_descriptors()
-        {
-            self.base.slots.remove(token);
-            return Freed::Now(1);
-        }
-        Freed::Now(idle.len())
+        Freed::Now(chosen.len())
     }
 }

@@ -14,6 +14,7 @@ mod sync {
 
     use crate::io::wait::Token;
     use crate::worker::connection_table::Posture;
+    use crate::worker::room::Chosen;
 
     /// Nobody looks at it.
     #[derive(Debug)]
@@ -52,8 +53,8 @@ mod sync {
             self.0.iter().filter(|(_, at)| at.is_some_and(|at| at <= now)).map(|(slot, _)| slot.0).collect()
         }
 
-        pub(super) fn longest_idle(&self, count: usize) -> Vec<Token> {
-            self.tokens().into_iter().take(count).collect()
+        pub(super) fn making_room(&self, most: usize, _can_go: impl Fn(Token) -> bool) -> Chosen {
+            Chosen { tokens: self.tokens().into_iter().take(most).collect(), are_idle: true }
         }
 
         pub(super) fn idle_tokens(&self) -> Vec<Token> {

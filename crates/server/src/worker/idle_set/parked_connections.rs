@@ -88,11 +88,11 @@ impl<'a> ParkedConnections<'a> {
         slots
     }
 
-    /// Takes those that have been idle longest, at most `count`.
-    pub(crate) fn take_longest_idle(&self, count: usize) -> Vec<ConnectionState> {
+    /// Takes those that make room where descriptors have run out, at most `most`.
+    pub(crate) fn take_making_room(&self, most: usize) -> Vec<ConnectionState> {
         let mut parked = self.parked();
-        let idle = parked.slots.longest_idle(count);
-        let slots = idle.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        let chosen = parked.slots.making_room(most, |_| true).tokens;
+        let slots = chosen.into_iter().filter_map(|token| parked.slots.take(token)).collect();
         self.show(&parked);
         slots
     }

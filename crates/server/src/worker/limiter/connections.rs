@@ -1,4 +1,5 @@
-//! Limits of connections by client network: who has as many open as it may have gets no further one, and what they hold together is bounded.
+//! Limits of connections by client network: who has as many open as it may have gets no further one, and the memory and the descriptors that they
+//! hold together are bounded.
 //!
 //! Owns: [`ConnectionLimit`], which decides for one connection when it is accepted or when a proxy has named its client, and [`Seat`],
 //! by which a connection is counted until it ends, in whatever engine or thread. Guarantees: no network is refused for connections
@@ -19,7 +20,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use rustix::process::{Resource, getrlimit};
 
 use super::crowd::{self, Entry};
-use super::loads::{Load, Loads};
+use super::loads::{Load, Loads, Relieved};
 use super::{network_of, sync};
 use crate::config::proxies::TrustedProxies;
 use crate::config::route::condition::Network;
@@ -32,8 +33,11 @@ use crate::sys::shared_memory::SharedMemory;
 
 /// 4 MiB, of which the kernel gives what is touched: room for half a million networks that are connected at once.
 const BUCKETS: usize = 1 << 16;
-/// What part of the descriptors the connections of one network may take.
-const DESCRIPTORS_SHARE: u64 = 2;
+/// What part of the descriptors one network may take: with its connections, and with the files and sockets that their answers hold. With the
+/// quarter that the cache may have, and the reserve for files, something is left for others.
+const DESCRIPTORS_SHARE: u64 = 3;
+/// So many of one connection are looked for in others when their network has too many.
+const DESCRIPTORS_MANY: u64 = 8;
 
 /// What part of a limit of memory one network may take.
 const MEMORY_SHARE: u64 = 4;
@@ -46,6 +50,8 @@ pub struct Connected {
     buckets: SharedMemory<Buckets>,
     /// Bytes of memory that these connections hold while they wait, at the same places.
     held: SharedMemory<Buckets>,
+    /// Descriptors that they hold meanwhile beside their own sockets, at the same places.
+    descriptors: SharedMemory<Buckets>,
     /// Connections to applications for each client network.
     applications: SharedMemory<Buckets>,
     /// Those of this process that hold much.
@@ -64,6 +70,8 @@ pub struct ConnectionLimit {
     most: u64,
     /// The most bytes that those of a network hold in one process.
     most_bytes: u64,
+    /// The most descriptors of a network in one process.
+    most_descriptors: u64,
     exempt: Vec<Network>,
     proxies: TrustedProxies,
     connected: Connected,
@@ -75,10 +83,19 @@ pub struct Seat {
     limit: Arc<ConnectionLimit>,
     /// None until a proxy has named the client.
     place: Option<u32>,
-    /// Bytes that it holds.
-    held: u64,
+    /// What it holds, as it is counted.
+    held: Held,
     /// By which it may be told to end; none before it has held much.
     load: Option<Arc<Load>>,
+}
+
+/// What a connection holds while it waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Memory.
+    pub bytes: u64,
+    /// Files and sockets beside its own.
+    pub descriptors: u64,
 }
 
 /// A network has as many connections as it may have.
@@ -87,16 +104,17 @@ pub struct Crowded;
 
 impl Connected {
     /// The address space that it takes.
-    pub(super) const MAPPED_BYTES: usize = 3 * size_of::<Buckets>();
+    pub(super) const MAPPED_BYTES: usize = 4 * size_of::<Buckets>();
 
     /// Nothing is connected, and one process counts.
     ///
     /// # Errors
     /// No room in the address space.
     pub fn new() -> Result<Connected, Errno> {
-        let (buckets, held, applications) = (SharedMemory::zeroed()?, SharedMemory::zeroed()?, SharedMemory::zeroed()?);
+        let (buckets, applications) = (SharedMemory::zeroed()?, SharedMemory::zeroed()?);
+        let (held, descriptors) = (SharedMemory::zeroed()?, SharedMemory::zeroed()?);
         let (hasher, loads) = (RandomState::new(), Arc::default());
-        Ok(Connected { buckets, held, applications, loads, hasher, parts: 1, own: 0 })
+        Ok(Connected { buckets, held, descriptors, applications, loads, hasher, parts: 1, own: 0 })
     }
 
     /// The same, with a part for each of `processes`.
@@ -111,7 +129,7 @@ impl Connected {
 
     /// Process `number` has ended.
     pub fn clear(&self, number: usize) {
-        for table in [&*self.buckets, &*self.held, &*self.applications] {
+        for table in [&*self.buckets, &*self.held, &*self.descriptors, &*self.applications] {
             crowd::clear(table, self.parts, number % self.parts);
         }
     }
@@ -119,6 +137,15 @@ impl Connected {
     fn enter(&self, client: IpAddr, most: u64) -> Entry {
         let hash = self.hasher.hash_one(network_of(client));
         crowd::enter(&*self.buckets, self.parts, self.own, hash, most)
+    }
+
+    /// Counts at `place` of `table` what a connection holds `now`. If that is more than `before`: what those of its network hold together.
+    fn count(&self, table: &Buckets, place: u32, before: u64, now: u64) -> Option<u64> {
+        let word = crowd::word(table, self.parts, self.own, place);
+        if now < before {
+            word.fetch_sub(before - now, Relaxed);
+        }
+        (now > before).then(|| word.fetch_add(now - before, Relaxed) + (now - before))
     }
 
     /// One more connection to an application for `client`, if its network has fewer than `most`.
@@ -144,9 +171,9 @@ impl ConnectionLimit {
         // One network does not have the descriptors that others need, whatever the limit says: zero is for any number.
         let by_descriptors =
             getrlimit(Resource::Nofile).current.map_or(u64::MAX, |limit| (limit / DESCRIPTORS_SHARE).max(1));
-        let most = match settings.connection_limit {
-            0 => u64::MAX,
-            most => most.min(by_descriptors),
+        let (most, most_descriptors) = match settings.connection_limit {
+            0 => (u64::MAX, u64::MAX),
+            most => (most.min(by_descriptors), by_descriptors),
         };
         // Whatever is said, one network does not take the memory that all of them and the cache have to do with.
         let most_of_limit = limit_bytes().map_or(u64::MAX, |bytes| bytes / MEMORY_SHARE);
@@ -156,7 +183,7 @@ impl ConnectionLimit {
         }
         let (exempt, proxies) = (settings.limit_exempt.clone(), settings.proxies.clone());
         let (connected, counters) = (connected.clone(), counters.clone());
-        Some(Arc::new(ConnectionLimit { most, most_bytes, exempt, proxies, connected, counters }))
+        Some(Arc::new(ConnectionLimit { most, most_bytes, most_descriptors, exempt, proxies, connected, counters }))
     }
 
     /// Counts a connection from `client` that was taken from `listener`. One that a proxy is to say something about is counted when
@@ -166,7 +193,7 @@ impl ConnectionLimit {
     /// There are too many.
     pub fn admit(self: &Arc<Self>, client: Option<IpAddr>, listener: &Listener) -> Result<Option<Seat>, Crowded> {
         match listener.proxies() {
-            Some(_) => Ok(Some(Seat { limit: self.clone(), place: None, held: 0, load: None })),
+            Some(_) => Ok(Some(Seat { limit: self.clone(), place: None, held: Held::default(), load: None })),
             None => self.enter(client, self.most),
         }
     }
@@ -179,7 +206,9 @@ impl ConnectionLimit {
     fn enter(self: &Arc<Self>, client: Option<IpAddr>, most: u64) -> Result<Option<Seat>, Crowded> {
         let Some(client) = client.filter(|client| !self.is_exempt(*client)) else { return Ok(None) };
         match self.connected.enter(client, most) {
-            Entry::Counted(place) => Ok(Some(Seat { limit: self.clone(), place: Some(place), held: 0, load: None })),
+            Entry::Counted(place) => {
+                Ok(Some(Seat { limit: self.clone(), place: Some(place), held: Held::default(), load: None }))
+            }
             Entry::Uncounted => Ok(None),
             Entry::Refused => {
                 self.counters.connections_limited.fetch_add(1, Relaxed);
@@ -191,6 +220,40 @@ impl ConnectionLimit {
                 Err(Crowded)
             }
         }
+    }
+
+    /// Those of the network at `place` hold `together` bytes.
+    fn relieve_memory(&self, place: u32, together: u64) {
+        let Some(excess) = together.checked_sub(self.most_bytes).filter(|excess| *excess > 0) else { return };
+        let Relieved { doomed, .. } = self.connected.loads.relieve(place, excess, |held| held.bytes);
+        self.tell_closed(doomed, || format!("more than {} bytes (`network_bytes_max`)", self.most_bytes));
+    }
+
+    /// Those of the network at `place` hold `together` descriptors beside their own. False if they are too many, and those that hold many of
+    /// them are not enough.
+    fn relieve_descriptors(&self, place: u32, together: u64) -> bool {
+        let Connected { buckets, parts, own, .. } = &self.connected;
+        let all = together + crowd::count_at(&**buckets, *parts, *own, place);
+        let Some(excess) = all.checked_sub(self.most_descriptors).filter(|excess| *excess > 0) else { return true };
+        let Relieved { doomed, is_enough } = self.connected.loads.relieve(place, excess, |held| held.descriptors);
+        self.tell_closed(doomed + usize::from(!is_enough), || {
+            format!("more than {} descriptors (`connection_limit`)", self.most_descriptors)
+        });
+        is_enough
+    }
+
+    /// So many connections are to end because those of their network hold more than they may.
+    fn tell_closed(&self, doomed: usize, bound: impl FnOnce() -> String) {
+        if doomed == 0 {
+            return;
+        }
+        self.counters.connections_limited.fetch_add(doomed as u64, Relaxed);
+        report_peer(Peer::Crowded, "", "", || {
+            let bound = bound();
+            let what =
+                format!("connections are closed, those that hold most first: those of their network hold {bound}");
+            (Level::Warning, what)
+        });
     }
 
     /// A proxy has the connections of all its clients.
@@ -211,37 +274,29 @@ impl Seat {
         }
     }
 
-    /// The connection waits, and holds so many bytes of memory meanwhile.
-    pub fn hold(&mut self, bytes: usize) {
+    /// The connection waits, and holds this meanwhile.
+    pub fn hold(&mut self, held: Held) {
         // What nearly every connection holds is not worth a write to memory that others read.
-        let bytes = if bytes > UNCOUNTED_BYTES_MAX { bytes as u64 } else { 0 };
-        let Some(word) = self.word().filter(|_| bytes != self.held) else { return };
-        let together = if bytes > self.held {
-            word.fetch_add(bytes - self.held, Relaxed) + (bytes - self.held)
-        } else {
-            word.fetch_sub(self.held - bytes, Relaxed);
-            0
-        };
-        self.held = bytes;
-        let (Some(place), limit) = (self.place, &self.limit) else { return };
-        let loads = &limit.connected.loads;
-        if bytes > 0 {
-            self.load.get_or_insert_with(|| loads.begin(place)).set(bytes);
-        } else if let Some(load) = &self.load {
-            load.set(0);
+        let bytes = if held.bytes > UNCOUNTED_BYTES_MAX as u64 { held.bytes } else { 0 };
+        let held = Held { bytes, ..held };
+        let Some(place) = self.place.filter(|_| held != self.held) else { return };
+        let before = std::mem::replace(&mut self.held, held);
+        let (is_heavy, Seat { limit, load, .. }) = (self.is_heavy(), self);
+        let begin = || limit.connected.loads.begin(place);
+        if is_heavy {
+            load.get_or_insert_with(begin).set(held);
+        } else if let Some(load) = load {
+            load.set(Held::default());
         }
-        if together > limit.most_bytes {
-            let doomed = loads.relieve(place, together - limit.most_bytes);
-            limit.counters.connections_limited.fetch_add(doomed as u64, Relaxed);
-            if doomed > 0 {
-                report_peer(Peer::Crowded, "", "", || {
-                    let most = limit.most_bytes;
-                    let what = format!(
-                        "connections are closed, those that hold most first: those of their network hold more than {most} bytes (`network_bytes_max`)"
-                    );
-                    (Level::Warning, what)
-                });
-            }
+        let connected = &limit.connected;
+        if let Some(together) = connected.count(&connected.held, place, before.bytes, held.bytes) {
+            limit.relieve_memory(place, together);
+        }
+        if let Some(together) = connected.count(&connected.descriptors, place, before.descriptors, held.descriptors)
+            && !limit.relieve_descriptors(place, together)
+        {
+            // None holds many: this one is the one too many.
+            load.get_or_insert_with(begin).doom();
         }
     }
 
@@ -252,18 +307,18 @@ impl Seat {
 
     /// Whether it holds so much that it may be told to end.
     pub fn is_heavy(&self) -> bool {
-        self.held > 0
+        self.held.bytes > 0 || self.held.descriptors >= DESCRIPTORS_MANY
     }
 
-    fn word(&self) -> Option<&sync::Word> {
-        let Connected { held, parts, own, .. } = &self.limit.connected;
-        self.place.map(|place| crowd::word(&**held, *parts, *own, place))
+    /// The network that it counts for, if it counts for any: the same number for all connections of a network in this process.
+    pub fn network(&self) -> Option<u32> {
+        self.place
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.hold(0);
+        self.hold(Held::default());
         if let Some(place) = self.place {
             if let Some(load) = self.load.take() {
                 self.limit.connected.loads.end(place, &load);
@@ -330,8 +385,20 @@ mod tests {
         ConnectionLimit::new(&settings, connected, &SharedMemory::default()).unwrap()
     }
 
+    fn limit_of(connected: &Connected, most: u64) -> ConnectionLimit {
+        Arc::into_inner(limit(connected, most)).unwrap()
+    }
+
     fn enter(limit: &Arc<ConnectionLimit>, client: &str) -> Result<Option<Seat>, Crowded> {
         limit.enter(client.parse().ok(), limit.most)
+    }
+
+    fn bytes(bytes: u64) -> Held {
+        Held { bytes, descriptors: 0 }
+    }
+
+    fn files(descriptors: u64) -> Held {
+        Held { bytes: 0, descriptors }
     }
 
     #[test]
@@ -364,26 +431,56 @@ mod tests {
         let limit = ConnectionLimit::new(&settings, &connected, &SharedMemory::default()).unwrap();
         let mut seats: Vec<Seat> = (0..4).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
         let mut other = enter(&limit, "192.0.2.2").unwrap().unwrap();
-        other.hold(99_000);
-        seats[0].hold(60_000);
+        other.hold(bytes(99_000));
+        seats[0].hold(bytes(60_000));
         // As much as most connections hold.
-        seats[2].hold(UNCOUNTED_BYTES_MAX);
-        seats[3].hold(10_000);
+        seats[2].hold(bytes(UNCOUNTED_BYTES_MAX as u64));
+        seats[3].hold(bytes(10_000));
         let doomed = |seats: &[Seat]| seats.iter().map(Seat::is_doomed).collect::<Vec<_>>();
         assert_eq!(doomed(&seats), [false; 4]);
         // The last one to hold something is not the one that holds most.
-        seats[1].hold(40_000);
+        seats[1].hold(bytes(40_000));
         assert_eq!(doomed(&seats), [true, false, false, false]);
         assert!(!other.is_doomed());
         // It is as good as gone.
-        seats[3].hold(60_000);
+        seats[3].hold(bytes(60_000));
         assert_eq!(doomed(&seats), [true, false, false, false]);
-        seats[3].hold(61_000);
+        seats[3].hold(bytes(61_000));
         assert_eq!(doomed(&seats), [true, false, false, true]);
         assert_eq!(limit.counters.connections_limited.load(Relaxed), 2);
         drop((seats, other));
         let is_zero = |table: &[[sync::Word; crowd::WAYS]]| table.iter().flatten().all(|word| word.load(Relaxed) == 0);
         assert!(is_zero(&*connected.held) && is_zero(&*connected.buckets));
+    }
+
+    #[test]
+    fn what_answers_hold_open_counts_for_the_descriptors_of_a_network() {
+        let connected = Connected::new().unwrap();
+        let limit = Arc::new(ConnectionLimit { most_descriptors: 20, ..limit_of(&connected, 100) });
+        let mut seats: Vec<Seat> = (0..8).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
+        let mut other = enter(&limit, "192.0.2.2").unwrap().unwrap();
+        other.hold(files(19));
+        let doomed = |seats: &[Seat]| seats.iter().map(Seat::is_doomed).collect::<Vec<_>>();
+        for seat in &mut seats[..7] {
+            seat.hold(files(1));
+        }
+        // With their sockets these are fifteen.
+        seats[7].hold(files(5));
+        assert_eq!(doomed(&seats), [false; 8]);
+        assert!(!seats[7].is_heavy(), "it is not looked at for so few");
+        // Nobody has many, so the last one is the one too many.
+        seats[0].hold(files(2));
+        assert_eq!(doomed(&seats), [true, false, false, false, false, false, false, false]);
+        drop(seats.remove(0));
+        // One that has many goes before others.
+        seats[6].hold(files(DESCRIPTORS_MANY));
+        assert_eq!(doomed(&seats), [false, false, false, false, false, false, true]);
+        seats[0].hold(files(2));
+        assert_eq!(doomed(&seats), [false, false, false, false, false, false, true], "it is as good as gone");
+        assert!(!other.is_doomed());
+        drop((seats, other));
+        let is_zero = |table: &[[sync::Word; crowd::WAYS]]| table.iter().flatten().all(|word| word.load(Relaxed) == 0);
+        assert!(is_zero(&*connected.descriptors) && is_zero(&*connected.buckets));
     }
 
     #[test]

@@ -78,6 +78,11 @@ pub(super) fn word(buckets: &[Bucket], parts: usize, own: usize, place: u32) -> 
     &buckets[buckets.len() / parts * own + at][way]
 }
 
+/// How many connections are counted at `place` of part `own`.
+pub(super) fn count_at(buckets: &[Bucket], parts: usize, own: usize, place: u32) -> u64 {
+    word(buckets, parts, own, place).load(Relaxed) & COUNT
+}
+
 /// The process of part `own` has gone, with all its connections.
 pub(super) fn clear(buckets: &[Bucket], parts: usize, own: usize) {
     let length = buckets.len() / parts;

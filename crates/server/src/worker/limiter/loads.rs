@@ -1,4 +1,5 @@
-//! Who ends if a client network holds more memory than it may: the connections that hold most, the largest first, until the others are within the bound.
+//! Which connections end if a client network holds more memory or descriptors than it may: those that hold most, the largest first, until the others
+//! are within the bound.
 //!
 //! Owns: [`Loads`], the connections of this process that hold much, and [`Load`], one of them. Guarantees: it is decided when something more is held, whoever holds it and
 //! whether its client says anything; a connection that is to end is told by its own word ([`Load::is_doomed`]), so that who drives it needs no lock.
@@ -7,10 +8,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::connections::Held;
+
 /// A connection that holds much.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     bytes: AtomicU64,
+    descriptors: AtomicU64,
     is_doomed: AtomicBool,
 }
 
@@ -18,15 +22,34 @@ pub(super) struct Load {
 #[derive(Debug, Default)]
 pub(super) struct Loads(Mutex<HashMap<u32, Vec<Arc<Load>>>>);
 
+/// What became of a network that holds too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Relieved {
+    /// So many more of its connections are to end.
+    pub doomed: usize,
+    /// What is left without those that are to end is within the bound.
+    pub is_enough: bool,
+}
+
 impl Load {
     /// Whether the connection is to end.
     pub(super) fn is_doomed(&self) -> bool {
         self.is_doomed.load(Relaxed)
     }
 
+    /// The connection is to end.
+    pub(super) fn doom(&self) {
+        self.is_doomed.store(true, Relaxed);
+    }
+
     /// It holds so much now.
-    pub(super) fn set(&self, bytes: u64) {
-        self.bytes.store(bytes, Relaxed);
+    pub(super) fn set(&self, held: Held) {
+        self.bytes.store(held.bytes, Relaxed);
+        self.descriptors.store(held.descriptors, Relaxed);
+    }
+
+    fn held(&self) -> Held {
+        Held { bytes: self.bytes.load(Relaxed), descriptors: self.descriptors.load(Relaxed) }
     }
 }
 
@@ -49,30 +72,31 @@ impl Loads {
         }
     }
 
-    /// The network at `place` holds `excess` bytes more than it may: has those end that hold most. How many more that are.
-    pub(super) fn relieve(&self, place: u32, excess: u64) -> usize {
+    /// The network at `place` holds `excess` more than it may of what `measure` tells: has those end that hold most of it.
+    pub(super) fn relieve(&self, place: u32, excess: u64, measure: impl Fn(Held) -> u64) -> Relieved {
         let loads = self.lock();
-        let Some(of_network) = loads.get(&place) else { return 0 };
+        let of_network = loads.get(&place).map_or(&[][..], Vec::as_slice);
         // What they hold changes meanwhile: it is looked at once, since nothing that is sorted may change its order.
-        let held = |load: &Arc<Load>| load.bytes.load(Relaxed);
+        let held = |load: &Arc<Load>| measure(load.held());
         let leaving: u64 = of_network.iter().filter(|load| load.is_doomed()).map(held).sum();
         let mut left = excess.saturating_sub(leaving);
         if left == 0 {
-            return 0;
+            return Relieved { doomed: 0, is_enough: true };
         }
         let staying = of_network.iter().filter(|load| !load.is_doomed());
-        let mut staying: Vec<(u64, &Arc<Load>)> = staying.map(|load| (held(load), load)).collect();
-        staying.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let staying = staying.map(|load| (held(load), load)).filter(|(held, _)| *held > 0);
+        let mut staying: Vec<(u64, &Arc<Load>)> = staying.collect();
+        staying.sort_unstable_by_key(|(held, _)| std::cmp::Reverse(*held));
         let mut doomed = 0;
-        for (bytes, load) in staying {
+        for (held, load) in staying {
             if left == 0 {
                 break;
             }
-            load.is_doomed.store(true, Relaxed);
-            left = left.saturating_sub(bytes);
+            load.doom();
+            left = left.saturating_sub(held);
             doomed += 1;
         }
-        doomed
+        Relieved { doomed, is_enough: left == 0 }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, Vec<Arc<Load>>>> {
@@ -90,20 +114,21 @@ mod tests {
         let loads = Loads::default();
         let of = |place: u32, bytes: u64| {
             let load = loads.begin(place);
-            load.set(bytes);
+            load.set(Held { bytes, descriptors: 0 });
             load
         };
         let own: Vec<_> = [10, 40, 20, 30].into_iter().map(|bytes| of(1, bytes)).collect();
         let other = of(2, 1000);
         let doomed = || own.iter().map(|load| load.is_doomed()).collect::<Vec<_>>();
-        assert_eq!(loads.relieve(1, 45), 2);
+        let relieve = |place, excess| loads.relieve(place, excess, |held| held.bytes).doomed;
+        assert_eq!(relieve(1, 45), 2);
         assert_eq!(doomed(), [false, true, false, true]);
         // They are on their way out.
-        assert_eq!(loads.relieve(1, 60), 0);
+        assert_eq!(relieve(1, 60), 0);
         loads.end(1, &own[1]);
-        assert_eq!(loads.relieve(1, 45), 1);
+        assert_eq!(relieve(1, 45), 1);
         assert_eq!(doomed(), [false, true, true, true]);
-        assert!(!other.is_doomed() && loads.relieve(3, 1) == 0);
+        assert!(!other.is_doomed() && relieve(3, 1) == 0);
         own.iter().for_each(|load| loads.end(1, load));
         loads.end(2, &other);
         assert!(loads.lock().is_empty());
