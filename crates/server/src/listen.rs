@@ -434,9 +434,20 @@ fn tcp_error(address: SocketAddr, errno: Errno) -> BindError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::setting::table::find;
+    use crate::config::{Overrides, check, load};
     use rustix::fs::OFlags;
     use rustix::io::FdFlags;
     use std::net::{TcpListener, TcpStream};
+    use tempfile::TempDir;
+
+    /// A directory with `site/` and the text as `lamna.toml`.
+    fn directory_with(text: &str) -> TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("site")).unwrap();
+        std::fs::write(directory.path().join("lamna.toml"), text).unwrap();
+        directory
+    }
 
     fn any_port(text: &str) -> ListenAddress {
         text.parse().expect("test addresses are well formed")
@@ -531,5 +542,49 @@ mod tests {
         let addresses = [ListenAddress::Unix(path.clone()), ListenAddress::Unix("/nonexistent/b".into())];
         assert!(message(&addresses).contains("the directory `/nonexistent` does not exist"));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_the_command_line_overrides_is_not_looked_for() {
+        let directory =
+            directory_with("log = \"nowhere/log\"\nadmin = \"unix:nowhere/a\"\n[[site]]\nroot = \"site\"\n");
+        let file = directory.path().join("lamna.toml");
+        assert!(check(Some(&file), &Overrides::default(), probe).is_err());
+        let off = ["log", "admin"].map(|name| (name, find(name).unwrap().parse("off").unwrap()));
+        let overrides = Overrides { settings: off.to_vec(), ..Overrides::default() };
+        assert!(check(Some(&file), &overrides, probe).is_ok());
+    }
+
+    #[test]
+    fn a_log_that_can_be_written_and_not_opened_is_found_by_checking() {
+        let directory = directory_with("log = \"socket\"\n[[site]]\nroot = \"site\"\n");
+        let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
+        let error = check(Some(&directory.path().join("lamna.toml")), &Overrides::default(), probe).unwrap_err();
+        assert!(error.to_string().contains("lamna.toml:1:7: the access log `"), "{error}");
+    }
+
+    #[test]
+    fn checking_finds_what_binding_would_find_and_loading_leaves_that_to_binding() {
+        for (listen, message) in [
+            ("192.0.2.1:80", "no interface of this machine has the address 192.0.2.1"),
+            ("unix:run/a.sock", "run` does not exist; create it first"),
+            ("unix:lamna.toml", "not a socket"),
+        ] {
+            let directory = directory_with(&format!("listen = [\"{listen}\"]\n[[site]]\nroot = \"site\"\n"));
+            let file = directory.path().join("lamna.toml");
+            assert!(load(Some(&file), &Overrides::default()).is_ok(), "{listen}");
+            let report = check(Some(&file), &Overrides::default(), probe).unwrap_err().to_string();
+            assert!(report.contains("lamna.toml:1:11: cannot listen on ") && report.contains(message), "{report}");
+            // What the command line says in its place is what counts.
+            let overrides = Overrides { listen: vec!["0".parse().unwrap()], ..Overrides::default() };
+            assert!(check(Some(&file), &overrides, probe).is_ok());
+            let overrides = Overrides { listen: vec!["192.0.2.1:80".parse().unwrap()], ..Overrides::default() };
+            assert!(
+                check(Some(&file), &overrides, probe)
+                    .unwrap_err()
+                    .to_string()
+                    .starts_with("cannot listen on 192.0.2.1:80")
+            );
+        }
     }
 }

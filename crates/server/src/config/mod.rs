@@ -58,7 +58,7 @@ pub use crate::sys::memory::{
 };
 pub use doubts::doubts;
 pub use explain::ConfigError;
-pub use load::{Overrides, check, has_index, load, parse, parse_services};
+pub use load::{Overrides, check, has_index, load, parse, parse_rendered, parse_services};
 pub use looks::Probe;
 pub use render::{render, render_services};
 pub use schema::schema;

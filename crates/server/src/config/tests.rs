@@ -8,7 +8,6 @@ use super::address::AdminAddress;
 use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::{CodingSet, Compression};
-use crate::listen;
 use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::control::Profile;
 use proptest::prelude::*;
@@ -19,7 +18,7 @@ use super::error_log::{ErrorLogFormat, ErrorLogSettings, Level};
 use super::setting::Value;
 use super::setting::table::find;
 use super::settings::*;
-use super::{ConfigError, Overrides, check, field_from_text, load, parse};
+use super::{ConfigError, Overrides, field_from_text, load, parse};
 use crate::config::sending::{Plan, SendStrategy};
 
 /// A directory with `site/`, `other/` and the text as `lamna.toml`.
@@ -487,23 +486,6 @@ fn what_could_not_be_listened_at_or_logged_to_is_refused_with_the_place() {
 }
 
 #[test]
-fn what_the_command_line_overrides_is_not_looked_for() {
-    let directory = directory_with("log = \"nowhere/log\"\nadmin = \"unix:nowhere/a\"\n[[site]]\nroot = \"site\"\n");
-    let file = directory.path().join("lamna.toml");
-    assert!(check(Some(&file), &Overrides::default(), listen::probe).is_err());
-    let overrides = Overrides { settings: given(&[("log", "off"), ("admin", "off")]), ..Overrides::default() };
-    assert!(check(Some(&file), &overrides, listen::probe).is_ok());
-}
-
-#[test]
-fn a_log_that_can_be_written_and_not_opened_is_found_by_checking() {
-    let directory = directory_with("log = \"socket\"\n[[site]]\nroot = \"site\"\n");
-    let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
-    let error = check(Some(&directory.path().join("lamna.toml")), &Overrides::default(), listen::probe).unwrap_err();
-    assert!(error.to_string().contains("lamna.toml:1:7: the access log `"), "{error}");
-}
-
-#[test]
 fn control_and_a_profile_are_set_in_the_file_and_what_is_rendered_loads_to_the_same() {
     let directory = directory_with(
         "admin = \"9100\"\nadmin_token_file = \"token\"\nprofile = \"profile.toml\"\n[[site]]\nroot = \"site\"",
@@ -523,31 +505,6 @@ fn control_and_a_profile_are_set_in_the_file_and_what_is_rendered_loads_to_the_s
     ] {
         let report = report(line);
         assert!(report.contains(message), "{line}: {report}");
-    }
-}
-
-#[test]
-fn checking_finds_what_binding_would_find_and_loading_leaves_that_to_binding() {
-    for (listen, message) in [
-        ("192.0.2.1:80", "no interface of this machine has the address 192.0.2.1"),
-        ("unix:run/a.sock", "run` does not exist; create it first"),
-        ("unix:lamna.toml", "not a socket"),
-    ] {
-        let directory = directory_with(&format!("listen = [\"{listen}\"]\n[[site]]\nroot = \"site\"\n"));
-        let file = directory.path().join("lamna.toml");
-        assert!(load(Some(&file), &Overrides::default()).is_ok(), "{listen}");
-        let report = check(Some(&file), &Overrides::default(), listen::probe).unwrap_err().to_string();
-        assert!(report.contains("lamna.toml:1:11: cannot listen on ") && report.contains(message), "{report}");
-        // What the command line says in its place is what counts.
-        let overrides = Overrides { listen: vec!["0".parse().unwrap()], ..Overrides::default() };
-        assert!(check(Some(&file), &overrides, listen::probe).is_ok());
-        let overrides = Overrides { listen: vec!["192.0.2.1:80".parse().unwrap()], ..Overrides::default() };
-        assert!(
-            check(Some(&file), &overrides, listen::probe)
-                .unwrap_err()
-                .to_string()
-                .starts_with("cannot listen on 192.0.2.1:80")
-        );
     }
 }
 

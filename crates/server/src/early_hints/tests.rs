@@ -5,28 +5,34 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use lamna_filter::subresources::{CrossOrigin, Destination};
-use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::early_hints::LinkField;
 use tempfile::TempDir;
 
 use super::maker::{Maker, PAGES_MAX, Wish};
 use super::{EarlyHints, Pages, Part};
+use crate::cache::Store;
+use crate::cache::two_generation_map::Key;
 use crate::config::access::{AccessRules, Allowed};
+use crate::config::cache_switches::CacheSwitches;
 use crate::config::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
 use crate::config::route::RouteSettings;
 use crate::config::route::condition::{Condition, ValueTest};
 use crate::config::route::pattern::Pattern;
 use crate::config::settings::{Settings, SiteSettings};
+use crate::content::listing::View;
 use crate::content::site::Sites;
+use crate::content::translate::{Question, translate};
 use crate::hints::Hints;
+use crate::io::{KernelFeatures, Wait};
+use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
-use crate::worker::context::{WorkerContext, find_once};
-use crate::worker::shared::Shared;
-use crate::worker::testing;
 
 /// A site whose pages are hinted for, and a maker that looks when it is told to.
 struct Setup {
-    shared: Shared,
+    sites: Arc<Sites>,
+    store: Arc<Store>,
+    abilities: KernelFeatures,
+    clock: Clock,
     root: TempDir,
     early_hints: Arc<EarlyHints>,
     maker: Maker,
@@ -39,14 +45,14 @@ const LINKS: [&str; 2] = ["</main.css>; rel=preload; as=style", "</app.js>; rel=
 
 impl Setup {
     fn new(change: impl FnOnce(&mut SiteSettings)) -> Setup {
-        let (shared, root) = testing::shared(1, 1);
+        let root = tempfile::tempdir().unwrap();
         let mut site = SiteSettings::new(root.path().to_owned());
         site.early_hints = EarlyHintSettings { is_on: true, ..EarlyHintSettings::default() };
         change(&mut site);
         let sites = Arc::new(Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap());
-        let shared = Shared { sites, ..shared };
-        let (early_hints, maker) = EarlyHints::new(&shared.sites, &shared.store, &SharedMemory::default()).unwrap();
-        Setup { shared, root, early_hints, maker }
+        let store = Arc::new(Store::new(1 << 20, 100));
+        let (early_hints, maker) = EarlyHints::new(&sites, &store, &SharedMemory::default()).unwrap();
+        Setup { sites, store, abilities: KernelFeatures::default(), clock: Clock::start(), root, early_hints, maker }
     }
 
     /// Writes a file, and has the store know it.
@@ -54,21 +60,29 @@ impl Setup {
         std::fs::write(self.root.path().join(name), content).unwrap();
         // What has just been written is not kept: it may change again without its times telling.
         sleep(Duration::from_millis(40));
-        let mut context = WorkerContext::new(&self.shared);
         let path = format!("/{name}");
         let path = path.as_bytes();
-        let translate = Translate {
-            host: None,
+        let site = self.sites.at(0);
+        let question = Question {
+            site,
+            rules: &site.routes.effective(path, &[]),
+            host: &[],
+            recipe: None,
             path,
-            query: None,
-            path_and_query: path,
-            request: None,
-            is_again: false,
-            redirects: 0,
-            found: None,
+            view: View::default(),
+            wait: Wait::Yes,
+            makes_until: None,
+            request: "",
+            previous: None,
+            now_ms: self.clock.now().ms(),
+            abilities: &self.abilities,
+            holder: None,
+            store: Some(&self.store),
+            content_bytes_max: self.store.content_bytes_max(),
+            caches: CacheSwitches::default(),
         };
-        let target = context.take(&translate, crate::config::proxies::Peer::default());
-        context.keep(&target, &find_once(&self.shared, &target, self.shared.clock.now()));
+        let entry = translate(&question).expect("it may wait");
+        self.store.insert(Key { site: 0, path }, entry);
     }
 
     fn ask(&mut self, path: &str) {

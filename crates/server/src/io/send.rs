@@ -247,21 +247,22 @@ fn outcome(result: Result<usize, Errno>, offered: u64) -> Sent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::Store;
     use crate::io::file_state::inspect;
+    use crate::io::page_cache::mapped_chunks::Chunks;
     use proptest::prelude::*;
     use std::io::Read;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
-    use std::sync::LazyLock;
+    use std::sync::{Arc, LazyLock};
     use std::thread;
 
     const BYTES: usize = 1_500_000;
 
     fn sender(strategy: SendStrategy) -> Sender<'static> {
-        static STORE: LazyLock<Store> = LazyLock::new(|| Store::new(1 << 26, 100));
+        static CHUNKS: LazyLock<Chunks> = LazyLock::new(|| Chunks::new(1 << 24, Arc::default()));
+        static PREDICTOR: LazyLock<ResidencyPredictor> = LazyLock::new(|| ResidencyPredictor::new(1 << 30));
         static ABILITIES: LazyLock<KernelFeatures> = LazyLock::new(KernelFeatures::default);
-        Sender::new(Plan { strategy, ..Plan::default() }, STORE.chunks(), STORE.residency_predictor(), &ABILITIES)
+        Sender::new(Plan { strategy, ..Plan::default() }, &CHUNKS, &PREDICTOR, &ABILITIES)
     }
 
     /// The first does not wait, as sockets of connections do not.

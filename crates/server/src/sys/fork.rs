@@ -34,25 +34,16 @@ pub fn fork(child: impl FnOnce() -> i32) -> Result<Pid, Errno> {
     }
 }
 
-/// What can be used in a process whose descriptors have been closed.
-///
-/// # Safety
-/// A value of this type owns, borrows and names no descriptor, also not indirectly.
-pub unsafe trait HoldsNoDescriptor {}
-
-// SAFETY: settings are numbers, texts, paths and addresses.
-unsafe impl HoldsNoDescriptor for crate::config::settings::Settings {}
-
 /// As [`fork`], for a process that holds nothing of what it was forked from but `kept`: neither sockets nor files above standard
 /// error.
 ///
 /// # Errors
 /// As [`fork`].
-pub fn fork_bare<T: HoldsNoDescriptor>(kept: &OwnedFd, with: &T, child: fn(&OwnedFd, &T) -> i32) -> Result<Pid, Errno> {
+pub fn fork_bare(kept: &OwnedFd, with: &str, child: fn(&OwnedFd, &str) -> i32) -> Result<Pid, Errno> {
     fork(|| {
         // SAFETY: this process runs `child` and ends without returning to any caller, so owners of other descriptors on the
         // stack are neither used nor dropped. `child` is a function, which captures nothing, and is given `kept`, which stays
-        // open, and a value that has no descriptor.
+        // open, and a text, which has no descriptor.
         unsafe { close_all_but(kept) };
         child(kept, with)
     })

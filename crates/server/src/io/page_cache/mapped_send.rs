@@ -39,11 +39,11 @@ pub fn send(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::Store;
     use std::fs::File;
     use std::io::Read;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
 
     fn file_of(content: &[u8]) -> File {
         let file = tempfile::tempfile().unwrap();
@@ -51,10 +51,10 @@ mod tests {
         file
     }
 
-    fn sent(store: &Store, file: &File, offset: u64, length: u64) -> Result<Vec<u8>, Errno> {
+    fn sent(chunks: &Chunks, file: &File, offset: u64, length: u64) -> Result<Vec<u8>, Errno> {
         let (ours, mut peer) = UnixStream::pair().unwrap();
         let range = (file.as_fd(), offset, length);
-        let bytes = send(store.chunks(), ours.as_fd(), b"", range, SendFlags::DONTWAIT)?;
+        let bytes = send(chunks, ours.as_fd(), b"", range, SendFlags::DONTWAIT)?;
         let mut received = vec![0; bytes];
         peer.read_exact(&mut received).unwrap();
         Ok(received)
@@ -63,33 +63,33 @@ mod tests {
     #[test]
     fn each_file_is_shown_as_it_is_however_many_there_are() {
         // Room for sixteen pages.
-        let store = Store::new(1 << 18, 100);
+        let chunks = Chunks::new(1 << 16, Arc::default());
         let files: Vec<File> = (0..20).map(|byte| file_of(&[byte; 100])).collect();
         for _ in 0..2 {
             for (byte, file) in files.iter().enumerate() {
-                assert_eq!(sent(&store, file, 10, 90), Ok(vec![byte as u8; 90]));
+                assert_eq!(sent(&chunks, file, 10, 90), Ok(vec![byte as u8; 90]));
             }
         }
-        assert_eq!(store.chunks().bytes(), 1 << 16);
+        assert_eq!(chunks.bytes(), 1 << 16);
     }
 
     #[test]
     fn a_stretch_ends_with_its_chunk_and_goes_on_in_the_next() {
-        let store = Store::new(1 << 26, 100);
+        let chunks = Chunks::new(1 << 24, Arc::default());
         let mut content = vec![1; CHUNK_BYTES as usize];
         content.extend([2; 50]);
         let file = file_of(&content);
-        assert_eq!(sent(&store, &file, CHUNK_BYTES - 5, 20), Ok(vec![1; 5]));
-        assert_eq!(sent(&store, &file, CHUNK_BYTES, 15), Ok(vec![2; 15]));
+        assert_eq!(sent(&chunks, &file, CHUNK_BYTES - 5, 20), Ok(vec![1; 5]));
+        assert_eq!(sent(&chunks, &file, CHUNK_BYTES, 15), Ok(vec![2; 15]));
     }
 
     #[test]
     fn nothing_is_made_up_for_what_was_cut_off() {
-        let store = Store::new(1 << 26, 100);
+        let chunks = Chunks::new(1 << 24, Arc::default());
         let file = file_of(&[1; 5000]);
-        assert_eq!(sent(&store, &file, 0, 5000), Ok(vec![1; 5000]));
+        assert_eq!(sent(&chunks, &file, 0, 5000), Ok(vec![1; 5000]));
         file.set_len(4500).unwrap();
-        assert_eq!(sent(&store, &file, 4000, 1000), Err(Errno::FAULT));
-        assert_eq!(sent(&store, &file, 4000, 500), Ok(vec![1; 500]));
+        assert_eq!(sent(&chunks, &file, 4000, 1000), Err(Errno::FAULT));
+        assert_eq!(sent(&chunks, &file, 4000, 500), Ok(vec![1; 500]));
     }
 }

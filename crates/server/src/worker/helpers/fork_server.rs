@@ -15,6 +15,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
 use crate::cache::Store;
+use crate::config;
+use crate::config::service::What;
 use crate::config::settings::Settings;
 use crate::content::listing::View;
 use crate::content::route::Routes;
@@ -69,10 +71,12 @@ impl ForkServer {
     /// Forks a fork server whose helpers look names up as `settings` say. To be called before this process has threads.
     ///
     /// # Errors
-    /// No descriptors, memory or processes; `EDEADLK` if there are threads.
+    /// No descriptors, memory or processes; `EDEADLK` if there are threads; `EINVAL` for settings that no text can say.
     pub fn start(settings: &Settings) -> Result<ForkServer, Errno> {
+        let text = to_text(settings);
+        of_text(&text).ok_or(Errno::INVAL)?;
         let (socket, other) = scm_rights::pair()?;
-        fork_bare(&other, settings, |requests, settings| {
+        fork_bare(&other, &text, |requests, settings| {
             nurse(requests, settings);
             0
         })?;
@@ -102,12 +106,30 @@ fn request(kind: u8, number: u64) -> Vec<u8> {
     [&[kind], &number.to_ne_bytes()[..]].concat()
 }
 
+/// Settings as a process reads them that keeps nothing but a text of what it was forked from: a line of what it does without, and the
+/// configuration. A filter of the program itself cannot be said in one: its results are another process's in any case.
+fn to_text(settings: &Settings) -> String {
+    let mut settings = settings.clone();
+    for service in settings.services.iter_mut().filter(|service| service.what == What::Embedded) {
+        service.what = What::Absent;
+    }
+    format!("{}\n{}", settings.without.join(","), config::render(&settings))
+}
+
+/// The inverse; none if it is no such text.
+fn of_text(text: &str) -> Option<Settings> {
+    let (without, text) = text.split_once('\n')?;
+    let without = without.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    Some(Settings { without, ..config::parse_rendered(text).ok()? })
+}
+
 /// The life of a fork server.
-fn nurse(requests: &OwnedFd, settings: &Settings) {
+fn nurse(requests: &OwnedFd, text: &str) {
+    let Some(settings) = of_text(text) else { return };
     let mut helpers: HashMap<u64, Pid> = HashMap::new();
     let mut message = Vec::new();
     // Its helpers are confined with it. The server has said what kept it from that.
-    let Ok(confinement) = Confinement::of(settings) else { return };
+    let Ok(confinement) = Confinement::of(&settings) else { return };
     if confinement.workers.enter().is_err() {
         return;
     }
@@ -116,9 +138,9 @@ fn nurse(requests: &OwnedFd, settings: &Settings) {
         let Ok(number) = number.try_into().map(u64::from_ne_bytes) else { break };
         match (*kind, tasks) {
             (BEGIN, Some(tasks)) => {
-                let help = |tasks: &OwnedFd, settings: &Settings| i32::from(help(tasks, settings).is_none());
+                let help = |tasks: &OwnedFd, text: &str| i32::from(help(tasks, text).is_none());
                 // If it cannot be forked, its socket is closed, and that says so.
-                if let Ok(id) = fork_bare(&tasks, settings, help) {
+                if let Ok(id) = fork_bare(&tasks, text, help) {
                     helpers.insert(number, id);
                 }
             }
@@ -137,9 +159,10 @@ fn nurse(requests: &OwnedFd, settings: &Settings) {
 }
 
 /// The life of a helper. None if it could not begin.
-fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
+fn help(tasks: &OwnedFd, text: &str) -> Option<()> {
+    let settings = of_text(text)?;
     // Whoever works with these settings has seen the same errors, and reported them.
-    let sites = Sites::open(settings).ok()?;
+    let sites = Sites::open(&settings).ok()?;
     let abilities = KernelFeatures::without(&settings.without).ok()?;
     let clock = Clock::start();
     let mut message = Vec::new();
@@ -219,6 +242,16 @@ impl<'a> Task<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_helper_process_has_the_settings_of_its_server() {
+        let text = "caches = \"content\"\n[[service]]\nname = \"a\"\ngateway = true\n[[site]]\nroot = \"/srv/a b\"\nspa = true\n";
+        let settings = config::parse_rendered(text).unwrap();
+        let settings = Settings { without: vec!["nowait".to_owned(), "openat2".to_owned()], ..settings };
+        assert_eq!(of_text(&to_text(&settings)).as_ref(), Some(&settings));
+        let everything = Settings { without: Vec::new(), ..settings };
+        assert_eq!(of_text(&to_text(&everything)), Some(everything));
+    }
 
     #[test]
     fn a_task_arrives_as_it_was_given() {
