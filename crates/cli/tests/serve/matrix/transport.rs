@@ -52,22 +52,30 @@ enum Stage {
     Second,
     /// The same, in another engine.
     OtherEngine,
+    /// Site b is for clients of the first authority again: the file of authorities has another content, and the configuration is the same.
+    Rewritten,
     /// Clients of site b may come without a certificate, and may have nothing then.
     Optional,
 }
 
-const STAGES: [Stage; 6] =
-    [Stage::Open, Stage::First, Stage::Upgraded, Stage::Second, Stage::OtherEngine, Stage::Optional];
+const STAGES: [Stage; 7] =
+    [Stage::Open, Stage::First, Stage::Upgraded, Stage::Second, Stage::OtherEngine, Stage::Rewritten, Stage::Optional];
 
 /// The model: whether a client that has shown this may have what `site` has, on a connection to `named`. Site c is for clients of the first
 /// authority at all times.
 fn may(stage: Stage, site: Site, named: Option<Site>, shown: Shown) -> bool {
     let is_let_in = match (site, stage) {
         ('a', _) | ('b', Stage::Open) => true,
-        ('b', Stage::First | Stage::Upgraded) | ('c', _) => shown == Shown::Alice,
+        ('b', Stage::First | Stage::Upgraded | Stage::Rewritten) | ('c', _) => shown == Shown::Alice,
         _ => shown == Shown::Mallory,
     };
     is_let_in && named == Some(site)
+}
+
+/// The same in clear text: only a trusted proxy that says that its client speaks TLS is served, and what needs a client's certificate it never
+/// has.
+fn may_in_clear(stage: Stage, site: Site, is_proxied: bool) -> bool {
+    is_proxied && (site == 'a' || site == 'b' && stage == Stage::Open)
 }
 
 /// Names that are sent in a handshake, and whose site they mean. An address is not sent: the first site answers.
@@ -290,13 +298,13 @@ fn config_at(stage: Stage) -> String {
     let of_b = match stage {
         Stage::Open => "",
         Stage::First | Stage::Upgraded => "client_ca = \"first/ca.pem\"\n",
-        Stage::Second | Stage::OtherEngine => "client_ca = \"second/ca.pem\"\n",
+        Stage::Second | Stage::OtherEngine | Stage::Rewritten => "client_ca = \"now.pem\"\n",
         Stage::Optional => {
             "client_ca = \"second/ca.pem\"\nclient_certificates = \"optional\"\naccess = { certificates = [\"*\"] }\n"
         }
     };
     let of_c = "client_ca = \"first/ca.pem\"\nclient_certificates = \"optional\"\naccess = { certificates = [\"CN=alice\"] }\n";
-    site('a', "") + &site('b', of_b) + &site('c', of_c)
+    "trusted_proxies = [\"127.0.0.0/8\"]\n".to_owned() + &site('a', "") + &site('b', of_b) + &site('c', of_c)
 }
 
 fn transport(engine: Engine, port: Option<SocketAddr>, differences: &mut Differences) {
@@ -337,6 +345,9 @@ fn transport(engine: Engine, port: Option<SocketAddr>, differences: &mut Differe
     let server = launch.start();
     let mut plain = port.map(Client::<TcpStream>::connect);
     for stage in STAGES {
+        let authority = if stage == Stage::Rewritten { "first" } else { "second" };
+        let (from, to) = (server.directory().join(authority).join("ca.pem"), server.directory().join("now.pem"));
+        fs::copy(from, to).expect("it can be written");
         fs::write(server.directory().join("lamna.toml"), config_at(stage)).expect("it can be written");
         let told = match stage {
             Stage::Open => Ok(String::new()),
@@ -349,10 +360,12 @@ fn transport(engine: Engine, port: Option<SocketAddr>, differences: &mut Differe
         told.unwrap_or_else(|said| panic!("{stage:?}: {said}"));
         // Of several processes each takes it up by itself.
         eventually("the new rules are in force", crate::client::PATIENCE, || {
-            let config = Arc::new(config_of(&TLS13, None));
+            let shown = if may(stage, 'b', Some('b'), Shown::Alice) { alice.again() } else { mallory.again() };
+            let config = Arc::new(config_of(&TLS13, Some(shown)));
+            let nobody = Arc::new(config_of(&TLS13, None));
             let is_in_force = |_| {
                 let seen = ask(&mut connect(&server, &config, "b.test"), HOSTS[1].0, 'b');
-                seen.1 == (stage == Stage::Open)
+                seen.1 && ask(&mut connect(&server, &nobody, "b.test"), HOSTS[1].0, 'b').1 == (stage == Stage::Open)
             };
             (0..6).all(is_in_force).then_some(())
         });
@@ -364,8 +377,12 @@ fn transport(engine: Engine, port: Option<SocketAddr>, differences: &mut Differe
         let mut fresh = Client::<TcpStream>::connect(address);
         for (client, which) in plain.iter_mut().map(|client| (client, "kept")).chain([(&mut fresh, "new")]) {
             for (head, site) in &HOSTS[..if which == "kept" { HOSTS.len() - 1 } else { HOSTS.len() }] {
-                let fault = fault(false, true, ask(client, head, *site));
-                differences.count(|| format!("{stage:?} {which} in clear text: {head:?}"), fault);
+                let heads = [(false, head.to_string()), (true, format!("{head}X-Forwarded-Proto: https\r\n"))];
+                for (is_proxied, head) in heads.iter().take(if head.contains("HTTP/1.0") { 1 } else { 2 }) {
+                    let may = may_in_clear(stage, *site, *is_proxied);
+                    let fault = fault(may, which == "kept", ask(client, head, *site));
+                    differences.count(|| format!("{stage:?} {which} in clear text: {head:?}"), fault);
+                }
             }
         }
     }
