@@ -673,7 +673,7 @@ impl Drop for Gateway {
 /// Ends a connection for all who still wait for it: a ring holds what it waits for.
 fn close(state: State) {
     match state {
-        State::Greeting(link) | State::Talking(link) => link.close(),
+        State::Greeting(link) | State::Talking(link) => drop(link),
         State::Dialling(mut dial) => dial.give_up(),
         State::Choosing | State::Locating(_) | State::Pausing(..) | State::Over => {}
     }

@@ -141,7 +141,7 @@ fn ask(group: &Arc<Group>, index: usize, check: &CheckSettings) -> Result<(), St
         check.path
     );
     let status = converse(&mut link, request.as_bytes(), until);
-    link.close();
+    drop(link);
     let status = status?;
     match check.statuses.iter().any(|statuses| statuses.contains(&status)) {
         true => Ok(()),

@@ -119,6 +119,13 @@ impl Dial {
     }
 }
 
+impl Drop for Dial {
+    /// Whoever lets go of it.
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
 /// `socket`, unless files are to have its descriptor.
 fn within_reserve(socket: OwnedFd) -> Result<OwnedFd, Errno> {
     static RESERVE: OnceLock<DescriptorReserve> = OnceLock::new();
@@ -254,7 +261,8 @@ mod tests {
     fn who_is_asked_too_early_waits_and_who_takes_too_long_is_left() {
         let socket = stream_socket(AddressFamily::INET).unwrap();
         assert_eq!(outcome(&socket), Ok(false), "not connected, and no error");
-        let mut dial = Dial { socket: Some(socket), begun: 1, ..Dial::new(tcp(&[deserted().1])) };
+        let mut dial = Dial::new(tcp(&[deserted().1]));
+        (dial.socket, dial.begun) = (Some(socket), 1);
         assert!(matches!(dial.go_on(), Dialled::Waiting));
         dial.give_up();
         assert!(matches!(dial.go_on(), Dialled::Failed(Errno::TIMEDOUT)));

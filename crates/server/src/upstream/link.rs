@@ -146,13 +146,6 @@ impl Link {
         }
     }
 
-    /// Ends it for all who still wait for it: a ring holds what it waits for.
-    pub fn close(mut self) {
-        self.end_session();
-        // One that has ended by itself needs no end.
-        let _ = shutdown(&self.socket, Shutdown::Both);
-    }
-
     /// RFC 8446 6.1: whoever closes says so before.
     fn end_session(&mut self) {
         if self.session.is_some() {
@@ -162,8 +155,11 @@ impl Link {
 }
 
 impl Drop for Link {
+    /// Ends it for all who still wait for it, whoever lets go of it: a ring holds what it waits for.
     fn drop(&mut self) {
         self.end_session();
+        // One that has ended by itself needs no end.
+        let _ = shutdown(&self.socket, Shutdown::Both);
         if let Some(watch) = &self.watch {
             watch.end();
         }
@@ -326,9 +322,19 @@ mod tests {
             });
             let error = shake(&mut link).unwrap_err().to_string();
             assert!(error.contains("certificate"), "{name}: {error}");
-            link.close();
+            drop(link);
             server.join().unwrap();
         }
+    }
+
+    #[test]
+    fn whoever_drops_it_ends_it_although_a_ring_still_holds_its_socket() {
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let held = ours.try_clone().unwrap();
+        drop(Link::new(ours.into(), None));
+        theirs.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        assert_eq!(theirs.read(&mut [0]).unwrap(), 0);
+        drop(held);
     }
 
     #[test]
@@ -341,7 +347,7 @@ mod tests {
         });
         shake(&mut link).unwrap();
         assert_eq!(converse(&mut link, b""), Err(Errno::CONNRESET));
-        link.close();
+        drop(link);
         server.join().unwrap();
     }
 }
