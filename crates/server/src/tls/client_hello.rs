@@ -14,6 +14,7 @@ use rustls::server::ResolvesServerCert;
 use rustls::sign::CertifiedKey;
 
 use super::alert::{Alert, Failure};
+use super::negotiated::Chosen;
 use super::record::{HEADER_BYTES, record_length};
 
 /// What the first bytes of a connection say.
@@ -171,10 +172,13 @@ impl<'b> ClientHello<'b> {
 
     /// `chosen` for this client: a handshake in which rustls finds another name fails before anything has been agreed on. Where ChaCha20
     /// costs the client less than AES, its order of suites counts.
-    pub fn config(&self, chosen: &ServerConfig) -> Arc<ServerConfig> {
-        let certificate = chosen.cert_resolver.clone();
+    pub fn config(&self, chosen: &Chosen) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::clone(&chosen.config);
+        let certificate = config.cert_resolver.clone();
         let cert_resolver = Arc::new(OfOneName { name: self.name.clone(), certificate });
-        let mut config = chosen.clone();
+        if let Some(tickets) = &chosen.tickets {
+            config.ticketer = Arc::new(tickets.for_handshake());
+        }
         config.cert_resolver = cert_resolver;
         config.ignore_client_order &= !self.prefers_chacha20();
         Arc::new(config)
@@ -260,6 +264,7 @@ impl<'b> Reader<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::record::RECORD_BYTES_MAX;
     use crate::tls::testing;
     use proptest::prelude::*;
     use rustls::server::Acceptor;
@@ -323,6 +328,16 @@ mod tests {
         assert!(look(&piece(1)[..6 * RECORDS_MAX + 100]).is_err());
         let many: Vec<u8> = (100..400_u16).flat_map(|kind| extension(kind, b"")).collect();
         assert!(look(&in_records(&message(&many, b""), 9_000)).is_err());
+    }
+
+    #[test]
+    fn a_record_longer_than_any_is_refused_by_its_header() {
+        let header = |bytes: usize| {
+            let [.., high, low] = bytes.to_be_bytes();
+            look(&[HANDSHAKE, 3, 1, high, low]).map(|_| ()).map_err(|failure| failure.alert)
+        };
+        let most = RECORD_BYTES_MAX - HEADER_BYTES;
+        assert_eq!([header(most), header(most + 1)], [Ok(()), Err(Some(Alert::RecordOverflow))]);
     }
 
     #[test]

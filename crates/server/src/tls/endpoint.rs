@@ -25,7 +25,7 @@ use super::client::{Trust, TrustError};
 use super::client_hello::ClientHello;
 use super::crypto::provider;
 use super::negotiated::{Alpn, Chosen};
-use super::tickets::{BoundTickets, Tickets};
+use super::tickets::Tickets;
 use crate::config::gateway::GatewaySettings;
 use crate::config::settings::{Settings, SiteTls, TlsFiles};
 use crate::log::errors::Level;
@@ -214,10 +214,10 @@ impl Endpoint {
             return None;
         }
         let pair = certificates::load_unjudged(&state.files.challenge(name), &self.provider).ok()?;
-        let mut config = config_of(&pair, &self.provider, None, &[]).ok()?;
+        let mut config = config_of(&pair, &self.provider, false, &[]).ok()?;
         config.alpn_protocols = vec![automatic::CHALLENGE_PROTOCOL.to_vec()];
         // No site shows it: a request over such a connection is for none.
-        Some(Chosen { config: Arc::new(config), identity: !SiteTls::Auto.identity(), authorities: None })
+        Some(Chosen { config: Arc::new(config), identity: !SiteTls::Auto.identity(), authorities: None, tickets: None })
     }
 
     /// The answer to an HTTP-01 challenge (RFC 8555 8.3), if `path` is one for a host whose certificates are ordered.
@@ -363,15 +363,15 @@ fn load(
     let pair = Arc::new(certificates::load(files, provider)?);
     // A ticket stands for a handshake, and so it would for the judgement of a client's certificate of whatever day: there is none.
     let tickets = pair.clients.is_none().then(|| tickets.bound_to(pair.chain_digest()));
-    let config = Arc::new(config_of(&pair, provider, tickets, protocols)?);
+    let config = Arc::new(config_of(&pair, provider, tickets.is_some(), protocols)?);
     let authorities = pair.clients.as_ref().map(|clients| clients.digest);
-    Ok(Loaded { pair, chosen: Chosen { config, identity, authorities } })
+    Ok(Loaded { pair, chosen: Chosen { config, identity, authorities, tickets } })
 }
 
 fn config_of(
     pair: &Pair,
     provider: &Arc<CryptoProvider>,
-    tickets: Option<BoundTickets>,
+    gives_tickets: bool,
     protocols: &[Alpn],
 ) -> Result<ServerConfig, TlsError> {
     let wrong = |error: &dyn fmt::Display| TlsError::Config(error.to_string());
@@ -393,10 +393,8 @@ fn config_of(
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.name().to_vec()).collect();
     // Tickets hold what a session needs; the server holds nothing for clients that are not there. What has no tickets takes none either.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = if tickets.is_some() { TICKETS_OF_A_CLIENT } else { 0 };
-    if let Some(tickets) = tickets {
-        config.ticketer = Arc::new(tickets);
-    }
+    // Each handshake has its own: see `ClientHello::config`.
+    config.send_tls13_tickets = if gives_tickets { TICKETS_OF_A_CLIENT } else { 0 };
     // What costs least is chosen, but for clients for which it would not: see `ClientHello::config`.
     config.ignore_client_order = true;
     // The record layer is ours (`record`).

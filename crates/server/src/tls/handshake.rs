@@ -50,7 +50,7 @@ impl Handshake {
     /// A configuration that rustls does not accept: a defect.
     pub fn begin(endpoint: Arc<Endpoint>, chosen: Chosen, hello: &ClientHello<'_>) -> Result<Handshake, Failure> {
         let name = hello.name().map(Box::from);
-        match UnbufferedServerConnection::new(hello.config(&chosen.config)) {
+        match UnbufferedServerConnection::new(hello.config(&chosen)) {
             Ok(connection) => Ok(Handshake { connection, name, chosen, endpoint, seen: 0, consumed: 0 }),
             Err(error) => Err(Failure { alert: Some(Alert::InternalError), words: error.to_string() }),
         }

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustls::{CipherSuite, NamedGroup, ServerConfig};
 
 use super::record::Version;
+use super::tickets::BoundTickets;
 use crate::log::line::Tls;
 use crate::metrics::counters::{Counters, TLS_GROUPS, TLS_KINDS, TLS_SUITES};
 
@@ -23,6 +24,8 @@ pub struct Chosen {
     ///
     /// [`Endpoint::authorities`]: super::Endpoint::authorities
     pub authorities: Option<u64>,
+    /// Tickets for clients that come again; none where each handshake is to be whole.
+    pub tickets: Option<BoundTickets>,
 }
 
 impl Chosen {

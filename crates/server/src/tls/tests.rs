@@ -226,6 +226,27 @@ fn a_client_comes_again_with_a_ticket_also_to_another_process() {
     }
 }
 
+#[test]
+fn a_day_after_its_last_whole_handshake_a_client_makes_another_however_often_it_has_come() {
+    const HOUR: u64 = 60 * 60;
+    let served = serve(&["example.org"]);
+    for version in [&TLS12, &TLS13] {
+        let config = Arc::new(served.config(&[version]));
+        let come = |hours: u64| {
+            served.tickets.put_ahead(hours * HOUR);
+            let mut pair = served.pair(&config, "example.org");
+            pair.exchange().unwrap();
+            pair.client.handshake_kind()
+        };
+        assert_eq!(come(0), Some(HandshakeKind::Full));
+        for hours in [5, 10, 15, 20, 23] {
+            assert_eq!(come(hours), Some(HandshakeKind::Resumed), "{version:?} after {hours} hours");
+        }
+        assert_eq!(come(25), Some(HandshakeKind::Full), "{version:?}");
+        assert_eq!(come(26), Some(HandshakeKind::Resumed), "{version:?}");
+    }
+}
+
 fn with_client_ca(directory: &Path, authority: &Made) -> (Made, Settings) {
     let made = testing::pair("example.org");
     let mut files = files_of(directory, &made);

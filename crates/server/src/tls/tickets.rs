@@ -1,12 +1,14 @@
 //! Session tickets: a client that comes again does without the private key (RFC 5077, RFC 8446 4.6.1).
 //!
-//! Owns: the keys that tickets are encrypted with, and what a ticket is good for: a certificate with its chain ([`BoundTickets`]), and nothing
-//! else. Sites that ask clients for certificates give none and take none (`endpoint`): what a client has shown counts for one connection.
+//! Owns: the keys that tickets are encrypted with, what a ticket is good for, a certificate with its chain ([`BoundTickets`]) and nothing
+//! else, and for how long. Guarantees: a client makes a whole handshake once a day at least, as a ticket says when the last one was, and those that
+//! are given for it say the same ([`HandshakeTickets`]). Sites that ask clients for certificates give none and take none (`endpoint`): what a client has shown counts for one connection.
 //! The keys change every six hours, by a step that cannot be undone: who finds the keys
 //! of today cannot read the tickets of yesterday. All workers and processes that begin with the same bytes
 //! ([`Tickets::to_bytes`]) take the same steps by the clock and say nothing to each other; an upgraded program gets the bytes as well.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::server::ProducesTickets;
@@ -16,6 +18,15 @@ use crate::sys::clock::unix_ms;
 
 /// For how long tickets are made with the same keys, and how long a client is told to keep one.
 pub const PERIOD_SECONDS: u64 = 6 * 60 * 60;
+
+/// How long after a whole handshake a client may come again without another one, however often it has come meanwhile. RFC 8446 4.6.1 allows seven days.
+pub const AGE_SECONDS_MAX: u64 = 24 * 60 * 60;
+
+/// How far ahead the clock of another process, or this one's before it was set, may have been.
+const CLOCKS_DIFFER_SECONDS: u64 = 60;
+
+/// Bytes of a ticket that say when the whole handshake was.
+const TIME_BYTES: usize = 8;
 
 /// Bytes that all keys follow from.
 pub const TICKETS_BYTES: usize = 8 + 32 + KEY_BYTES;
@@ -127,6 +138,9 @@ impl Keys {
 pub struct Tickets {
     /// Written every six hours.
     keys: RwLock<Keys>,
+    /// How far the clock has been put ahead.
+    #[cfg(test)]
+    ahead_seconds: AtomicU64,
 }
 
 impl Tickets {
@@ -137,7 +151,7 @@ impl Tickets {
     pub fn new() -> Result<Tickets, RandomError> {
         let mut seed = [0; 32];
         fill_random(&mut seed)?;
-        Ok(Tickets { keys: RwLock::new(Keys::begin(seed, unix_ms() / 1000 / PERIOD_SECONDS)) })
+        Ok(Tickets::of(Keys::begin(seed, unix_ms() / 1000 / PERIOD_SECONDS)))
     }
 
     /// With the keys of whoever has made `bytes`.
@@ -147,12 +161,34 @@ impl Tickets {
         seed.copy_from_slice(&bytes[8..40]);
         previous.copy_from_slice(&bytes[40..]);
         let keys = Keys::begin(seed, u64::from_be_bytes(period));
-        Tickets { keys: RwLock::new(Keys { previous: TicketKey(previous), ..keys }) }
+        Tickets::of(Keys { previous: TicketKey(previous), ..keys })
+    }
+
+    fn of(keys: Keys) -> Tickets {
+        Tickets {
+            keys: RwLock::new(keys),
+            #[cfg(test)]
+            ahead_seconds: AtomicU64::new(0),
+        }
+    }
+
+    /// Seconds since 1970.
+    fn now(&self) -> u64 {
+        #[cfg(test)]
+        return unix_ms() / 1000 + self.ahead_seconds.load(Relaxed);
+        #[cfg(not(test))]
+        return unix_ms() / 1000;
+    }
+
+    /// The clock is so much ahead.
+    #[cfg(test)]
+    pub(super) fn put_ahead(&self, seconds: u64) {
+        self.ahead_seconds.store(seconds, Relaxed);
     }
 
     /// What another process needs to have the same keys. Secret.
     pub fn to_bytes(&self) -> [u8; TICKETS_BYTES] {
-        self.bytes_at(unix_ms() / 1000)
+        self.bytes_at(self.now())
     }
 
     fn bytes_at(&self, unix_seconds: u64) -> [u8; TICKETS_BYTES] {
@@ -196,27 +232,70 @@ impl Tickets {
 }
 
 /// Tickets that are good for one certificate: those of another are none here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BoundTickets {
     tickets: Arc<Tickets>,
     binding: Binding,
 }
 
-impl ProducesTickets for BoundTickets {
+impl BoundTickets {
+    /// Those that a client is given in one handshake, and may bring.
+    pub(super) fn for_handshake(&self) -> HandshakeTickets {
+        HandshakeTickets { tickets: self.clone(), since: AtomicU64::new(WHOLE) }
+    }
+}
+
+/// The tickets of one handshake.
+#[derive(Debug)]
+pub struct HandshakeTickets {
+    tickets: BoundTickets,
+    /// When the client's last whole handshake was, in seconds since 1970; [`WHOLE`] in one that is whole itself.
+    since: AtomicU64,
+}
+
+/// Later than any time.
+const WHOLE: u64 = u64::MAX;
+
+impl HandshakeTickets {
+    fn since(&self, now: u64) -> u64 {
+        match self.since.load(Relaxed) {
+            WHOLE => now,
+            since => since,
+        }
+    }
+}
+
+impl ProducesTickets for HandshakeTickets {
     fn enabled(&self) -> bool {
         true
     }
 
     fn lifetime(&self) -> u32 {
-        PERIOD_SECONDS as u32
+        let now = self.tickets.tickets.now();
+        let age = now.saturating_sub(self.since(now));
+        AGE_SECONDS_MAX.saturating_sub(age).min(PERIOD_SECONDS) as u32
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.tickets.encrypt_at(plain, &self.binding, unix_ms() / 1000)
+        let BoundTickets { tickets, binding } = &self.tickets;
+        let now = tickets.now();
+        let timed = [&self.since(now).to_be_bytes(), plain].concat();
+        tickets.encrypt_at(&timed, binding, now)
     }
 
+    /// None for one of a handshake that was too long ago, or is said to be yet to come.
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        self.tickets.decrypt_at(cipher, &self.binding, unix_ms() / 1000)
+        let BoundTickets { tickets, binding } = &self.tickets;
+        let now = tickets.now();
+        let timed = tickets.decrypt_at(cipher, binding, now)?;
+        let (since, plain) = timed.split_first_chunk::<TIME_BYTES>()?;
+        let since = u64::from_be_bytes(*since);
+        let is_good = since <= now + CLOCKS_DIFFER_SECONDS && now.saturating_sub(since) <= AGE_SECONDS_MAX;
+        // Of several that a client offers one is taken: the oldest tells, whichever that is.
+        is_good.then(|| {
+            self.since.fetch_min(since, Relaxed);
+            plain.to_vec()
+        })
     }
 }
 
@@ -235,7 +314,7 @@ mod tests {
     const START: u64 = 1000 * PERIOD_SECONDS;
 
     fn tickets(seed: u8) -> Tickets {
-        Tickets { keys: RwLock::new(Keys::begin([seed; 32], 1000)) }
+        Tickets::of(Keys::begin([seed; 32], 1000))
     }
 
     #[test]
@@ -265,7 +344,7 @@ mod tests {
     fn bytes_are_those_of_the_keys() {
         let tickets = Tickets::new().unwrap();
         let copy = Tickets::from_bytes(&tickets.to_bytes());
-        let of = |tickets: Tickets| Arc::new(tickets).bound_to(OWN);
+        let of = |tickets: Tickets| Arc::new(tickets).bound_to(OWN).for_handshake();
         let ticket = of(tickets).encrypt(b"content").unwrap();
         assert_eq!(of(copy).decrypt(&ticket).as_deref(), Some(&b"content"[..]));
         assert_eq!(of(Tickets::new().unwrap()).decrypt(&ticket), None, "others cannot read it");
@@ -274,10 +353,37 @@ mod tests {
     #[test]
     fn a_ticket_of_one_certificate_is_none_of_another() {
         let tickets = Arc::new(tickets(6));
-        let (one, other) = (tickets.bound_to(OWN), tickets.bound_to([2; 32]));
+        let (one, other) = (tickets.bound_to(OWN).for_handshake(), tickets.bound_to([2; 32]).for_handshake());
         let ticket = one.encrypt(b"content").unwrap();
         assert_eq!(one.decrypt(&ticket).as_deref(), Some(&b"content"[..]));
         assert_eq!(other.decrypt(&ticket), None);
+    }
+
+    #[test]
+    fn a_ticket_says_when_the_whole_handshake_was_however_often_it_was_renewed() {
+        let tickets = Arc::new(Tickets::new().unwrap());
+        let bound = tickets.bound_to(OWN);
+        const HOUR: u64 = 60 * 60;
+        let mut ticket = bound.for_handshake().encrypt(b"content").unwrap();
+        let mut now = 0;
+        // The last one is a little late.
+        for later in [5 * HOUR, 5 * HOUR, 5 * HOUR, 5 * HOUR, 4 * HOUR - 60] {
+            now += later;
+            tickets.put_ahead(now);
+            let handshake = bound.for_handshake();
+            assert_eq!(handshake.lifetime(), PERIOD_SECONDS as u32, "before anything is known of the client");
+            assert_eq!(handshake.decrypt(&ticket).as_deref(), Some(&b"content"[..]), "after {now} seconds");
+            let left = AGE_SECONDS_MAX - now;
+            assert!(u64::from(handshake.lifetime()) <= left.min(PERIOD_SECONDS));
+            ticket = handshake.encrypt(b"content").unwrap();
+        }
+        tickets.put_ahead(AGE_SECONDS_MAX + 60);
+        assert_eq!(bound.for_handshake().decrypt(&ticket), None);
+        let again = bound.for_handshake().encrypt(b"content").unwrap();
+        assert!(bound.for_handshake().decrypt(&again).is_some());
+        // The clock is put back.
+        tickets.put_ahead(0);
+        assert_eq!(bound.for_handshake().decrypt(&again), None);
     }
 
     #[test]
