@@ -121,13 +121,10 @@ impl Helped {
     /// What a helper's notification comes to.
     fn take(&mut self, context: &mut WorkerContext<'_>, finished: Finished, completed: &mut Vec<Completed>) {
         match finished.job {
-            Job::PageIn { pending, range } if finished.failed || !range.is_unchanged(context.shared) => {
-                completed.push(Completed::Failed(pending));
+            Job::PageIn { pending, .. } if finished.failed => completed.push(Completed::Failed(pending)),
+            Job::PageIn { pending, range } => {
+                completed.push(range.read_as(context.shared, pending, finished.content));
             }
-            Job::PageIn { pending, range } => completed.push(match finished.content {
-                Some(content) => Completed::Content(pending, content),
-                None => Completed::Ready(pending, range.quantum()),
-            }),
             Job::Translate { pending, target, .. } if finished.late => {
                 let others = pending.map(|_| self.lookups.end(&target)).unwrap_or_default();
                 let all = pending.into_iter().chain(others);

@@ -12,12 +12,13 @@
 //! more. Tags that are equal everywhere would have to be made of the content, which for files that are not held in memory has to be
 //! read for that.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use lamna_proto::exchange::negotiate::Coding;
 use rustix::fs::{Advice, FileType, Stat};
 use rustix::io::Errno;
+use siphasher::sip::SipHasher13;
 
 use crate::io::{Blocked, KernelFeatures, Wait, read};
 
@@ -112,7 +113,8 @@ impl Stamp {
     /// A number for this state, never zero: what tells its content from that of another state of the same file. Losing a
     /// name or changing owners is not another content.
     pub fn version(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
+        // The same in all processes, also in those of another version of the program: it travels with connections.
+        let mut hasher = SipHasher13::new();
         (self.modified_ns, self.size, self.inode).hash(&mut hasher);
         hasher.finish().max(1)
     }

@@ -5,17 +5,18 @@
 //! a file that was written anew in place is broken off, shorter or longer. Guarantees: a file of the same length in another state does not
 //! have that content, nor does one that has grown and whose ends were not seen before that. Nobody waits to see them: they are looked at where they are
 //! in memory, or have just been written, which files that grow are. What has grown is compared with two short reads that may wait in theory, as what was
-//! written a moment ago is in memory; and who looks in the very middle of a write waits for its end, [`WRITING_NS`] at the most.
+//! written a moment ago is in memory. Who looks in the very middle of a write is told so ([`Content::Unsettled`]) and looks again: none sleeps here, and
+//! [`Writes`] bounds for how long that goes on.
 //!
 //! What the rule does not see: a change in the middle of a file that is added to as well. Times and sizes tell no more, and whoever changes what
 //! is being served replaces the file.
 
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::Hasher;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
 
 use lamna_proto::resource::Representation;
 use lamna_proto::transmit::FileState;
+use siphasher::sip::SipHasher13;
 
 use crate::io::file_state::{self, Stamp, now_ns};
 use crate::io::{KernelFeatures, Wait, read};
@@ -29,7 +30,48 @@ const RECENT_NS: i64 = 60_000_000_000;
 /// How long a write of some bytes to memory may take at the most, with a thread that has to wait for a processor in the middle of it. The time of files ticks
 /// every 1 to 10 ms.
 const WRITING_NS: i64 = 30_000_000;
-const LOOK_AGAIN: Duration = Duration::from_micros(200);
+/// How long a write is remembered that has not come to its end in time.
+const REMEMBERED_NS: i64 = 10_000_000_000;
+
+/// What a file has, in comparison with what was described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// What was described.
+    Same,
+    /// Something else.
+    Other,
+    /// It is being written to at this moment: a write has a time before it has a length. Its end will tell.
+    Unsettled,
+}
+
+/// The writes in whose middle one thread has looked at files.
+#[derive(Debug, Default)]
+pub struct Writes(Vec<Write>);
+
+#[derive(Debug)]
+struct Write {
+    /// The state that was described.
+    version: u64,
+    /// When its end was first waited for, in nanoseconds since 1970.
+    since_ns: i64,
+}
+
+impl Writes {
+    /// Whether `content` is worth another look, of a file that was described as `state`: a write to it was not over, and may be soon.
+    pub fn is_to_be_awaited(&mut self, content: Content, state: &FileState) -> bool {
+        content == Content::Unsettled && self.may_last(state.version, now_ns())
+    }
+
+    /// A file is found in the middle of a write at `now_ns`. A write that has not come to its end in [`WRITING_NS`] is one in place, or many of them.
+    fn may_last(&mut self, version: u64, now_ns: i64) -> bool {
+        self.0.retain(|write| (0..REMEMBERED_NS).contains(&now_ns.saturating_sub(write.since_ns)));
+        let known = self.0.iter().find(|write| write.version == version).map(|write| write.since_ns);
+        if known.is_none() {
+            self.0.push(Write { version, since_ns: now_ns });
+        }
+        now_ns.saturating_sub(known.unwrap_or(now_ns)) < WRITING_NS
+    }
+}
 
 /// `representation`, which describes its file, if it has one, in the state of `stamp`. A head without validators tells no state but a length: then
 /// the file may have grown since it was looked at, as nothing of its content has been sent.
@@ -49,29 +91,21 @@ pub fn described(
 }
 
 /// Whether `file` has the content that was described as `state`; notes its ends if they were not known.
-pub fn has_content(file: BorrowedFd<'_>, state: &FileState, abilities: &KernelFeatures) -> bool {
-    let Ok((_, stamp)) = file_state::inspect(file) else { return false };
+pub fn content_of(file: BorrowedFd<'_>, state: &FileState, abilities: &KernelFeatures) -> Content {
+    let Ok((_, stamp)) = file_state::inspect(file) else { return Content::Other };
     if stamp.version() == state.version {
         if state.ends.get().is_none() && state.size > 0 {
             note_ends(file, state, false, Wait::No, abilities);
         }
-        return true;
+        return Content::Same;
     }
-    let Some(known) = state.ends.get().filter(|_| state.version != 0) else { return false };
-    let is_longer = longer(file, state.size, stamp);
-    is_longer && ends(file, state.size, Wait::Yes, abilities).map(|sum| sum.max(1)) == Some(known)
-}
-
-/// Whether `file`, which is in the state of `stamp`, is longer than `size`. A write has a time before it has a length: where the time is
-/// of this moment, and the length is not yet another one, its end is waited for.
-fn longer(file: BorrowedFd<'_>, size: u64, mut stamp: Stamp) -> bool {
-    let until_ns = now_ns().saturating_add(WRITING_NS);
-    while stamp.size == size && stamp.was_modified_within(WRITING_NS, now_ns()) && now_ns() < until_ns {
-        std::thread::sleep(LOOK_AGAIN);
-        let Ok((_, again)) = file_state::inspect(file) else { return false };
-        stamp = again;
+    let Some(known) = state.ends.get().filter(|_| state.version != 0) else { return Content::Other };
+    if stamp.size == state.size && stamp.was_modified_within(WRITING_NS, now_ns()) {
+        return Content::Unsettled;
     }
-    stamp.size > size
+    let has_grown =
+        stamp.size > state.size && ends(file, state.size, Wait::Yes, abilities).map(|sum| sum.max(1)) == Some(known);
+    if has_grown { Content::Same } else { Content::Other }
 }
 
 /// They are those of the state only if the file is still in it when they have been read, or has grown where it may.
@@ -85,7 +119,8 @@ fn note_ends(file: BorrowedFd<'_>, state: &FileState, may_grow: bool, wait: Wait
 
 /// What the first and the last bytes of the first `size` of `file` come to.
 fn ends(file: BorrowedFd<'_>, size: u64, wait: Wait, abilities: &KernelFeatures) -> Option<u64> {
-    let mut hasher = DefaultHasher::new();
+    // The same in all processes, also in those of another version of the program: it travels with connections.
+    let mut hasher = SipHasher13::new();
     let mut bytes = [0; END_BYTES as usize];
     let length = size.min(END_BYTES) as usize;
     for offset in [0, size - length as u64] {
@@ -102,6 +137,10 @@ fn ends(file: BorrowedFd<'_>, size: u64, wait: Wait, abilities: &KernelFeatures)
 mod tests {
     use super::*;
     use std::fs::File;
+    use std::time::Duration;
+
+    /// SipHash-1-3 with a key of zeros of `hello, world`, twice.
+    const ENDS_OF_HELLO: u64 = 0x8aa7_fc4e_3afc_50c4;
 
     fn file_of(content: &[u8]) -> File {
         let file = tempfile::tempfile().unwrap();
@@ -116,13 +155,52 @@ mod tests {
         state
     }
 
+    fn content_of(file: &File, state: &FileState) -> Content {
+        super::content_of(file.as_fd(), state, &KernelFeatures::default())
+    }
+
+    /// As who sends does: it looks again while a write may be under way.
     fn has_content(file: &File, state: &FileState) -> bool {
-        super::has_content(file.as_fd(), state, &KernelFeatures::default())
+        let mut writes = Writes::default();
+        loop {
+            let content = content_of(file, state);
+            if !writes.is_to_be_awaited(content, state) {
+                return content == Content::Same;
+            }
+        }
     }
 
     /// The kernel's clock for time stamps ticks every 10 ms at the latest.
     fn tick() {
         std::thread::sleep(Duration::from_millis(20));
+    }
+
+    #[test]
+    fn who_looks_in_the_middle_of_a_write_is_told_so_at_once_and_for_a_while_only() {
+        let file = file_of(b"one");
+        let state = state_of(&file);
+        tick();
+        // As if it had its time and not yet its length.
+        rustix::io::pwrite(&file, b"two", 0).unwrap();
+        let begun_ns = now_ns();
+        let content = content_of(&file, &state);
+        // A machine that is busy elsewhere takes its time.
+        assert!(content == Content::Unsettled || now_ns() - begun_ns > WRITING_NS / 2);
+        assert!(!has_content(&file, &state));
+        let mut writes = Writes::default();
+        for (after_ns, lasts) in [(0, true), (WRITING_NS - 1, true), (WRITING_NS, false), (REMEMBERED_NS - 1, false)] {
+            assert_eq!(writes.may_last(7, begun_ns + after_ns), lasts, "{after_ns}");
+        }
+        assert!(writes.may_last(8, begun_ns + WRITING_NS), "another file");
+        assert!(writes.may_last(7, begun_ns + REMEMBERED_NS), "another write");
+        assert_eq!(writes.0.len(), 2);
+    }
+
+    #[test]
+    fn what_the_ends_of_a_file_come_to_is_the_same_for_every_program() {
+        let file = file_of(b"hello, world");
+        let sum = ends(file.as_fd(), 12, Wait::Yes, &KernelFeatures::default());
+        assert_eq!(sum, Some(ENDS_OF_HELLO));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use lamna_proto::transmit::{FileState, Segment, Transmit};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
-use crate::io::growth::has_content;
+use crate::io::growth::{Content, Writes, content_of};
 use crate::io::page_cache::mapped_chunks::Chunks;
 use crate::io::page_cache::mapped_send;
 use crate::io::page_cache::residency_predictor::ResidencyPredictor;
@@ -46,6 +46,8 @@ pub enum Sent {
     Part(u64),
     /// The file ended before the segment did, or is no longer in the state that it was described in.
     Changed,
+    /// Nothing was offered: the file is being written to at this moment, and will be in a state that can be told. It is to be tried again soon.
+    Unsettled,
     /// The connection is gone.
     Broken,
 }
@@ -60,6 +62,8 @@ pub struct Sender<'a> {
     chunks: &'a Chunks,
     residency_predictor: &'a ResidencyPredictor,
     abilities: &'a KernelFeatures,
+    /// To files whose answers are about to end.
+    writes: Writes,
 }
 
 /// Bytes of a file that are copied at once: the socket takes about as many, and the buffer stays in the processor's cache.
@@ -76,7 +80,8 @@ impl<'a> Sender<'a> {
         residency_predictor: &'a ResidencyPredictor,
         abilities: &'a KernelFeatures,
     ) -> Sender<'a> {
-        Sender { plan, buffer: Vec::new(), file_bytes: 0, chunks, residency_predictor, abilities }
+        let writes = Writes::default();
+        Sender { plan, buffer: Vec::new(), file_bytes: 0, chunks, residency_predictor, abilities, writes }
     }
 
     /// Offers `transmit` to the socket.
@@ -138,7 +143,7 @@ impl<'a> Sender<'a> {
     /// ends it only if the file has the content that the head describes.
     ///
     /// # Errors
-    /// [`Sent::Changed`] or [`Sent::Broken`].
+    /// [`Sent::Changed`], [`Sent::Unsettled`] or [`Sent::Broken`].
     pub fn read_stretch(&mut self, segment: Segment<'_>, most: usize) -> Result<&[u8], Sent> {
         let Segment::File { file, offset, length, state, end } = segment else { return Ok(&[]) };
         let wanted = length.min(COPY_BYTES).min(most as u64) as usize;
@@ -151,11 +156,21 @@ impl<'a> Sender<'a> {
             Err(_) => return Err(Sent::Broken),
         };
         let ends_answer = state.version != 0 && offset + read as u64 == end;
-        if ends_answer && !has_content(file.as_fd(), state, self.abilities) {
-            return Err(Sent::Changed);
+        if ends_answer {
+            self.judge(file.as_fd(), state)?;
         }
         self.file_bytes += read as u64;
         Ok(&self.buffer[..read])
+    }
+
+    /// Whether what ends an answer may: the file has the content that was described as `state`.
+    fn judge(&mut self, file: BorrowedFd<'_>, state: &FileState) -> Result<(), Sent> {
+        let _step = step_timer::step(Step::Read);
+        match content_of(file, state, self.abilities) {
+            Content::Same => Ok(()),
+            content if self.writes.is_to_be_awaited(content, state) => Err(Sent::Unsettled),
+            Content::Other | Content::Unsettled => Err(Sent::Changed),
+        }
     }
 
     fn strategy(&self, length: u64) -> SendStrategy {
@@ -186,10 +201,12 @@ impl<'a> Sender<'a> {
             Err(_) => return Sent::Broken,
         };
         let is_last = read as u64 == length;
-        if is_last && state.is_some_and(|state| !has_content(file, state, self.abilities)) {
-            return Sent::Changed;
-        }
         drop(reading);
+        if let Some(state) = state.filter(|_| is_last)
+            && let Err(sent) = self.judge(file, state)
+        {
+            return sent;
+        }
         let offered = &self.buffer[..bytes.len() + read];
         let more = if is_last { more } else { more | SendFlags::MORE };
         outcome(send_bytes(socket, offered, more), bytes.len() as u64 + length)

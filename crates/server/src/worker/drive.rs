@@ -130,7 +130,7 @@ fn within_bounds(
             return None;
         }
         let lacks_leave = context.needs_leave() && lacks_leave(connection, context, hands);
-        let sent = if lacks_leave { 0 } else { send(connection, context, hands) };
+        let (sent, is_unsettled) = if lacks_leave { (0, false) } else { send(connection, context, hands) };
         bytes_left = bytes_left.saturating_sub(sent);
         let interest = connection.interest();
         // What has been handed to the kernel has to leave before the next request is begun, and before the end.
@@ -145,7 +145,7 @@ fn within_bounds(
         if interest.is_over() || !(may_send || may_go_on || may_receive && connection.readable) {
             return Some(Turn::Waits(or_over(connection, interest, context)));
         }
-        if bytes_left == 0 || receives_left == 0 || lacks_leave {
+        if bytes_left == 0 || receives_left == 0 || lacks_leave || is_unsettled {
             return Some(Turn::GoesOn(interest));
         }
         if connection.transport.is_handshaking() && !context.handshakes.take() {
@@ -175,12 +175,13 @@ fn lacks_leave(connection: &mut ConnectionState, context: &WorkerContext<'_>, io
     connection.writable && io.sends() && connection.interest().send && !context.has_leave()
 }
 
-/// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was.
-fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &mut impl Io) -> u64 {
+/// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was, and whether it is for a file to be written
+/// that more is not sent: others go on meanwhile.
+fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &mut impl Io) -> (u64, bool) {
     // A turn that is shorter begins as if so much had been sent.
     let begins = TURN_BYTES - context.turn_bytes();
-    let mut used = begins;
-    while connection.writable && used < TURN_BYTES && io.sends() {
+    let (mut used, mut is_unsettled) = (begins, false);
+    while connection.writable && used < TURN_BYTES && io.sends() && !is_unsettled {
         let Some(Moved { sent, weight }) = io.send(connection, context, used) else { break };
         match sent {
             Sent::Part(0) => connection.writable = false,
@@ -188,13 +189,14 @@ fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &
                 used += bytes * weight;
                 handle_sent(connection, bytes, context);
             }
+            Sent::Unsettled => is_unsettled = true,
             Sent::Changed => connection.connection.handle_broken(),
             Sent::Broken => connection.handle_broken(),
         }
         context.report(&mut connection.connection, &connection.transport, connection.peer);
     }
     end_sending(connection, context);
-    used - begins
+    (used - begins, is_unsettled)
 }
 
 /// `bytes` of what `connection` sends were taken, by the socket or by a session that encrypts them.

@@ -4,16 +4,19 @@
 //! is in memory.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use crate::io::Counters;
-use crate::io::growth;
+use crate::io::growth::{self, Content};
 use crate::io::read::{self, Care, Resident};
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::sys::usage::Usage;
 use crate::worker::context::FileRange;
+use crate::worker::executor::{Completed, PendingId};
 use crate::worker::shared::Shared;
 use crate::worker::turn_budget::QUANTUM_BYTES;
+use lamna_proto::exchange::ContentBuffer;
 
 /// Bytes tested and sent at once while the kernel is taking pages back: what is sent later may be gone by then.
 const TESTED_BYTES: u64 = 64 * 1024;
@@ -101,11 +104,26 @@ impl FileRange {
         }
     }
 
-    /// Whether the file has the content that the head describes. A file that was replaced keeps its old content under
-    /// the open descriptor and passes, as does one that has only grown; one that was edited or truncated in place does not.
+    /// Whether the file has the content that the head describes, as far as can be told now: who sends it from the file looks again before the end. A
+    /// file that was replaced keeps its old content under the open descriptor and passes, as does one that has only grown; one that was
+    /// edited or truncated in place does not.
     pub fn is_unchanged(&self, shared: &Shared) -> bool {
+        self.content(shared) != Content::Other
+    }
+
+    /// What the beginning of the range comes to, which was read as `content` or into memory: content of a file that is being written to is sent from
+    /// the file, by who looks again before the end.
+    pub fn read_as(&self, shared: &Shared, pending: PendingId, content: Option<Arc<dyn ContentBuffer>>) -> Completed {
+        match (self.content(shared), content) {
+            (Content::Other, _) => Completed::Failed(pending),
+            (Content::Same, Some(content)) => Completed::Content(pending, content),
+            (Content::Same, None) | (Content::Unsettled, _) => Completed::Ready(pending, self.quantum()),
+        }
+    }
+
+    fn content(&self, shared: &Shared) -> Content {
         let _step = step_timer::step(Step::Read);
-        let Some(file) = &self.representation.file else { return false };
-        growth::has_content(file.as_fd(), &self.representation.state, &shared.abilities)
+        let Some(file) = &self.representation.file else { return Content::Other };
+        growth::content_of(file.as_fd(), &self.representation.state, &shared.abilities)
     }
 }

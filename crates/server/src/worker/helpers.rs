@@ -260,10 +260,9 @@ impl Pool {
 /// Reads the beginning of a range for who waits for it. Waits for the disk.
 pub fn read_range(shared: &Shared, pending: PendingId, range: &FileRange) -> Completed {
     let (content, failed) = contain(READ_FAILED, || read(shared, range)).unwrap_or((None, true));
-    match content {
-        _ if failed || !range.is_unchanged(shared) => Completed::Failed(pending),
-        Some(content) => Completed::Content(pending, content),
-        None => Completed::Ready(pending, range.quantum()),
+    match failed {
+        true => Completed::Failed(pending),
+        false => range.read_as(shared, pending, content),
     }
 }
 

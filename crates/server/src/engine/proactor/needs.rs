@@ -25,11 +25,10 @@ impl Worker<'_> {
             // The kernel has waited where nobody counts for us.
             range.handle_read(self.base.shared, bytes as u64, true);
         }
-        let is_unchanged = range.is_some_and(|range| range.is_unchanged(self.base.shared));
-        let content = bytes.ok().filter(|bytes| *bytes > 0 && is_unchanged).map(|bytes| ReadBuffer::of(room, bytes));
-        self.handle_completed(match content {
-            Some(content) => Completed::Content(pending, Arc::new(content)),
-            None => Completed::Failed(pending),
+        let content = bytes.ok().filter(|bytes| *bytes > 0).map(|bytes| Arc::new(ReadBuffer::of(room, bytes)));
+        self.handle_completed(match (range, content) {
+            (Some(range), Some(content)) => range.read_as(self.base.shared, pending, Some(content)),
+            _ => Completed::Failed(pending),
         });
     }
 }
