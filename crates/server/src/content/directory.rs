@@ -63,7 +63,7 @@ fn entries(directory: &OwnedFd, place: &Place<'_>, looked_at_max: usize) -> Resu
     let mut entries = Vec::new();
     let mut looked_at = 0;
     let others = place.shows.map(|(site, _)| other_places(site, place.path, directory.as_fd()));
-    let others = others.unwrap_or_default();
+    let others = others.transpose()?.unwrap_or_default();
     for entry in rustix::fs::Dir::read_from(directory.as_fd())? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();

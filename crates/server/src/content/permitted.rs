@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::os::fd::BorrowedFd;
 
+use rustix::io::Errno;
+
 use super::site::Site;
 use crate::io::open;
 
@@ -22,7 +24,7 @@ impl<'p> Permitted<'p> {
         file: BorrowedFd<'_>,
         lets: impl Fn(&[u8]) -> bool,
     ) -> Option<Permitted<'p>> {
-        let is_let = lets(&own) && other_places(site, &own, file).iter().all(|place| lets(place));
+        let is_let = lets(&own) && other_places(site, &own, file).ok()?.iter().all(|place| lets(place));
         is_let.then_some(Permitted(own))
     }
 
@@ -38,21 +40,35 @@ impl<'p> Permitted<'p> {
 }
 
 /// The paths at which `file` is beside `own`: where it really is, beneath each root that has it. A path that ends with a slash is one of a folder, and so are
-/// these. None where the system does not tell (without `/proc`).
-pub(super) fn other_places(site: &Site, own: &[u8], file: BorrowedFd<'_>) -> Vec<Vec<u8>> {
-    let Ok(real) = open::real_path(file) else { return Vec::new() };
-    let place = |(prefix, root): (&[u8], &super::site::Root)| {
-        let above = root.real_path()?;
-        let name = match real.strip_prefix(&*above)? {
-            [] => &[],
-            [b'/', name @ ..] => name,
-            name if above.ends_with(b"/") => name,
-            _ => return None,
+/// these. None where there is no `/proc` that could tell.
+///
+/// # Errors
+/// It cannot be found out, as where the way to the file is longer than the system can say. Then nothing is known of what keeps it from whom.
+pub(super) fn other_places(site: &Site, own: &[u8], file: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
+    let Some(real) = told(open::real_path(file))? else { return Ok(Vec::new()) };
+    let mut places = Vec::new();
+    for (prefix, root) in site.roots() {
+        let Some(above) = root.real_path().map(told).transpose()?.flatten() else { continue };
+        let name = match real.strip_prefix(&*above) {
+            Some([]) => &[],
+            Some([b'/', name @ ..]) => name,
+            Some(name) if above.ends_with(b"/") => name,
+            _ => continue,
         };
         let slash = if own.ends_with(b"/") && !name.is_empty() { &b"/"[..] } else { b"" };
         let path = [prefix, name, slash].concat();
         // Beneath another prefix that path is something else.
-        (path != own && std::ptr::eq(site.root_of(&path).0, root)).then_some(path)
-    };
-    site.roots().filter_map(place).collect()
+        if path != own && std::ptr::eq(site.root_of(&path).0, root) {
+            places.push(path);
+        }
+    }
+    Ok(places)
+}
+
+/// What the system tells; none where it has nothing to tell by.
+fn told(real: Result<Vec<u8>, Errno>) -> Result<Option<Vec<u8>>, Errno> {
+    match real {
+        Err(Errno::NOENT) => Ok(None),
+        real => real.map(Some),
+    }
 }

@@ -20,6 +20,7 @@ use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
 
 use super::answers::{self, Extras};
+use super::at_once::Party;
 use super::escape::push_html;
 use super::listing::Kind;
 use super::media_type;
@@ -56,7 +57,7 @@ const FOUND_BYTES: usize = 512;
 pub fn begin(
     site: &Site,
     translate: &Translate<'_>,
-    client: Option<IpAddr>,
+    (client, party): (Option<IpAddr>, Option<Party>),
     means: Means<'_>,
 ) -> Option<Box<dyn Program>> {
     let texts = site.texts.as_ref()?;
@@ -72,7 +73,7 @@ pub fn begin(
     let is_on = tree.entered().rules.search == Some(true) && tree.shows(&path, leads_to_pages);
     let is_json = wants_json || translate.prefers_json();
     let state = State { texts: texts.clone(), turn: None, walk: None, begun_ms: 0, read_bytes: 0, sum: Sum::default() };
-    is_on.then(|| Box::new(Search { tree, path, query, is_json, client, state }) as Box<dyn Program>)
+    is_on.then(|| Box::new(Search { tree, path, query, is_json, party, state }) as Box<dyn Program>)
 }
 
 /// What a query asks for, if it is for a search: text, and whether the answer is to be JSON.
@@ -100,7 +101,8 @@ struct Search {
     path: Vec<u8>,
     query: String,
     is_json: bool,
-    client: Option<IpAddr>,
+    /// The client network that it counts for.
+    party: Option<Party>,
     state: State,
 }
 
@@ -209,7 +211,7 @@ impl Search {
     /// Opens the folder; or what is answered if that cannot be.
     fn begin(&mut self) -> Result<(), Arc<Resource>> {
         let overloaded = &self.tree.entered().errors.overloaded;
-        let turn = Turn::take(&self.state.texts, self.client).ok_or_else(|| overloaded.clone())?;
+        let turn = Turn::take(&self.state.texts, self.party).ok_or_else(|| overloaded.clone())?;
         let begun_ms = self.tree.clock.now().ms();
         let (root, level) = walk::begin(&self.tree, &self.path)?;
         (self.state.turn, self.state.begun_ms) = (Some(turn), begun_ms);

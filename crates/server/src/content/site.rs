@@ -308,11 +308,11 @@ impl Site {
         Ok(site)
     }
 
-    /// What leads to the same place over https: at the host that was asked for, or where none was at the first of the site.
+    /// What leads to the same place over https: at the host that was asked for, or where none was at the first of the site. At `port`, or that of https.
     ///
     /// # Errors
     /// There is no such host, or the way there is longer than a head.
-    pub fn secure_redirect(&self, translate: &Translate<'_>) -> Result<Resource, Refusal> {
+    pub fn secure_redirect(&self, translate: &Translate<'_>, port: Option<u16>) -> Result<Resource, Refusal> {
         let host = match translate.host {
             Some(host) if !host.is_empty() => str::from_utf8(host).map_err(|_| Refusal::HostInvalid)?,
             _ => self.settings.hosts.iter().find(|host| !host.contains('*')).ok_or(Refusal::HostMissing)?,
@@ -320,7 +320,9 @@ impl Site {
         // Targets are visible ASCII (RFC 9112 3.2).
         let target = str::from_utf8(translate.path_and_query).map_err(|_| Refusal::TargetForm)?;
         let extras = answers::Extras::of(&self.settings.headers);
-        answers::redirect(308, &format!("https://{host}{target}"), false, &extras).map_err(|_| Refusal::TargetTooLong)
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        answers::redirect(308, &format!("https://{host}{port}{target}"), false, &extras)
+            .map_err(|_| Refusal::TargetTooLong)
     }
 
     /// The root that serves `path`, which is normalised, and the name beneath it. Directories of users are others.
@@ -435,10 +437,10 @@ impl Root {
         current.is_some_and(|current| current.directory.as_raw_fd() == directory.as_raw_fd())
     }
 
-    /// Where the directory really is that is open for it, if the system tells.
-    pub fn real_path(&self) -> Option<Vec<u8>> {
+    /// Where the directory really is that is open for it, or what the system says in its place; none if none is open.
+    pub fn real_path(&self) -> Option<Result<Vec<u8>, Errno>> {
         let current = self.current.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).directory.clone();
-        open::real_path(current.as_fd()).ok()
+        Some(open::real_path(current.as_fd()))
     }
 
     /// Where it is.

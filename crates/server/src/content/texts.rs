@@ -2,7 +2,6 @@
 //!
 //! Owns: [`Texts`]. Guarantees: searches at once are bounded, and no client network has all of them. Reads nothing.
 
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lamna_filter::search::Text;
@@ -42,9 +41,8 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// That of `client`, if there is one to be had.
-    pub(super) fn take(texts: &Arc<Texts>, client: Option<IpAddr>) -> Option<Turn> {
-        let network = client.map(Party::of);
+    /// That of a client of this network, if there is one to be had. Clients whose network is not known are held by the number of all.
+    pub(super) fn take(texts: &Arc<Texts>, network: Option<Party>) -> Option<Turn> {
         let mut under_way = texts.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let own = under_way.iter().filter(|other| network.is_some() && **other == network).count();
         if under_way.len() >= SEARCHES_MAX || own >= SEARCHES_OF_NETWORK_MAX {
@@ -71,7 +69,7 @@ mod tests {
     #[test]
     fn so_many_searches_are_under_way_and_no_client_has_them_all() {
         let texts = Arc::new(Texts::default());
-        let client = |number: u8| Some(IpAddr::from([192, 0, 2, number]));
+        let client = |number: u8| Some(Party::of([192, 0, 2, number].into()));
         let of_one: Vec<_> = (0..SEARCHES_MAX).filter_map(|_| Turn::take(&texts, client(1))).collect();
         assert_eq!(of_one.len(), SEARCHES_OF_NETWORK_MAX);
         let mut of_others: Vec<_> = (2..9).filter_map(|number| Turn::take(&texts, client(number))).collect();
@@ -80,6 +78,10 @@ mod tests {
         of_others.pop();
         assert!(Turn::take(&texts, client(1)).is_none() && Turn::take(&texts, None).is_some());
         drop(of_one);
+        drop(of_others);
+        let of_nobody: Vec<_> = (0..9).filter_map(|_| Turn::take(&texts, None)).collect();
+        assert_eq!(of_nobody.len(), SEARCHES_MAX, "a proxy that does not say for whom it asks is no network");
+        drop(of_nobody);
         assert!(Turn::take(&texts, client(1)).is_some());
     }
 }

@@ -205,7 +205,8 @@ impl Place {
     /// The directory that `path` is in, in which this is to be done to it. A link may lead to it, or a prefix: what is said of its other paths counts as well.
     fn directory(&self, action: Action, path: &[u8]) -> Result<OwnedFd, Refused> {
         let directory = self.open_directory(parent_of(path))?;
-        for other in other_places(self.site(), parent_of(path), directory.as_fd()) {
+        let others = other_places(self.site(), parent_of(path), directory.as_fd());
+        for other in others.map_err(|errno| refused_by(Blocked::Failed(errno)))? {
             let place = [&other, name_of(path)].concat();
             match () {
                 () if path::is_hidden(&place) => return Err(HIDDEN),

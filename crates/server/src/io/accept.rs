@@ -1,6 +1,6 @@
 //! Taking connections from a listening socket, and leaving descriptors for the files that they ask for.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -38,6 +38,11 @@ pub fn client_of(socket: BorrowedFd<'_>) -> Option<IpAddr> {
         Ok(Some(peer)) => address(peer),
         _ => rustix::net::getsockname(socket).ok().and_then(address).map(|_| Ipv4Addr::UNSPECIFIED.into()),
     }
+}
+
+/// The port that a connection has come to; none of a Unix socket.
+pub fn port_of(socket: BorrowedFd<'_>) -> Option<u16> {
+    SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok().map(|address| address.port())
 }
 
 /// Descriptors that connections do not get: a connection without one for its file could only be told to come again. Where memory

@@ -13,13 +13,14 @@ use rustix::io::Errno;
 use crate::cache::{self, Store};
 use crate::config::proxies::TrustedProxies;
 use crate::config::sending::Plan;
+use crate::config::settings::ListenAddress;
 use crate::content::handler::Handlers;
 use crate::content::site::Sites;
 use crate::content::turns::Turns;
 use crate::early_hints::{self, EarlyHints};
 use crate::hints::{HintCounters, Hints};
-use crate::io::KernelFeatures;
 use crate::io::waker::Waker;
+use crate::io::{KernelFeatures, accept};
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
 use crate::log::{AccessLog, LogCounters};
@@ -28,7 +29,7 @@ use crate::metrics::scoreboard::{Scoreboard, WorkerScore};
 use crate::service::Registry;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
-use crate::tls::{Endpoint, Tickets};
+use crate::tls::{Endpoint, Over, Tickets};
 use crate::worker::confinement::Confinement;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::connection_table::ConnectionState;
@@ -130,6 +131,16 @@ impl Shared {
             || limiter.connections().is_some()
     }
 
+    /// The port at which https is spoken where a connection in clear text has come to: one that was there before its listener spoke TLS. None
+    /// for a connection to the port of plain HTTP, and where https has its own port.
+    pub fn secure_port(&self, over: Over<'_>) -> Option<u16> {
+        let port = over.socket.and_then(accept::port_of).filter(|port| *port != HTTPS_PORT)?;
+        let is_there = |listener: &Listener| {
+            listener.speaks_tls() && matches!(listener.address(), ListenAddress::Tcp(address) if address.port() == port)
+        };
+        self.listeners.iter().any(is_there).then_some(port)
+    }
+
     /// Counts a connection that another process has had among those of its client network.
     pub fn keep(&self, slot: ConnectionState) -> ConnectionState {
         let seat = self.limiter.connections().and_then(|limit| limit.keep(slot.peer.address));
@@ -167,5 +178,6 @@ impl Shared {
     }
 }
 
+const HTTPS_PORT: u16 = 443;
 /// One of so many pauses is reported: about one message in 10 seconds.
 const PAUSES_REPORTED: u64 = 100;

@@ -4,11 +4,14 @@
 //! `lamna-server` (`content/translate/verdicts.rs`).
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
+
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
 use super::ask;
 use crate::client::Response;
-use crate::engine::{Engine, for_engines};
+use crate::engine::{AMPED, Engine, for_engines};
 use crate::server::{Launch, Server};
 
 for_engines!([
@@ -309,5 +312,35 @@ fn what_an_application_is_asked_to_do_needs_leave_to_read_what_it_answers(engine
     let server = scripts(engine, "", rules);
     assert_eq!(ask(&server, "PUT", "/admin.cgi", "", "x").status, 200);
     assert_eq!(ask(&server, "POST", "/admin.cgi", files, "x").status, 401);
+    server.finish();
+}
+
+/// The way to a file may be longer than the system can say. Then nobody knows which rules are meant for it, and it is nobody's.
+#[test]
+fn what_is_farther_away_than_the_system_can_say_is_not_had_by_a_link() {
+    let rule = "[[site.route]]\nmatch = \"/secret/*\"\naccess = { tokens = [\"ci\"] }\n";
+    let config = format!("[[site]]\nroot = \"site\"\ntokens = {{ ci = \"{HASH}\" }}\n{rule}");
+    let launch = Launch::new(AMPED).config(&config);
+    let names = |letter: &str| vec![letter.repeat(250); 9];
+    let below = [vec!["secret".to_owned()], names("s"), names("t")].concat();
+    let folder = OFlags::RDONLY | OFlags::DIRECTORY;
+    let mut directory = rustix::fs::open(&launch.site(), folder, Mode::empty()).unwrap();
+    let plant = |directory: &OwnedFd| {
+        let file = openat(directory, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR | Mode::ROTH).unwrap();
+        rustix::io::write(&file, b"secret").unwrap();
+    };
+    for (depth, name) in below.iter().enumerate() {
+        mkdirat(&directory, name.as_str(), Mode::from_raw_mode(0o755)).unwrap();
+        directory = openat(&directory, name.as_str(), folder, Mode::empty()).unwrap();
+        if [9, below.len() - 1].contains(&depth) {
+            plant(&directory);
+        }
+    }
+    symlink(below[..10].join("/"), launch.site().join("link")).unwrap();
+    let server = launch.start();
+    for target in ["/link/file".to_owned(), format!("/link/{}/file", names("t").join("/"))] {
+        let without = ask(&server, "GET", &target, "", "");
+        assert!(without.status >= 400 && without.content != b"secret", "{}", without.status);
+    }
     server.finish();
 }

@@ -468,3 +468,28 @@ fn a_connection_in_clear_text_is_none_of_a_site_that_has_a_certificate_now() {
         }
     }
 }
+
+#[test]
+fn a_connection_from_before_its_port_spoke_tls_is_led_to_https_at_that_port() {
+    let secured = site("a", "");
+    let plain_site = "[[site]]\nhosts = [\"a.test\"]\nroot = \"site/a\"\n";
+    for engine in [AMPED, THREAD_POOL, PIPELINED, PROACTOR] {
+        let (launch, _alice) = launch(engine, plain_site);
+        let config = launch.directory().join("lamna.toml");
+        let server = launch.start();
+        let mut client = server.connect();
+        let mut ask = || {
+            client.send(b"GET /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n");
+            let answer = client.receive(true).expect("there is an answer");
+            (answer.status, answer.field("Location").map(str::to_owned))
+        };
+        assert_eq!(ask(), (200, None));
+        let before = fs::read_to_string(&config).unwrap();
+        fs::write(&config, before.replace(plain_site, &secured)).unwrap();
+        order(&server, &["reload"]).unwrap();
+        let there = format!("https://a.test:{}/a.txt", server.address().port());
+        assert_eq!(ask(), (308, Some(there)), "{engine:?}");
+        drop(client);
+        end_reloaded(server, engine);
+    }
+}

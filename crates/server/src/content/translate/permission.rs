@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use super::Question;
 use crate::content::permitted::{Permitted, other_places};
+use crate::io::Blocked;
 
 impl Question<'_> {
     /// That who asks may have `file`, which is open and was found as `name` beneath `directory`. None if he is not let in at some path at which it is, though he
@@ -28,7 +29,10 @@ impl Question<'_> {
     }
 
     /// The paths at which a script is beside that of its name, `own`: each request is judged by the rules of these as well.
-    pub(super) fn other_places(&self, own: &[u8], file: &OwnedFd) -> Vec<Vec<u8>> {
-        other_places(self.site, own, file.as_fd())
+    ///
+    /// # Errors
+    /// They cannot be found out.
+    pub(super) fn other_places(&self, own: &[u8], file: &OwnedFd) -> Result<Vec<Vec<u8>>, Blocked> {
+        other_places(self.site, own, file.as_fd()).map_err(Blocked::Failed)
     }
 }

@@ -53,7 +53,7 @@ impl Question<'_> {
         let root = runner.root.ok_or(Blocked::Failed(Errno::NOENT))?.path();
         let stamps = Stamps::new(vec![open.stamp]);
         let prefix = runner.prefix;
-        let other_places = self.other_places(&[prefix, &open.name].concat(), &open.file);
+        let other_places = self.other_places(&[prefix, &open.name].concat(), &open.file)?;
         let is_same = |known: &Script| {
             let is_file = known.root == root && known.prefix == prefix && known.name[1..] == *open.name;
             is_file && known.path_info == path_info && known.other_places == other_places

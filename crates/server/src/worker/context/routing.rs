@@ -71,7 +71,7 @@ impl WorkerContext<'_> {
             Standing::Served => {}
             Standing::Misdirected => return Passage::Answered(Done::Refused(Refusal::Misdirected)),
             Standing::Unknown => return Passage::Answered(self.unknown(site)),
-            Standing::Led => return Passage::Answered(self.led(site, translate)),
+            Standing::Led => return Passage::Answered(self.led(site, translate, over)),
         }
         let verdict = if site.guard.is_some() { self.keep_out(translate, peer, over) } else { None };
         let Some(verdict) = verdict else {
@@ -104,11 +104,12 @@ impl WorkerContext<'_> {
     }
 
     /// What a request in clear text is answered with that belongs to https: the answer to a challenge, the way there, or why there is none.
-    fn led(&mut self, site: &Site, translate: &Translate<'_>) -> Done<'_> {
+    fn led(&mut self, site: &Site, translate: &Translate<'_>, over: Over<'_>) -> Done<'_> {
         let challenge = self.shared.tls.as_ref();
         let challenge = challenge.and_then(|tls| tls.answer_challenge(translate.host, translate.path));
         let challenge = challenge.and_then(|content| answers::challenge(&content).ok());
-        match challenge.map_or_else(|| site.secure_redirect(translate), Ok) {
+        let there = || site.secure_redirect(translate, self.shared.secure_port(over));
+        match challenge.map_or_else(there, Ok) {
             Ok(resource) => {
                 self.requests += 1;
                 Done::Translated(self.passing.insert(Arc::new(resource)))
@@ -174,7 +175,7 @@ impl WorkerContext<'_> {
         }
         if translate.query.is_some()
             && let Some(program) = download::begin(site, translate, (client(), self.party(client())), means)
-                .or_else(|| search::begin(site, translate, client(), means))
+                .or_else(|| search::begin(site, translate, (client(), self.party(client())), means))
         {
             self.requests += 1;
             return Some(Done::Run(program));
