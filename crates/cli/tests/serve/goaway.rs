@@ -28,7 +28,7 @@ for_engines!([
 /// A frame: its type, flags and stream, and its payload.
 pub(crate) type Frame = (u8, u8, u32, Vec<u8>);
 
-const DATA: u8 = 0;
+pub(crate) const DATA: u8 = 0;
 pub(crate) const SETTINGS: u8 = 4;
 pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;

@@ -1,15 +1,18 @@
 //! HTTP/2 while the program is upgraded or the engine changes: what has been asked is answered by the process that was asked.
 
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 
-use super::{LARGE, Line, content};
+use super::{LARGE, LARGE_BYTES, Line, content};
 use crate::engine::Engine;
-use crate::goaway::Frames;
+use crate::goaway::{DATA, Frames, SETTINGS};
 use crate::http2::{Body, Http2, request};
 use crate::server::Launch;
-use crate::tls::trusting;
+use crate::tls::{TlsStream, connect, trusting};
 use crate::tree::pattern;
 
 crate::engine::for_engines!([
@@ -33,11 +36,15 @@ crate::engine::for_engines!([
     every_thread_per_session = THREAD_PER_SESSION,
     every_co_amped = CO_AMPED,
     every_mp = MP,
-] => [a_download_that_is_taken_slowly_ends_in_the_process_that_began_it]);
+] => [
+    a_download_that_is_taken_slowly_ends_in_the_process_that_began_it,
+    a_download_whose_window_is_open_and_whose_client_rests_ends_where_it_began,
+]);
 
 crate::engine::for_engines!([from_amped = AMPED] => [a_connection_goes_on_through_every_engine_of_this_process]);
 
 const BYTES: usize = 2_000_000;
+const WINDOW_UPDATE: u8 = 8;
 
 fn streams_that_have_begun_end_in_the_process_that_began_them(engine: Engine) {
     let mut line = Line::start(Launch::new(engine).argument("--h2c").file("http2.bin", pattern(BYTES, 7)));
@@ -97,4 +104,43 @@ fn a_download_that_is_taken_slowly_ends_in_the_process_that_began_it(engine: Eng
     assert!(clients.into_iter().all(Http2::has_ended));
     line.is_alone();
     line.end();
+}
+
+/// A browser opens its windows far, so that only its socket says that it takes nothing for now.
+fn a_download_whose_window_is_open_and_whose_client_rests_ends_where_it_began(engine: Engine) {
+    let mut line = Line::start(Launch::new(engine).argument("--tls").file("a.txt", "a"));
+    let mut config = rustls::ClientConfig::clone(&trusting(&line.server));
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let config = Arc::new(config);
+    let mut clients: Vec<_> = (0..3).map(|_| Frames::answered(connect(&line.server, &config))).collect();
+    let begin = |frames: &mut Frames<TlsStream>| {
+        // SETTINGS_INITIAL_WINDOW_SIZE, and as much for the connection.
+        let most = (1_u32 << 31) - 1;
+        frames.send((SETTINGS, 0, 0, [&[0, 4][..], &most.to_be_bytes()].concat()));
+        frames.send((WINDOW_UPDATE, 0, 0, (most - 65_535).to_be_bytes().to_vec()));
+        frames.ask_for(LARGE, 3);
+        data_of(frames)
+    };
+    let begun: Vec<Vec<u8>> = clients.iter_mut().map(begin).collect();
+    line.upgrade();
+    // Longer than anything about the end takes.
+    thread::sleep(Duration::from_millis(300));
+    for (frames, mut got) in clients.iter_mut().zip(begun) {
+        while got.len() < LARGE_BYTES {
+            got.extend(data_of(frames));
+        }
+        assert!(got == content(LARGE));
+    }
+    drop(clients);
+    line.is_alone();
+    line.end();
+}
+
+/// What the next frame of content has.
+fn data_of<S: Read + Write>(frames: &mut Frames<S>) -> Vec<u8> {
+    loop {
+        if let (DATA, _, _, content) = frames.receive() {
+            return content;
+        }
+    }
 }
