@@ -38,7 +38,7 @@ Examples:
   lamna --listen 0.0.0.0:8080 --browse --qr   for everybody in this network, phones included
   lamna serve --config lamna.toml             several sites, redirects, fields";
 
-/// A web server for static files. Without a command it serves a directory.
+/// A web server: files, uploads, reverse proxy, FastCGI and CGI, with TLS and HTTP/2. Without a command it serves a directory.
 #[derive(Debug, Parser)]
 #[command(
     version,
