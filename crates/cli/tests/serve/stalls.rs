@@ -48,9 +48,10 @@ fn launch(engine: Engine, application: &Application, keys: &str) -> Launch {
     Launch::new(engine).file("a.txt", "a").config(&lines)
 }
 
-/// The application is asked for nothing any more: what has been broken off keeps no connection.
+/// The application is asked for nothing any more: what has been broken off keeps no connection. It is seen long before the application gives up by
+/// itself, which it does when [`PATIENCE`] is over.
 fn expect_nothing_under_way(application: &Application) {
-    eventually("the exchanges are over", PATIENCE, || (application.open.load(Relaxed) == 0).then_some(()));
+    eventually("the exchanges are over", PATIENCE / 2, || (application.open.load(Relaxed) == 0).then_some(()));
 }
 
 fn window_update(stream: u32, bytes: u32) -> (u8, u8, u32, Vec<u8>) {
