@@ -131,6 +131,12 @@ impl AccessRules {
         self.0.iter().all(Option::is_none)
     }
 
+    /// Whom reading is for, if that is said.
+    pub fn readers(&self) -> Option<&Allowed> {
+        let at = ACTIONS.iter().position(|action| *action == "read")?;
+        self.0.get(at)?.as_ref()
+    }
+
     /// Whether anything is kept from anybody.
     pub fn keeps_out(&self) -> bool {
         self.0.iter().any(|whom| matches!(whom, Some(Allowed::Only(_))))

@@ -294,7 +294,7 @@ pub(super) const KEYS: [(&str, &[&str]); 11] = [
     ),
     (
         "in the `match` of a [[site.route]] table",
-        &["path", "regex", "method", "host", "header", "query", "client", "protocol"],
+        &["path", "regex", "method", "host", "header", "query", "client", "protocol", "not"],
     ),
     (
         "in the `cache` of a [[site.route]] table",

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value, json};
 
 use super::limits::LIMITS;
+use super::route::bounds;
 use super::setting::{Kind, SETTINGS, Setting, Unit};
 
 /// The schema.
@@ -224,6 +225,7 @@ fn route() -> Value {
         ("query", values("Parameters of the query: values as for header")),
         ("client", several("Networks of clients")),
         ("protocol", several("HTTP/1.0 or HTTP/1.1")),
+        ("not", values("What must not fit: a table as `match`, without paths")),
     ]);
     let cors = of(vec![
         ("origins", several("Who may read")),
@@ -231,7 +233,7 @@ fn route() -> Value {
         ("headers", several("Fields that requests may have")),
         ("expose", several("Fields that scripts may read")),
         ("credentials", switch("Whether requests may carry cookies")),
-        ("max_age_s", json!({ "type": "integer", "minimum": 0, "maximum": 31_536_000 })),
+        ("max_age_s", number(&bounds::SECONDS, "How long browsers remember a preflight")),
     ]);
     let keys = of(vec![
         ("match", json!({ "anyOf": [text(""), list_of(text("")), table(matches, &[], "What has to fit, all of it")] })),
@@ -332,10 +334,10 @@ fn cgi() -> Map<String, Value> {
             "interpreters",
             json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "By the end of a name: the program that runs such files" }),
         ),
-        ("programs_max", json!({ "type": "integer", "minimum": 1, "maximum": 1024 })),
-        ("time_max_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
-        ("output_bytes_max", json!({ "type": ["integer", "string"], "minimum": 1 })),
-        ("body_bytes_max", json!({ "type": ["integer", "string"], "minimum": 0 })),
+        ("programs_max", number(&bounds::PROGRAMS, "How many of them run at once")),
+        ("time_max_ms", number(&bounds::TIME_MS, "How long one may run")),
+        ("output_bytes_max", bytes(&bounds::BYTES_SOME, "What one may write")),
+        ("body_bytes_max", bytes(&bounds::BYTES_SOME, "What one may be sent")),
         ("socket", text("Where the server speaks with the process that runs programs")),
     ];
     keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
@@ -361,24 +363,22 @@ fn gateway() -> Map<String, Value> {
     let places = "Where the application is: one place, or several that share the requests";
     let keys = [
         ("to", json!({ "anyOf": [text(""), list_of(text(""))], "description": places })),
-        ("weights", json!({ "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": 1_000_000 } })),
+        ("weights", list_of(number(&bounds::WEIGHT, "Its share of the requests; 0 for a spare"))),
         ("host", text("What Host says, in place of what the client asked for")),
-        ("connect_timeout_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
-        ("timeout_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
+        ("connect_timeout_ms", number(&bounds::TIME_MS, "How long a connection to it may take")),
+        ("timeout_ms", number(&bounds::TIME_MS, "How long nothing may come from it")),
         (
             "websocket_timeout_ms",
-            json!({
-                "type": ["integer", "string"],
-                "minimum": 1,
-                "description": "How long nothing may pass over a WebSocket, in either direction",
-            }),
+            number(&bounds::TIME_MS, "How long nothing may pass over a WebSocket, in either direction"),
         ),
-        ("body_bytes_max", json!({ "type": ["integer", "string"], "minimum": 0 })),
+        ("body_bytes_max", bytes(&bounds::BYTES, "What it is sent at most")),
         (
             "buffer",
             json!({
-                "type": ["boolean", "integer", "string"],
-                "description": "Whether content is kept until it is whole, or how much of it in memory; the rest is in a file",
+                "anyOf": [
+                    switch("Whether content is kept until it is whole"),
+                    bytes(&bounds::MEMORY_BYTES, "How much of it in memory; the rest is in a file"),
+                ],
             }),
         ),
         ("buffer_directory", text("The file system of such files")),
@@ -411,7 +411,7 @@ fn gateway() -> Map<String, Value> {
         (
             "instances",
             json!({
-                "anyOf": [{ "type": "integer", "minimum": 1, "maximum": 1024 }, { "const": "auto" }],
+                "anyOf": [number(&bounds::INSTANCES, ""), { "const": "auto" }],
                 "description": "How many processes of command there are; auto for fastcgi",
             }),
         ),
@@ -421,18 +421,17 @@ fn gateway() -> Map<String, Value> {
 
 /// How the places of an application are asked whether they are well.
 fn check() -> Value {
-    let number = |minimum: u32| json!({ "type": "integer", "minimum": minimum });
-    let status = json!({ "type": ["integer", "string"] });
+    let status = json!({ "anyOf": [{ "type": "integer", "minimum": 200, "maximum": 599 }, pattern("^([2-5]xx|[2-5][0-9][0-9])$", "")] });
     let keys = [
         ("path", pattern("^/", "What is asked for")),
-        ("interval_ms", number(100)),
-        ("timeout_ms", number(1)),
+        ("interval_ms", number(&bounds::INTERVAL_MS, "How long from one to the next")),
+        ("timeout_ms", number(&bounds::TIME_MS, "How long an answer may take")),
         (
             "status",
             json!({ "anyOf": [status, list_of(status.clone())], "description": "What a place that is well answers" }),
         ),
-        ("passes", number(1)),
-        ("misses", number(1)),
+        ("passes", number(&bounds::TIMES, "How often it is well before it is asked again")),
+        ("misses", number(&bounds::TIMES, "How often it is not before it is not asked any more")),
     ];
     let keys = keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     table(keys, &["path"], "How places are asked whether they are well")
@@ -441,14 +440,11 @@ fn check() -> Value {
 /// How answers are kept.
 fn answer_cache() -> Map<String, Value> {
     let names = |what: &str| json!({ "anyOf": [text(""), list_of(text(""))], "description": what });
-    let seconds = |what: &str| json!({ "type": "integer", "minimum": 0, "maximum": 31_536_000, "description": what });
+    let seconds = |what: &str| number(&bounds::SECONDS, what);
     let keys = [
         ("fresh_s", seconds("Seconds for which an answer is fresh that does not say so itself")),
         ("stale_if_error_s", seconds("Seconds of staleness for which an answer is used while the application fails")),
-        (
-            "bytes_max",
-            json!({ "type": ["integer", "string"], "minimum": 1, "description": "Of the largest answer that is kept" }),
-        ),
+        ("bytes_max", bytes(&bounds::ANSWER_BYTES, "Of the largest answer that is kept")),
         ("ignore_query", names("Parameters of queries that do not tell answers apart, as in utm_*")),
         ("ignore_cookies", names("Cookies that do not tell clients apart, as in _ga*")),
         ("ignore_reload", switch("What requests say about caches does not matter")),
@@ -481,7 +477,7 @@ fn limit() -> Value {
     );
     keys.insert(
         "shared_bandwidth".to_owned(),
-        pattern(BANDWIDTH, "How fast all connections get it together that are counted together, as in 5MB/s"),
+        pattern(SHARED_BANDWIDTH, "How fast all connections get it together that are counted together, as in 5MB/s"),
     );
     let key = "^(network|user|header:[0-9A-Za-z_-]+)$";
     keys.insert(
@@ -542,8 +538,14 @@ fn bytes(bounds: &RangeInclusive<u64>, description: &str) -> Value {
 const RATE: &str = "^(off|[0-9]+/[smh]( burst [0-9]+)?)$";
 
 /// What `lamna_policy::volume::Volume` and `Bandwidth` read.
-const VOLUME: &str = "^(off|[0-9]+ *[A-Za-z]*/[smhd]( burst [0-9]+ *[A-Za-z]*)?)$";
-const BANDWIDTH: &str = "^(off|[0-9]+ *[A-Za-z]*/s( after [0-9]+ *[A-Za-z]*)?)$";
+const VOLUME: &str =
+    "^(off|[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?/[smhd]( burst [0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?)?)$";
+const BANDWIDTH: &str =
+    "^(off|[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?/s( after [0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?)?)$";
+
+/// The same for all together, of which nothing comes as fast as it can first.
+const SHARED_BANDWIDTH: &str =
+    "^(off|[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?/s( after 0+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?)?)$";
 
 /// What `lamna_policy::size::parse_size` reads.
 const SIZE: &str = "^[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?$";
@@ -582,7 +584,12 @@ mod tests {
                     format!("\"{most}B\""),
                 ]);
             }
-            return (right.concat(), vec!["true".into(), "\"nonsense\"".into(), "-1".into()]);
+            let takes = |kind: &str| alternatives.iter().any(|one| one["type"] == kind && one["pattern"].is_null());
+            let beyond = alternatives.iter().filter_map(|one| one["maximum"].as_u64());
+            let mut wrong: Vec<String> = beyond.map(|most| (u128::from(most) + 1).to_string()).collect();
+            let others = [("boolean", "true"), ("string", "\"nonsense\""), ("", "-1"), ("", "1.5")];
+            wrong.extend(others.iter().filter(|(kind, _)| !takes(kind)).map(|(_, value)| (*value).to_owned()));
+            return (right.concat(), wrong);
         }
         if let Some(names) = schema["enum"].as_array() {
             let right = names.iter().map(ToString::to_string).collect();
@@ -595,9 +602,10 @@ mod tests {
             (Some("boolean"), _) => (vec!["true".into(), "false".into()], vec!["1".into(), "\"true\"".into()]),
             (Some("integer"), _) => {
                 let (least, most) = (schema["minimum"].as_u64().unwrap(), schema["maximum"].as_u64().unwrap());
+                let beneath = least.checked_sub(1).map_or_else(|| "-1".to_owned(), |one| one.to_string());
                 (
                     vec![least.to_string(), most.to_string()],
-                    vec![(most + 1).to_string(), "-1".into(), "\"1\"".into(), "true".into()],
+                    vec![(u128::from(most) + 1).to_string(), beneath, "\"1\"".into(), "true".into()],
                 )
             }
             (Some("string"), Some(SIZE)) => (vec![], vec![]),
@@ -611,7 +619,11 @@ mod tests {
             ),
             (Some("string"), Some(BANDWIDTH)) => (
                 ["off", "1MB/s", "300KiB/s after 7GB"].map(|bandwidth| format!("\"{bandwidth}\"")).to_vec(),
-                vec!["\"1MB/m\"".into(), "\"\"".into(), "1".into()],
+                vec!["\"1MB/m\"".into(), "\"1XB/s\"".into(), "\"\"".into(), "1".into()],
+            ),
+            (Some("string"), Some(SHARED_BANDWIDTH)) => (
+                ["off", "1MB/s", "300KiB/s after 0"].map(|bandwidth| format!("\"{bandwidth}\"")).to_vec(),
+                vec!["\"1MB/s after 7GB\"".into(), "\"1MB/m\"".into(), "\"\"".into()],
             ),
             (Some("string"), Some(pattern)) if pattern.starts_with("^(off|") => {
                 let names = pattern.trim_start_matches("^(off|(").split(')').next().unwrap().replace('|', ", ");
@@ -664,6 +676,115 @@ mod tests {
             }
         }
         assert!(is_refused("", "nonsense", "1", directory.path()), "as additionalProperties says");
+    }
+
+    /// Values at and beyond the bounds of every key of the tables within a route, of a limit and of a service.
+    #[test]
+    fn the_reader_has_the_bounds_of_the_schema_in_every_table() {
+        let directory = tempfile::tempdir().unwrap();
+        let schema = schema();
+        let site = &schema["properties"]["site"]["items"]["properties"];
+        let route = &site["route"]["items"]["properties"];
+        let table_of = |value: &'_ Value| -> Value {
+            let is_table = |one: &&Value| one["properties"].is_object();
+            value["anyOf"].as_array().into_iter().flatten().chain([value]).find(is_table).expect("a table").clone()
+        };
+        let to = "to = \"http://127.0.0.1:9\", ";
+        let check = table_of(&table_of(&route["proxy"])["properties"]["check"]);
+        let service = table_of(&table_of(&route["access"])["properties"]["service"]);
+        let head = "[[site]]\nroot = \".\"\n";
+        let in_route = format!("{head}[[site.route]]\nmatch = \"/a\"\n");
+        let with_proxy = format!("{in_route}proxy = \"http://127.0.0.1:9\"\n");
+        let tables: [(String, String, Value, &str); 9] = [
+            (in_route.clone(), format!("proxy = {{ {to}"), table_of(&route["proxy"]), " }"),
+            (in_route.clone(), "fastcgi = { to = \"127.0.0.1:9\", ".to_owned(), table_of(&route["fastcgi"]), " }"),
+            (in_route.clone(), "cgi = { ".to_owned(), table_of(&route["cgi"]), " }"),
+            (with_proxy, "cache = { ".to_owned(), table_of(&route["cache"]), " }"),
+            (
+                in_route.clone(),
+                "cors = { origins = \"https://a.example\", headers = \"X-A\", ".to_owned(),
+                table_of(&route["cors"]),
+                " }",
+            ),
+            (in_route.clone(), format!("proxy = {{ {to}check = {{ path = \"/\", "), check, " } }"),
+            (in_route.clone(), format!("access = {{ service = {{ {to}path = \"/\", "), service, " } }"),
+            (format!("{head}[[site.limit]]\nrequests = \"1/s\"\n"), String::new(), site["limit"]["items"].clone(), ""),
+            (
+                "[[service]]\nname = \"x\"\nwasm = \"a.wasm\"\n".to_owned(),
+                String::new(),
+                schema["properties"]["service"]["items"].clone(),
+                "",
+            ),
+        ];
+        // Each asks for something else beside it, and is judged with that: places, files, TLS, a command.
+        let depends = [
+            "to",
+            "path",
+            "weights",
+            "ca",
+            "server_name",
+            "verify",
+            "command",
+            "instances",
+            "buffer_directory",
+            "extensions",
+            "index",
+            "socket",
+            "send_proxy",
+            "host",
+            "user",
+            "fields",
+            "interpreters",
+            "name",
+            "filters",
+            "native",
+            "wasm",
+            "gateway",
+            "suspended",
+            "requests",
+            "on_failure",
+            "parameters",
+            "origins",
+            "methods",
+            "headers",
+            "expose",
+            "check",
+            "status",
+            "buffer",
+        ];
+        let mut asked = 0;
+        for (before, open, table, close) in tables {
+            for (key, value) in properties(&table).filter(|(key, _)| !depends.contains(key)) {
+                let (right, wrong) = probes(value);
+                let is_refused = |value: &str| {
+                    is_refused(&before, &format!("{open}{key}"), &format!("{value}{close}"), directory.path())
+                };
+                right.iter().for_each(|value| assert!(!is_refused(value), "{open}{key} = {value}"));
+                wrong.iter().for_each(|value| assert!(is_refused(value), "{open}{key} = {value}"));
+                asked += right.len() + wrong.len();
+            }
+        }
+        assert!(asked > 150, "{asked}");
+        // What is left of these has bounds as well.
+        let refused = |lines: &str| is_refused(&in_route, "proxy", lines, directory.path());
+        for (value, is_wrong) in [("0", false), ("1000000", false), ("1000001", true), ("-1", true)] {
+            let places = format!("{{ to = [\"http://127.0.0.1:9\", \"http://127.0.0.1:8\"], weights = [1, {value}] }}");
+            assert_eq!(refused(&places), is_wrong, "{value}");
+        }
+        for (value, is_wrong) in
+            [("true", false), ("67108864", false), ("\"64MiB\"", false), ("67108865", true), ("-1", true)]
+        {
+            assert_eq!(refused(&format!("{{ {to}buffer = {value} }}")), is_wrong, "{value}");
+        }
+        for (value, is_wrong) in
+            [("200", false), ("[\"2xx\", 404]", false), ("199", true), ("600", true), ("\"6xx\"", true)]
+        {
+            assert_eq!(
+                refused(&format!("{{ {to}check = {{ path = \"/\", status = {value} }} }}")),
+                is_wrong,
+                "{value}"
+            );
+        }
     }
 
     #[test]

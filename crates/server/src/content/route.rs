@@ -263,6 +263,11 @@ impl Routes {
         self.keeps_out
     }
 
+    /// Whether every path at which a file is has to be judged: something is kept from somebody, or is read by the server and not served.
+    pub fn judge_files(&self) -> bool {
+        self.keeps_out || self.hides_rule_files
+    }
+
     /// Whether anybody may read what is at `path`, whatever else routes ask of a request.
     pub fn is_for_anybody(&self, path: &[u8]) -> bool {
         let is_open = |path: &[u8]| self.are_for_anybody(self.matcher.by_path(path));
@@ -287,7 +292,8 @@ impl Routes {
     /// for anybody, or for the same: who else may be let in there is not known here, and what is found is kept for all who ask.
     pub fn lets_on(&self, from: &Effective, to: &[u8]) -> bool {
         // A variant of a file is as much as the file.
-        !self.keeps_out || self.lets_on_to(from, to) && variant_of(to).is_none_or(|file| self.lets_on_to(from, file))
+        let is_let = || self.lets_on_to(from, to) && variant_of(to).is_none_or(|file| self.lets_on_to(from, file));
+        !self.hides(to) && (!self.keeps_out || is_let())
     }
 
     fn lets_on_to(&self, from: &Effective, to: &[u8]) -> bool {
@@ -480,6 +486,7 @@ impl Routes {
     fn rules(&self, matched: &[RouteId], failed: &[RouteId], origin: Option<u16>) -> (Rules, Option<String>) {
         let mut rules = merge(matched.iter().map(|id| (usize::from(*id), self.matcher.route(*id))));
         rules.headers.splice(0..0, self.base.iter().cloned());
+        headers::settle(&mut rules.headers);
         let access = rules.access.clone().or(&self.access);
         keep_private(&mut rules, &access);
         let mut names: Vec<String> = Vec::new();

@@ -134,8 +134,8 @@ impl Sites {
             };
             let alike = sites.sites.iter().find(is_alike);
             let pages = alike.map(|other| other.pages.clone());
-            let looks_at_client = |condition: &Condition| matches!(condition, Condition::Client(_));
-            sites.look_at_clients |= site.routes.iter().any(|route| route.conditions.iter().any(looks_at_client));
+            sites.look_at_clients |=
+                site.routes.iter().any(|route| route.conditions.iter().any(Condition::looks_at_client));
             sites.sites.push(Site::open(index as u32, site, compression, pages, registry)?);
         }
         sites.has_applications = sites.sites.iter().any(|site| !site.routes.groups().is_empty());

@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZero;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
 use super::Switch;
-use super::gateways::DAY_MS;
+use super::bounds;
 use super::shapes::{CgiTable, SwitchOr};
 use crate::config::gateway::{
     BUFFERED_BYTES_MAX, BufferSettings, CgiSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
@@ -23,7 +24,6 @@ use crate::sys::runtime_directory;
 
 /// What starts this program anew, whatever has become of its file.
 const OWN_PROGRAM: &str = "/proc/self/exe";
-const PROGRAMS_MAX: u64 = 1024;
 
 /// The programs of the route.
 pub(super) fn judge(given: &Spanned<SwitchOr<CgiTable>>, checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
@@ -43,16 +43,19 @@ fn of_table(table: &CgiTable, checker: &mut Checker<'_>) -> Switch<GatewaySettin
     let names = |given: &Option<Spanned<_>>, checker: &mut Checker<'_>| names(given.as_ref(), checker);
     let scripts = ScriptSettings { extensions: names(&table.extensions, checker), index: names(&table.index, checker) };
     let mut settings = CgiSettings { interpreters: interpreters(table, checker), ..CgiSettings::default() };
-    let mut amount = |key: &str, given: &Option<_>, unit, most: u64, otherwise: u64| {
-        let given = given.as_ref().and_then(|given| checker.amount(key, given, unit, &(1..=most)));
+    let mut amount = |key: &str, given: &Option<_>, unit, bounds: RangeInclusive<u64>, otherwise: u64| {
+        let given = given.as_ref().and_then(|given| checker.amount(key, given, unit, &bounds));
         given.unwrap_or(otherwise)
     };
     let programs_max = u64::from(settings.programs_max);
     // Within bounds that fit.
-    settings.programs_max = amount("programs_max", &table.programs_max, Unit::Count, PROGRAMS_MAX, programs_max) as u32;
-    settings.time_max_ms = amount("time_max_ms", &table.time_max_ms, Unit::Milliseconds, DAY_MS, settings.time_max_ms);
-    let (most, otherwise) = (i64::MAX as u64, settings.output_bytes_max);
-    settings.output_bytes_max = amount("output_bytes_max", &table.output_bytes_max, Unit::Bytes, most, otherwise);
+    let programs = amount("programs_max", &table.programs_max, Unit::Count, bounds::PROGRAMS, programs_max);
+    settings.programs_max = programs as u32;
+    let (time, otherwise) = (&table.time_max_ms, settings.time_max_ms);
+    settings.time_max_ms = amount("time_max_ms", time, Unit::Milliseconds, bounds::TIME_MS, otherwise);
+    let (most, otherwise) = (bounds::BYTES_SOME, settings.output_bytes_max);
+    settings.output_bytes_max =
+        amount("output_bytes_max", &table.output_bytes_max, Unit::Bytes, most.clone(), otherwise);
     let body_bytes_max = amount("body_bytes_max", &table.body_bytes_max, Unit::Bytes, most, BUFFERED_BYTES_MAX);
     let socket = table.socket.as_ref().map(|path| checker.path(path));
     let socket = socket.unwrap_or_else(|| socket_of(checker.base(), &settings, &scripts));

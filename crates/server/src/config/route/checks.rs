@@ -7,17 +7,11 @@ use std::ops::{Range, RangeInclusive};
 use lamna_proto::parse::target::{self, Target};
 use toml::Spanned;
 
-use super::headers;
 use super::shapes::{CheckTable, SwitchOr};
+use super::{bounds, headers};
 use crate::config::gateway::{CheckSettings, GatewayProtocol};
 use crate::config::limits::Unit;
 use crate::config::validate::Checker;
-
-const DAY_MS: u64 = 86_400_000;
-/// Checks are requests to the application, from every process that asks it.
-const INTERVAL_MS_MIN: u64 = 100;
-/// In a row, before something is believed.
-const TIMES_MAX: u64 = 100;
 
 /// How an application is asked whether it is well; none if it is not.
 pub(super) fn judge(
@@ -52,11 +46,11 @@ fn of_table(table: &CheckTable, span: Range<usize>, checker: &mut Checker<'_>) -
         let given = given.as_ref().and_then(|given| checker.amount(key, given, unit, &bounds));
         given.map_or(otherwise, |amount| amount as u32) // Within bounds that fit.
     };
-    let interval = INTERVAL_MS_MIN..=DAY_MS;
-    check.interval_ms = amount("interval_ms", &table.interval_ms, Unit::Milliseconds, interval, check.interval_ms);
-    check.timeout_ms = amount("timeout_ms", &table.timeout_ms, Unit::Milliseconds, 1..=DAY_MS, check.timeout_ms);
-    check.passes = amount("passes", &table.passes, Unit::Count, 1..=TIMES_MAX, check.passes);
-    check.misses = amount("misses", &table.misses, Unit::Count, 1..=TIMES_MAX, check.misses);
+    check.interval_ms =
+        amount("interval_ms", &table.interval_ms, Unit::Milliseconds, bounds::INTERVAL_MS, check.interval_ms);
+    check.timeout_ms = amount("timeout_ms", &table.timeout_ms, Unit::Milliseconds, bounds::TIME_MS, check.timeout_ms);
+    check.passes = amount("passes", &table.passes, Unit::Count, bounds::TIMES, check.passes);
+    check.misses = amount("misses", &table.misses, Unit::Count, bounds::TIMES, check.misses);
     if let Some(given) = &table.status {
         let read = |text: &String| match headers::Statuses::from_text(text)? {
             headers::Statuses::One(status) => Some(status..=status),

@@ -26,6 +26,8 @@ pub enum Condition {
     Client(Vec<Network>),
     /// One of these versions of HTTP, as in `HTTP/1.1`.
     Protocol(Vec<String>),
+    /// Not all of these.
+    Not(Vec<Condition>),
 }
 
 /// What is asked of a value.
@@ -68,9 +70,20 @@ pub struct Asked<'a> {
 pub struct Test {
     condition: Condition,
     regex: Option<Regex>,
+    /// What is not to hold.
+    inner: Vec<Test>,
 }
 
 impl Condition {
+    /// Whether it asks who the client is.
+    pub fn looks_at_client(&self) -> bool {
+        match self {
+            Condition::Client(_) => true,
+            Condition::Not(inner) => inner.iter().any(Condition::looks_at_client),
+            _ => false,
+        }
+    }
+
     /// Whether it is plain that no request fulfils both.
     pub fn excludes(&self, other: &Condition) -> bool {
         let apart = |one: &[String], two: &[String]| !one.iter().any(|each| two.contains(each));
@@ -119,14 +132,18 @@ impl Test {
             }
             _ => None,
         };
-        Ok(Test { condition: condition.clone(), regex })
+        let inner = match condition {
+            Condition::Not(inner) => inner.iter().map(Test::new).collect::<Result<_, _>>()?,
+            _ => Vec::new(),
+        };
+        Ok(Test { condition: condition.clone(), regex, inner })
     }
 
-    /// The header field that it looks at, if it looks at one.
-    pub fn header(&self) -> Option<&str> {
+    /// The header fields that it looks at.
+    pub fn headers(&self) -> Vec<&str> {
         match &self.condition {
-            Condition::Header(name, _) => Some(name),
-            _ => None,
+            Condition::Header(name, _) => vec![name],
+            _ => self.inner.iter().flat_map(Test::headers).collect(),
         }
     }
 
@@ -139,7 +156,7 @@ impl Test {
         }
     }
 
-    /// Whether the request fulfils it. What is not known is not fulfilled.
+    /// Whether the request fulfils it. What is not known is not fulfilled, and so it is what `not` asks for.
     pub fn holds(&self, asked: &Asked<'_>) -> bool {
         let request = asked.request;
         match &self.condition {
@@ -163,6 +180,7 @@ impl Test {
                     _ => lines.any(|value| self.fits(test, value)),
                 }
             }
+            Condition::Not(_) => !self.inner.iter().all(|test| test.holds(asked)),
             Condition::Query(name, test) => {
                 let value = asked.query.and_then(|query| parameter(query, name.as_bytes()));
                 match (test, value) {

@@ -7,6 +7,7 @@ use std::num::NonZero;
 use lamna_proto::gateway::proxy::ProxyVersion;
 use toml::Spanned;
 
+use super::bounds;
 use super::shapes::{GatewayTable, RouteTable, SwitchOr, SwitchOrAmount};
 use super::{Switch, cgi, checks, programs};
 use crate::config::file::{Amount, Text, Texts};
@@ -95,7 +96,7 @@ pub(super) fn of_table(
     let mut settings = GatewaySettings::new(protocol, upstreams);
     settings.host = table.host.as_ref().and_then(|host| host_of(host, checker));
     let mut ms = |key: &str, given: &Option<_>, otherwise: u32| {
-        let given = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Milliseconds, &(1..=DAY_MS)));
+        let given = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Milliseconds, &bounds::TIME_MS));
         given.map_or(otherwise, |ms| ms as u32) // Within bounds that fit.
     };
     settings.connect_timeout_ms = ms("connect_timeout_ms", &table.connect_timeout_ms, settings.connect_timeout_ms);
@@ -106,7 +107,7 @@ pub(super) fn of_table(
     }
     let bytes = table.body_bytes_max.as_ref();
     settings.body_bytes_max =
-        bytes.and_then(|given| checker.amount("body_bytes_max", given, Unit::Bytes, &(0..=i64::MAX as u64)));
+        bytes.and_then(|given| checker.amount("body_bytes_max", given, Unit::Bytes, &bounds::BYTES));
     settings.buffer = buffer_of(table, checker);
     if settings.buffer.is_some() {
         settings.body_bytes_max.get_or_insert(BUFFERED_BYTES_MAX);
@@ -150,9 +151,6 @@ pub(super) fn of_table(
     Switch::Set(settings)
 }
 
-/// Bytes of one request that may be kept in memory.
-const MEMORY_BYTES_MAX: u64 = 64 << 20;
-
 /// How content is kept until it is whole.
 fn buffer_of(table: &GatewayTable, checker: &mut Checker<'_>) -> Option<BufferSettings> {
     let mut settings = BufferSettings::default();
@@ -161,7 +159,7 @@ fn buffer_of(table: &GatewayTable, checker: &mut Checker<'_>) -> Option<BufferSe
         Some((SwitchOrAmount::Is(true), _)) => true,
         Some((SwitchOrAmount::Amount(amount), span)) => {
             let given = Spanned::new(span, amount.clone());
-            settings.memory_bytes = checker.amount("buffer", &given, Unit::Bytes, &(0..=MEMORY_BYTES_MAX))?;
+            settings.memory_bytes = checker.amount("buffer", &given, Unit::Bytes, &bounds::MEMORY_BYTES)?;
             true
         }
     };
@@ -216,25 +214,21 @@ fn command_of(table: &GatewayTable, settings: &GatewaySettings, checker: &mut Ch
             return None;
         }
         Some(given) => {
-            let number = checker.amount("instances", given, Unit::Count, &(1..=INSTANCES_MAX))?;
+            let number = checker.amount("instances", given, Unit::Count, &bounds::INSTANCES)?;
             Instances::Fixed(NonZero::new(number as u32)?) // Within bounds that fit.
         }
     };
     Some(CommandSettings { program, instances, socket: socket.clone() })
 }
 
-pub(super) const INSTANCES_MAX: u64 = 1024;
-
-pub(super) const DAY_MS: u64 = 86_400_000;
-const WEIGHT_MAX: i64 = 1_000_000;
-
 fn weigh(upstreams: &mut [UpstreamSettings], weights: Option<&Spanned<Vec<i64>>>, checker: &mut Checker<'_>) {
     let Some(given) = weights else { return };
     let weights = given.get_ref();
-    let are_weights = weights.iter().all(|weight| (0..=WEIGHT_MAX).contains(weight));
+    let are_weights =
+        weights.iter().all(|weight| u64::try_from(*weight).is_ok_and(|weight| bounds::WEIGHT.contains(&weight)));
     if weights.len() != upstreams.len() || !are_weights || weights.iter().all(|weight| *weight == 0) {
-        let message =
-            format!("`weights` has one number from 0 to {WEIGHT_MAX} for each place in `to`, and not only zeros");
+        let most = bounds::WEIGHT.end();
+        let message = format!("`weights` has one number from 0 to {most} for each place in `to`, and not only zeros");
         return checker.problem(given.span(), message);
     }
     for (upstream, weight) in upstreams.iter_mut().zip(weights) {

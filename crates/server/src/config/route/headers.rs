@@ -12,6 +12,10 @@ pub struct HeaderRule {
     pub add: Vec<(String, String)>,
     /// Names of fields that go.
     pub remove: Vec<String>,
+    /// Fields with all their values, where an answer has none of that name.
+    pub default: Vec<(String, Vec<String>)>,
+    /// Names of fields of which nothing counts that less specific rules say.
+    pub keep: Vec<String>,
     /// The statuses that it is for; empty: see [`HeaderRule::applies`].
     pub statuses: Vec<Statuses>,
 }
@@ -67,19 +71,21 @@ impl HeaderRule {
 
     /// Whether nothing is said.
     pub fn is_empty(&self) -> bool {
-        self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()
+        let Self { set, add, remove, default, keep, statuses: _ } = self;
+        set.is_empty() && add.is_empty() && remove.is_empty() && default.is_empty() && keep.is_empty()
     }
 
     /// Bytes of the fields that it makes.
     pub fn bytes(&self) -> usize {
         let line = |name: &str, value: &str| name.len() + value.len() + ": \r\n".len();
-        let set = self.set.iter().flat_map(|(name, values)| values.iter().map(move |value| line(name, value)));
+        let set = self.set.iter().chain(&self.default);
+        let set = set.flat_map(|(name, values)| values.iter().map(move |value| line(name, value)));
         set.sum::<usize>() + self.add.iter().map(|(name, value)| line(name, value)).sum::<usize>()
     }
 
-    /// The names that it says something about.
+    /// The names that it says something about; those that it keeps are what others say.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let set = self.set.iter().map(|(name, _)| &**name);
+        let set = self.set.iter().chain(&self.default).map(|(name, _)| &**name);
         set.chain(self.add.iter().map(|(name, _)| &**name)).chain(self.remove.iter().map(|name| &**name))
     }
 
@@ -107,8 +113,32 @@ impl HeaderRule {
                 fields.extend(values.iter().map(|value| (name.clone(), value.clone())));
             }
         }
+        for (name, values) in &self.default {
+            let is_there = fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+            if !is_there && values.iter().all(|value| self.applies(name, value, status)) {
+                fields.extend(values.iter().map(|value| (name.clone(), value.clone())));
+            }
+        }
         let added = self.add.iter().filter(|(name, value)| self.applies(name, value, status));
         fields.extend(added.cloned());
+    }
+
+    /// Says nothing of the fields of these names any more.
+    fn forget(&mut self, names: &[String]) {
+        let is_other = |name: &str| !names.iter().any(|one| one.eq_ignore_ascii_case(name));
+        self.set.retain(|(name, _)| is_other(name));
+        self.add.retain(|(name, _)| is_other(name));
+        self.remove.retain(|name| is_other(name));
+        self.default.retain(|(name, _)| is_other(name));
+    }
+}
+
+/// Carries out what `rules` keep, the least specific first: what stands before it says nothing of these fields.
+pub fn settle(rules: &mut [HeaderRule]) {
+    let mut kept: Vec<String> = Vec::new();
+    for rule in rules.iter_mut().rev() {
+        rule.forget(&kept);
+        kept.extend(rule.keep.iter().cloned());
     }
 }
 
@@ -160,6 +190,7 @@ mod tests {
             add: add.iter().map(own).collect(),
             remove: remove.iter().map(|name| (*name).to_owned()).collect(),
             statuses: statuses.iter().map(|text| Statuses::from_text(text).unwrap()).collect(),
+            ..HeaderRule::default()
         }
     }
 
@@ -173,6 +204,35 @@ mod tests {
         let base = rule(&[("X-A", "1"), ("X-B", "1")], &[("Link", "<a>")], &[], &[]);
         let more = rule(&[("x-a", "2")], &[("Link", "<b>")], &["X-B"], &[]);
         assert_eq!(shown(&[base, more], 200), "Link: <a>; x-a: 2; Link: <b>");
+    }
+
+    #[test]
+    fn a_field_that_is_kept_is_as_the_answer_has_it() {
+        let base = rule(&[("X-A", "1"), ("Cache-Control", "max-age=9")], &[("Link", "<a>")], &["X-C"], &[]);
+        let keep = ["x-a", "Cache-Control", "Link", "X-C"].map(str::to_owned).to_vec();
+        let mut rules = vec![base, HeaderRule { keep, ..HeaderRule::default() }];
+        settle(&mut rules);
+        let mut fields = ["Cache-Control: private", "X-C: 1"].map(|line| line.split_once(": ").unwrap()).to_vec();
+        let mut owned = fields.drain(..).map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<Vec<_>>();
+        let before = owned.clone();
+        rules.iter().for_each(|rule| rule.apply(200, &mut owned));
+        assert_eq!(owned, before, "nothing is taken from an application, and nothing said in its place");
+        // What is said in the same rule, or a more specific one, counts.
+        let mut rules = vec![
+            rule(&[("X-A", "1")], &[], &[], &[]),
+            HeaderRule { keep: vec!["X-A".into()], ..rule(&[], &[("X-A", "2")], &[], &[]) },
+        ];
+        settle(&mut rules);
+        assert_eq!(shown(&rules, 200), "X-A: 2");
+    }
+
+    #[test]
+    fn a_default_is_for_answers_without_the_field() {
+        let rules = [HeaderRule { default: vec![("X-A".into(), vec!["1".into()])], ..HeaderRule::default() }];
+        let mut fields = vec![("x-a".to_owned(), "own".to_owned())];
+        rules[0].apply(200, &mut fields);
+        assert_eq!(fields.len(), 1);
+        assert_eq!(shown(&rules, 200), "X-A: 1");
     }
 
     #[test]

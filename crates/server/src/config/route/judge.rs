@@ -9,6 +9,7 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::access;
+use super::bounds;
 use super::condition::{Condition, Network, ValueTest};
 use super::conflicts;
 use super::filters;
@@ -192,6 +193,16 @@ fn matches(table: &MatchTable, route: &mut RouteSettings, checker: &mut Checker<
         route.conditions.push(Condition::Client(networks));
     }
     route.conditions.extend(protocols.map(Condition::Protocol));
+    if let Some(given) = &table.not {
+        let mut inner = RouteSettings::default();
+        matches(given.get_ref(), &mut inner, checker);
+        let message = match (inner.paths.is_empty(), inner.conditions.is_empty()) {
+            (false, _) => "paths are not a part of `not`: give them a route of their own, which is more specific",
+            (_, true) => "`not` asks for nothing: it would never match",
+            _ => return route.conditions.push(Condition::Not(inner.conditions)),
+        };
+        checker.problem(given.span(), message);
+    }
 }
 
 /// As requests name them.
@@ -331,9 +342,7 @@ fn header_rules(given: &Headers, checker: &mut Checker<'_>) -> Vec<HeaderRule> {
                 is_new(name, &mut seen, checker);
                 match value.get_ref() {
                     FieldValue::Removed => remove(name, &mut rule, checker),
-                    FieldValue::Kept => {
-                        checker.problem(value.span(), "a field is a string, a list of strings, or false")
-                    }
+                    FieldValue::Kept => rule.keep.push(name.get_ref().clone()),
                     FieldValue::Values(values) => {
                         site::field_values(name, values, &value.span(), checker);
                         rule.set.push((name.get_ref().clone(), values.clone()));
@@ -365,6 +374,19 @@ fn header_rule(table: &Spanned<HeaderTable>, checker: &mut Checker<'_>) -> Heade
         rule.add.extend(values.get_ref().0.iter().map(|value| (name.get_ref().clone(), value.clone())));
     }
     given.remove.iter().for_each(|name| remove(name, &mut rule, checker));
+    for (name, values) in in_order(&given.default) {
+        site::field_name(name, FieldUse::Route, checker);
+        let is_of_file = name.get_ref().eq_ignore_ascii_case("Content-Type");
+        checker.expect(!is_of_file, name, "is in every answer that has content: `set` it");
+        let is_set = given.set.keys().any(|other| other.get_ref().eq_ignore_ascii_case(name.get_ref()));
+        checker.expect(!is_set, name, "is `set` as well, and then it is never missing");
+        site::field_values(name, &values.get_ref().0, &values.span(), checker);
+        rule.default.push((name.get_ref().clone(), values.get_ref().0.clone()));
+    }
+    for name in &given.keep {
+        site::field_name(name, FieldUse::Route, checker);
+        rule.keep.push(name.get_ref().clone());
+    }
     if let Some(given) = &given.status {
         for text in &given.get_ref().0 {
             match Statuses::from_text(text) {
@@ -378,7 +400,7 @@ fn header_rule(table: &Spanned<HeaderTable>, checker: &mut Checker<'_>) -> Heade
         }
     }
     if rule.is_empty() {
-        checker.problem(table.span(), "this table says nothing: it has no `set`, `add` or `remove`");
+        checker.problem(table.span(), "this table says nothing: it has no `set`, `default`, `add`, `remove` or `keep`");
     }
     rule
 }
@@ -441,7 +463,7 @@ fn cors(given: &Spanned<SwitchOr<CorsTable>>, checker: &mut Checker<'_>) -> Swit
         expose: list("the names of fields", &table.expose, Vec::new(), &is_token),
         credentials: table.credentials,
         max_age_s: table.max_age_s.as_ref().and_then(|given| {
-            let seconds = checker.amount("max_age_s", given, Unit::Count, &(0..=MAX_AGE_S_MAX));
+            let seconds = checker.amount("max_age_s", given, Unit::Count, &bounds::SECONDS);
             seconds.map(|seconds| seconds as u32) // Within bounds that fit.
         }),
     };
@@ -453,9 +475,6 @@ fn cors(given: &Spanned<SwitchOr<CorsTable>>, checker: &mut Checker<'_>) -> Swit
     }
     Switch::Set(cors)
 }
-
-/// What browsers remember at most, and more.
-const MAX_AGE_S_MAX: u64 = 86_400 * 365;
 
 fn is_origin(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, host)| {

@@ -5,6 +5,7 @@
 use toml::Spanned;
 
 use super::Switch;
+use super::bounds;
 use super::shapes::{AnswerCacheTable, SwitchOr};
 use crate::config::answer_cache::AnswerCache;
 use crate::config::file::Texts;
@@ -30,21 +31,16 @@ pub(super) fn judge(
     }
 }
 
-/// A year: what is fresh for longer is fresh for ever.
-const SECONDS_MAX: u64 = 31_536_000;
-/// The longest entry that is worth memory.
-const BYTES_MAX: u64 = 1 << 30;
-
 fn of_table(table: &AnswerCacheTable, checker: &mut Checker<'_>) -> AnswerCache {
     let mut settings = AnswerCache::default();
     let seconds = |key: &str, given: &Option<_>, checker: &mut Checker<'_>| {
-        let given = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Count, &(0..=SECONDS_MAX)));
+        let given = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Count, &bounds::SECONDS));
         given.map(|seconds| seconds as u32) // Within bounds that fit.
     };
     settings.terms.fresh_s = seconds("fresh_s", &table.fresh_s, checker);
     settings.terms.stale_if_error_s = seconds("stale_if_error_s", &table.stale_if_error_s, checker).unwrap_or(0);
     let bytes = table.bytes_max.as_ref();
-    let bytes = bytes.and_then(|given| checker.amount("bytes_max", given, Unit::Bytes, &(1..=BYTES_MAX)));
+    let bytes = bytes.and_then(|given| checker.amount("bytes_max", given, Unit::Bytes, &bounds::ANSWER_BYTES));
     settings.bytes_max = bytes.unwrap_or(settings.bytes_max);
     settings.ignore_query = names("ignore_query", table.ignore_query.as_ref(), checker);
     settings.ignore_cookies = names("ignore_cookies", table.ignore_cookies.as_ref(), checker);

@@ -240,7 +240,7 @@ impl Matcher {
 
     /// Names of header fields that routes look at.
     pub fn headers_of<'m>(&'m self, ids: &'m [RouteId]) -> impl Iterator<Item = &'m str> {
-        ids.iter().flat_map(|id| self.routes[usize::from(*id)].tests.iter().filter_map(Test::header))
+        ids.iter().flat_map(|id| self.routes[usize::from(*id)].tests.iter().flat_map(Test::headers))
     }
 
     /// What the route captures of `path`, which it matches.

@@ -10,6 +10,7 @@
 //! routes are written decides nothing. Pure, but for `files`, which reads two files of a site when settings are loaded.
 
 mod access;
+pub(super) mod bounds;
 mod cgi;
 mod checks;
 pub mod condition;
@@ -50,7 +51,7 @@ pub(super) use files::add_rule_files;
 pub use files::{RULE_FILES, Skipped};
 pub use gateways::describe as describe_gateway;
 pub(super) use judge::routes;
-pub(super) use report::{finally, render, report, unused_lines};
+pub(super) use report::{render, report, unused_lines};
 pub(super) use services::render_service;
 
 /// One route.
@@ -385,6 +386,7 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
         }
     }
     rules.headers.reverse();
+    headers::settle(&mut rules.headers);
     rules.media_type = take_media_type(&mut rules.headers);
     rules.redirect = redirect.into_set();
     rules.rewrite = rewrite.into_set();

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 
 use toml::Spanned;
 
-use super::gateways::{INSTANCES_MAX, program_of};
+use super::bounds;
+use super::gateways::program_of;
 use super::shapes::GatewayTable;
 use crate::config::file::Amount;
 use crate::config::gateway::{GatewaySettings, ProgramPlace, ProgramSettings, UpstreamSettings};
@@ -80,7 +81,7 @@ fn several(
         checker.problem(instances.span(), "`instances` of a `proxy` is a number: each has a place of its own");
         return None;
     }
-    let number = checker.amount("instances", instances, Unit::Count, &(1..=INSTANCES_MAX))?;
+    let number = checker.amount("instances", instances, Unit::Count, &bounds::INSTANCES)?;
     let [first] = upstreams else {
         let hint = Some("leave `instances` out: one process listens at each place in `to`".into());
         checker.problem_with_hint(instances.span(), "`instances` counts on from one place, and `to` has several", hint);

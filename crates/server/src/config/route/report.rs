@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::condition::{Condition, ValueTest};
 use super::filters;
 use super::gateways;
-use super::headers::HeaderRule;
+use super::headers::{self, HeaderRule};
 use super::kept_answers;
 use super::matcher::Matcher;
 use super::pattern::Pattern;
@@ -105,6 +105,7 @@ pub(in crate::config) fn report(routes: &[RouteSettings], of_site: &[(String, St
         let ids = applying(&matcher, id, route);
         let mut rules = merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id))));
         rules.headers.insert(0, HeaderRule::of_fields(of_site));
+        headers::settle(&mut rules.headers);
         let place = route.source.in_words();
         let others: Vec<String> =
             ids.iter().filter(|other| **other != id).map(|other| matcher.route(*other).title()).collect();
@@ -115,16 +116,6 @@ pub(in crate::config) fn report(routes: &[RouteSettings], of_site: &[(String, St
         }
     }
     text
-}
-
-/// What applies in the end to the requests that each route is for, with what it is called.
-pub(in crate::config) fn finally(routes: &[RouteSettings]) -> Vec<(String, Rules)> {
-    let Ok(matcher) = Matcher::new(routes) else { return Vec::new() };
-    let rules_of = |(id, route): (u16, &RouteSettings)| {
-        let ids = applying(&matcher, id, route);
-        (route.title(), merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id)))))
-    };
-    matcher.routes().map(rules_of).collect()
 }
 
 /// The lines of `_redirects` by which nothing is done, each with the title of the route that stands before it.
@@ -255,6 +246,7 @@ pub(super) fn conditions(conditions: &[Condition]) -> String {
             format!("client in {}", networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "))
         }
         Condition::Protocol(names) => names.join(" or "),
+        Condition::Not(inner) => format!("not ({})", self::conditions(inner)),
     };
     conditions.iter().map(one).collect::<Vec<_>>().join(" and ")
 }
@@ -282,8 +274,13 @@ fn matches(route: &RouteSettings) -> String {
             keys.push(format!("{key} = {}", list(texts)));
         }
     }
-    let (mut header, mut query) = (Vec::new(), Vec::new());
-    for condition in &route.conditions {
+    keys.extend(condition_keys(&route.conditions));
+    format!("{{ {} }}", keys.join(", "))
+}
+
+fn condition_keys(conditions: &[Condition]) -> Vec<String> {
+    let (mut keys, mut header, mut query) = (Vec::new(), Vec::new(), Vec::new());
+    for condition in conditions {
         match condition {
             Condition::Method(names) => keys.push(format!("method = {}", list(names))),
             Condition::Host(hosts) => keys.push(format!("host = {}", list(hosts))),
@@ -293,6 +290,7 @@ fn matches(route: &RouteSettings) -> String {
                 keys.push(format!("client = {}", list(networks.iter().map(ToString::to_string))))
             }
             Condition::Protocol(names) => keys.push(format!("protocol = {}", list(names))),
+            Condition::Not(inner) => keys.push(format!("not = {{ {} }}", condition_keys(inner).join(", "))),
         }
     }
     for (key, tests) in [("header", header), ("query", query)] {
@@ -300,7 +298,7 @@ fn matches(route: &RouteSettings) -> String {
             keys.push(format!("{key} = {{ {} }}", tests.join(", ")));
         }
     }
-    format!("{{ {} }}", keys.join(", "))
+    keys
 }
 
 fn test_value(test: &ValueTest) -> String {
@@ -327,6 +325,13 @@ fn header_table(rule: &HeaderRule) -> String {
     }
     if !rule.remove.is_empty() {
         keys.push(format!("remove = {}", list(&rule.remove)));
+    }
+    if !rule.default.is_empty() {
+        let fields = rule.default.iter().map(|(name, values)| format!("{} = {}", quoted(name), list(values)));
+        keys.push(format!("default = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
+    }
+    if !rule.keep.is_empty() {
+        keys.push(format!("keep = {}", list(&rule.keep)));
     }
     if !rule.statuses.is_empty() {
         keys.push(format!("status = {}", list(rule.statuses.iter().map(|statuses| statuses.text()))));

@@ -2,7 +2,7 @@
 //!
 //! Owns: [`Sent`]. Guarantees: of a path the files are named that an answer to it may be, whether they are there or not: the path itself, what it is
 //! rewritten to, what is tried, index files and pages for errors. What an application answers, runs or is asked for is not among them. Of routes that ask
-//! for more than a path it is taken that all of them fit, that none does, and that each one alone does. Pure. Who is let in is not asked.
+//! for more than a path it is taken that all of them fit, that none does, and that each one alone does. Pure. Who is let in is asked apart ([`Sent::is_open`]).
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,7 @@ use lamna_proto::parse::path;
 use super::matcher::{Matcher, RouteId};
 use super::template::Template;
 use super::{Rules, merge};
+use crate::config::access::{AccessRule, Allowed};
 use crate::config::gateway::{GatewaySettings, ScriptSettings};
 use crate::config::settings::SiteSettings;
 
@@ -52,6 +53,23 @@ impl<'s> Sent<'s> {
     /// Whether the file at `path` may be sent to who asks for it.
     pub(in crate::config) fn sends(&self, path: &[u8]) -> bool {
         self.files(path).contains(path)
+    }
+
+    /// Whether whoever asks may read what is at `path`, but for networks that are named.
+    pub(in crate::config) fn is_open(&self, path: &[u8]) -> bool {
+        let names_some =
+            |rule: &AccessRule| rule.asks_for_credentials() || rule.service.is_some() || !rule.allow.is_empty();
+        for id in self.matcher.by_path(path) {
+            let route = self.matcher.route(id);
+            match route.access.readers() {
+                None => {}
+                Some(Allowed::Only(rule)) if names_some(rule) && route.conditions.is_empty() => return false,
+                // Whom its conditions do not fit, the next one lets in or not.
+                Some(Allowed::Only(rule)) if names_some(rule) => {}
+                Some(_) => return true,
+            }
+        }
+        !matches!(self.site.access.readers(), Some(Allowed::Only(rule)) if names_some(rule))
     }
 
     fn by(&self, asked: &[u8], rules: &Rules, found: &mut BTreeSet<Vec<u8>>) {

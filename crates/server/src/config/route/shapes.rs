@@ -125,6 +125,7 @@ pub(super) struct MatchTable {
     pub(super) query: BTreeMap<Text, Spanned<Value>>,
     pub(super) client: Option<Spanned<Texts>>,
     pub(super) protocol: Option<Spanned<Texts>>,
+    pub(super) not: Option<Spanned<Box<MatchTable>>>,
 }
 
 /// `redirect = { ... }`
@@ -156,6 +157,8 @@ pub(super) struct HeaderTable {
     pub(super) set: BTreeMap<Text, Spanned<Texts>>,
     pub(super) add: BTreeMap<Text, Spanned<Texts>>,
     pub(super) remove: Vec<Text>,
+    pub(super) default: BTreeMap<Text, Spanned<Texts>>,
+    pub(super) keep: Vec<Text>,
     pub(super) status: Option<Spanned<Statuses>>,
 }
 
@@ -170,7 +173,7 @@ pub(super) enum Headers {
     Tables(Vec<Spanned<HeaderTable>>),
 }
 
-/// The values of a field, or `false` for a field that goes.
+/// The values of a field, `false` for a field that goes, or `true` for one that is as the answer has it.
 #[derive(Debug)]
 pub(super) enum FieldValue {
     Values(Vec<String>),
@@ -423,7 +426,8 @@ impl Shape for FilterStep {
 }
 
 impl Shape for FieldValue {
-    const EXPECTED: &'static str = "a string, a list of strings, or false for a field that is removed";
+    const EXPECTED: &'static str =
+        "a string, a list of strings, false for a field that is removed, or true for one that is kept";
 
     fn of_bool(is: bool) -> Option<Self> {
         Some(if is { FieldValue::Kept } else { FieldValue::Removed })
@@ -456,7 +460,8 @@ impl Shape for Statuses {
 }
 
 impl Shape for Headers {
-    const EXPECTED: &'static str = "a table of fields, or a list of tables with `set`, `add`, `remove` and `status`";
+    const EXPECTED: &'static str =
+        "a table of fields, or a list of tables with `set`, `default`, `add`, `remove`, `keep` and `status`";
 
     fn of_map<'de, A: MapAccess<'de>>(map: A) -> Option<Result<Self, A::Error>> {
         Some(BTreeMap::deserialize(MapAccessDeserializer::new(map)).map(Headers::Fields))

@@ -65,7 +65,7 @@ cors = { origins = ["https://a.example:8443"], methods = ["PUT"], headers = ["X-
 
 [[site.route]]
 match = "*"
-headers = [{ set = { Cache-Control = "no-cache" }, add = { Link = "</a>" }, remove = ["X-D"], status = [200, "4xx"] }, { set = { Content-Type = "text/plain" } }]
+headers = [{ set = { Cache-Control = "no-cache" }, add = { Link = "</a>" }, remove = ["X-D"], default = { X-F = "1" }, keep = ["X-E"], status = [200, "4xx"] }, { set = { Content-Type = "text/plain" } }]
 
 [[site.route]]
 match = {}
@@ -130,7 +130,7 @@ fn what_is_wrong_with_a_route_is_said_at_its_line() {
         ("[[site.route]]\nmatch = \"/a\"\nimmutable = \"yes\"", "5:13", "names with a hash"),
         ("[[site.route]]\nmatch = \"/a\"\nheaders = { Content-Length = \"1\" }", "5:13", "is computed by the server"),
         ("[[site.route]]\nmatch = \"/a\"\nheaders = { Server = false }", "5:13", "not be removed"),
-        ("[[site.route]]\nmatch = \"/a\"\nheaders = { X-A = true }", "5:19", "or false"),
+        ("[[site.route]]\nmatch = \"/a\"\nheaders = { X-A = 1 }", "5:", "a string"),
         (
             "[[site.route]]\nmatch = \"/a\"\nheaders = [{ status = 304, set = { X-A = \"1\" } }]",
             "5:23",
