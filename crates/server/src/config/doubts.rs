@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use super::access::Allowed;
 use super::exposed;
 use super::gateway::GatewaySettings;
-use super::route::{self, Rules};
+use super::route::matcher::Matcher;
+use super::route::pattern::Pattern;
+use super::route::{self, Switch};
 use super::service::{ServiceDefinition, What};
 use super::settings::{ListenAddress, Settings, SiteSettings};
 use crate::sys::denied::denied;
@@ -91,18 +93,49 @@ fn plain_passwords(name: &str, site: &SiteSettings, settings: &Settings) -> Opti
     ))
 }
 
-/// Routes whose files are run as programs, and which clients may put files into.
+/// Routes whose files are run as programs, and which clients may put files into: paths at which both are so are looked for.
 fn runs_uploads(name: &str, site: &SiteSettings) -> Vec<String> {
-    let doubt = |(title, rules): (String, Rules)| {
-        let runs = rules.gateway.as_ref().is_some_and(|gateway| gateway.scripts.is_some());
-        (runs && rules.changes.over(site.changes()).upload).then(|| {
-            format!(
+    let Ok(matcher) = Matcher::new(&site.routes) else { return Vec::new() };
+    let scripts = site.gateways().filter_map(|gateway| gateway.scripts.as_ref());
+    let ends: Vec<String> = scripts
+        .flat_map(|scripts| match scripts.extensions.is_empty() {
+            true => vec!["x".to_owned()],
+            false => scripts.extensions.iter().map(|end| format!("x.{end}")).collect(),
+        })
+        .collect();
+    let folder = |pattern: &Pattern| {
+        let prefix = pattern.prefix();
+        prefix[..prefix.rfind('/').map_or(0, |at| at + 1)].to_owned()
+    };
+    let of_routes = site.routes.iter().flat_map(|route| &route.paths);
+    let folders = of_routes.map(folder).filter(|folder| folder.starts_with('/')).chain(["/".to_owned()]);
+    let mut said: Vec<String> = Vec::new();
+    for folder in folders {
+        for path in ends.iter().map(|end| format!("{folder}{end}")) {
+            let ids = matcher.by_path(path.as_bytes());
+            let rules = route::merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id))));
+            let is_run = rules.gateway.as_ref().is_some_and(|gateway| {
+                // An application of FastCGI without extensions is asked for what it likes, and no file is stored.
+                let scripts =
+                    gateway.scripts.as_ref().filter(|all| gateway.cgi.is_some() || !all.extensions.is_empty());
+                scripts.is_some_and(|scripts| scripts.run(path.as_bytes()))
+            });
+            let is_led_away = rules.redirect.is_some() || rules.rewrite.is_some();
+            if !is_run || is_led_away || !rules.changes.over(site.changes()).upload {
+                continue;
+            }
+            let runs = |id: &&u16| matches!(matcher.route(**id).gateway, Switch::Set(_));
+            let title = ids.iter().find(runs).map_or_else(|| path.clone(), |id| matcher.route(*id).title());
+            let doubt = format!(
                 "{name} lets clients upload files where an application runs them (the route {title}): who may upload can run any program; \
                  say `upload = false` for that route, or run no files there"
-            )
-        })
-    };
-    route::finally(&site.routes).into_iter().filter_map(doubt).collect()
+            );
+            if !said.contains(&doubt) {
+                said.push(doubt);
+            }
+        }
+    }
+    said
 }
 
 /// Applications that are asked by `https` whoever they are.
@@ -230,8 +263,17 @@ mod tests {
         assert!(found.len() == 1 && found[0].contains("*.php") && found[0].contains("upload"), "{found:?}");
         let cgi = "[[site.route]]\nmatch = \"/cgi-bin/*\"\ncgi = true\nupload = true\n";
         assert_eq!(of(cgi).len(), 1);
-        let elsewhere = "[[site.route]]\nmatch = \"/in/*\"\nupload = true\n";
-        assert!(of(&format!("{php}{elsewhere}")).is_empty());
+        // What is stored beneath it is run where its name ends so.
+        let within = "[[site.route]]\nmatch = \"/in/*\"\nupload = true\n";
+        assert_eq!(of(&format!("{php}{within}")).len(), 1);
+        // Nothing that is stored is run where files are not run, or are looked for elsewhere.
+        let off = "[[site.route]]\nmatch = \"/in/*\"\nupload = true\nfastcgi = false\n";
+        assert_eq!(of(&format!("{php}{off}")), [""; 0]);
+        let whole = "upload = true\n[[site.route]]\nmatch = \"/app/*\"\nfastcgi = { to = \"127.0.0.1:9000\", extensions = [] }\n";
+        assert_eq!(of(whole), [""; 0]);
+        let apart =
+            "[[site.route]]\nmatch = \"/cgi-bin/*\"\ncgi = true\n[[site.route]]\nmatch = \"/in/*\"\nupload = true\n";
+        assert_eq!(of(apart), [""; 0]);
         assert!(of(&format!("upload = true\n{php}upload = false\n")).is_empty());
     }
 

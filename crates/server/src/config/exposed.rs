@@ -13,10 +13,35 @@ use super::route::sent::Sent;
 use super::settings::SiteSettings;
 
 /// What their names end with.
-const ENDS: [&str; 27] = [
-    "php", "php3", "php4", "php5", "php7", "php8", "phtml", "inc", "cgi", "fcgi", "pl", "py", "rb", "asp", "aspx",
-    "jsp", "env", "sql", "sqlite", "sqlite3", "bak", "old", "orig", "save", "pem", "key", "htpasswd",
+const ENDS: [&str; 52] = [
+    "php", "php3", "php4", "php5", "php7", "php8", "phtml", "phps", "inc", "cgi", "fcgi", "pl", "py", "rb", "lua",
+    "sh", "bash", "asp", "aspx", "jsp", "env", "sql", "sqlite", "sqlite3", "db", "mdb", "dump", "rdb", "bak", "old",
+    "orig", "save", "swp", "swo", "rej", "pem", "key", "p12", "pfx", "jks", "kdbx", "ppk", "htpasswd", "htaccess",
+    "passwd", "tfstate", "tfvars", "log", "pcap", "core", "mysql", "ovpn",
 ];
+
+/// Names of them, whatever they end with.
+const NAMES: [&str; 10] = [
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "htpasswd",
+    "htaccess",
+    "shadow",
+    "authorized_keys",
+    "credentials",
+    "web.config",
+];
+
+/// What the names of files with secrets go on with behind `env.`.
+const ENVIRONMENTS: [&str; 8] = ["local", "production", "prod", "staging", "development", "dev", "test", "example"];
+
+/// What packs files, behind what their names end with.
+const PACKED: [&str; 11] = ["gz", "bz2", "xz", "zst", "zip", "7z", "rar", "tar", "tgz", "br", "lz4"];
+
+/// Folders that hold the history of a program, or keys: none of their files is for anybody.
+const FOLDERS: [&str; 7] = [".git", ".svn", ".hg", ".bzr", ".ssh", ".gnupg", ".aws"];
 
 /// Names that are looked at.
 const ENTRIES_MAX: usize = 4_000;
@@ -32,9 +57,10 @@ pub(super) fn doubt(name: &str, site: &SiteSettings) -> Option<String> {
     let root = site.has_root().then(|| (b"/".to_vec(), site.root.clone()));
     let mut found: Vec<String> = Vec::new();
     for (prefix, root) in root.into_iter().chain(aliases) {
-        for path in candidates(&prefix, root) {
+        let is_kept = root.components().any(|part| FOLDERS.iter().any(|name| part.as_os_str() == OsStr::new(name)));
+        for path in candidates(&prefix, root, is_kept) {
             let shown = String::from_utf8_lossy(&path).into_owned();
-            if sent.sends(&path) && !found.contains(&shown) {
+            if sent.sends(&path) && sent.is_open(&path) && !found.contains(&shown) {
                 found.push(shown);
             }
         }
@@ -54,8 +80,8 @@ pub(super) fn doubt(name: &str, site: &SiteSettings) -> Option<String> {
     ))
 }
 
-/// Paths beneath `prefix` that end in such a way.
-fn candidates(prefix: &[u8], root: PathBuf) -> Vec<Vec<u8>> {
+/// Paths beneath `prefix` that end in such a way, or all if none of them `is_kept` from others by its name.
+fn candidates(prefix: &[u8], root: PathBuf, is_kept: bool) -> Vec<Vec<u8>> {
     let (mut found, mut looked) = (Vec::new(), 0);
     let mut folders = VecDeque::from([(prefix.to_vec(), root, 0)]);
     while let Some((prefix, folder, depth)) = folders.pop_front() {
@@ -67,9 +93,11 @@ fn candidates(prefix: &[u8], root: PathBuf) -> Vec<Vec<u8>> {
             let name = entry.file_name();
             let path = [&prefix, name.as_bytes()].concat();
             let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() && depth < DEPTH_MAX && !name.as_bytes().starts_with(b".") {
+            // Other hidden names are never sent.
+            let is_entered = !name.as_bytes().starts_with(b".") || depth == 0 && name.as_bytes() == b".well-known";
+            if kind.is_dir() && depth < DEPTH_MAX && is_entered {
                 folders.push_back(([&path, &b"/"[..]].concat(), entry.path(), depth + 1));
-            } else if !kind.is_dir() && is_telling(&name) {
+            } else if !kind.is_dir() && (is_kept || is_telling(&name)) {
                 found.push(path);
             }
         }
@@ -80,8 +108,13 @@ fn candidates(prefix: &[u8], root: PathBuf) -> Vec<Vec<u8>> {
 
 fn is_telling(name: &OsStr) -> bool {
     let name = name.as_bytes().to_ascii_lowercase();
-    let end = name.rsplit(|byte| *byte == b'.').next().filter(|end| end.len() < name.len());
-    name.ends_with(b"~") || end.is_some_and(|end| ENDS.iter().any(|one| one.as_bytes() == end))
+    let Ok(mut name) = std::str::from_utf8(&name) else { return false };
+    while let Some((rest, _)) = name.rsplit_once('.').filter(|(rest, end)| PACKED.contains(end) && !rest.is_empty()) {
+        name = rest;
+    }
+    let is_environment = name.strip_prefix("env.").is_some_and(|of| ENVIRONMENTS.contains(&of));
+    let end = name.rsplit_once('.').map(|(_, end)| end);
+    name.ends_with('~') || is_environment || NAMES.contains(&name) || end.is_some_and(|end| ENDS.contains(&end))
 }
 
 #[cfg(test)]
@@ -111,6 +144,47 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_what_is_not_for_everybody_is_known() {
+        for name in [
+            "dump.sql.gz",
+            "dump.sql.tar.xz",
+            "deploy.sh",
+            "a.php.swp",
+            "a.php~",
+            "wp-config.php.bak",
+            "id_rsa",
+            "id_ed25519",
+            "server.pem",
+            "server.key",
+            "x.htpasswd",
+            "htpasswd",
+            "env.local",
+            "prod.env",
+            "data.sqlite3.zst",
+            "index.php.old",
+            ".well-known/a.key",
+        ] {
+            assert!(doubts(&[name], "").is_some_and(|said| said.contains(name)), "{name}");
+        }
+        for name in
+            ["a.html.gz", "a.tar.gz", "a.zip", "environment.html", "key.html", "a.css.br", ".DS_Store", ".env.local"]
+        {
+            assert_eq!(doubts(&[name], ""), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_root_within_the_history_of_a_program_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join(".git");
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("config"), "x").unwrap();
+        let text = format!("[[site]]\nroot = {root:?}\n");
+        let settings = parse(&text, &directory.path().join("lamna.toml")).unwrap();
+        assert!(doubt("the site", &settings.sites[0]).is_some_and(|said| said.contains("`/config`")));
+    }
+
+    #[test]
     fn what_is_run_hidden_led_away_or_not_there_is_not() {
         for (files, route) in [
             (&["a.php", "b/c.php"][..], "route = [{ match = \"/*\", fastcgi = \"127.0.0.1:9\" }]"),
@@ -121,6 +195,18 @@ mod tests {
         ] {
             assert_eq!(doubts(files, route), None, "{files:?}");
         }
+        // Who is not let in is sent nothing.
+        for route in [
+            "access = { users = \"*\" }\nusers = { ada = \"HASH\" }",
+            "access = { allow = [\"10.0.0.0/8\"] }",
+            "route = [{ match = \"*.sql\", access = { allow = [\"10.0.0.0/8\"] } }]",
+        ] {
+            let hash = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$kyj4KAQPkDHofxQqmZFrtcrDql5eltyrs3W6/tB5JPs";
+            assert_eq!(doubts(&["a.sql"], &route.replace("HASH", hash)), None, "{route}");
+        }
+        let open =
+            "access = { allow = [\"10.0.0.0/8\"] }\nroute = [{ match = \"/a.sql\", access = { anyone = true } }]";
+        assert!(doubts(&["a.sql", "b.sql"], open).unwrap().contains("`/a.sql` as"));
         let said = doubts(&["a.php"], "route = [{ match = \"/api/*\", fastcgi = \"127.0.0.1:9\" }]");
         assert!(said.is_some());
     }
