@@ -1,6 +1,7 @@
 //! Routes over sockets: the examples of the manual with every kind of engine, files of site generators, and a thousand routes.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use crate::client::Response;
 use crate::engine::{AMPED, Engine, PROACTOR, SPED, for_engines};
@@ -20,7 +21,8 @@ for_engines!([
     pipelined = PIPELINED,
     mp = MP,
 ] => [
-    the_manual_says_what_happens, files_of_generators_are_followed, fields_are_on_every_answer, conditions_are_asked,
+    the_manual_says_what_happens, files_of_generators_are_followed,
+    files_of_generators_are_not_shown_whichever_way_leads_to_them, fields_are_on_every_answer, conditions_are_asked,
     pages_for_404_are_found_however_a_site_is_named,
 ]);
 
@@ -124,6 +126,45 @@ fn files_of_generators_are_followed(engine: Engine) {
         hold(&server, line);
     }
     assert_eq!(ask(&server, "GET", "/gone", "").content, b"<p>contact\n");
+    server.finish();
+}
+
+fn files_of_generators_are_not_shown_whichever_way_leads_to_them(engine: Engine) {
+    let launch = Launch::new(engine)
+        .file("_redirects", "/old /new\n")
+        .file("_headers", "/*\n  X-A: 1\n")
+        .file("sub/a.txt", "a\n");
+    let root = launch.site().display().to_string();
+    let above = launch.directory().display().to_string();
+    symlink(launch.site().join("_redirects"), launch.site().join("link.txt")).unwrap();
+    let lines = format!(
+        "[[site]]\nroot = \"site\"\nrule_files = true\nbrowse = true\n[[site.alias]]\nprefix = \"/again/\"\nroot = {root:?}\n\
+         [[site.alias]]\nprefix = \"/above/\"\nroot = {above:?}\n[[site.route]]\nmatch = \"/to\"\nrewrite = \"/again/_redirects\"\n\
+         [[site.route]]\nmatch = \"/tried\"\ntry = [\"/_redirects\", \"/again/_redirects\"]\n[[site.route]]\nmatch = \"*\"\nsearch = true\n"
+    );
+    let server = launch.config(&lines).start();
+    let paths = [
+        "/_redirects",
+        "/again/_redirects",
+        "/again/_headers",
+        "/above/site/_redirects",
+        "/link.txt",
+        "/again/link.txt",
+        "/to",
+        "/tried",
+    ];
+    for path in paths {
+        assert_eq!(ask(&server, "GET", path, "").status, 404, "{path}");
+    }
+    assert_eq!(ask(&server, "GET", "/again/sub/a.txt", "").content, b"a\n");
+    for path in ["/", "/again/", "/above/site/", "/?download=tar", "/again/?download=tar", "/again/?q=old"] {
+        let response = ask(&server, "GET", path, "");
+        let content = String::from_utf8_lossy(&response.content).into_owned();
+        assert!(
+            response.status == 200 && !content.contains("_redirects") && !content.contains("_headers"),
+            "{path}: {content}"
+        );
+    }
     server.finish();
 }
 

@@ -262,7 +262,7 @@ impl Question<'_> {
         let is_users = settings.user_directory.is_some() && self.path.starts_with(b"/~");
         let changes = if is_users { Changes::default() } else { self.rules.changes };
         let downloads = !is_users && tree::leads_to_files(&self.rules.rules);
-        let shows = self.site.routes.keep_out().then_some((self.site, self.rules));
+        let shows = self.site.routes.judge_files().then_some((self.site, self.rules));
         // What is in it is kept by the path at which it is, though it was asked for by another.
         let path = if shows.is_some() { permitted.path() } else { self.path };
         let thumbnails = self.rules.filters.scales_pictures();
@@ -291,6 +291,7 @@ impl Question<'_> {
         }
         match self.permit(directory, &open.name, &open.file) {
             Some(permitted) => self.permitted_file(directory, open, status, is_immutable, &permitted),
+            None if self.is_rule_file(directory, &open.name, &open.file) => Err(Blocked::Failed(Errno::NOENT)),
             None => Err(Blocked::Failed(WITHHELD)),
         }
     }

@@ -112,6 +112,9 @@ impl Tree {
 
     /// Whether who asks is let in at `path`, and where it is a variant of a file, at that.
     fn lets_in(&self, path: &[u8]) -> bool {
+        if self.site().routes.hides(path) {
+            return false;
+        }
         if !self.site().routes.keep_out() {
             return true;
         }

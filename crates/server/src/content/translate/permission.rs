@@ -16,7 +16,7 @@ impl Question<'_> {
     pub(super) fn permit(&self, directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> Option<Permitted<'_>> {
         let routes = &self.site.routes;
         let unjudged = || Permitted::unjudged(Cow::Borrowed(self.path));
-        if !routes.keep_out() {
+        if !routes.judge_files() {
             return Some(unjudged());
         }
         let Some((prefix, _)) = self.site.root_with(directory) else {
@@ -26,6 +26,16 @@ impl Question<'_> {
         };
         let path = [prefix, name].concat();
         Permitted::judge(self.site, Cow::Owned(path), file.as_fd(), |path| routes.lets_on(self.rules, path))
+    }
+
+    /// Whether `file`, which is withheld, is read as rules by the server: nobody is told that it is there.
+    pub(super) fn is_rule_file(&self, directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> bool {
+        let routes = &self.site.routes;
+        let own = self.site.root_with(directory).map(|(prefix, _)| [prefix, name].concat());
+        own.is_some_and(|own| {
+            let others = self.other_places(&own, file).unwrap_or_default();
+            routes.hides(&own) || others.iter().any(|place| routes.hides(place))
+        })
     }
 
     /// The paths at which a script is beside that of its name, `own`: each request is judged by the rules of these as well.
