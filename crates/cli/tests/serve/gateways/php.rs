@@ -80,12 +80,15 @@ fn scripts_are_run_and_files_are_served(engine: Engine) {
     };
     let lines = format!(
         "[[site]]\nroot = \"site\"\n[[site.route]]\nmatch = \"/*\"\nfastcgi = \"unix:{}\"\n\
-         [[site.route]]\nmatch = \"/front/*\"\ntry = [\"$path\", \"/front/index.php\"]\nfastcgi = \"unix:{}\"\n",
+         [[site.route]]\nmatch = \"/front/*\"\ntry = [\"$path\", \"/front/index.php\"]\nfastcgi = \"unix:{}\"\n\
+         [[site.route]]\nmatch = \"/whole/*\"\ntry = [\"$path\", \"/front/index.php$path\"]\n\
+         [[site.route]]\nmatch = \"/refused/*\"\nrewrite = \"/.denied\"\ntry = []\n",
         socket.display(),
         socket.display()
     );
     let launch =
         Launch::new(engine).file("index.php", INDEX).file("a.css", "a {}\n").file("image.png", "<?php echo 'run';");
+    let launch = launch.file("refused/index.php", INDEX);
     let launch = launch.file("front/index.php", INDEX).file("big.php", "<?php echo str_repeat('0123456789', 100000);");
     let server = launch.file("fail.php", "<?php http_response_code(503); echo 'later';").config(&lines).start();
     let mut client = server.connect();
@@ -97,7 +100,12 @@ fn scripts_are_run_and_files_are_served(engine: Engine) {
         ("/", "GET /index.php - / - 0"),
         ("/index.php?q=1", "GET /index.php - /index.php?q=1 1 0"),
         ("/index.php/info/x", "GET /index.php /info/x /index.php/info/x - 0"),
-        ("/front/pretty/address", "GET /front/index.php - /front/pretty/address - 0"),
+        // What follows the folder of the script is within the script.
+        ("/front/pretty/address", "GET /front/index.php /pretty/address /front/pretty/address - 0"),
+        ("/front/index.php", "GET /front/index.php - /front/index.php - 0"),
+        ("/front/index.php/x", "GET /front/index.php /x /front/index.php/x - 0"),
+        // As it is written.
+        ("/whole/pretty", "GET /front/index.php /whole/pretty /whole/pretty - 0"),
         ("/front/", "GET /front/index.php - /front/ - 0"),
     ] {
         // The second answer is found in the cache: that it is a script, and not what the script says.
@@ -107,7 +115,9 @@ fn scripts_are_run_and_files_are_served(engine: Engine) {
     }
     assert_eq!(told("/a.css"), (200, "a {}\n".to_owned()));
     assert_eq!(told("/fail.php"), (503, "later".to_owned()));
-    assert_eq!(told("/none.php").0, 404);
+    for path in ["/none.php", "/refused/index.php", "/refused/index.php/info"] {
+        assert_eq!(told(path).0, 404, "{path}");
+    }
     // A picture is never run, however it is asked for.
     assert_eq!(told("/image.png"), (200, "<?php echo 'run';".to_owned()));
     assert_eq!(told("/image.png/x.php").0, 404);
@@ -199,7 +209,7 @@ fn scripts_that_are_reached_by_other_routes_are_never_shown(engine: Engine) {
     // An index file, a path that `try` leads to it, and both beneath an alias: no route of the path itself runs scripts.
     for (path, expected) in [
         ("/", "GET /index.php - / - 0"),
-        ("/front/x", "GET /index.php - /front/x - 0"),
+        ("/front/x", "GET /index.php /front/x /front/x - 0"),
         // The name is what leads to the script from outside, the prefix of the alias included (RFC 3875 4.1.13).
         ("/other/", "GET /other/index.php - /other/ - 0"),
         ("/other/index.php?q=1", "GET /other/index.php - /other/index.php?q=1 1 0"),

@@ -39,7 +39,6 @@ pub(super) fn may(way: Way, rule: Rule, thing: &Thing, who: Who) -> bool {
     let is_reached = match thing.reached {
         Reached::ByItsPath => true,
         Reached::ByAnother | Reached::InAnother => is_judged,
-        Reached::Nowhere => false,
     };
     !way.is_refused() && is_let_in && is_reached
 }

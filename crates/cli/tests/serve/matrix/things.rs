@@ -65,8 +65,6 @@ pub(super) enum Reached {
     ByAnother,
     /// As a part of something that is for everybody, which is answered without it.
     InAnother,
-    /// In no way: the target stands for nothing.
-    Nowhere,
 }
 
 /// What a thing does with a method.
@@ -96,7 +94,7 @@ const fn thing(target: &'static str, reached: Reached, kind: Kind, is_limited: b
 }
 
 use Kind::{File, Names, Runs};
-use Reached::{ByAnother, ByItsPath, InAnother, Nowhere};
+use Reached::{ByAnother, ByItsPath, InAnother};
 
 /// All ways to things.
 pub(super) const THINGS: &[Thing] = &[
@@ -146,9 +144,9 @@ pub(super) const THINGS: &[Thing] = &[
     thing("/rewrite-R/secret.txt", ByAnother, File, false),
     thing("/clean-R/x", ByAnother, File, false),
     thing("/try-R/run.cgi", ByAnother, Runs, true),
-    thing("/try-R/run.cgi/info", Nowhere, Runs, false),
+    thing("/try-R/run.cgi/info", ByAnother, Runs, true),
     thing("/rewrite-R/run.cgi", ByAnother, Runs, true),
-    thing("/rewrite-R/run.cgi/info", Nowhere, Runs, false),
+    thing("/rewrite-R/run.cgi/info", ByAnother, Runs, true),
     thing("/scripted-R/x", ByAnother, Runs, false),
     thing("/redirected-R/secret.txt", ByAnother, File, false),
     thing("/redirected-R/run.cgi", ByAnother, Runs, true),

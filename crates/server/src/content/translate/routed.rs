@@ -32,13 +32,7 @@ impl Question<'_> {
         if let Some(redirected) = at_once.and_then(|(redirect, from)| self.routed_redirect(redirect, *from)) {
             return Ok(redirected);
         }
-        let found = match self.look() {
-            Err(Blocked::Failed(errno)) if is_missing(errno) => match self.script_before_its_end()? {
-                Some(script) => Ok(script),
-                None => Err(Blocked::Failed(errno)),
-            },
-            found => found,
-        };
+        let found = self.look();
         match (&found, redirect) {
             (Err(Blocked::Failed(errno)), Some((redirect, from))) if is_missing(*errno) => {
                 self.routed_redirect(redirect, *from).map_or(found, Ok)
@@ -49,14 +43,28 @@ impl Question<'_> {
 
     fn look(&self) -> Result<Arc<Entry>, Blocked> {
         let path = self.rewritten()?;
-        let Some((tried, from)) = self.tried() else { return self.at(&path) };
+        let Some((tried, from)) = self.tried() else {
+            return match self.at(&path) {
+                Err(Blocked::Failed(errno)) if is_missing(errno) => {
+                    self.script_before_its_end(&path)?.ok_or(Blocked::Failed(errno))
+                }
+                found => found,
+            };
+        };
+        // Nothing is in the place of what is hidden.
+        if self.rules.rules.rewrite.is_none() && self.is_hidden(&path) {
+            return Err(Blocked::Failed(Errno::NOENT));
+        }
         for template in tried {
             let Some(candidate) = self.filled(template, from, &path).filter(|path| !self.is_hidden(path)) else {
                 continue;
             };
             let found = match template.is_fixed() {
-                true => self.for_many(&candidate)?,
-                false => self.candidate(&candidate)?,
+                true => self.for_many(&candidate, &path)?,
+                false => match self.candidate(&candidate)? {
+                    None => self.script_before_its_end(&candidate)?,
+                    found => found,
+                },
             };
             if let Some(found) = found {
                 return Ok(found);
@@ -122,8 +130,11 @@ impl Question<'_> {
         }
     }
 
-    /// The file at a path that is the same for many targets.
-    fn for_many(&self, path: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
+    /// The file at a path that is the same for many targets, of which one is `looked_for`.
+    fn for_many(&self, path: &[u8], looked_for: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
+        if let Some(script) = self.script_for_many(path, looked_for)? {
+            return Ok(Some(script));
+        }
         let place = self.place(path)?;
         match self.open_regular(&place.directory, place.name)? {
             Some(open) => self.page(&place.directory, open, Status(200)).map(Some),

@@ -71,18 +71,31 @@ impl Question<'_> {
         Ok(Arc::new(Entry::of_script(script, self.rules.errors.not_found.clone(), stamps, self.now_ms)))
     }
 
-    /// The script that a path goes beyond, as `/a.php` in `/a.php/b`: the first file on the way down (RFC 3875 4.1.5).
-    pub(super) fn script_before_its_end(&self) -> Result<Option<Arc<Entry>>, Blocked> {
-        if !self.site.routes.run_files() || self.is_hidden(self.path) {
+    /// The script that `path`, which is looked for, goes beyond, as `/a.php` in `/a.php/b`: the first file on the way down (RFC 3875 4.1.5).
+    pub(super) fn script_before_its_end(&self, path: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
+        if !self.site.routes.run_files() || self.is_hidden(path) {
             return Ok(None);
         }
-        for end in memchr::memchr_iter(b'/', self.path).skip(1) {
-            let place = self.place(&self.path[..end])?;
+        for end in memchr::memchr_iter(b'/', path).skip(1) {
+            let place = self.place(&path[..end])?;
             let Some(runner) = self.runner(&place.directory, place.name) else { continue };
             if let Some(open) = self.open_regular(&place.directory, place.name)? {
-                return self.script(&runner, &open, &self.path[end..]).map(Some);
+                return self.script(&runner, &open, &path[end..]).map(Some);
             }
         }
         Ok(None)
+    }
+
+    /// The script at `path`, which stands for many that are asked for: what is `looked_for` is its path information, from the folder of the script on.
+    pub(super) fn script_for_many(&self, path: &[u8], looked_for: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
+        let place = self.place(path)?;
+        let Some(runner) = self.runner(&place.directory, place.name) else { return Ok(None) };
+        let Some(open) = self.open_regular(&place.directory, place.name)? else { return Ok(None) };
+        let folder = memchr::memrchr(b'/', path).unwrap_or(0);
+        let beneath = looked_for.strip_prefix(&path[..folder]).filter(|rest| rest.starts_with(b"/"));
+        let rest = beneath.unwrap_or(looked_for);
+        // Who asks for the script itself, or for its folder, asks for nothing within it.
+        let is_itself = looked_for == path || rest == b"/";
+        self.script(&runner, &open, if is_itself { b"" } else { rest }).map(Some)
     }
 }
