@@ -9,6 +9,7 @@ mod checks;
 mod faults;
 mod framed;
 mod half_closed;
+mod imported;
 mod kept;
 mod languages;
 pub(crate) mod php;

@@ -6,6 +6,7 @@
 //! result (`proof`), which is refused otherwise. What cannot be restricted here, or is another program's, is answered with 404 and not served.
 //! Reads no file: whoever asks has read it, and reads those that it names ([`Files`]).
 
+mod audit;
 mod caddy;
 mod nginx;
 mod proof;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::render::quoted;
+use super::site::is_single;
 use proof::Source;
 
 /// What came of a configuration.
@@ -108,6 +110,8 @@ struct Draft {
     needless: Vec<Note>,
     /// Blocks of a site of which one is taken.
     handles: Vec<caddy::Handle>,
+    /// Where Caddy sends files.
+    file_servers: Vec<caddy::FileServer>,
     /// Paths of files that are included.
     file_names: Vec<String>,
 }
@@ -232,9 +236,8 @@ impl Draft {
         self.lost.retain(|note| note.line != line || !note.words.contains("has no `root`"));
     }
 
-    /// # Errors
-    /// It would send what the other server runs, or cannot be loaded.
-    fn finish(mut self, of: &str) -> Result<Imported, Note> {
+    /// Nothing is said any more: what is left is to be written.
+    fn settle(&mut self) {
         let speaks_tls =
             self.sites.iter().any(|site| site.keys.iter().any(|(key, _)| matches!(*key, "tls" | "certificate")));
         let why = "TLS is spoken at every address but port 80 where a site has a certificate (docs/tls.md)";
@@ -249,6 +252,24 @@ impl Draft {
         }
         // The first site answers for hosts that no site names.
         self.sites.sort_by_key(|site| !site.is_default);
+    }
+
+    /// All that comes out.
+    fn outcome(mut self) -> String {
+        self.settle();
+        format!("{}{:?}{:?}", self.body(), self.lost, self.needless)
+    }
+
+    /// Whether something is said of a directive in a line.
+    fn says(&self, line: usize, text: &str) -> bool {
+        let text = format!("`{text}`");
+        self.lost.iter().chain(&self.needless).any(|note| note.line == line && note.words.contains(&text))
+    }
+
+    /// # Errors
+    /// It would send what the other server runs, or cannot be loaded.
+    fn finish(mut self, of: &str) -> Result<Imported, Note> {
+        self.settle();
         let mut text = format!(
             "# Made from a configuration of {of} by `lamna import`. `lamna check` shows what applies in the end.\n"
         );
@@ -257,17 +278,25 @@ impl Draft {
         if lost.is_empty() {
             text.push_str("# Everything in it is carried over.\n");
         }
+        for (title, notes) in [("Not carried over:", &lost), ("Needs nothing here:", &needless)] {
+            if !notes.is_empty() {
+                text.push_str(&format!("#\n# {title}\n"));
+            }
+            for note in notes {
+                text.push_str(&format!("# {}: {}\n", one_line(&note.place()), one_line(&note.words)));
+            }
+        }
+        text.push_str(&self.body());
+        proof::prove(&text, &self.sites).map_err(|note| self.placed(note))?;
+        Ok(Imported { text, lost, needless })
+    }
+
+    /// The configuration, without what is said of it.
+    fn body(&self) -> String {
+        let mut text = String::new();
         let mut line = |words: std::fmt::Arguments<'_>| {
             writeln!(text, "{words}").expect("writing to a string does not fail");
         };
-        for (title, notes) in [("Not carried over:", &lost), ("Needs nothing here:", &needless)] {
-            if !notes.is_empty() {
-                line(format_args!("#\n# {title}"));
-            }
-            notes
-                .iter()
-                .for_each(|note| line(format_args!("# {}: {}", one_line(&note.place()), one_line(&note.words))));
-        }
         line(format_args!(""));
         if !self.listen.is_empty() {
             line(format_args!("listen = {}", list(&self.listen)));
@@ -304,9 +333,31 @@ impl Draft {
                 route.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
             }
         }
-        proof::prove(&text, &self.sites).map_err(|note| self.placed(note))?;
-        Ok(Imported { text, lost, needless })
+        text
     }
+}
+
+/// The value of `headers` for fields that stand beside what an application says: nothing of its own is replaced or removed. Of the names in `kept` nothing
+/// counts that is said for more paths.
+fn beside_applications(fields: &[(String, Vec<String>)], kept: &[String]) -> String {
+    let is_default = |name: &str| is_single(name) || name.eq_ignore_ascii_case("Cache-Control");
+    let (default, added): (Vec<_>, Vec<_>) = fields.iter().partition(|(name, _)| is_default(name));
+    let mut keys = Vec::new();
+    for (key, fields) in [("default", default), ("add", added)] {
+        if !fields.is_empty() {
+            let fields = fields.into_iter().map(|(name, values)| format!("{} = {}", quoted(name), values_of(values)));
+            keys.push(format!("{key} = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
+        }
+    }
+    if !kept.is_empty() {
+        keys.push(format!("keep = {}", list(kept)));
+    }
+    format!("[{{ {} }}]", keys.join(", "))
+}
+
+/// One value, or a list of them.
+fn values_of(values: &[String]) -> String {
+    if let [one] = values { quoted(one) } else { list(values) }
 }
 
 fn names_of(site: &Site) -> String {

@@ -20,10 +20,25 @@ pub(super) struct Matcher {
     conditions: Vec<(String, String)>,
 }
 
-/// Matchers with names; none inside for those that cannot be said here.
+/// Matchers with names.
 #[derive(Debug, Default)]
 pub(super) struct Matchers {
-    named: BTreeMap<String, Option<Matcher>>,
+    named: BTreeMap<String, Named>,
+}
+
+/// What can be said here of a matcher: all that it asks, or less, so that more fits, and why.
+#[derive(Clone, Debug)]
+struct Named {
+    matcher: Matcher,
+    missing: Option<String>,
+}
+
+/// A matcher that cannot be said here.
+#[derive(Clone, Debug)]
+pub(super) struct Unsaid {
+    pub(super) why: String,
+    /// One that can be said, and that fits at least as much.
+    pub(super) wider: Matcher,
 }
 
 impl Matcher {
@@ -98,11 +113,22 @@ impl Matcher {
         Ok(format!("{{ {} }}", keys.join(", ")))
     }
 
+    /// As the value of `match`, or of one that fits more if it cannot be said.
+    pub(super) fn to_wider_toml(&self) -> String {
+        let paths = Matcher { paths: self.paths.clone(), ..Matcher::default() };
+        let regex = Matcher { regex: self.regex.clone(), ..Matcher::default() };
+        let each = self.conditions.iter().cloned().map(|one| Matcher { conditions: vec![one], ..Matcher::default() });
+        let narrow = [self.clone(), regex, paths].into_iter().chain(each).filter(|one| !one.is_any());
+        narrow.into_iter().find_map(|one| one.to_toml().ok()).unwrap_or_else(|| quoted("*"))
+    }
+
     fn add(&mut self, words: &[String]) -> Result<(), String> {
         let (kind, arguments) = words.split_first().ok_or("it is empty")?;
         let value = |index: usize| arguments.get(index).map(String::as_str).unwrap_or_default();
         match &**kind {
+            "path" if arguments.iter().any(|path| path.contains('{')) => return Err("a path is written out".to_owned()),
             "path" => self.paths.extend(arguments.iter().cloned()),
+            "path_regexp" if self.regex.is_some() => return Err("two expressions cannot be said together".into()),
             "path_regexp" => {
                 let regex = arguments.last().ok_or("it has no expression")?;
                 compile(regex)?;
@@ -110,13 +136,16 @@ impl Matcher {
             }
             "method" => self.conditions.push(("method".into(), list(arguments))),
             "host" => self.conditions.push(("host".into(), list(arguments))),
-            "remote_ip" | "client_ip" => {
-                if let Some(wrong) = arguments.iter().find(|one| one.parse::<Network>().is_err()) {
-                    return Err(format!("`{wrong}` is not a network"));
-                }
-                self.conditions.push(("client".into(), list(arguments)));
+            "remote_ip" | "client_ip" => self.conditions.push(("client".into(), list(&networks(arguments)?))),
+            "not" if !arguments.is_empty() => {
+                let mut inner = Matcher::default();
+                inner.add(arguments)?;
+                self.conditions.push(("not".into(), inner.negated()?));
             }
-            "header" if !value(0).starts_with('!') => {
+            "header" if value(0).starts_with('!') && arguments.len() == 1 => {
+                self.conditions.push(("header".into(), format!("{{ {} = false }}", quoted(&value(0)[1..]))));
+            }
+            "header" if !value(0).starts_with('!') && arguments.len() <= 2 => {
                 let tested = match value(1) {
                     "" | "*" => "true".to_owned(),
                     text if text.contains('*') => {
@@ -127,39 +156,77 @@ impl Matcher {
                 };
                 self.conditions.push(("header".into(), format!("{{ {} = {tested} }}", quoted(value(0)))));
             }
-            "query" => {
+            "query" if arguments.len() == 1 => {
                 let (name, text) = value(0).split_once('=').ok_or("it is no `name=value`")?;
                 let tested = if text == "*" { "true".to_owned() } else { quoted(text) };
                 self.conditions.push(("query".into(), format!("{{ {} = {tested} }}", quoted(name))));
             }
-            other => return Err(format!("the matcher `{other}` cannot be said here")),
+            _ => return Err(format!("the matcher `{}` cannot be said here", words.join(" "))),
         }
         Ok(())
     }
+
+    /// The value of `not`: what does not fit this.
+    fn negated(&self) -> Result<String, String> {
+        if !self.paths.is_empty() || self.regex.is_some() {
+            return Err("paths that do not fit cannot be said".to_owned());
+        }
+        let value = self.to_toml()?;
+        if value.starts_with('{') { Ok(value) } else { Err("it is empty".to_owned()) }
+    }
+}
+
+/// Networks as they are written here.
+fn networks(arguments: &[String]) -> Result<Vec<String>, String> {
+    const PRIVATE: [&str; 6] = ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.0/8", "fd00::/8", "::1"];
+    let mut networks = Vec::new();
+    for one in arguments {
+        match &**one {
+            "private_ranges" => networks.extend(PRIVATE.map(str::to_owned)),
+            one if one.parse::<Network>().is_ok() => networks.push(one.to_owned()),
+            wrong => return Err(format!("`{wrong}` is not a network")),
+        }
+    }
+    if networks.is_empty() { Err("it names no network".to_owned()) } else { Ok(networks) }
 }
 
 impl Matchers {
     /// `@name kind arguments`, or `@name { ... }`.
     pub(super) fn define(&mut self, line: &Line, draft: &mut Draft) {
         let mut matcher = Matcher::default();
-        let inline = (line.words.len() > 1).then(|| line.words[1..].to_vec());
-        let inner = line.block.iter().flatten().map(|one| one.words.clone());
-        let failed = inline.into_iter().chain(inner).find_map(|words| matcher.add(&words).err());
-        if let Some(why) = &failed {
-            draft.lose(line.line, format!("`{}`, and all that it is for: {why}", line.text()));
+        let mut missing = None;
+        let mut add = |one: &Line, words: &[String]| {
+            let added = match &one.block {
+                Some(_) if words.first().is_some_and(|word| word == "not") => not_all(one),
+                Some(_) => Err("a block cannot be said here".to_owned()),
+                None => matcher.add(words).map(|()| None),
+            };
+            match added {
+                Ok(condition) => matcher.conditions.extend(condition),
+                // What it does not ask does not narrow it.
+                Err(why) => missing = missing.take().or(Some(why)),
+            }
+        };
+        if line.words.len() > 1 {
+            add(line, &line.words[1..]);
+        } else {
+            line.block.iter().flatten().for_each(|one| add(one, &one.words));
         }
-        self.named.insert(line.word(0).to_owned(), failed.is_none().then_some(matcher));
+        if let Some(why) = &missing {
+            draft.lose(line.line, format!("`{}`, and what it is for: {why}", line.text()));
+        } else if matcher.is_any() {
+            missing = Some("it says nothing".to_owned());
+            draft.lose(line.line, format!("`{}`, and what it is for: it says nothing", line.text()));
+        }
+        self.named.insert(line.word(0).to_owned(), Named { matcher, missing });
     }
 
     /// The matcher that a directive begins with, and its further words.
-    pub(super) fn of<'l>(&self, line: &'l Line) -> (Result<Matcher, String>, &'l [String]) {
+    pub(super) fn of<'l>(&self, line: &'l Line) -> (Result<Matcher, Unsaid>, &'l [String]) {
         let rest = &line.words[line.words.len().min(1)..];
         match rest.split_first() {
             Some((first, rest)) if first == "*" => (Ok(Matcher::any()), rest),
-            Some((first, rest)) if first.starts_with('@') => {
-                let named = self.named.get(first).cloned().flatten();
-                (named.ok_or_else(|| format!("`{first}` is not carried over")), rest)
-            }
+            Some((first, rest)) if first.starts_with('@') => (self.named(first), rest),
             // The only word of `redir`, `rewrite` and `try_files` is where to.
             Some((first, others)) if first.starts_with('/') && takes_path(line, others) => {
                 (Ok(Matcher { paths: vec![first.clone()], ..Matcher::default() }), others)
@@ -167,6 +234,25 @@ impl Matchers {
             _ => (Ok(Matcher::any()), rest),
         }
     }
+
+    fn named(&self, name: &str) -> Result<Matcher, Unsaid> {
+        match self.named.get(name) {
+            Some(Named { matcher, missing: None }) => Ok(matcher.clone()),
+            Some(Named { matcher, .. }) => {
+                Err(Unsaid { why: format!("`{name}` is not carried over"), wider: matcher.clone() })
+            }
+            None => Err(Unsaid { why: format!("`{name}` is not there"), wider: Matcher::any() }),
+        }
+    }
+}
+
+/// `not { ... }`: what does not fit all of it.
+fn not_all(line: &Line) -> Result<Option<(String, String)>, String> {
+    let mut inner = Matcher::default();
+    for one in line.block.iter().flatten() {
+        inner.add(&one.words)?;
+    }
+    Ok(Some(("not".to_owned(), inner.negated()?)))
 }
 
 /// Whether a path that comes first is one to match.

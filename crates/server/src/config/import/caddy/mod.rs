@@ -14,38 +14,47 @@ mod tls;
 use std::collections::BTreeMap;
 
 use super::{
-    DENIED_PRIORITY, DENIED_WORDS, Draft, Imported, Note, PASSED_WORDS, Route, Site, denied, is_program, list,
+    DENIED_PRIORITY, DENIED_WORDS, Draft, Imported, Note, PASSED_WORDS, Route, Site, audit, beside_applications,
+    denied, is_program, list,
 };
 use crate::config::render::quoted;
 use crate::config::route::template::Template;
 use crate::config::site::{FieldUse, is_sendable, is_single};
-use matcher::{Matcher, Matchers};
-pub(in crate::config::import) use settle::Handle;
+use matcher::{Matcher, Matchers, Unsaid};
+pub(in crate::config::import) use settle::{FileServer, Handle};
 use syntax::Line;
 
 type Snippets = BTreeMap<String, Vec<Line>>;
 
 pub(super) fn import(text: &str) -> Result<Imported, Note> {
     let lines = syntax::parse(text)?;
+    let Some(mut draft) = of_lines(&lines) else { return Err(Note::new(1, "there is no site in it")) };
+    let outcome = |lines: &[Line]| of_lines(lines).map(Draft::outcome);
+    let indifferent = audit::indifferent(&lines, &outcome, &|line, text| draft.says(line, text));
+    indifferent.into_iter().for_each(|(line, words)| draft.need_not(line, words));
+    draft.finish("Caddy")
+}
+
+/// What comes of these lines; none if there is no site among them.
+fn of_lines(lines: &[Line]) -> Option<Draft> {
     let mut draft = Draft::default();
     let mut snippets = Snippets::new();
     let has_blocks = lines.iter().any(|line| line.block.is_some() && is_address_line(line));
     if !has_blocks {
         // One site without braces: its addresses are the first line.
-        let first = lines.iter().position(|line| !line.words.is_empty() && !line.word(0).starts_with('('));
-        let Some(first) = first else { return Err(Note::new(1, "there is no site in it")) };
+        let first = lines.iter().position(|line| !line.words.is_empty() && !line.word(0).starts_with('('))?;
         let (before, of_site) = lines.split_at(first);
         before.iter().for_each(|line| beside_sites(line, &mut snippets, &mut draft));
         site(&of_site[0], &of_site[1..], &snippets, &mut draft);
-        return draft.finish("Caddy");
+        return Some(draft);
     }
-    for line in &lines {
+    for line in lines {
         match &line.block {
             Some(block) if is_address_line(line) => site(line, block, &snippets, &mut draft),
             _ => beside_sites(line, &mut snippets, &mut draft),
         }
     }
-    draft.finish("Caddy")
+    Some(draft)
 }
 
 fn is_address_line(line: &Line) -> bool {
@@ -78,9 +87,27 @@ fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
     }
 }
 
-const RESTRICTS: &[&str] = &["authorize", "authenticate"];
+/// Directives of modules that let in by something that has no counterpart here.
+const RESTRICTS: &[&str] = &[
+    "authorize",
+    "authenticate",
+    "authp",
+    "jwtauth",
+    "jwt",
+    "crowdsec",
+    "appsec",
+    "coraza_waf",
+    "waf",
+    "ipfilter",
+    "geoip",
+    "defender",
+    "webauth",
+    "security",
+];
 
-const PASSES: &[&str] = &["php_server", "php", "proxy"];
+/// By which something else answers than files as they are.
+const PASSES: &[&str] =
+    &["php_server", "php", "proxy", "templates", "cgi", "exec", "webdav", "frankenphp", "invoke", "s3proxy"];
 
 /// Where directives stand.
 struct Place<'p> {
@@ -92,19 +119,33 @@ struct Place<'p> {
     depth: usize,
     /// Whether answers of applications are compressed.
     encodes: bool,
+    /// Whether directives are carried out in the order in which they stand.
+    is_ordered: bool,
+    /// Whether something of the site is answered by applications.
+    asks_applications: bool,
 }
 
 fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut Draft) {
     let mut site = Site { line: addresses.line, ..Site::default() };
     let text = addresses.text();
     let mut has_tls = false;
+    let interfaces = interfaces(directives, draft);
     for address in text.split([',', ' ']).filter(|one| !one.is_empty()) {
-        has_tls |= self::address(address, addresses.line, &mut site, draft);
+        has_tls |= self::address(address, addresses.line, &interfaces, &mut site, draft);
     }
+    let asks_applications = asks_applications(directives, snippets, 0);
     if has_tls {
         tls::settle(addresses.line, directives, &mut site, draft);
     }
-    let place = Place { snippets, matcher: Matcher::any(), is_site: true, depth: 0, encodes: false };
+    let place = Place {
+        snippets,
+        matcher: Matcher::any(),
+        is_site: true,
+        depth: 0,
+        encodes: false,
+        is_ordered: false,
+        asks_applications,
+    };
     within(directives, &place, &mut site, draft);
     finish_routes(directives, snippets, &mut site, draft);
     let has = |name: &str| site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == name));
@@ -133,6 +174,9 @@ fn finish_routes(directives: &[Line], snippets: &Snippets, site: &mut Site, draf
     settle::settle_handles(&handles, site);
     settle::merge(site, draft);
     site.source = settle::source(&handles, has_scripts, site);
+    let file_servers = std::mem::take(&mut draft.file_servers);
+    settle::list_folders(&file_servers, site, draft);
+    settle::refuse_unserved(&file_servers, site);
     let runs = site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == "fastcgi"));
     for (key, value) in site.keys.iter_mut().filter(|(key, value)| *key == "index" && value.contains(".php") && !runs) {
         draft.lose(site.line, format!("`{key}` of `file_server`, {value}: {PASSED_WORDS}"));
@@ -151,8 +195,41 @@ fn runs_scripts<'l>(mut lines: impl Iterator<Item = &'l Line>, snippets: &Snippe
     })
 }
 
+/// The addresses of interfaces that are listened at. Without a word about it Caddy listens for IPv4 and IPv6.
+fn interfaces(directives: &[Line], draft: &mut Draft) -> Vec<String> {
+    let mut said = directives.iter().filter(|line| line.word(0) == "bind").peekable();
+    if said.peek().is_none() {
+        return ["0.0.0.0", "[::]"].map(str::to_owned).to_vec();
+    }
+    let mut interfaces = Vec::new();
+    for line in said {
+        for word in &line.words[1..] {
+            match word.trim_matches(['[', ']']).parse::<std::net::IpAddr>() {
+                Ok(std::net::IpAddr::V4(address)) => interfaces.push(address.to_string()),
+                Ok(std::net::IpAddr::V6(address)) => interfaces.push(format!("[{address}]")),
+                Err(_) => {
+                    let why = "an interface is named by its address, and this one is not listened at";
+                    draft.lose(line.line, format!("`{word}` of `{}`: {why}", line.text()));
+                }
+            }
+        }
+    }
+    interfaces
+}
+
+/// Whether one of these has an application answer.
+fn asks_applications(lines: &[Line], snippets: &Snippets, depth: usize) -> bool {
+    depth < DEPTH_MAX
+        && lines.iter().any(|line| match line.word(0) {
+            "reverse_proxy" => true,
+            "import" => snippets.get(line.word(1)).is_some_and(|block| asks_applications(block, snippets, depth + 1)),
+            name if name.starts_with("php") || PASSES.contains(&name) => true,
+            _ => line.block.as_deref().is_some_and(|block| asks_applications(block, snippets, depth + 1)),
+        })
+}
+
 /// Takes over an address. Whether TLS is spoken there.
-fn address(address: &str, line: usize, site: &mut Site, draft: &mut Draft) -> bool {
+fn address(address: &str, line: usize, interfaces: &[String], site: &mut Site, draft: &mut Draft) -> bool {
     if address.contains('{') {
         draft.lose(line, format!("`{address}`: an address is written out"));
         return false;
@@ -168,8 +245,7 @@ fn address(address: &str, line: usize, site: &mut Site, draft: &mut Draft) -> bo
     };
     let host = host.to_ascii_lowercase();
     let is_plain = scheme == "http" || port == "80" || host.is_empty() && port != "443" && scheme != "https";
-    // Caddy listens for IPv4 and IPv6.
-    for any in ["0.0.0.0", "[::]"] {
+    for any in interfaces {
         match (port, is_plain) {
             ("", true) => draft.listen(line, format!("{any}:80"), true),
             (port, true) => draft.listen(line, format!("{any}:{port}"), true),
@@ -209,14 +285,31 @@ fn encodes(directives: &[Line]) -> bool {
 fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool, site: &mut Site, draft: &mut Draft) {
     let text = line.text();
     let (own, words) = matchers.of(line);
-    let matcher = match own.and_then(|own| place.matcher.and(&own)) {
+    let within_place = |own: Matcher| {
+        place
+            .matcher
+            .and(&own)
+            .map_err(|why| Unsaid { why, wider: if own.is_any() { place.matcher.clone() } else { own } })
+    };
+    let matcher = match own.and_then(within_place) {
         Ok(matcher) => matcher,
-        Err(why) => return draft.lose(line.line, format!("`{text}`{}: {why}", all_of(line))),
+        // What cannot be said for some is not served for more.
+        Err(Unsaid { why, wider }) if decides(line, place.snippets, 0) => {
+            let wider = if wider.is_any() { place.matcher.clone() } else { wider };
+            let all = all_of(line);
+            draft.lose(line.line, format!("`{text}`{all}: {why}; {DENIED_WORDS}, for {}", wider.to_wider_toml()));
+            return deny(line, &wider, site);
+        }
+        Err(Unsaid { why, .. }) => return draft.lose(line.line, format!("`{text}`{}: {why}", all_of(line))),
     };
     let mut keys_so_far = site.routes.iter().flat_map(|route| &route.keys);
     let has_service = keys_so_far.any(|(_, value)| value.starts_with("{ service"));
     let mut push = |key: &'static str, value: String, draft: &mut Draft| match matcher.to_toml() {
         Ok(matches) => site.routes.push(Route { line: line.line, keys: vec![("match", matches), (key, value)] }),
+        Err(why) if key == "access" => {
+            draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+            deny(line, &matcher, site);
+        }
         Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
     };
     match line.word(0) {
@@ -226,15 +319,23 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         }
         "vars" => draft.lose(line.line, format!("`{text}`: there are no variables")),
         "root" => root(line, words.last(), &matcher, place, site, draft),
-        "file_server" => file_server(line, words, place, site, draft),
+        "file_server" => {
+            let whole = matcher.is_any();
+            let lists = file_server(line, words, place, site, draft);
+            let matches = if whole { Some(quoted("*")) } else { matcher.to_toml().ok() };
+            draft.file_servers.push(FileServer { line: line.line, text, matches, whole, lists });
+        }
         "header" => {
-            for value in headers(line, words, draft) {
+            for value in headers(line, words, place.asks_applications, draft) {
                 push("headers", value, draft);
             }
         }
         "redir" => match redirect(words) {
             Ok(value) => push("redirect", value, draft),
-            Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
+            Err(why) => {
+                draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                deny(line, &matcher, site);
+            }
         },
         "rewrite" => match words.first().map(|to| path(to)) {
             Some(Ok(to)) => push("rewrite", quoted(&to), draft),
@@ -249,10 +350,17 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             let tried = try_files(line, words, draft);
             push("try", list(&tried), draft);
         }
-        "respond" | "error" => match words.iter().find(|word| word.len() == 3).map(String::as_str) {
-            Some("403" | "404" | "410") if words.len() == 1 => deny(line, Ok(matcher), site, draft),
-            _ => draft.lose(line.line, format!("`{text}`: a text cannot be answered with")),
-        },
+        "respond" | "error" | "abort" => {
+            match words {
+                [status] if status == "404" => {}
+                _ => draft.lose(line.line, format!("`{text}`: it is answered with 404, and with no text of its own")),
+            }
+            // Blocks of which one is taken come before it, unless it stands in an order of its own.
+            match matcher.is_any() && !place.is_ordered {
+                true => site.routes.push(Route { line: line.line, keys: refuse_rest() }),
+                false => deny(line, &matcher, site),
+            }
+        }
         "log" => log(line, draft),
         "handle_errors" => handle_errors(line, site, draft),
         "route" | "handle" | "handle_path" => handle(line, matcher, place, site, draft),
@@ -261,8 +369,15 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
                 let inner = Place { matcher: place.matcher.clone(), depth: place.depth + 1, ..*place };
                 within(snippet, &inner, site, draft);
             }
-            Some(_) => draft.lose(line.line, format!("`{text}`: snippets with arguments are not done")),
-            None => draft.lose(line.line, format!("`{text}`: import that file by itself")),
+            // What it says is not known: it may restrict.
+            snippet => {
+                let why = match snippet {
+                    Some(_) => "snippets with arguments are not done",
+                    None => "import that file by itself",
+                };
+                draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                deny(line, &place.matcher, site);
+            }
         },
         "reverse_proxy" | "php_fastcgi" => match gateway::value(line, words, draft) {
             // As Caddy does without a word about it.
@@ -273,13 +388,16 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
                     let keys = [("match", matches), (key, value)].into_iter().chain(tried).chain(filters);
                     site.routes.push(Route { line: line.line, keys: keys.collect() });
                 }
-                Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
+                Err(why) => {
+                    draft.lose(line.line, format!("`{text}`: {why}; {PASSED_WORDS}"));
+                    deny(line, &matcher, site);
+                }
             },
             Err(why) => {
                 draft.lose(line.line, format!("`{text}`: {why}, so what it is for is answered with 404"));
                 let are_scripts = line.word(0) == "php_fastcgi" && matcher.is_any();
                 let matcher = if are_scripts { Matcher::of_paths(&["*.php", "*.php/*"]) } else { matcher };
-                deny(line, Ok(matcher), site, draft);
+                deny(line, &matcher, site);
             }
         },
         "forward_auth" => match gateway::service(line, words, draft).and_then(|value| alone(value, site)) {
@@ -288,17 +406,20 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
                     let keys = vec![("match", matches), ("access", value)];
                     site.routes.push(Route { line: line.line, keys });
                 }
-                Err(_) => deny(line, matcher.to_toml().map(|_| matcher), site, draft),
+                Err(why) => {
+                    draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                    deny(line, &matcher, site);
+                }
             },
             Err(why) => {
                 draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
-                deny(line, Ok(matcher), site, draft);
+                deny(line, &matcher, site);
             }
         },
         "basicauth" | "basic_auth" => match gateway::users(line, words) {
             Ok(_) if has_service => {
                 draft.lose(line.line, format!("`{text}`: a service decides as well; {DENIED_WORDS}"));
-                deny(line, Ok(matcher), site, draft);
+                deny(line, &matcher, site);
             }
             Ok(users) => {
                 let names: Vec<&String> = users.iter().map(|(name, _)| name).collect();
@@ -311,7 +432,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             }
             Err(why) => {
                 draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
-                deny(line, Ok(matcher), site, draft);
+                deny(line, &matcher, site);
             }
         },
         name if RESTRICTS.contains(&name) || PASSES.contains(&name) => {
@@ -324,10 +445,10 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             draft.lose(line.line, format!("`{text}`: {why}"));
             let is_of_programs = name.starts_with("php") && matcher.is_any();
             let matcher = if is_of_programs { Matcher::of_paths(&["*.php", "*.php/*"]) } else { matcher };
-            deny(line, Ok(matcher), site, draft);
+            deny(line, &matcher, site);
         }
         // It is read with the addresses.
-        "tls" if place.is_site => {}
+        "tls" | "bind" if place.is_site => {}
         _ => draft.lose(line.line, format!("`{text}`{}: nothing here stands for it", all_of(line))),
     }
 }
@@ -347,16 +468,45 @@ fn alone(value: String, site: &Site) -> Result<String, String> {
     }
 }
 
-/// Nothing is answered for what cannot be done.
-fn deny(line: &Line, matcher: Result<Matcher, String>, site: &mut Site, draft: &mut Draft) {
-    match matcher.and_then(|matcher| matcher.to_toml()) {
-        Ok(matches) => {
-            let mut keys = vec![("match", matches), ("priority", DENIED_PRIORITY.to_owned())];
-            keys.extend(denied());
-            site.routes.push(Route { line: line.line, keys });
-        }
-        Err(why) => draft
-            .lose(line.line, format!("`{}`: ACCESS IS NOT RESTRICTED by what was made of this: {why}", line.text())),
+/// Nothing is answered for what cannot be done, and for more rather than less.
+fn deny(line: &Line, matcher: &Matcher, site: &mut Site) {
+    let mut keys = vec![("match", matcher.to_wider_toml()), ("priority", DENIED_PRIORITY.to_owned())];
+    keys.extend(denied());
+    site.routes.push(Route { line: line.line, keys });
+}
+
+/// Keys of the route by which nothing is there for paths that no block is for.
+fn refuse_rest() -> Vec<(&'static str, String)> {
+    let mut keys = vec![("match", quoted("*"))];
+    keys.extend(denied());
+    keys
+}
+
+/// Directives after which Caddy looks for no file, or not for everybody.
+const DECIDES: &[&str] = &[
+    "respond",
+    "error",
+    "abort",
+    "basic_auth",
+    "basicauth",
+    "forward_auth",
+    "reverse_proxy",
+    "php_fastcgi",
+    "templates",
+    "import",
+    "root",
+    "invoke",
+];
+
+/// Whether a directive, or one in its block, has something else answer than a file, or lets not everybody in.
+fn decides(line: &Line, snippets: &Snippets, depth: usize) -> bool {
+    let name = line.word(0);
+    let in_block =
+        || line.block.iter().flatten().any(|inner| depth >= DEPTH_MAX || decides(inner, snippets, depth + 1));
+    match name {
+        "handle" | "handle_path" | "route" => in_block(),
+        "root" => depth > 0,
+        _ => DECIDES.contains(&name) || RESTRICTS.contains(&name) || PASSES.contains(&name),
     }
 }
 
@@ -381,47 +531,63 @@ fn root(line: &Line, to: Option<&String>, matcher: &Matcher, place: &Place<'_>, 
     let to = to.filter(|to| !to.contains('{'));
     match (to, matcher.prefix()) {
         (Some(to), _) if place.is_site && matcher.is_any() => {
-            site.keys.retain(|(key, _)| *key != "root");
-            site.keys.insert(0, ("root", quoted(to)));
+            match site.keys.iter().find(|(key, _)| *key == "root").is_some_and(|(_, other)| *other != quoted(to)) {
+                false if site.keys.iter().any(|(key, _)| *key == "root") => {}
+                false => site.keys.insert(0, ("root", quoted(to))),
+                true => {
+                    draft.lose(
+                        line.line,
+                        format!("`{}`: another directory is said as well; {DENIED_WORDS}", line.text()),
+                    );
+                    deny(line, matcher, site);
+                }
+            }
         }
         (Some(to), Some(prefix)) if prefix.ends_with('/') && prefix != "/" => {
             site.aliases.push((prefix.to_owned(), format!("{}{prefix}", to.trim_end_matches('/'))));
         }
-        _ => draft.lose(line.line, format!("`{}`: another directory is for a path as in /x/*", line.text())),
+        // What is in another directory there is not in that of the site here.
+        _ => {
+            let why = "another directory is for a path as in /x/*";
+            draft.lose(line.line, format!("`{}`: {why}; {DENIED_WORDS}", line.text()));
+            deny(line, matcher, site);
+        }
     }
 }
 
-fn file_server(line: &Line, words: &[String], place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+/// Whether it lists folders.
+fn file_server(line: &Line, words: &[String], place: &Place<'_>, site: &mut Site, draft: &mut Draft) -> bool {
     let inner = line.block.as_deref().unwrap_or_default();
-    if words.iter().any(|word| word == "browse") || inner.iter().any(|one| one.word(0) == "browse") {
-        match place.is_site {
-            true => site.keys.push(("browse", "true".into())),
-            false => draft.lose(line.line, format!("`{}`: listings are for a whole site", line.text())),
-        }
-    }
     for one in inner {
         match one.word(0) {
-            "browse" | "precompressed" => {}
+            "browse" => {}
+            "precompressed" => {
+                let why = "files beside others that are compressed already are sent";
+                draft.need_not(one.line, format!("`{}`: {why}", one.text()));
+            }
             "index" if place.is_site => site.keys.push(("index", list(&one.words[1..]))),
             "hide" => {
                 for name in &one.words[1..] {
                     let name = name.trim_matches('/');
                     let paths = [format!("**/{name}"), format!("**/{name}/*")];
-                    deny(one, Ok(Matcher::of_paths(&paths)), site, draft);
+                    deny(one, &Matcher::of_paths(&paths), site);
                 }
             }
             _ => draft.lose(one.line, format!("`{}`: nothing here stands for it", one.text())),
         }
     }
+    words.iter().any(|word| word == "browse") || inner.iter().any(|one| one.word(0) == "browse")
 }
 
 /// Values of `headers`.
-fn headers(line: &Line, words: &[String], draft: &mut Draft) -> Vec<String> {
+fn headers(line: &Line, words: &[String], asks_applications: bool, draft: &mut Draft) -> Vec<String> {
     let inner: Vec<Line> = match &line.block {
         Some(block) => block.clone(),
         None => vec![Line { line: line.line, words: words.to_vec(), block: None }],
     };
     let (mut set, mut add, mut removed): (Vec<String>, Vec<String>, Vec<String>) = Default::default();
+    // What an application says itself stands beside it, where that is possible.
+    let (mut default, mut beside): (Vec<String>, Vec<(String, Vec<String>)>) = Default::default();
     for one in &inner {
         let (name, value) = (one.word(0).trim_end_matches(':'), one.word(1));
         let bare = name.trim_start_matches(['+', '-', '>', '?']);
@@ -429,7 +595,6 @@ fn headers(line: &Line, words: &[String], draft: &mut Draft) -> Vec<String> {
             Err(why) => why,
             Ok(()) if one.words.len() > 2 => "has a replacement, which is not done",
             Ok(()) if value.contains('{') => "has a placeholder in its value",
-            Ok(()) if name.starts_with('?') => "is only set where there is none, which is not done",
             Ok(())
                 if name.starts_with('-')
                     && ["server", "x-content-type-options"].contains(&&*bare.to_ascii_lowercase()) =>
@@ -439,8 +604,11 @@ fn headers(line: &Line, words: &[String], draft: &mut Draft) -> Vec<String> {
             Ok(()) if bare == "defer" => continue,
             Ok(()) => {
                 match name.as_bytes()[0] {
+                    b'?' => default.push(format!("{} = {}", quoted(bare), quoted(value))),
+                    b'>' => set.push(format!("{} = {}", quoted(bare), quoted(value))),
                     b'-' => removed.push(bare.to_owned()),
                     b'+' if !is_single(bare) => add.push(format!("{} = {}", quoted(bare), quoted(value))),
+                    _ if asks_applications => beside.push((bare.to_owned(), vec![value.to_owned()])),
                     _ => set.push(format!("{} = {}", quoted(bare), quoted(value))),
                 }
                 continue;
@@ -449,7 +617,7 @@ fn headers(line: &Line, words: &[String], draft: &mut Draft) -> Vec<String> {
         draft.lose(one.line, format!("`{}`: the field {why}", one.text()));
     }
     let mut keys = Vec::new();
-    for (key, fields) in [("set", set), ("add", add)] {
+    for (key, fields) in [("set", set), ("default", default), ("add", add)] {
         if !fields.is_empty() {
             keys.push(format!("{key} = {{ {} }}", fields.join(", ")));
         }
@@ -457,7 +625,8 @@ fn headers(line: &Line, words: &[String], draft: &mut Draft) -> Vec<String> {
     if !removed.is_empty() {
         keys.push(format!("remove = {}", list(&removed)));
     }
-    if keys.is_empty() { Vec::new() } else { vec![format!("[{{ {} }}]", keys.join(", "))] }
+    let own = (!keys.is_empty()).then(|| format!("[{{ {} }}]", keys.join(", ")));
+    own.into_iter().chain((!beside.is_empty()).then(|| beside_applications(&beside, &[]))).collect()
 }
 
 fn redirect(words: &[String]) -> Result<String, String> {
@@ -587,9 +756,13 @@ fn handle_within(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Si
     let is_whole = matcher.is_any() && line.word(0) != "handle_path";
     let (prefix, own_root) = (matcher.prefix().map(str::to_owned), inner.iter().find(|one| one.word(0) == "root"));
     let is_stripped = line.word(0) == "handle_path";
-    let place = Place { matcher, is_site: place.is_site && is_whole, ..*place };
+    let is_ordered = place.is_ordered || line.word(0) == "route";
+    let place = Place { matcher, is_site: place.is_site && is_whole, is_ordered, ..*place };
     let lose = |draft: &mut Draft| {
-        draft.lose(line.line, format!("`{}` and all that it says: a path as in /x/* is needed", line.text()))
+        draft.lose(
+            line.line,
+            format!("`{}` and all that it says: a path as in /x/* is needed; {DENIED_WORDS}", line.text()),
+        )
     };
     match (is_stripped, prefix, own_root) {
         (true, Some(prefix), Some(root)) if prefix.ends_with('/') => {
@@ -602,9 +775,15 @@ fn handle_within(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Si
                 let keys = vec![("match", matches), ("rewrite", quoted("/$1"))];
                 site.routes.push(Route { line: line.line, keys });
             }
-            Err(_) => return lose(draft),
+            Err(_) => {
+                lose(draft);
+                return deny(line, &place.matcher, site);
+            }
         },
-        (true, ..) => return lose(draft),
+        (true, ..) => {
+            lose(draft);
+            return deny(line, &place.matcher, site);
+        }
         (false, ..) => {}
     }
     within(inner, &place, site, draft);

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::{deny_keys, is_denied};
 use crate::config::import::proof::{SCRIPT_NAMES, Source, Use};
-use crate::config::import::{Draft, Route, Site};
+use crate::config::import::{Draft, Route, Site, list};
 use crate::config::render::quoted;
 
 /// A `handle`: its `match`, and which of the routes of its site it has made.
@@ -21,6 +21,27 @@ pub(in crate::config::import) struct Handle {
     pub(super) routes: Range<usize>,
     /// Whether PHP runs its scripts.
     pub(super) has_scripts: bool,
+}
+
+/// A `file_server`: its `match`, whether it is for all paths, and whether it lists folders.
+#[derive(Clone, Debug)]
+pub(in crate::config::import) struct FileServer {
+    pub(super) line: usize,
+    pub(super) text: String,
+    pub(super) matches: Option<String>,
+    pub(super) whole: bool,
+    pub(super) lists: bool,
+}
+
+/// Listings are for a whole site: where one part of it has none, there are none.
+pub(super) fn list_folders(file_servers: &[FileServer], site: &mut Site, draft: &mut Draft) {
+    let is_whole = file_servers.iter().all(|one| one.lists) && file_servers.iter().any(|one| one.whole);
+    for one in file_servers.iter().filter(|one| one.lists && !is_whole) {
+        draft.lose(one.line, format!("`browse` of `{}`: listings are for a whole site", one.text));
+    }
+    if is_whole && !file_servers.is_empty() {
+        site.keys.push(("browse", "true".into()));
+    }
 }
 
 /// Keys that say where answers come from, and how each is said to be nothing.
@@ -110,6 +131,41 @@ fn agree(route: &mut Route, draft: &mut Draft) {
     } else if is_whole && is_set(route, "try") {
         draft.lose(route.line, "`try_files` beside an application: whether there is a file is not looked at first");
         route.keys.retain(|(key, _)| *key != "try");
+    }
+}
+
+/// Caddy sends files only where `file_server` says so, and runs scripts in whatever case their names end.
+pub(super) fn refuse_unserved(file_servers: &[FileServer], site: &mut Site) {
+    let runs = site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == "fastcgi"));
+    let line = site.line;
+    if runs {
+        // What the application does not know by its name, it refuses; here it would be a text.
+        let cases = (1..8_u8).map(|bits| {
+            let of =
+                |(at, letter): (usize, char)| if bits >> at & 1 == 1 { letter.to_ascii_uppercase() } else { letter };
+            "php".chars().enumerate().map(of).collect::<String>()
+        });
+        let regex = format!("\\.({})(/|$)", cases.collect::<Vec<_>>().join("|"));
+        let mut keys = vec![("match", format!("{{ regex = {} }}", quoted(&regex)))];
+        keys.extend(deny_keys());
+        site.routes.push(Route { line, keys });
+    }
+    let has_root = site.keys.iter().any(|(key, _)| *key == "root");
+    if !has_root || file_servers.iter().any(|one| one.whole) {
+        return;
+    }
+    if file_servers.is_empty() && !runs && site.aliases.is_empty() {
+        return site.keys.retain(|(key, _)| *key != "root");
+    }
+    let rest = vec![("match", quoted("*")), ("priority", "-1".to_owned()), ("rewrite", quoted("/.denied"))];
+    site.routes.push(Route { line, keys: rest });
+    let scripts = runs.then(|| (line, list(&["*.php", "*.php/*"])));
+    let served = file_servers.iter().filter_map(|one| Some((one.line, one.matches.clone()?)));
+    for (line, matches) in served.chain(scripts) {
+        let has_own = |route: &Route| route.keys[0].1 == matches && route.keys.iter().any(|(key, _)| *key == "rewrite");
+        if !site.routes.iter().any(has_own) {
+            site.routes.push(Route { line, keys: vec![("match", matches), ("rewrite", "false".to_owned())] });
+        }
     }
 }
 

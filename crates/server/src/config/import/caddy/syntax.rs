@@ -6,6 +6,7 @@ use std::iter::Peekable;
 use std::str::CharIndices;
 
 use crate::config::import::Note;
+use crate::config::import::audit::Tree;
 
 /// One line, and the block that it opens.
 #[derive(Clone, Debug)]
@@ -13,6 +14,20 @@ pub(super) struct Line {
     pub(super) line: usize,
     pub(super) words: Vec<String>,
     pub(super) block: Option<Vec<Line>>,
+}
+
+impl Tree for Line {
+    fn place(&self) -> (usize, String) {
+        (self.line, self.text())
+    }
+
+    fn arguments(&mut self) -> &mut [String] {
+        self.words.get_mut(1..).unwrap_or_default()
+    }
+
+    fn inner(&mut self) -> Option<&mut Vec<Line>> {
+        self.block.as_mut()
+    }
 }
 
 impl Line {

@@ -4,8 +4,35 @@
 //! this machine, there and here.
 
 use super::syntax::Line;
-use crate::config::import::{Draft, Site};
+use crate::config::import::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, denied};
 use crate::config::render::quoted;
+
+/// Which clients have to show a certificate. Where that cannot be said, nobody is let in.
+fn clients(line: &Line, has_certificate: bool, site: &mut Site, draft: &mut Draft) {
+    let inner = || line.block.iter().flatten();
+    let word = |name: &str| inner().find(|one| one.word(0) == name);
+    let known = ["mode", "trusted_ca_cert_file", "trust_pool"];
+    let unknown = inner().find(|one| !known.contains(&one.word(0)));
+    let file = match (word("trusted_ca_cert_file"), word("trust_pool")) {
+        (Some(one), None) if one.words.len() == 2 => Some(one.word(1)),
+        (None, Some(one)) if one.word(1) == "file" && one.words.len() == 3 && one.block.is_none() => Some(one.word(2)),
+        _ => None,
+    };
+    let mode = word("mode").map_or("require_and_verify", |one| one.word(1));
+    match (mode, file.filter(|_| has_certificate)) {
+        ("require_and_verify", Some(file)) if unknown.is_none() => site.keys.push(("client_ca", quoted(file))),
+        ("verify_if_given", Some(file)) if unknown.is_none() => {
+            site.keys.push(("client_ca", quoted(file)));
+            site.keys.push(("client_certificates", quoted("optional")));
+        }
+        _ => {
+            let why = "clients show certificates that one of a file has signed, to a site that names its own";
+            draft.lose(line.line, format!("`{}` of `tls`: {why}; {DENIED_WORDS}", line.text()));
+            let keys = [("match", quoted("*")), ("priority", DENIED_PRIORITY.to_owned())];
+            site.routes.push(Route { line: line.line, keys: keys.into_iter().chain(denied()).collect() });
+        }
+    }
+}
 
 /// Ends of names that no certificate authority knows.
 const LOCAL: [&str; 6] = ["localhost", "local", "internal", "home.arpa", "test", "lan"];
@@ -14,6 +41,10 @@ const LOCAL: [&str; 6] = ["localhost", "local", "internal", "home.arpa", "test",
 pub(super) fn settle(line: usize, directives: &[Line], site: &mut Site, draft: &mut Draft) {
     let said = directives.iter().find(|one| one.word(0) == "tls");
     for inner in said.iter().flat_map(|said| said.block.iter().flatten()) {
+        if inner.word(0) == "client_auth" {
+            clients(inner, said.is_some_and(|said| said.words.len() == 3), site, draft);
+            continue;
+        }
         draft.lose(inner.line, format!("`{}` of `tls`: nothing here stands for it", inner.text()));
     }
     let words = said.map_or(&[][..], |said| &said.words[1..]);

@@ -3,6 +3,7 @@
 //! Owns: which sequences of them mean the same here. nginx takes the first that fits, and here who is denied is refused whatever else is said. Of the
 //! passwords those are carried over whose hashes can be checked here.
 
+use super::refusal;
 use super::syntax::Directive;
 use super::{Draft, Site};
 use crate::config::access::check_user;
@@ -48,8 +49,10 @@ fn why_not(directive: &Directive) -> Option<&'static str> {
         "internal" => Some("paths that only this server asks for are not done"),
         "satisfy" => Some("networks and passwords are both asked for"),
         "limit_except" => Some("what only some methods are for is not done"),
+        // It is in the place of the directives of a file that cannot be read.
+        "include" => Some("whom it lets in is not known"),
         name if DECIDES.contains(&name) && directive.argument(0) != "off" => Some("what it decides is not known here"),
-        "if" if refuses(directive) => Some("conditions of this kind are not understood"),
+        "if" if refusal::refuses(directive) => Some("conditions of this kind are not understood"),
         _ => None,
     }
 }
@@ -64,29 +67,18 @@ const DECIDES: &[&str] = &[
     "access_by_lua_block",
     "access_by_lua_file",
     "js_access",
+    "disable_symlinks",
+    "modsecurity",
+    "auth_digest",
+    "auth_pam",
+    "auth_ldap",
+    "auth_ldap_servers",
+    "auth_gss",
+    "auth_saml",
+    "auth_spnego",
+    "testcookie",
+    "geoip2_access",
 ];
-
-/// Whether a condition refuses clients. One that looks at where a request came in, or at what clients say of themselves, keeps nothing from anybody.
-fn refuses(directive: &Directive) -> bool {
-    const OF_THE_REQUEST: [&str; 8] = [
-        "$host",
-        "$http_host",
-        "$scheme",
-        "$https",
-        "$request_method",
-        "$http_user_agent",
-        "$http_referer",
-        "$invalid_referer",
-    ];
-    let condition = directive.text();
-    let block = directive.block.as_deref().unwrap_or_default();
-    let is_refusal = |one: &Directive| match &*one.name {
-        "return" => matches!(one.argument(0), "401" | "403" | "404" | "410" | "444"),
-        "deny" => true,
-        _ => false,
-    };
-    block.iter().any(is_refusal) && !OF_THE_REQUEST.iter().any(|variable| condition.contains(variable))
-}
 
 /// Whether a directive is about who is let in.
 pub(super) fn is_about(directive: &Directive) -> bool {
@@ -114,6 +106,11 @@ impl Access {
             (access.asked, access.fields, access.user) = (None, Vec::new(), None);
         }
         access
+    }
+
+    /// Lets nobody in, as something else answers there.
+    pub(super) fn shut(&mut self) {
+        self.has_others = true;
     }
 
     /// The path by which nginx asks who is let in.
@@ -285,6 +282,9 @@ impl Access {
             .chain(service)
             .chain(users)
             .collect();
+        if let Some((line, text)) = self.asks_for_passwords.as_ref().filter(|_| self.users.is_some()) {
+            draft.lose(*line, format!("the realm of `{text}`: clients are shown none that is configured"));
+        }
         if keys.is_empty() { Let::All } else { Let::Some(format!("{{ {} }}", keys.join(", "))) }
     }
 }

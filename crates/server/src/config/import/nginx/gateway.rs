@@ -334,5 +334,8 @@ fn is_told(name: &str, value: &str) -> bool {
 
 /// Why requests for programs of another kind are not passed on.
 pub(super) fn passed_words(name: &str) -> String {
-    format!("{name} is not spoken: {PASSED_WORDS}")
+    match name.strip_suffix("_pass") {
+        Some(way) => format!("{way} is not spoken: {PASSED_WORDS}"),
+        None => format!("`{name}` is not done here: {PASSED_WORDS}"),
+    }
 }

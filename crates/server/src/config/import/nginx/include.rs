@@ -27,21 +27,40 @@ const KNOWN: [(&str, &str); 5] = [
     ("mime.types", "types { }"),
 ];
 
-/// Puts the directives of included files in the place of each `include`.
-pub(super) fn expand(directives: Vec<Directive>, files: Files<'_>, depth: usize, draft: &mut Draft) -> Vec<Directive> {
+/// Puts the directives of included files in the place of each `include`. One that cannot be read is left where it stands in a server: it may restrict.
+pub(super) fn expand(directives: Vec<Directive>, files: Files<'_>, draft: &mut Draft) -> Vec<Directive> {
+    within(directives, files, (0, false), draft)
+}
+
+fn within(
+    directives: Vec<Directive>,
+    files: Files<'_>,
+    (depth, in_server): (usize, bool),
+    draft: &mut Draft,
+) -> Vec<Directive> {
     let mut all = Vec::new();
     for mut directive in directives {
         if directive.name == "include" {
-            all.extend(included(&directive, files, depth, draft));
+            let count = draft.lost.len();
+            all.extend(included(&directive, files, (depth, in_server), draft));
+            if draft.lost.len() > count && in_server {
+                all.push(directive);
+            }
             continue;
         }
-        directive.block = directive.block.map(|block| expand(block, files, depth, draft));
+        let in_server = in_server || directive.name == "server";
+        directive.block = directive.block.map(|block| within(block, files, (depth, in_server), draft));
         all.push(directive);
     }
     all
 }
 
-fn included(directive: &Directive, files: Files<'_>, depth: usize, draft: &mut Draft) -> Vec<Directive> {
+fn included(
+    directive: &Directive,
+    files: Files<'_>,
+    (depth, in_server): (usize, bool),
+    draft: &mut Draft,
+) -> Vec<Directive> {
     let pattern = directive.argument(0);
     let lose = |draft: &mut Draft, why: &str| draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
     if depth == DEPTH_MAX || draft.file_names.len() >= FILES_MAX {
@@ -69,7 +88,7 @@ fn included(directive: &Directive, files: Files<'_>, depth: usize, draft: &mut D
         match syntax::parse(&text) {
             Ok(mut directives) => {
                 syntax::place(&mut directives, draft.file_names.len() * FILE_LINES);
-                found.extend(expand(directives, files, depth + 1, draft));
+                found.extend(within(directives, files, (depth + 1, in_server), draft));
             }
             Err(note) => lose(draft, &format!("line {} of `{path}`: {}", note.line, note.words)),
         }

@@ -92,7 +92,7 @@ pub(super) fn finish_connections(draft: &mut Draft) {
     for (line, text, _) in said.into_iter().flatten() {
         match draft.connection_limit {
             Some(_) => {
-                draft.lose(line, format!("`{text}`: carried over, but here connections count while they are idle, too"))
+                draft.lose(line, format!("that `{text}` leaves idle connections out: here they count, too"));
             }
             None => draft.lose(line, format!("`{text}`: {TOGETHER}")),
         }

@@ -5,10 +5,12 @@
 
 use super::limit::{self, Speed};
 use super::rewrite::{self, Rewrite, Within};
-use super::source;
 use super::syntax::Directive;
-use super::{Action, Limit, Names, Scope, acts, index_names, inherited, pages, settle, table, unknown, with_caching};
-use crate::config::import::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, denied, list};
+use super::{
+    Action, Caching, Limit, Names, Scope, acts, index_names, inherited, pages, settle, table, unknown, with_caching,
+};
+use super::{pattern, refusal, scripts, source};
+use crate::config::import::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, beside_applications, denied, list};
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
 
@@ -28,6 +30,8 @@ pub(super) struct Location {
     pub(super) scope: Scope,
     pub(super) action: Action,
     rewrites: Vec<Rewrite>,
+    /// Expressions for paths of it that its `rewrite` leaves as they are, with their lines.
+    excepted: Vec<(usize, String)>,
 }
 
 impl Location {
@@ -176,10 +180,7 @@ fn location(
         Ok(found) => found,
         Err(why) => {
             draft.lose(line, format!("`{}` and all that it says: {why}", directive.text()));
-            let paths = unread_paths(directive)?;
-            draft.lose(line, format!("{paths:?}: {DENIED_WORDS}"));
-            let keys = vec![("match", list(paths)), ("priority", DENIED_PRIORITY.to_owned())];
-            site.routes.push(Route { line, keys: keys.into_iter().chain(denied()).collect() });
+            deny_unread(directive, site, draft);
             return None;
         }
     };
@@ -190,20 +191,36 @@ fn location(
     }
     scope.access = outer.access.inherited_by(&inner.iter().collect::<Vec<_>>());
     let (mut own, mut limits, mut action) = (Vec::new(), Vec::new(), Action::default());
-    let mut is_lost_rewrite = false;
+    let (mut is_lost_rewrite, mut roots, mut excepted) = (false, Vec::new(), Vec::new());
+    let mut refused = Vec::new();
+    let is_run = runs_scripts_of(inner, &pattern);
     for inner in inner {
         match &*inner.name {
             "location" => {}
             "limit_req" => limits.extend(Limit::new(inner, &scope, draft)),
             "limit_conn" => limit::lose_connections(inner, draft),
-            "alias" => alias(inner, &pattern, site, draft),
+            "autoindex" if (inner.argument(0) == "on") != outer.autoindex => {
+                draft.lose(inner.line, format!("`{}`: listings are for a whole site", inner.text()));
+            }
+            // It is asked for by what is tried and by index files only, which lead to the script and not to this route.
+            "internal" if is_run => action.is_internal = true,
+            "if" | "limit_except" if refusal::whom(inner, names.has_tls).is_some() => {
+                let whom = refusal::whom(inner, names.has_tls);
+                refused.extend(whom.into_iter().flat_map(|whom| refusal::said(inner, whom, Some(&pattern), draft)));
+            }
+            "alias" => alias(inner, &pattern, &mut action, site, draft),
             "rewrite" => match rewrite::of_location(inner, &pattern, names, draft) {
                 None => is_lost_rewrite = true,
                 Some(Within::All(key, value)) => {
                     action.rewrite.get_or_insert((key, value));
                 }
                 Some(Within::Some(rewrite)) => rewrites.push(rewrite),
+                Some(Within::Except(does, except)) => {
+                    action.rewrite.get_or_insert(does);
+                    excepted.push((inner.line, except));
+                }
             },
+            "root" => roots.push(inner),
             _ if inherited(inner, &mut scope, &mut own, draft) => {}
             _ if acts(inner, names, &mut action, draft) => {}
             _ => {
@@ -215,65 +232,134 @@ fn location(
             inner.carry();
         }
     }
-    if scope.root != outer.root {
-        root(line, &scope, &pattern, site, draft);
-    }
-    if scope.autoindex != outer.autoindex {
-        draft.lose(line, format!("`autoindex` of `{}`: listings are for a whole site", directive.text()));
+    site.routes.extend(refused);
+    for directive in roots {
+        root(directive, &mut scope, &pattern, (names, &mut action), site, draft);
     }
     settle(&scope, Some(&pattern), &mut action, site, draft);
     action.is_denied |= is_asked;
     let is_changed = |rewrite: &Option<(&str, String)>| matches!(rewrite, Some(("rewrite", _)));
-    if action.gateway.is_some() && (is_lost_rewrite || !rewrites.is_empty() || is_changed(&action.rewrite)) {
+    // Scripts are looked for at the path that comes of it; any other application is asked for the one that the client asks for.
+    let runs_files = matches!(&action.gateway, Some(("fastcgi", value)) if !value.contains("extensions = []"));
+    let is_carried = runs_files && !is_lost_rewrite;
+    if action.gateway.is_some()
+        && !is_carried
+        && (is_lost_rewrite || !rewrites.is_empty() || is_changed(&action.rewrite))
+    {
         let why =
             "an application is asked for the path that the client asks for, so what it is for is answered with 404";
-        draft.lose(line, format!("`rewrite` in `{}`: {why}", directive.text()));
+        for rewrite in inner.iter().filter(|one| one.name == "rewrite") {
+            draft.lose(rewrite.line, format!("`{}`: {why}", rewrite.text()));
+        }
         (action.is_denied, action.gateway) = (true, None);
         rewrites.clear();
     }
     let speed = (scope.speed != outer.speed).then(|| scope.speed.clone());
     let has_own_fields = !own.is_empty();
     let fields = if has_own_fields { own } else { scope.fields.clone() };
-    Some(Location { line, priority, pattern, limits, speed, fields, has_own_fields, scope, action, rewrites })
+    Some(Location { line, priority, pattern, limits, speed, fields, has_own_fields, scope, action, rewrites, excepted })
 }
 
-/// What a location is for of which the expression cannot be read here, if it has programs answer or lets nobody in, and its expression says something of
-/// scripts.
-fn unread_paths(directive: &Directive) -> Option<&'static [&'static str]> {
-    let is_of_scripts = directive.arguments.last().is_some_and(|regex| regex.contains("php"));
-    (is_of_scripts && source::is_decided_in(directive)).then_some(&["*.php*"])
+/// Whether a block has an application of FastCGI run the files of its paths.
+fn runs_scripts_of(block: &[Directive], pattern: &Pattern) -> bool {
+    block.iter().any(|one| one.name == "fastcgi_pass") && scripts::of(Some(pattern)) != scripts::Scripts::Whole
 }
 
-fn alias(directive: &Directive, pattern: &Pattern, site: &mut Site, draft: &mut Draft) {
+/// Denies what a location is for of which the expression cannot be read here, and more rather than less, if it restricts or has programs answer.
+fn deny_unread(directive: &Directive, site: &mut Site, draft: &mut Draft) {
+    let is_expression = directive.argument(0).starts_with('~');
+    if !is_expression || !source::is_decided_in(directive) {
+        return;
+    }
+    let wider = directive.arguments.last().map_or_else(String::new, |regex| pattern::without_looks(regex));
+    let wider = if directive.argument(0).starts_with("~*") { format!("(?i){wider}") } else { wider };
+    let regex = Some(wider).filter(|wider| Pattern::from_regex(wider).is_ok()).unwrap_or_else(|| "^".to_owned());
+    draft.lose(directive.line, format!("`{}`: {DENIED_WORDS}, and so is all that fits `{regex}`", directive.text()));
+    let matches = format!("{{ regex = {} }}", quoted(&regex));
+    let keys = [("match", matches), ("priority", DENIED_PRIORITY.to_owned())];
+    site.routes.push(Route { line: directive.line, keys: keys.into_iter().chain(denied()).collect() });
+}
+
+/// Whether a location of these says that it is not listed.
+pub(super) fn stop_listings(locations: &[&Directive]) -> bool {
+    let is_stop = |one: &Directive| one.name == "autoindex" && one.argument(0) == "off";
+    let within = |one: &Directive| {
+        let inner: Vec<&Directive> = one.block.iter().flatten().filter(|one| one.name == "location").collect();
+        one.block.iter().flatten().any(is_stop) || stop_listings(&inner)
+    };
+    locations.iter().any(|one| within(one))
+}
+
+/// The `root` of the location for all paths, if there is one.
+pub(super) fn root_of_all<'d>(locations: &[&'d Directive]) -> Option<&'d Directive> {
+    let all = locations.iter().find(|one| matches!((one.argument(0), one.argument(1)), ("/", "") | ("^~", "/")))?;
+    all.block.iter().flatten().rev().find(|one| one.name == "root")
+}
+
+/// Another directory in place of what the location begins with.
+fn alias(directive: &Directive, pattern: &Pattern, action: &mut Action, site: &mut Site, draft: &mut Draft) {
+    let to = directive.argument(0);
     match pattern {
-        Pattern::Prefix(prefix) if prefix.ends_with('/') && prefix != "/" && !directive.argument(0).contains('$') => {
-            site.aliases.push((prefix.clone(), directive.argument(0).to_owned()));
+        Pattern::Prefix(prefix) if prefix != "/" && !to.contains('$') && prefix.ends_with('/') == to.ends_with('/') => {
+            beneath(directive, prefix, to, site, draft);
         }
-        _ => draft.lose(
-            directive.line,
-            format!("`{}`: another directory is for a path that ends with `/`", directive.text()),
-        ),
+        Pattern::Prefix(prefix) if prefix.ends_with('/') && prefix != "/" && !to.contains('$') => {
+            // nginx puts what follows right behind it, into the last part of the path.
+            lose_directory(directive, "the directory ends with `/` where its location does", action, draft);
+        }
+        _ => lose_directory(directive, "another directory is for paths that begin alike", action, draft),
     }
 }
 
 /// Another root for a location: files are beneath it with their whole path.
-fn root(line: usize, scope: &Scope, pattern: &Pattern, site: &mut Site, draft: &mut Draft) {
-    let Some(root) = &scope.root else { return };
+fn root(
+    directive: &Directive,
+    scope: &mut Scope,
+    pattern: &Pattern,
+    (names, action): (&Names, &mut Action),
+    site: &mut Site,
+    draft: &mut Draft,
+) {
+    let root = directive.argument(0);
     match pattern {
-        Pattern::Prefix(prefix) if prefix.ends_with('/') && prefix != "/" => {
-            site.aliases.push((prefix.clone(), format!("{}{prefix}", root.trim_end_matches('/'))));
+        // All of the site is there.
+        Pattern::Exact(_) | Pattern::Regex(_) | Pattern::Glob(_) if names.root.as_deref() == Some(root) => {
+            scope.root = Some(root.to_owned());
         }
+        _ if root.contains('$') => lose_directory(directive, "a directory is written out", action, draft),
         Pattern::Prefix(prefix) if prefix == "/" => {
             match site.keys.iter_mut().find(|(key, _)| *key == "root") {
                 Some((_, value)) => *value = quoted(root),
                 None => site.keys.insert(0, ("root", quoted(root))),
             }
             draft.lost.retain(|note| note.line != site.line || !note.words.contains("has no `root`"));
+            scope.root = Some(root.to_owned());
         }
-        _ => {
-            draft.lose(line, format!("`root {root}` of a location: another directory is for a path that ends with `/`"))
+        Pattern::Prefix(prefix) => {
+            beneath(directive, prefix, &format!("{}{prefix}", root.trim_end_matches('/')), site, draft);
+            scope.root = Some(root.to_owned());
         }
+        _ => lose_directory(directive, "another directory is for paths that begin alike", action, draft),
     }
+}
+
+/// The directory `to` for all paths beneath `prefix`; those that go on without a slash are in it there, and are not served here.
+fn beneath(directive: &Directive, prefix: &str, to: &str, site: &mut Site, draft: &mut Draft) {
+    let whole = |path: &str| format!("{}/", path.trim_end_matches('/'));
+    site.aliases.push((whole(prefix), whole(to)));
+    if !prefix.ends_with('/') {
+        let rest = format!("^{}[^/]", regex::escape(prefix));
+        let why = format!("paths that fit `{rest}` are in another directory there, and are answered with 404");
+        draft.lose(directive.line, format!("`{}` for all that `{prefix}` begins: {why}", directive.text()));
+        let keys = [("match", format!("{{ regex = {} }}", quoted(&rest))), ("priority", DENIED_PRIORITY.to_owned())];
+        site.routes.push(Route { line: directive.line, keys: keys.into_iter().chain(denied()).collect() });
+    }
+}
+
+/// What is in another directory there is not in that of the site here.
+fn lose_directory(directive: &Directive, why: &str, action: &mut Action, draft: &mut Draft) {
+    draft.lose(directive.line, format!("`{}`: {why}; {DENIED_WORDS}", directive.text()));
+    action.is_denied = true;
 }
 
 /// Writes a location as routes.
@@ -281,7 +367,7 @@ pub(super) fn push_location(
     one: &Location,
     all: &[Location],
     outer: &Scope,
-    runs_scripts: bool,
+    (runs_scripts, asks_applications): (bool, bool),
     site: &mut Site,
     draft: &mut Draft,
 ) {
@@ -303,27 +389,7 @@ pub(super) fn push_location(
     if one.priority != 0 {
         keys.push(("priority", one.priority.to_string()));
     }
-    let mut fields = one.fields.clone();
-    with_caching(one.scope.caching.as_deref(), &mut fields);
-    // What the site says already is said again only if another location might say something else.
-    let is_said = |name: &str| fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-    let mut of_others: Vec<String> =
-        others().flat_map(|other| other.fields.iter().map(|(name, _)| name.clone())).collect();
-    of_others.extend(others().filter_map(|other| other.scope.caching.as_ref().map(|_| "Cache-Control".to_owned())));
-    if one.has_own_fields {
-        of_others.extend(outer.fields.iter().map(|(name, _)| name.clone()));
-    }
-    let mut removed: Vec<String> = Vec::new();
-    for name in of_others {
-        if !is_said(&name) && !removed.iter().any(|other| other.eq_ignore_ascii_case(&name)) {
-            removed.push(name);
-        }
-    }
-    let is_of_site =
-        fields == outer.fields && one.scope.caching == outer.caching && others().all(|other| other.fields == fields);
-    if (!is_of_site && !fields.is_empty()) || !removed.is_empty() {
-        keys.push(("headers", table(&fields, &removed)));
-    }
+    keys.extend(headers(one, &others().collect::<Vec<_>>(), outer, asks_applications, draft));
     if one.scope.index != outer.index
         && let Some(index) = index_names(&one.scope, runs_scripts, draft)
     {
@@ -353,13 +419,18 @@ pub(super) fn push_location(
             Some((key, value)) => {
                 keys.push((key, value.clone()));
                 keys.extend(one.scope.gateway.beside());
+                if one.action.is_internal {
+                    keys.retain(|(key, _)| *key != "try");
+                    keys.extend(denied());
+                }
             }
             None if acts(&|action| action.gateway.is_some()) => keys.push(("proxy", "false".into())),
             None => {}
         }
-        let own = one.action.rewrite.as_ref().map(|(key, _)| *key);
+        let own_rewrite = one.action.is_internal.then_some("rewrite");
+        let own = one.action.rewrite.as_ref().map(|(key, _)| *key).or(own_rewrite);
         let turns = |action: &Action, key: &str| action.rewrite.as_ref().is_some_and(|(other, _)| *other == key);
-        keys.extend(one.action.rewrite.clone());
+        keys.extend(one.action.rewrite.clone().filter(|_| !one.action.is_internal));
         if own != Some("redirect") && acts(&|action| action.redirect.is_some() || turns(action, "redirect")) {
             keys.push(("redirect", "false".into()));
         }
@@ -383,6 +454,12 @@ pub(super) fn push_location(
     if !says_nothing {
         site.routes.push(Route { line: one.line, keys });
     }
+    for (line, regex) in &one.excepted {
+        let priority = ("priority", (one.priority + 1).to_string());
+        let keys =
+            vec![("match", format!("{{ regex = {} }}", quoted(regex))), priority, ("rewrite", "false".to_owned())];
+        site.routes.push(Route { line: *line, keys });
+    }
     let others = || all.iter().filter(|other| !std::ptr::eq(*other, one) && other.priority <= one.priority);
     let is_longer =
         |other: &&Location| other.priority < one.priority || !one.pattern.prefix().starts_with(&other.pattern.prefix());
@@ -391,6 +468,52 @@ pub(super) fn push_location(
         let patterns = others().filter(is_longer).map(|other| &other.pattern);
         site.routes.extend(rewrite.route(priority, patterns, draft));
     }
+}
+
+/// The key `headers` of a location, beside those that are for some of its paths as well.
+fn headers(
+    one: &Location,
+    others: &[&Location],
+    outer: &Scope,
+    asks_applications: bool,
+    draft: &mut Draft,
+) -> Option<(&'static str, String)> {
+    let mut fields = one.fields.clone();
+    let has_own = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"));
+    let caching = one.scope.caching.as_ref().filter(|_| !has_own);
+    if let Some(Caching { line, text, .. }) = caching.filter(|_| one.action.gateway.is_some()) {
+        let why = "where an application has a `Cache-Control` of its own, that stays";
+        draft.lose(*line, format!("`{text}` in the place of what an application says: {why}"));
+    }
+    with_caching(caching, &mut fields);
+    // What the site says already is said again only if another location might say something else.
+    let is_named = |list: &[String], name: &str| list.iter().any(|other| other.eq_ignore_ascii_case(name));
+    let mut of_others: Vec<String> =
+        others.iter().flat_map(|other| other.fields.iter().map(|(name, _)| name.clone())).collect();
+    of_others
+        .extend(others.iter().filter_map(|other| other.scope.caching.as_ref().map(|_| "Cache-Control".to_owned())));
+    if one.has_own_fields || asks_applications {
+        of_others.extend(outer.fields.iter().map(|(name, _)| name.clone()));
+    }
+    if one.scope.caching != outer.caching {
+        of_others.extend(outer.caching.as_ref().map(|_| "Cache-Control".to_owned()));
+    }
+    let own: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+    let mut kept: Vec<String> = Vec::new();
+    for name in of_others {
+        // What is added, or is there if nothing else is, is not to be there twice.
+        if (asks_applications || !is_named(&own, &name)) && !is_named(&kept, &name) {
+            kept.push(name);
+        }
+    }
+    let is_of_site = one.fields == outer.fields
+        && one.scope.caching == outer.caching
+        && others.iter().all(|other| other.fields == one.fields && other.scope.caching == outer.caching);
+    if is_of_site || fields.is_empty() && kept.is_empty() {
+        return None;
+    }
+    let value = if asks_applications { beside_applications(&fields, &kept) } else { table(&fields, &kept) };
+    Some(("headers", value))
 }
 
 /// Writes where answers of a whole server come from as routes.

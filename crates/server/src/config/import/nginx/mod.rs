@@ -9,7 +9,9 @@ mod limit;
 mod listen;
 mod location;
 mod needless;
+mod pattern;
 mod proxies;
+mod refusal;
 mod rewrite;
 #[cfg(test)]
 mod script_tests;
@@ -21,7 +23,10 @@ mod syntax;
 mod tests;
 mod tls;
 
-use super::{Draft, Files, Imported, Note, PASSED_WORDS, Site, is_program, list};
+use super::{
+    DENIED_WORDS, Draft, Files, Imported, Note, PASSED_WORDS, Route, Site, audit, beside_applications, is_program,
+    list, values_of,
+};
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
 use crate::config::route::template::Template;
@@ -40,27 +45,37 @@ use syntax::Directive;
 use tls::Tls;
 
 pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
-    let mut draft = Draft::default();
-    let directives = include::expand(syntax::parse(text)?, files, 0, &mut draft);
-    access::read_files(&directives, files.read, &mut draft);
-    main(&directives, &Scope::default(), &mut draft);
-    limit::finish_connections(&mut draft);
-    proxies::finish(&mut draft);
+    let mut base = Draft::default();
+    let directives = include::expand(syntax::parse(text)?, files, &mut base);
+    access::read_files(&directives, files.read, &mut base);
+    let of = |directives: &[Directive]| {
+        let mut draft = Draft {
+            files: base.files.clone(),
+            file_names: base.file_names.clone(),
+            lost: base.lost.clone(),
+            ..Draft::default()
+        };
+        main(directives, &Scope::default(), &mut draft);
+        limit::finish_connections(&mut draft);
+        proxies::finish(&mut draft);
+        leftovers(directives, &mut draft);
+        draft
+    };
+    let mut draft = of(&directives);
     if draft.sites.is_empty() {
         return Err(Note::new(1, "there is no server block in it, nor in what it includes"));
     }
-    leftovers(&directives, &mut draft);
+    let outcome = |directives: &[Directive]| Some(of(directives).outcome());
+    let indifferent = audit::indifferent(&directives, &outcome, &|line, text| draft.says(line, text));
+    indifferent.into_iter().for_each(|(line, words)| draft.need_not(line, words));
     draft.finish("nginx")
 }
 
 /// Every directive that nobody has said anything of is lost: so none is dropped without a word.
 fn leftovers(directives: &[Directive], draft: &mut Draft) {
     for directive in directives {
-        let text = format!("`{}`", directive.text());
-        let is_about = |note: &Note| note.line == directive.line && note.words.contains(&text);
-        let is_said = draft.lost.iter().chain(&draft.needless).any(is_about);
-        if !directive.is_carried() && !is_said {
-            draft.lose(directive.line, format!("{text}: nothing was made of it"));
+        if !directive.is_carried() && !draft.says(directive.line, &directive.text()) {
+            draft.lose(directive.line, format!("`{}`: nothing was made of it", directive.text()));
         }
         if directive.is_carried() && matches!(&*directive.name, "http" | "server" | "location") {
             leftovers(directive.block.as_deref().unwrap_or_default(), draft);
@@ -76,7 +91,8 @@ struct Scope {
     index: Option<(usize, String, Vec<String>)>,
     autoindex: bool,
     fields: Vec<(String, Vec<String>)>,
-    caching: Option<String>,
+    /// What `expires` says.
+    caching: Option<Caching>,
     error_pages: Vec<(String, String)>,
     /// Names of zones, and the rates that requests of one client have in them.
     zones: Vec<(String, u32, Period)>,
@@ -98,6 +114,14 @@ struct Scope {
     proxies: Proxies,
 }
 
+/// `expires`: where it is said, and the `Cache-Control` that it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Caching {
+    line: usize,
+    text: String,
+    value: String,
+}
+
 /// Where answers of a block come from.
 #[derive(Clone, Debug, Default)]
 struct Action {
@@ -105,6 +129,8 @@ struct Action {
     redirect: Option<String>,
     tried: Option<Vec<String>>,
     is_denied: bool,
+    /// Its scripts are run for who comes to them by another path, and for nobody who asks for them.
+    is_internal: bool,
     /// The value of `access`.
     access: Option<String>,
     /// By which key, and how, an application answers.
@@ -129,6 +155,12 @@ const PASSES: &[&str] = &[
     "content_by_lua_file",
     "js_content",
     "perl",
+    "ssi",
+    "xslt_stylesheet",
+    "empty_gif",
+    "stub_status",
+    "status",
+    "api",
 ];
 
 fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
@@ -140,6 +172,11 @@ fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
     scope.access = outer.access.inherited_by(&plain);
     for directive in plain.into_iter().filter(|one| one.name != "upstream") {
         let mut fields = Vec::new();
+        if PASSES.contains(&&*directive.name) && directive.argument(0) != "off" {
+            passed(directive, draft);
+            scope.access.shut();
+            continue;
+        }
         match inherited(directive, &mut scope, &mut fields, draft) {
             true => directive.carry(),
             false => unknown(directive, draft),
@@ -254,7 +291,10 @@ fn inherited(
             draft.lose(directive.line, format!("`{}`: the field {why}", directive.text()));
         }
         "expires" => match caching(directive.argument(0)) {
-            Some(value) if words.len() == 1 => scope.caching = value,
+            Some(value) if words.len() == 1 => {
+                let (line, text) = (directive.line, directive.text());
+                scope.caching = value.map(|value| Caching { line, text, value });
+            }
             _ => return false,
         },
         "limit_rate" | "limit_rate_after" => scope.speed.take(directive, draft),
@@ -349,7 +389,9 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     let has_tls = listens.iter().any(|one| one.has_tls);
     let leads_to_tls = !has_tls && plain.iter().any(|one| tls::is_redirect_to_itself(one));
     let asked = [service::asked_by(directives), outer.access.asked_path().into_iter().collect()].concat();
-    let names = Names { hosts: site.hosts.clone(), asked, has_tls };
+    let root = location::root_of_all(&locations).or_else(|| plain.iter().rev().find(|one| one.name == "root").copied());
+    let root = root.map(|one| one.argument(0).to_owned()).or_else(|| outer.root.clone());
+    let names = Names { hosts: site.hosts.clone(), asked, has_tls, root };
     let mut action = Action::default();
     scope.access = outer.access.inherited_by(&plain);
     for directive in plain {
@@ -360,6 +402,11 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
                 action.redirect = Some(format!("{{ to = {}, status = 301 }}", quoted("https://$host$path")));
             }
             "return" if leads_to_tls && directive.argument(0) == "404" => {}
+            "if" if refusal::whom(directive, has_tls).is_some() => {
+                let whom = refusal::whom(directive, has_tls);
+                let routes = whom.into_iter().flat_map(|whom| refusal::said(directive, whom, None, draft));
+                site.routes.extend(routes.collect::<Vec<_>>());
+            }
             "rewrite" => rewrite::of_server(directive, &names, &mut site, draft),
             "limit_req" => limits.extend(Limit::new(directive, &scope, draft)),
             _ if inherited(directive, &mut scope, &mut own, draft) => {}
@@ -383,7 +430,13 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     draft.proxies.push(scope.proxies.said());
     settle(&scope, None, &mut action, &mut site, draft);
     site.source = source::of(directives);
-    site_keys(&scope, redirects_all, &mut site, draft);
+    if scope.autoindex && location::stop_listings(&locations) {
+        scope.autoindex = false;
+        let why = "listings are for a whole site, and a location has none: there are none";
+        draft.lose(line, format!("`autoindex on` of this server: {why}"));
+    }
+    let asks_applications = source::passes_within(directives);
+    site_keys(&scope, redirects_all, asks_applications, &mut site, draft);
     if let Some(value) = &action.access {
         site.keys.push(("access", value.clone()));
     }
@@ -410,7 +463,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     }
     push_action(line, &action, &mut site);
     for one in &read {
-        push_location(one, &read, &scope, runs_scripts, &mut site, draft);
+        push_location(one, &read, &scope, (runs_scripts, asks_applications), &mut site, draft);
     }
     draft.add(site);
 }
@@ -460,6 +513,8 @@ struct Names {
     /// Paths that are asked who is let in.
     asked: Vec<String>,
     has_tls: bool,
+    /// The directory of the site.
+    root: Option<String>,
 }
 
 /// Whether an action leads to the same with TLS: for a server of these hosts that does not speak TLS itself.
@@ -498,7 +553,7 @@ fn names(directive: &Directive, site: &mut Site, draft: &mut Draft) {
     }
 }
 
-fn site_keys(scope: &Scope, redirects_all: bool, site: &mut Site, draft: &mut Draft) {
+fn site_keys(scope: &Scope, redirects_all: bool, asks_applications: bool, site: &mut Site, draft: &mut Draft) {
     match &scope.root {
         Some(root) => {
             if !root.starts_with('/') {
@@ -522,8 +577,12 @@ fn site_keys(scope: &Scope, redirects_all: bool, site: &mut Site, draft: &mut Dr
         site.keys.push(("browse", "true".into()));
     }
     let mut fields = scope.fields.clone();
-    with_caching(scope.caching.as_deref(), &mut fields);
-    if !fields.is_empty() {
+    with_caching(scope.caching.as_ref(), &mut fields);
+    if asks_applications && !fields.is_empty() {
+        let keys = [("match", quoted("*")), ("priority", "-2".to_owned())];
+        let headers = ("headers", beside_applications(&fields, &[]));
+        site.routes.push(Route { line: site.line, keys: keys.into_iter().chain([headers]).collect() });
+    } else if !fields.is_empty() {
         site.keys.push(("headers", table(&fields, &[])));
     }
     if !scope.error_pages.is_empty() {
@@ -531,20 +590,18 @@ fn site_keys(scope: &Scope, redirects_all: bool, site: &mut Site, draft: &mut Dr
     }
 }
 
-fn with_caching(caching: Option<&str>, fields: &mut Vec<(String, Vec<String>)>) {
+fn with_caching(caching: Option<&Caching>, fields: &mut Vec<(String, Vec<String>)>) {
     let has_own = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"));
     if let Some(caching) = caching.filter(|_| !has_own) {
-        fields.push(("Cache-Control".into(), vec![caching.to_owned()]));
+        fields.push(("Cache-Control".into(), vec![caching.value.clone()]));
     }
 }
 
-fn table(fields: &[(String, Vec<String>)], removed: &[String]) -> String {
-    let set = fields.iter().map(|(name, values)| match &values[..] {
-        [one] => format!("{} = {}", quoted(name), quoted(one)),
-        several => format!("{} = {}", quoted(name), list(several)),
-    });
-    let removed = removed.iter().map(|name| format!("{} = false", quoted(name)));
-    format!("{{ {} }}", set.chain(removed).collect::<Vec<_>>().join(", "))
+/// Fields of files. Of the names in `kept` nothing counts that is said for more paths.
+fn table(fields: &[(String, Vec<String>)], kept: &[String]) -> String {
+    let set = fields.iter().map(|(name, values)| format!("{} = {}", quoted(name), values_of(values)));
+    let kept = kept.iter().map(|name| format!("{} = true", quoted(name)));
+    format!("{{ {} }}", set.chain(kept).collect::<Vec<_>>().join(", "))
 }
 
 fn pages(pages: &[(String, String)]) -> String {
@@ -560,15 +617,18 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
                 [to] if to.contains("://") => ("302", &**to),
                 [status, to] => (&**status, &**to),
                 [status] => (&**status, ""),
-                _ => return false,
+                _ => ("", ""),
             };
             match (status, to) {
                 ("301" | "302" | "303" | "307" | "308", to) if !to.is_empty() => match location_of(to, names) {
                     Ok(to) => action.redirect = Some(format!("{{ to = {}, status = {status} }}", quoted(&to))),
-                    Err(why) => draft.lose(directive.line, format!("`{}`: {why}", directive.text())),
+                    Err(why) => lose_answer(directive, &why, action, draft),
                 },
-                ("403" | "404" | "410" | "444", _) => action.is_denied = true,
-                _ => draft.lose(directive.line, format!("`{}`: a text cannot be answered with", directive.text())),
+                ("404", "") => action.is_denied = true,
+                (status @ ("403" | "410" | "444" | "401" | "400"), _) => {
+                    lose_answer(directive, &format!("the answer is 404 in place of {status}"), action, draft);
+                }
+                _ => lose_answer(directive, "a text cannot be answered with", action, draft),
             }
         }
         "try_files" => {
@@ -602,13 +662,23 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
             action.tried = Some(tried);
         }
         name if PASSES.contains(&name) && directive.argument(0) != "off" => {
-            let way = name.trim_end_matches("_pass");
-            draft.lose(directive.line, format!("`{}`: {}", directive.text(), gateway::passed_words(way)));
+            passed(directive, draft);
             action.is_denied = true;
         }
         _ => return false,
     }
     true
+}
+
+/// Says that something else answers there, in a way that is not done here.
+fn passed(directive: &Directive, draft: &mut Draft) {
+    draft.lose(directive.line, format!("`{}`: {}", directive.text(), gateway::passed_words(&directive.name)));
+}
+
+/// What nginx answers by itself, so that nothing is looked for, is no file here either.
+fn lose_answer(directive: &Directive, why: &str, action: &mut Action, draft: &mut Draft) {
+    draft.lose(directive.line, format!("`{}`: {why}; {DENIED_WORDS}", directive.text()));
+    action.is_denied = true;
 }
 
 /// Where a redirect leads.

@@ -26,6 +26,8 @@ pub(super) enum Within {
     All(&'static str, String),
     /// For some.
     Some(Rewrite),
+    /// For all but those that fit an expression.
+    Except((&'static str, String), String),
 }
 
 /// Expressions that fit any path.
@@ -75,6 +77,9 @@ pub(super) fn of_location(
     draft: &mut Draft,
 ) -> Option<Within> {
     let mut lose = |why: &str| draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+    if let Some(except) = except(directive, location, names) {
+        return Some(except);
+    }
     let (pattern, does) = match read(directive, names) {
         Ok(read) => read,
         Err(why) => {
@@ -99,6 +104,19 @@ pub(super) fn of_location(
         return None;
     }
     Some(Within::Some(Rewrite { line: directive.line, text: directive.text(), pattern, does }))
+}
+
+/// One whose expression says only how paths do not begin, as in `^/(?!index|remote)`.
+fn except(directive: &Directive, location: &Pattern, names: &Names) -> Option<Within> {
+    let begins = directive.argument(0).strip_prefix("^/(?!")?.strip_suffix(')')?;
+    let Pattern::Regex(of_location) = location else { return None };
+    let closes_itself = Pattern::from_regex(&format!("^/(?:{begins})")).is_ok();
+    let is_last = matches!(directive.argument(2), "" | "last" | "break");
+    let to = location_of(directive.argument(1), names).ok()?;
+    let is_path = to.starts_with('/') && !to.contains('?') && !to.contains("$host") && !to.contains("${");
+    let regex = format!("^/(?:{begins})(?s:.*)(?:{})", of_location.trim_start_matches('^'));
+    let is_plain = closes_itself && is_last && is_path && !of_location.starts_with('^');
+    (is_plain && Pattern::from_regex(&regex).is_ok()).then(|| Within::Except(("rewrite", quoted(&to)), regex))
 }
 
 impl Rewrite {

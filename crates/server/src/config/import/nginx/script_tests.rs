@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::source;
 use super::syntax;
 use crate::config::import::proof::Use;
-use crate::config::import::{Files, nginx};
+use crate::config::import::{Files, Note, nginx};
 use crate::config::load::parse_unseen;
 use crate::config::route::sent::Sent;
 
@@ -214,6 +214,175 @@ fn locations() -> impl Strategy<Value = String> {
         "rewrite ^/old$ /index.php;",
     ]);
     (server, prop::collection::vec(within, 0..5)).prop_map(|(server, all)| format!("{server} {}", all.join(" ")))
+}
+
+/// Directives with arguments: those that mean something here, those that do not, and those that nobody knows.
+const DIRECTIVES: [&str; 96] = [
+    "root /a",
+    "index a.html b.html",
+    "autoindex on",
+    "autoindex off",
+    "add_header X-A 1",
+    "add_header X-A 1 always",
+    "expires 1d",
+    "expires off",
+    "expires modified 1d",
+    "error_page 404 /404.html",
+    "error_page 502 503 =200 /x.html",
+    "error_page 404 @x",
+    "try_files $uri =404",
+    "try_files $uri @x",
+    "return 404",
+    "return 403 no",
+    "return 200 \"ok\"",
+    "return 301 /b",
+    "return 302 $odd",
+    "rewrite ^/a /b last",
+    "rewrite ^/a$ /b permanent",
+    "rewrite (?!x) /b",
+    "allow 10.0.0.0/8",
+    "deny all",
+    "deny 192.0.2.1",
+    "auth_basic \"realm of it\"",
+    "auth_basic off",
+    "auth_basic_user_file none",
+    "auth_request /x",
+    "auth_request_set $a $upstream_http_b",
+    "satisfy any",
+    "satisfy all",
+    "internal",
+    "limit_req zone=a burst=5 nodelay",
+    "limit_req_zone $binary_remote_addr zone=a:10m rate=5r/s",
+    "limit_conn a 5",
+    "limit_conn_zone $binary_remote_addr zone=b:10m",
+    "limit_rate 500k",
+    "limit_rate_after 5m",
+    "client_max_body_size 5m",
+    "client_body_buffer_size 5k",
+    "client_body_timeout 5s",
+    "proxy_pass http://127.0.0.1:1",
+    "proxy_pass http://$a",
+    "fastcgi_pass 127.0.0.1:1",
+    "uwsgi_pass 127.0.0.1:1",
+    "grpc_pass grpc://a:1",
+    "proxy_set_header Host a",
+    "proxy_set_header X-A b",
+    "proxy_read_timeout 5s",
+    "proxy_connect_timeout 5s",
+    "proxy_cache c",
+    "proxy_cache_valid 200 5m",
+    "proxy_buffering off",
+    "proxy_redirect off",
+    "proxy_hide_header X-A",
+    "proxy_http_version 1.1",
+    "proxy_request_buffering on",
+    "fastcgi_param A b",
+    "fastcgi_param HTTPS on",
+    "fastcgi_index index.php",
+    "fastcgi_split_path_info ^(.+)(/.*)$",
+    "fastcgi_intercept_errors on",
+    "fastcgi_hide_header X-A",
+    "gzip on",
+    "gzip off",
+    "gzip_types text/css",
+    "etag off",
+    "charset latin1",
+    "default_type text/plain",
+    "types { a b; }",
+    "if ($a) { return 403; }",
+    "if ($a) { set $b 1; }",
+    "if ($http_a = b) { return 403; }",
+    "limit_except GET { deny all; }",
+    "set $a b",
+    "set_real_ip_from 10.0.0.0/8",
+    "real_ip_header X-Forwarded-For",
+    "real_ip_recursive off",
+    "access_log /a.log combined",
+    "access_log off",
+    "error_log /a.log warn",
+    "keepalive_timeout 5",
+    "sendfile on",
+    "server_tokens on",
+    "resolver 1.1.1.1",
+    "sub_filter a b",
+    "ssi on",
+    "mirror /a",
+    "disable_symlinks on",
+    "secure_link $a",
+    "valid_referers none",
+    "merge_slashes off",
+    "server_name_in_redirect on",
+    "ssl_verify_client on",
+    "odd 1 2",
+];
+
+/// A configuration of nginx with a directive in some context, in a line of its own.
+fn contexts(directive: &str) -> [String; 5] {
+    let end = if directive.ends_with('}') { "" } else { ";" };
+    [
+        format!("http {{\n{directive}{end}\nserver {{ listen 80; root /w; location / {{ }} }} }}"),
+        format!("server {{ listen 80;\n{directive}{end}\nroot /w; location /b/ {{ expires 9d; }} }}"),
+        format!("server {{ listen 80; root /w; location /a/ {{\n{directive}{end}\n}} }}"),
+        format!("server {{ listen 80; root /w; location ~ \\.x$ {{\n{directive}{end}\n}} }}"),
+        format!(
+            "server {{ listen 80; root /w; location / {{ proxy_pass http://127.0.0.1:9;\n{directive}{end}\n}} location /c/ {{ }} }}"
+        ),
+    ]
+}
+
+/// What is imported without what is said of it, and what is said of the second line; none if it is refused.
+fn result_of(source: &str) -> Option<(String, Vec<String>)> {
+    let imported = nginx(source, FILES).ok()?;
+    let lines = imported.text.lines().filter(|line| !line.starts_with("# "));
+    let body = lines.collect::<Vec<_>>().join("\n");
+    // Of a block that makes no difference it is said what it says.
+    let is_about = |note: &Note| note.line == 2 || note.words.contains("and all that it says");
+    let said = imported.lost.into_iter().chain(imported.needless).filter(is_about).map(|note| note.words);
+    Some((body, said.collect()))
+}
+
+/// The first word of each argument, changed.
+fn changed(directive: &str) -> Vec<(String, String)> {
+    let head = directive.split(" {").next().unwrap_or(directive);
+    let words: Vec<&str> = head.split(' ').collect();
+    let change = |at: usize| {
+        let word = words[at].trim_matches('"');
+        let digit = word.find(|one: char| one.is_ascii_digit());
+        let other = match digit {
+            Some(digit) => format!("{}7{}", &word[..digit], &word[digit..]),
+            None => format!("{word}y"),
+        };
+        let changed = words
+            .iter()
+            .enumerate()
+            .map(|(at_other, one)| if at_other == at { one.replace(word, &other) } else { (*one).to_owned() });
+        (word.to_owned(), directive.replacen(head, &changed.collect::<Vec<_>>().join(" "), 1))
+    };
+    (1..words.len()).map(change).collect()
+}
+
+#[test]
+fn every_directive_and_each_of_its_arguments_is_in_the_result_or_in_a_list() {
+    for directive in DIRECTIVES {
+        let name = directive.split(' ').next().unwrap();
+        let changes = changed(directive);
+        for (context, source) in contexts(directive).iter().enumerate() {
+            let Some((body, said)) = result_of(source) else { continue };
+            let is_named = said.iter().any(|words| {
+                words.contains(&format!("`{name}"))
+                    || words.contains(&format!("`{directive}`"))
+                    || words.contains("and all that it says")
+            });
+            let (without, _) = result_of(&source.replace(directive, "")).expect("it is one without it");
+            assert!(is_named || body != without, "{directive} is dropped from\n{source}\n{body}\n{said:?}");
+            for (argument, other) in &changes {
+                let is_same = result_of(&contexts(other)[context]).is_some_and(|(of_other, _)| of_other == body);
+                let is_said =
+                    said.iter().any(|words| words.contains(&**argument) || words.contains("and all that it says"));
+                assert!(is_said || !is_same, "{argument} of {directive} is dropped from\n{source}\n{body}\n{said:?}");
+            }
+        }
+    }
 }
 
 proptest! {

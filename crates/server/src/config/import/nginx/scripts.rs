@@ -33,14 +33,53 @@ pub(super) fn of(pattern: Option<&Pattern>) -> Scripts {
         },
         Some(Pattern::Regex(text)) => match extensions(text) {
             Some(extensions) => Scripts::Files(extensions),
-            None => {
-                let narrower = format!("{text}(/|$)");
-                let found = extensions(&narrower).filter(|_| !text.contains('|') || text.ends_with(')'));
-                found.map_or(Scripts::Whole, |extensions| Scripts::Narrowed(narrower, extensions))
-            }
+            None => narrowed(text).unwrap_or(Scripts::Whole),
         },
         _ => Scripts::Whole,
     }
+}
+
+/// A narrower expression, of all of whose alternatives it is known which files they are for.
+fn narrowed(text: &str) -> Option<Scripts> {
+    let (mut branches, mut all) = (Vec::new(), Vec::new());
+    for branch in branches_of(text) {
+        // Any character is a dot as well.
+        let dotted = branch.replace("\\.php", ".php").replace(".php", "\\.php");
+        let closed = format!("{dotted}(/|$)");
+        let found = [branch.to_owned(), closed].into_iter().find_map(|one| extensions(&one).map(|found| (one, found)));
+        let (branch, found) = found?;
+        branches.push(branch);
+        all.extend(found);
+    }
+    all.sort_unstable();
+    all.dedup();
+    let expression = match &branches[..] {
+        [one] => one.clone(),
+        several => several.iter().map(|one| format!("(?:{one})")).collect::<Vec<_>>().join("|"),
+    };
+    Some(Scripts::Narrowed(expression, all))
+}
+
+/// The alternatives that an expression consists of.
+fn branches_of(text: &str) -> Vec<&str> {
+    let (mut branches, mut start, mut depth, mut in_class, mut is_escaped) = (Vec::new(), 0, 0_u32, false, false);
+    for (at, character) in text.char_indices() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '(' if !in_class => depth += 1,
+            ')' if !in_class => depth = depth.saturating_sub(1),
+            '|' if !in_class && depth == 0 => {
+                branches.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    branches.push(&text[start..]);
+    branches
 }
 
 fn extensions(regex: &str) -> Option<Vec<String>> {
@@ -101,7 +140,8 @@ fn begins_with_slash(hir: &Hir) -> bool {
 
 /// All texts that a part may stand for; what is behind a slash does not matter. None if they are too many.
 fn ends(hir: &Hir) -> Option<Vec<Vec<u8>>> {
-    if begins_with_slash(hir) {
+    // A literal may be the path of a script itself.
+    if begins_with_slash(hir) && !matches!(hir.kind(), HirKind::Literal(_)) {
         return Some(vec![b"/".to_vec()]);
     }
     Some(match hir.kind() {
@@ -167,6 +207,8 @@ mod tests {
             (r"[^/]\.php(/|$)", files(&["php"])),
             (r"^/(index|remote)\.php(?:$|/)", files(&["php"])),
             (r"^(.+\.php)(/.*)?$", files(&["php"])),
+            (r"^/index\.php(/|$)", files(&["php"])),
+            (r"^/(?:a/b\.php|c\.php)$", files(&["php"])),
             (r"\.(php|phtml)$", files(&["php", "phtml"])),
             (r"\.php[57]?$", files(&["php", "php5", "php7"])),
             (r"(?i)\.pl$", files(&["PL", "Pl", "pL", "pl"])),
@@ -180,6 +222,10 @@ mod tests {
         }
         let open = Pattern::from_regex(r"\.php").unwrap();
         assert_eq!(of(Some(&open)), Scripts::Narrowed(r"\.php(/|$)".into(), vec!["php".into()]));
+        // As Drupal has it.
+        let either = Pattern::from_regex(r"\.php$|^/update.php").unwrap();
+        let narrower = r"(?:\.php$)|(?:^/update\.php(/|$))";
+        assert_eq!(of(Some(&either)), Scripts::Narrowed(narrower.into(), vec!["php".into()]));
         assert_eq!(of(Some(&Pattern::Exact("/a.php".into()))), files(&["php"]));
         assert_eq!(of(Some(&Pattern::Exact("/ping".into()))), Scripts::Whole);
         assert_eq!(of(Some(&Pattern::Prefix("/a.php".into()))), Scripts::Whole);

@@ -6,8 +6,9 @@
 use regex::bytes::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::PASSES;
+use super::pattern::without_looks;
 use super::syntax::Directive;
+use super::{PASSES, access};
 use crate::config::import::proof::{SCRIPT_NAMES, Source, Use};
 use crate::config::route::pattern::compile;
 
@@ -23,8 +24,10 @@ enum Kind {
     Exact(String),
     /// A prefix, and whether no expression is looked at once it is chosen.
     Prefix(String, bool),
-    /// An expression; none if it cannot be compiled here, with what it says.
-    Regex(Option<Regex>, String),
+    /// An expression.
+    Regex(Regex),
+    /// One that cannot be compiled here, as one that fits more; none if there is none.
+    Unread(Option<Regex>),
     /// It is never chosen for a path.
     Named,
 }
@@ -50,9 +53,20 @@ pub(super) fn of(server: &[Directive]) -> Option<Source> {
     decides(&root).then(|| Source { paths, does: Box::new(move |path| use_at(&root, path)) })
 }
 
-/// Whether a location has a program answer, or nobody let in, or one within it.
+/// Whether a location has a program answer, or restricts who is let in, or one within it.
 pub(super) fn is_decided_in(location: &Directive) -> bool {
-    decides(&place(location))
+    decides(&place(location)) || restricts(location)
+}
+
+/// Whether something in a block is about who is let in.
+fn restricts(block: &Directive) -> bool {
+    let opens = |one: &Directive| matches!(one.argument(0), "off" | "all") && one.name != "deny";
+    block.block.iter().flatten().any(|one| access::is_about(one) && !opens(one) || restricts(one))
+}
+
+/// Whether requests are passed on to applications somewhere in a block.
+pub(super) fn passes_within(block: &[Directive]) -> bool {
+    block.iter().any(|one| passes(one) || passes_within(one.block.as_deref().unwrap_or_default()))
 }
 
 /// Beginnings of paths with which the samples of each expression are asked about.
@@ -62,7 +76,7 @@ const BASES_MAX: usize = 40;
 fn sort<'p>(place: &'p Place, bases: &mut Vec<&'p str>, expressions: &mut Vec<&'p Regex>) {
     match &place.kind {
         Kind::Prefix(path, _) if path.ends_with('/') => bases.push(path),
-        Kind::Regex(Some(regex), _) => expressions.push(regex),
+        Kind::Regex(regex) | Kind::Unread(Some(regex)) => expressions.push(regex),
         _ => {}
     }
     place.within.iter().for_each(|inner| sort(inner, bases, expressions));
@@ -108,25 +122,30 @@ fn places(block: &[Directive]) -> Vec<Place> {
 
 fn place(location: &Directive) -> Place {
     let block = location.block.as_deref().unwrap_or_default();
-    let regex = |text: &str, words: &str| Kind::Regex(compile(text).ok(), words.to_owned());
+    let regex = |text: &str| match compile(text) {
+        Ok(regex) => Kind::Regex(regex),
+        Err(_) => Kind::Unread(compile(&without_looks(text)).ok()),
+    };
     let kind = match (location.argument(0), location.argument(1)) {
         ("=", path) => Kind::Exact(path.to_owned()),
         ("^~", path) => Kind::Prefix(path.to_owned(), true),
-        ("~", text) => regex(text, text),
-        ("~*", text) => regex(&format!("(?i){text}"), text),
+        ("~", text) => regex(text),
+        ("~*", text) => regex(&format!("(?i){text}")),
         (name, _) if name.starts_with('@') => Kind::Named,
-        (one, "") if one.starts_with("~*") => regex(&format!("(?i){}", &one[2..]), &one[2..]),
-        (one, "") if one.starts_with('~') => regex(&one[1..], &one[1..]),
+        (one, "") if one.starts_with("~*") => regex(&format!("(?i){}", &one[2..])),
+        (one, "") if one.starts_with('~') => regex(&one[1..]),
         (path, _) => Kind::Prefix(path.to_owned(), false),
     };
     Place { kind, does: use_of(block), within: places(block) }
 }
 
+fn passes(directive: &Directive) -> bool {
+    let name = &*directive.name;
+    matches!(name, "proxy_pass" | "fastcgi_pass") || PASSES.contains(&name) && directive.argument(0) != "off"
+}
+
 /// What a block does with a path for which it is chosen.
 fn use_of(block: &[Directive]) -> Use {
-    let passes = |one: &Directive| {
-        matches!(&*one.name, "proxy_pass" | "fastcgi_pass") || PASSES.contains(&&*one.name) && one.argument(0) != "off"
-    };
     let may_pass = |one: &Directive| {
         let inner = one.block.as_deref().unwrap_or_default();
         passes(one) || matches!(&*one.name, "if" | "limit_except") && inner.iter().any(passes)
@@ -172,15 +191,15 @@ fn find<'p>(place: &'p Place, path: &str) -> Option<(&'p Place, bool)> {
         }
     }
     let fits = |one: &&Place| match &one.kind {
-        Kind::Regex(Some(regex), _) => regex.is_match(path.as_bytes()),
-        // As far as is known: of scripts only where it names them, else whatever it likes.
-        Kind::Regex(None, words) if words.contains("php") => one.does != Use::File && path.contains(".php"),
-        Kind::Regex(None, _) => decides_itself(one),
+        Kind::Regex(regex) => regex.is_match(path.as_bytes()),
+        // As far as is known: it fits some of these, and others go on to what comes after it.
+        Kind::Unread(Some(wider)) => decides(one) && wider.is_match(path.as_bytes()),
+        Kind::Unread(None) => decides_itself(one),
         _ => false,
     };
     match place.within.iter().find(fits) {
         // Of one that is not known, those within it are not either.
-        Some(one) if matches!(one.kind, Kind::Regex(None, _)) => Some((running(one), true)),
+        Some(one) if matches!(one.kind, Kind::Unread(_)) => Some((running(one), true)),
         Some(one) => Some((find(one, path).map_or(one, |(found, _)| found), true)),
         None => fallback,
     }
@@ -198,7 +217,7 @@ fn gather(place: &Place, around: &str, paths: &mut Vec<String>) {
         _ => around.to_owned(),
     };
     beneath(&base, paths);
-    if let Kind::Regex(Some(regex), _) = &place.kind {
+    if let Kind::Regex(regex) | Kind::Unread(Some(regex)) = &place.kind {
         let samples = samples_of(regex.as_str());
         let starts =
             samples.iter().flat_map(|one| [one.clone(), format!("/{one}"), format!("{base}{one}"), format!("/x{one}")]);

@@ -7,6 +7,7 @@ use std::iter::Peekable;
 use std::str::CharIndices;
 
 use crate::config::import::Note;
+use crate::config::import::audit::Tree;
 
 /// The directives of a text.
 ///
@@ -34,6 +35,29 @@ pub(super) struct Directive {
     pub(super) block: Option<Vec<Directive>>,
     /// Whether somebody has said that it is carried over.
     is_carried: Cell<bool>,
+}
+
+/// As it has been read: nobody has said anything of it yet.
+impl Clone for Directive {
+    fn clone(&self) -> Directive {
+        let Directive { line, name, arguments, block, is_carried: _ } = self;
+        let (name, arguments, block) = (name.clone(), arguments.clone(), block.clone());
+        Directive { line: *line, name, arguments, block, is_carried: Cell::new(false) }
+    }
+}
+
+impl Tree for Directive {
+    fn place(&self) -> (usize, String) {
+        (self.line, self.text())
+    }
+
+    fn arguments(&mut self) -> &mut [String] {
+        &mut self.arguments
+    }
+
+    fn inner(&mut self) -> Option<&mut Vec<Directive>> {
+        self.block.as_mut()
+    }
 }
 
 impl Directive {

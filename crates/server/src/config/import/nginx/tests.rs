@@ -8,7 +8,7 @@ use std::fs;
 /// What is imported of `text`, in which `ROOT` is a directory that exists, and what is lost.
 fn imported(text: &str) -> (Vec<SiteSettings>, Vec<(usize, String)>) {
     let root = tempfile::tempdir().unwrap();
-    for name in ["www", "media/img"] {
+    for name in ["www", "media/img", "media/x"] {
         fs::create_dir_all(root.path().join(name)).unwrap();
     }
     let text = text.replace("ROOT", root.path().to_str().unwrap());
@@ -97,7 +97,7 @@ fn a_location_does_not_take_what_another_says() {
          location /api/ { add_header X-A 1; } }",
     );
     let (_, api) = text.split_once("match = \"/api/*\"\n").expect(&text);
-    assert!(api.contains("try = []") && api.contains("\"X-A\" = \"1\"") && api.contains("\"X-S\" = false"), "{text}");
+    assert!(api.contains("try = []") && api.contains("\"X-A\" = \"1\"") && api.contains("\"X-S\" = true"), "{text}");
 }
 
 #[test]
@@ -119,10 +119,18 @@ fn what_another_program_runs_and_what_is_restricted_is_not_served() {
 #[test]
 fn what_restricts_or_runs_in_a_way_that_is_not_known_here_is_not_served() {
     for inner in [
-        "if ($http_x_key != \"k\") { return 403; }",
+        "if ($http_x_key ~ \"(?!k)\") { return 403; }",
+        "if ($invalid_referer) { return 403; }",
+        "return 403 no;",
+        "return 200 \"ok\";",
+        "return 301 $odd;",
+        "ssi on;",
+        "xslt_stylesheet /a.xsl;",
+        "disable_symlinks on;",
+        "include gone.conf;",
         "if ($bad) { return 444; }",
         "if ($ssl_client_verify != SUCCESS) { return 401; }",
-        "limit_except GET { deny all; }",
+        "limit_except GET { allow 10.0.0.0/8; deny all; }",
         "auth_jwt realm;",
         "access_by_lua_file /x.lua;",
         "secure_link $arg_md5;",
@@ -138,7 +146,20 @@ fn what_restricts_or_runs_in_a_way_that_is_not_known_here_is_not_served() {
             "{inner}: {text}"
         );
     }
-    for inner in ["if ($request_method != GET) { return 403; }", "auth_jwt off;", "passenger_enabled off;"] {
+    // Who is refused is refused here, and nobody else.
+    for (inner, matches) in [
+        ("if ($request_method != POST) { return 404; }", "path = \"/up/*\", not = { method = [\"POST\"] }"),
+        (
+            "if ($http_user_agent ~* bot) { return 403; }",
+            "path = \"/up/*\", header = { \"user-agent\" = { regex = \"(?i)bot\" } }",
+        ),
+        ("limit_except GET { deny all; }", "path = \"/up/*\", not = { method = [\"GET\"] }"),
+    ] {
+        let text = text_of(&format!("server {{ root /; location /up/ {{ {inner} expires 1d; }} }}"));
+        let route = format!("match = {{ {matches} }}\npriority = 100000\nrewrite = \"/.denied\"\ntry = []\n");
+        assert!(text.contains(&route) && text.matches("/.denied").count() == 1, "{inner}: {text}");
+    }
+    for inner in ["auth_jwt off;", "passenger_enabled off;"] {
         let text = text_of(&format!("server {{ root /; location /up/ {{ {inner} expires 1d; }} }}"));
         assert!(!text.contains("/.denied"), "{inner}: {text}");
     }
@@ -254,9 +275,28 @@ fn another_directory_of_a_location_is_an_alias() {
          location /x { root ROOT/media; } }",
     );
     let prefixes: Vec<&str> = sites[0].aliases.iter().map(|alias| &*alias.prefix).collect();
-    assert_eq!(prefixes, ["/media/", "/img/"]);
+    assert_eq!(prefixes, ["/media/", "/img/", "/x/"]);
     assert!(sites[0].aliases[1].root.ends_with("media/img"), "{sites:?}");
-    assert_eq!(lost.len(), 1);
+    assert!(sites[0].aliases[2].root.ends_with("media/x"), "{sites:?}");
+    assert!(lost.len() == 1 && lost[0].1.contains("`^/x[^/]`"), "{lost:?}");
+    // What is in another directory there is not sent from that of the site.
+    for location in ["= /a.txt", "~ ^/a", "/a"] {
+        for other in ["root ROOT/media;", "alias ROOT/media/;"] {
+            let text = text_of(&format!("server {{ root ROOT/www; location {location} {{ {other} }} }}"));
+            let is_refused = text.contains("rewrite = \"/.denied\"");
+            assert!(is_refused && text.contains(other.trim_end_matches(';')), "{location} {other}: {text}");
+        }
+    }
+    let same = text_of("server { location / { root /www; } location = /50x.html { root /www; } }");
+    assert!(same.contains("Everything in it is carried over") && !same.contains(".denied"), "{same}");
+}
+
+#[test]
+fn folders_are_listed_where_all_are() {
+    let lists = |server: &str| text_of(&format!("server {{ root /; {server} }}")).contains("browse = true");
+    assert!(lists("autoindex on; location /a/ { expires 1d; }"));
+    assert!(!lists("autoindex on; location /a/ { autoindex off; }"), "names that nobody is told there");
+    assert!(!lists("location /a/ { autoindex on; }"));
 }
 
 #[test]
@@ -507,7 +547,8 @@ fn passwords_are_carried_over_where_their_hashes_can_be_checked() {
     let text = crate::config::render(&crate::config::settings::Settings { sites: sites.clone(), ..Default::default() });
     assert!(text.contains("users = [\"ada\"]") && text.contains("anyone = true"), "{text}");
     let words: Vec<&str> = lost.iter().map(|(_, words)| &**words).collect();
-    assert_eq!(lost.len(), 3, "{words:?}");
+    assert_eq!(lost.len(), 4, "{words:?}");
+    assert!(words.iter().any(|one| one.contains("the realm of `auth_basic x`")), "{words:?}");
     for (number, name, kind) in [(3, "bob", "bcrypt"), (4, "eve", "apr1"), (5, "zoe", "no hash")] {
         let said = format!("`{name}` in line {number} of `a`");
         assert!(words.iter().any(|one| one.starts_with(&said) && one.contains(kind)), "{name}: {words:?}");
@@ -533,7 +574,7 @@ fn connections_are_limited_where_all_sites_have_the_same_limit() {
     let of = |text: &str| text_of(&format!("http {{ {zones} {text} }}"));
     let (here, other) = ("server { root /;", "server { server_name b; root /;");
     assert!(of(&format!("limit_conn a 20; {here} }} {other} }}")).contains("\nconnection_limit = 20\n"));
-    assert!(of(&format!("{here} limit_conn a 20; }}")).contains("while they are idle, too"));
+    assert!(of(&format!("{here} limit_conn a 20; }}")).contains("idle connections out: here they count"));
     let lost = [
         format!("{here} limit_conn a 20; }} {other} }}"),
         format!("{here} limit_conn b 20; }}"),

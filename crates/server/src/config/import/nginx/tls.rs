@@ -5,7 +5,7 @@
 
 use super::listen::Listen;
 use super::syntax::Directive;
-use crate::config::import::{Draft, Site};
+use crate::config::import::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, denied};
 use crate::config::render::quoted;
 
 /// What blocks say of TLS.
@@ -73,14 +73,20 @@ impl Tls {
     fn settle_clients(&self, site: &mut Site, draft: &mut Draft) {
         let Some((line, verify)) = &self.verify else { return };
         match (&**verify, &self.client_ca) {
-            ("off", _) => {}
+            // Who shows a certificate that nobody has signed is let in there as well.
+            ("off" | "optional_no_ca", _) => {}
             ("on" | "optional", Some(file)) => {
                 site.keys.push(("client_ca", quoted(file)));
                 if verify == "optional" {
                     site.keys.push(("client_certificates", quoted("optional")));
                 }
             }
-            _ => draft.lose(*line, format!("`ssl_verify_client {verify}`: clients are not asked for certificates")),
+            _ => {
+                let why = "clients are not asked for certificates without `ssl_client_certificate`";
+                draft.lose(*line, format!("`ssl_verify_client {verify}`: {why}; {DENIED_WORDS}"));
+                let keys = [("match", quoted("*")), ("priority", DENIED_PRIORITY.to_owned())];
+                site.routes.push(Route { line: *line, keys: keys.into_iter().chain(denied()).collect() });
+            }
         }
     }
 }
