@@ -508,7 +508,7 @@ fn every_directive_and_each_of_its_arguments_is_in_the_result_or_in_a_list() {
             format!(":80 {{\n{directive}\nroot * /w\nfile_server\n}}\n"),
             format!(":80 {{\nhandle /x/* {{\n{directive}\n}}\nroot * /w\nfile_server\n}}\n"),
             format!(":80 {{\nroute {{\n{directive}\n}}\nroot * /w\nfile_server\n}}\n"),
-            format!(":80 {{\nimport s\nroot * /w\nfile_server\n}}\n")
+            ":80 {\nimport s\nroot * /w\nfile_server\n}\n"
                 .replace(":80 {", &format!("(s) {{\n{directive}\n}}\n:80 {{")),
         ]
     };

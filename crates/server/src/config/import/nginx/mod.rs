@@ -22,6 +22,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod variables;
 
 use super::{
     DENIED_WORDS, Draft, Files, Imported, Note, PASSED_WORDS, Route, Site, audit, beside_applications, is_program,
@@ -29,7 +30,6 @@ use super::{
 };
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
-use crate::config::route::template::Template;
 use crate::config::site::{FieldUse, is_sendable, is_single};
 use access::{Access, Let};
 use gateway::{Gateway, Routed, Upstream};
@@ -43,6 +43,7 @@ pub(super) use proxies::Said as Proxied;
 use service::Services;
 use syntax::Directive;
 use tls::Tls;
+use variables::{location_of, template};
 
 pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
     let mut base = Draft::default();
@@ -679,46 +680,4 @@ fn passed(directive: &Directive, draft: &mut Draft) {
 fn lose_answer(directive: &Directive, why: &str, action: &mut Action, draft: &mut Draft) {
     draft.lose(directive.line, format!("`{}`: {why}; {DENIED_WORDS}", directive.text()));
     action.is_denied = true;
-}
-
-/// Where a redirect leads.
-fn location_of(to: &str, names: &Names) -> Result<String, String> {
-    let text = template(to, names)?;
-    let is_location = text.starts_with(['/', '$']) || text.starts_with("http://") || text.starts_with("https://");
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    let closes_host = Template::parse(&text)?.closes_host();
-    match is_location && is_plain && closes_host && !text.starts_with("//") && !text.starts_with("$host") {
-        true => Ok(text),
-        false => Err("it is neither a path nor an address that can be sent".to_owned()),
-    }
-}
-
-/// With the variables of nginx as captures. The query follows a redirect by itself.
-fn template(text: &str, names: &Names) -> Result<String, String> {
-    let mut rest = text;
-    for end in ["$is_args$args", "?$args", "?$query_string", "$is_args$query_string"] {
-        rest = rest.strip_suffix(end).unwrap_or(rest);
-    }
-    let mut out = String::new();
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        let braced = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
-        let length = after.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
-        // `$1x` is the first group and an x.
-        let length = if after.starts_with(|one: char| one.is_ascii_digit()) { 1 } else { length };
-        let (name, tail) = braced.unwrap_or((&after[..length], &after[length..]));
-        out.push_str(&match name {
-            "uri" | "request_uri" | "document_uri" => "$path".to_owned(),
-            "host" | "http_host" => "$host".to_owned(),
-            "scheme" => if names.has_tls { "https" } else { "http" }.to_owned(),
-            "server_name" if !names.hosts.is_empty() => names.hosts[0].clone(),
-            "" => return Err("it ends with `$`, or has one that names nothing".into()),
-            number if number.bytes().all(|byte| byte.is_ascii_digit()) => format!("${{{number}}}"),
-            other => return Err(format!("`${other}` is not known here")),
-        });
-        rest = tail;
-    }
-    out.push_str(rest);
-    Ok(out)
 }
