@@ -5,6 +5,7 @@
 mod identity;
 mod service;
 mod unread;
+mod uploaders;
 mod ways;
 
 use std::net::TcpStream;

@@ -206,6 +206,33 @@ impl Http2 {
         }))
     }
 
+    /// Asks, of `protocol` if there is one (RFC 8441), and sends no more than this of the content: the status, and the content of the answer, which
+    /// has to come whole. Our side of the stream stays open until then, and is taken back.
+    ///
+    /// # Errors
+    /// The connection takes no request, or the stream ends without a whole answer.
+    pub(crate) fn ask_without_end(
+        &mut self,
+        request: Request<Vec<u8>>,
+        protocol: Option<&'static str>,
+    ) -> Result<(u16, Vec<u8>), h2::Error> {
+        let sender = &mut self.sender;
+        self.runtime.block_on(within(async {
+            let (mut head, content) = request.into_parts();
+            if let Some(protocol) = protocol {
+                head.extensions.insert(h2::ext::Protocol::from_static(protocol));
+            }
+            let mut ready = sender.clone().ready().await?;
+            let (response, mut stream) = ready.send_request(Request::from_parts(head, ()), false)?;
+            if !content.is_empty() {
+                stream.send_data(std::io::Cursor::new(content), false)?;
+            }
+            let answer = read(response.await?).await?;
+            stream.send_reset(Reason::CANCEL);
+            Ok((answer.status, answer.content))
+        }))
+    }
+
     /// Asks for this without content, which only the frame behind that of the head says.
     pub(crate) fn ask_ending_apart(&mut self, request: Request<Vec<u8>>) -> Result<Answer, h2::Error> {
         let sender = &mut self.sender;
@@ -341,6 +368,20 @@ impl Http2 {
             let mut connect = request("CONNECT", path, &[("sec-websocket-version", "13")]).map(|_| ());
             connect.extensions_mut().insert(h2::ext::Protocol::from_static(protocol));
             let (response, stream) = ready.send_request(connect, false).expect("the connection takes requests");
+            let (head, body) = response.await?.into_parts();
+            Ok(Tunnel { head: Response::from_parts(head, ()), body, stream })
+        }))
+    }
+
+    /// Asks with a head behind which content follows, and takes the head of the answer: none has been sent then.
+    ///
+    /// # Errors
+    /// The stream ends without an answer.
+    pub(crate) fn begin_two_way(&mut self, request: Request<Vec<u8>>) -> Result<Tunnel, h2::Error> {
+        let sender = &mut self.sender;
+        self.runtime.block_on(within(async {
+            let mut ready = sender.clone().ready().await?;
+            let (response, stream) = ready.send_request(request.map(|_| ()), false)?;
             let (head, body) = response.await?.into_parts();
             Ok(Tunnel { head: Response::from_parts(head, ()), body, stream })
         }))

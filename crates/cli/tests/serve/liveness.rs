@@ -31,7 +31,7 @@ for_engines!(all kept_answers_over_http_2_have_every_engine: [
 ]);
 
 /// How long the client waits for an answer, in milliseconds.
-const PATIENCE_MS: &str = "20000";
+pub(crate) const PATIENCE_MS: &str = "20000";
 
 /// The program of Go, if there is one.
 fn go() -> Option<&'static str> {
@@ -61,7 +61,7 @@ fn build(go: &str) -> PathBuf {
 
 /// Runs the client, which ends by itself. False if there is none.
 #[track_caller]
-fn run(name: &str, arguments: &[&str]) -> bool {
+pub(crate) fn run(name: &str, arguments: &[&str]) -> bool {
     let Some(client) = client() else {
         skipped(name, "there is no Go to build its client with");
         return false;

@@ -6,8 +6,8 @@
 mod admission;
 mod backends;
 mod content;
+mod early;
 mod kept;
-
 mod things;
 mod transport;
 mod ways;

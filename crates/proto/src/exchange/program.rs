@@ -25,7 +25,7 @@
 //! - A peer that has ended its side may still read: that is no reason to end the program. One that is gone is noticed when the driver
 //!   notices it: HTTP/1.x receives while a program thinks, as long as there is room in the input.
 //! - If the answer is whole before the content of the request has arrived, the rest is not waited for: HTTP/1.x closes behind the
-//!   answer, HTTP/2 resets the stream with NO_ERROR.
+//!   answer, HTTP/2 ends the stream on its side. What still comes is discarded for a while; then the stream is reset with NO_ERROR.
 //! - The peer has to take what there is for it within `send_timeout_ms`. Content has to come within `body_timeout_ms`, and as fast as
 //!   `body_rate_min` says, while the program wants some: before the head, and behind it if the program waits for nothing else. All
 //!   other waiting is the program's business: it names `until`.

@@ -1,6 +1,6 @@
 //! Conversations of HTTP/2: what is answered, in which frames, and how a connection ends.
 
-use lamna_proto::conn::Fate;
+use lamna_proto::conn::{Fate, Interest};
 use proptest::prelude::*;
 
 use crate::http2_client::{
@@ -304,7 +304,7 @@ fn trailers_end_a_request() {
 }
 
 #[test]
-fn content_that_is_not_wanted_is_refused_at_once_and_the_stream_is_reset_politely() {
+fn content_that_is_not_wanted_is_refused_at_once_and_discarded_for_a_while() {
     let mut client = client();
     let post = client.headers(1, 0, "POST", "/small", &[("content-length", "100")]);
     let large = client.headers(3, 0, "GET", "/small", &[("content-length", "5001")]);
@@ -312,11 +312,16 @@ fn content_that_is_not_wanted_is_refused_at_once_and_the_stream_is_reset_politel
     client.send(&[post, large, growing, frame(DATA, 0, 5, &[0; 5_001])].concat());
     for (id, status) in [(1, "405"), (3, "413"), (5, "413")] {
         let response = &client.streams[&id];
-        assert_eq!((&*response.status, response.ended, response.reset), (status, true, Some(NO_ERROR)), "{id}");
+        assert_eq!((&*response.status, response.ended, response.reset), (status, true, None), "{id}");
     }
-    // What was on its way is ignored, and the header block of it is decoded.
+    // What was on its way is discarded, and the header block of it is decoded: this stream ends without a reset.
     let trailers = client.block(&[("x-y", "z")]);
-    client.send(&[frame(DATA, 0, 1, &[0; 50]), frame(HEADERS, END_STREAM | END_HEADERS, 1, &trailers)].concat());
+    client.send(&[frame(DATA, 0, 1, &[0; 100]), frame(HEADERS, END_STREAM | END_HEADERS, 1, &trailers)].concat());
+    client.peer.time_out();
+    client.settle();
+    let resets = [1, 3, 5].map(|id| client.streams[&id].reset);
+    assert_eq!(resets, [None, Some(NO_ERROR), Some(NO_ERROR)]);
+    client.send(&frame(DATA, 0, 3, &[0; 50]));
     let response = client.ask(7, "GET", "/small", &[("x-y", "z")]);
     assert_eq!(response.status, "200");
     assert!(client.goaways.is_empty());
@@ -332,25 +337,77 @@ fn what_holds_without_content_is_said_whatever_the_content_is() {
         client.send(&[known, growing, frame(DATA, 0, 3, &[0; 5_001]), waiting].concat());
         for id in [1, 3, 5] {
             let response = &client.streams[&id];
-            assert_eq!(
-                (&*response.status, response.ended, response.reset),
-                (status, true, Some(NO_ERROR)),
-                "{path} {id}"
-            );
+            assert_eq!((&*response.status, response.ended, response.reset), (status, true, None), "{path} {id}");
             assert!(response.interim.is_empty(), "{path} {id}");
         }
-        // What is within the bound is read, so that the stream ends without a reset.
-        let small = client.headers(7, 0, method, path, &[]);
-        client.send(&[small, frame(DATA, END_STREAM, 7, &[0; 5_000])].concat());
-        let expected = if method == "POST" { Some(NO_ERROR) } else { None };
-        assert_eq!((&*client.streams[&7].status, client.streams[&7].reset), (status, expected), "{path}");
-        let late = client.headers(9, 0, "GET", "/absent", &[]);
-        client.send(&[late, frame(DATA, 0, 9, &[0; 10])].concat());
+        // It comes before the content. Which is read to its end then, so that the stream ends without a reset.
+        for (id, fields) in [(7, &[("content-length", "5000")][..]), (9, &[])] {
+            let head = client.headers(id, 0, method, path, fields);
+            client.send(&head);
+            assert_eq!((&*client.streams[&id].status, client.streams[&id].ended), (status, true), "{path}");
+            client.send(&frame(DATA, END_STREAM, id, &[0; 5_000]));
+        }
         client.peer.time_out();
         client.settle();
-        assert_eq!((&*client.streams[&9].status, client.streams[&9].reset), ("404", Some(NO_ERROR)), "{path}");
-        assert!(client.goaways.is_empty());
+        let resets = [1, 3, 5, 7, 9].map(|id| client.streams[&id].reset);
+        assert_eq!(resets, [Some(NO_ERROR), Some(NO_ERROR), Some(NO_ERROR), None, None], "{path}");
+        assert!(client.goaways.is_empty() && client.peer.connection.is_idle());
     }
+}
+
+// Clients that are still sending would lose the answer by a reset, and some see it only when they have sent all.
+#[test]
+fn content_behind_an_answer_may_be_sent_to_its_end() {
+    let mut client = client();
+    let head = client.headers(1, 0, "GET", "/absent", &[("content-length", "983040")]);
+    client.send(&head);
+    assert!(client.streams[&1].ended);
+    let (mut room, mut taken) = ([65_535_u32; 2], 0);
+    let mut left = 983_040;
+    while left > 0 {
+        for (id, increment) in client.updates.drain(..) {
+            room[usize::from(id == 1)] += increment;
+            taken += usize::from(id == 1);
+        }
+        let bytes = left.min(16_384).min(room[0]).min(room[1]);
+        assert!(bytes > 0, "the windows are opened");
+        (left, room) = (left - bytes, room.map(|room| room - bytes));
+        client.send(&frame(DATA, if left == 0 { END_STREAM } else { 0 }, 1, &vec![0; bytes as usize]));
+    }
+    assert!(taken > 1 && client.streams[&1].reset.is_none() && client.goaways.is_empty());
+    assert!(client.peer.connection.is_idle());
+}
+
+#[test]
+fn content_behind_an_answer_is_not_discarded_for_ever() {
+    let mut client = client();
+    let head = client.headers(1, 0, "GET", "/absent", &[]);
+    client.send(&head);
+    let mut waited_ms = 0;
+    for _ in 0..20 {
+        (client.peer.now, waited_ms) = (client.peer.now.after_ms(1_500), waited_ms + 1_500);
+        assert_eq!(client.send(&frame(DATA, 0, 1, b"more")).streams[&1].reset, None);
+        assert_eq!(client.peer.timeout_ms(), Some((30_000 - waited_ms).min(2_000)));
+    }
+    client.peer.time_out();
+    assert_eq!(client.settle().streams[&1].reset, Some(NO_ERROR));
+    // Who closes its side is not heard out.
+    let head = client.headers(3, 0, "GET", "/absent", &[]);
+    client.send(&head).peer.end();
+    assert_eq!(client.peer.interest(), Interest::CLOSE);
+}
+
+// Go and curl stop so when they see the answer.
+#[test]
+fn a_reset_behind_an_answer_is_no_reset_in_vain() {
+    let mut client = client();
+    for id in (1..4_001).step_by(2) {
+        let head = client.headers(id, 0, "GET", "/absent", &[]);
+        client.send(&head);
+        assert!(client.streams[&id].ended, "{id}");
+        client.send(&frame(RST_STREAM, 0, id, &[0, 0, 0, 8]));
+    }
+    assert!(client.goaways.is_empty() && client.peer.connection.is_idle());
 }
 
 #[test]
@@ -642,7 +699,7 @@ fn whoever_is_idle_or_silent_for_too_long_is_told_and_closed() {
     content.send(&request);
     content.peer.time_out();
     content.settle();
-    assert_eq!((&*content.streams[&1].status, content.streams[&1].reset), ("408", Some(NO_ERROR)));
+    assert_eq!((&*content.streams[&1].status, content.streams[&1].ended), ("408", true));
     let mut rude = Client::silent(Habits::default());
     rude.send(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat());
     rude.peer.time_out();

@@ -61,7 +61,7 @@ fn more_than_a_program_takes_is_refused() {
     let other = client.headers(3, 0, "PUT", "/echo", &[]);
     client.send(&[head, other, frame(DATA, 0, 3, &vec![b'x'; ECHO_BYTES_MAX as usize + 1])].concat()).settle();
     for id in [1, 3] {
-        assert_eq!((&*client.streams[&id].status, client.streams[&id].reset), ("413", Some(0)), "{id}");
+        assert_eq!((&*client.streams[&id].status, client.streams[&id].ended), ("413", true), "{id}");
     }
     assert_eq!(client.ask(5, "GET", "/small", &[]).status, "200");
 }
@@ -72,8 +72,9 @@ fn an_answer_before_the_end_of_the_content_ends_the_stream_only() {
         let mut client = Client::new(Habits::default());
         let head = client.headers(1, 0, "PUT", path, &[("content-length", "6")]);
         client.send(&[head, frame(DATA, 0, 1, b"ab")].concat()).settle();
-        assert_eq!((&*client.streams[&1].status, client.streams[&1].reset), (status, Some(0)));
+        assert_eq!((&*client.streams[&1].status, client.streams[&1].ended), (status, true));
         client.send(&frame(DATA, END_STREAM, 1, b"cdef"));
+        assert!(client.streams[&1].reset.is_none() && client.peer.connection.is_idle());
         assert_eq!(client.ask(3, "GET", "/small", &[]).status, "200");
     }
 }
@@ -99,7 +100,7 @@ fn a_step_that_is_lost_is_an_error_and_not_done_again() {
     client.peer.connection.recall_needs();
     client.peer.run();
     client.settle();
-    assert_eq!((&*client.streams[&1].status, client.streams[&1].reset), ("500", Some(0)));
+    assert_eq!((&*client.streams[&1].status, client.streams[&1].ended), ("500", true));
     assert!(!client.peer.connection.can_travel());
 }
 

@@ -181,13 +181,14 @@ fn content_that_is_not_asked_for_opens_no_window() {
 }
 
 #[test]
-fn rfc_9113_8_1_an_answer_that_ends_before_the_content_resets_with_no_error() {
+fn rfc_9113_8_1_an_answer_that_ends_before_the_content_lets_it_end() {
     for script in ["h+e", "h.e", "h3.c3.e", "n204", "h.c9000.e"] {
         let mut client = client();
         let head = client.headers(1, 0, "POST", &format!("/stream?{script}"), &[("content-length", "6")]);
         client.send(&[head, frame(DATA, 0, 1, b"ab")].concat()).settle();
-        assert_eq!((client.streams[&1].ended, client.streams[&1].reset, alive()), (true, Some(0), 0), "{script}");
+        assert_eq!((client.streams[&1].ended, client.streams[&1].reset, alive()), (true, None, 0), "{script}");
         client.send(&frame(DATA, END_STREAM, 1, b"cdef"));
+        assert!(client.streams[&1].reset.is_none() && client.peer.connection.is_idle());
         assert_eq!(client.ask(3, "GET", "/small", &[]).status, "200");
     }
 }
@@ -235,7 +236,8 @@ fn the_patience_with_a_peer_is_for_content_that_is_wanted() {
     assert_eq!(client.peer.timeout_ms(), Some(30_000));
     client.peer.time_out();
     client.settle();
-    assert_eq!((&*client.streams[&1].status, client.streams[&1].reset, alive()), ("408", Some(0), 0));
+    assert_eq!((&*client.streams[&1].status, client.streams[&1].ended, alive()), ("408", true, 0));
+    client.send(&frame(DATA, END_STREAM, 1, b""));
     let head = client.headers(3, 0, "POST", "/stream?h.d.e", &[]);
     client.send(&head);
     client.peer.time_out();

@@ -2,9 +2,11 @@
 //
 //	client kept ADDRESS CONNECTIONS STREAMS COUNT SMALLEST LARGEST PATIENCE_MS
 //	client put ADDRESS CONNECTIONS COUNT SMALLEST LARGEST PAUSE_MS PATIENCE_MS
+//	client refused ADDRESS PATH STATUS BYTES PATIENCE_MS
 //
 // `kept` asks over HTTP/2 in clear text for COUNT paths /p/ID/BYTES, each twice, by so many streams on each connection. `put` stores COUNT files
-// over TLS on each of so many connections (HTTP/1.1), with a pause between requests, and reads each back. Says what went wrong, and ends with 1; or how much went well.
+// over TLS on each of so many connections (HTTP/1.1), with a pause between requests, and reads each back. `refused` uploads
+// BYTES over HTTP/2 and TLS, with their length and without, has to be answered with STATUS, and then asks for /file.txt over the same connection. Says what went wrong, and ends with 1; or how much went well.
 package main
 
 import (
@@ -15,6 +17,7 @@ import (
 	"io"
 	"math/rand"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"strconv"
 	"sync"
@@ -133,7 +136,54 @@ func main() {
 		kept()
 	case "put":
 		put()
+	case "refused":
+		refused()
 	default:
 		fail("what is %q?", os.Args[1])
+	}
+}
+
+func refused() {
+	status, size, patience := number(4), number(5), time.Duration(number(6))*time.Millisecond
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	client := &http.Client{Transport: transport}
+	connections := 0
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if !info.Reused {
+			connections++
+		}
+	}}
+	bound, stop := context.WithTimeout(httptrace.WithClientTrace(context.Background(), trace), patience)
+	defer stop()
+	ask := func(method, path string, body io.Reader) int {
+		request, err := http.NewRequestWithContext(bound, method, "https://"+os.Args[2]+path, body)
+		if err != nil {
+			fail("%v", err)
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			fail("%s %s: %v", method, path, err)
+		}
+		defer answer.Body.Close()
+		if _, err := io.ReadAll(answer.Body); err != nil {
+			fail("%s %s: %v", method, path, err)
+		}
+		if answer.ProtoMajor != 2 {
+			fail("%s", answer.Proto)
+		}
+		return answer.StatusCode
+	}
+	sent := make([]byte, size)
+	// What is not known to have a length is sent without it.
+	for _, body := range []io.Reader{bytes.NewReader(sent), io.MultiReader(bytes.NewReader(sent))} {
+		if seen := ask("PUT", os.Args[3], body); seen != status {
+			fail("status %d for %d", seen, status)
+		}
+		if seen := ask("GET", "/file.txt", nil); seen != 200 {
+			fail("the next is answered with %d", seen)
+		}
+	}
+	if connections != 1 {
+		fail("%d connections", connections)
 	}
 }

@@ -122,10 +122,7 @@ impl Connection {
             exchange.state = State::Translated(page);
             return Ok(());
         }
-        let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
-        let waits = incoming.is_some_and(|incoming| incoming.continues);
-        // A client that waits to be told to go on may send its content or not.
-        if refusal.closes() || waits || self.begin_discarding().is_err() {
+        if refusal.closes() || !self.stays_in_step() {
             return Err(if refusal == Refusal::MethodNotAllowed { Refusal::MethodNotAllowedUnread } else { refusal });
         }
         let active = self.active.as_mut().expect("an exchange is refused");
@@ -136,25 +133,28 @@ impl Connection {
         let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
         exchange.state = State::Answering(answer::refuse(refusal, request, outlet.grounds()));
         exchange.persistence = persistence;
-        // Of content whose length is known nothing can be wrong: the client is told before it has sent it.
-        let is_sized = active.receiving.as_ref().is_some_and(|incoming| incoming.content.known_bytes() > 0);
-        exchange.awaits_content = !is_sized;
+        exchange.awaits_content = false;
         Ok(())
     }
 
-    /// The answer of an exchange is known, and holds whatever its content is: it is given as soon as the connection stays in step with it, or
-    /// ends. Content that is known to be discarded in time is, and the connection goes on; of chunks that is known at their end.
+    /// The answer of an exchange is known, and holds whatever its content is: it is given at once, and says that the connection ends unless that
+    /// is sure to stay in step.
     pub(super) fn answer_unread(&mut self, index: usize) {
-        let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
-        // Who waits to be told to go on is told the answer instead, and may send its content or not (RFC 9110 10.1.1).
-        let waits = incoming.is_some_and(|incoming| incoming.continues);
-        let is_sized = incoming.is_some_and(|incoming| incoming.content.known_bytes() > 0);
-        let ends = waits || self.begin_discarding().is_err();
-        if ends {
+        if !self.stays_in_step() {
             self.stop_receiving();
         }
-        let Some(active) = self.active.as_mut().filter(|_| ends || is_sized) else { return };
-        active.exchanges[index].awaits_content = false;
+        if let Some(active) = &mut self.active {
+            active.exchanges[index].awaits_content = false;
+        }
+    }
+
+    /// Whether the content that is being received is sure to be discarded to its end: its length is known, and within the bound. Of chunks nobody
+    /// knows that before their end, and the answer does not depend on how much of them has arrived. Begins to discard it.
+    fn stays_in_step(&mut self) -> bool {
+        let Some(incoming) = self.active.as_ref().and_then(|active| active.receiving.as_ref()) else { return true };
+        // Who waits to be told to go on is told the answer instead, and may send its content or not (RFC 9110 10.1.1).
+        let (waits, is_sized) = (incoming.continues, incoming.content.known_bytes() > 0);
+        is_sized && !waits && self.begin_discarding().is_ok()
     }
 
     /// See [`Connection::give_early_hints`](crate::conn::Connection::give_early_hints).

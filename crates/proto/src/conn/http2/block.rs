@@ -279,9 +279,9 @@ impl Connection {
         if known > bytes_max && self.refuse_content(at, Refusal::ContentTooLarge) {
             return;
         }
-        // Who waits to be told to send it is told the answer instead.
+        // What holds whatever the content is, is not kept back for it.
         let stream = &mut self.streams[at];
-        stream.is_early |= stream.continues && stream.holds_without_content();
+        stream.is_early |= stream.holds_without_content();
         if !stream.is_early {
             self.invite_content(at);
         }

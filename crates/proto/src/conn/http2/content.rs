@@ -8,7 +8,7 @@
 use super::flow::FlowError;
 use super::frame::{self, END_STREAM, ErrorCode, Fault, FrameHead};
 use super::receive::{Reading, Step};
-use super::stream::{Receiving, Stream, Work};
+use super::stream::{Discarding, Receiving, Stream, Work};
 use super::{Connection, DRIVEN, Ending, driven};
 use crate::error::Refusal;
 use crate::limits::{Limits, RECEIVE_WINDOW_BYTES_MAX};
@@ -73,8 +73,13 @@ impl Connection {
             return Err(Fault::Stream(id, ErrorCode::Protocol));
         }
         let received = incoming.received;
+        let is_answered = self.streams[at].is_answered();
+        self.streams[at].note_discarded(now);
         if is_complete && ends {
             self.end_content(at)?;
+        }
+        if is_answered {
+            return Ok(Step::Went);
         }
         let bytes_max = self.streams[at].content_bytes_max(body_bytes_max);
         if received > bytes_max && !self.streams[at].is_early {
@@ -92,7 +97,7 @@ impl Connection {
         match &mut stream.work {
             Work::Running(running) => running.keep(content),
             Work::Wanting | Work::Translating | Work::Postponed => stream.content.extend_from_slice(content),
-            Work::Answering(_) => return false,
+            Work::Answering(_) | Work::Answered(_) => return false,
         }
         true
     }
@@ -111,26 +116,59 @@ impl Connection {
             return Err(Fault::Stream(stream.id, ErrorCode::Protocol));
         }
         stream.receiving = Receiving::HalfClosed;
+        if stream.is_answered() {
+            self.forget_stream(at);
+        }
         Ok(())
+    }
+}
+
+// What comes behind an answer.
+impl Connection {
+    /// The answer of a stream has been written to its end, and the peer has not sent all of the request: what still comes is discarded for a while.
+    ///
+    /// RFC 9113 8.1 lets us reset the stream with NO_ERROR. Clients that are sending take that for a failure (curl, httpx), and others stop by
+    /// themselves when they see the answer: so the reset is for who goes on for long, or says nothing more.
+    pub(super) fn discard_rest(&mut self, at: usize) {
+        let now = self.now;
+        self.streams[at].is_early = true;
+        self.give_up_content(at, now);
+        let stream = &mut self.streams[at];
+        let (id, request) = (stream.id, stream.request.take());
+        (stream.work, stream.continues) = (Work::Answered(Discarding::new(now)), false);
+        self.recycle(request);
+        // What has come while it was being answered opens the window now.
+        self.give_back(id, 0, now);
+    }
+
+    /// What has not ended in its time is not received further.
+    pub(super) fn end_discarding(&mut self, limits: &Limits, now: Instant) {
+        let is_late = |one: &Stream| one.discards_until(limits).is_some_and(|until| until <= now);
+        while let Some(at) = self.streams.iter().position(is_late) {
+            self.reset_stream(at, ErrorCode::NoError);
+        }
     }
 }
 
 // What is given back.
 impl Connection {
-    /// What a stream keeps will not be taken: the window of the connection is opened by it.
+    /// What a stream keeps will not be taken: the windows are opened by it.
     pub(super) fn give_up_content(&mut self, at: usize, now: Instant) {
-        let bytes = self.streams[at].let_go();
-        self.give_back(0, bytes, now);
+        let stream = &mut self.streams[at];
+        let (id, bytes) = (stream.id, stream.let_go());
+        self.give_back(id, bytes, now);
     }
 
     /// Takes a stream out, with nothing left of it that counts.
     pub(super) fn detach(&mut self, at: usize) -> Stream {
-        self.give_up_content(at, self.received);
-        self.streams.swap_remove(at)
+        let bytes = self.streams[at].let_go();
+        let stream = self.streams.swap_remove(at);
+        self.give_back(0, bytes, self.received);
+        stream
     }
 
-    /// `bytes` of content have been taken: the windows of stream `id`, unless it is 0, and of the connection are opened by so much, when
-    /// it is worth a frame.
+    /// `bytes` of content have been taken, or discarded: the windows of stream `id`, unless it is 0, and of the connection are opened by so
+    /// much, when it is worth a frame. That of a stream that is being answered early stays shut meanwhile.
     pub(super) fn give_back(&mut self, id: u32, bytes: usize, now: Instant) {
         self.receive_window.give_back(bytes);
         if let Some(increment) = self.receive_window.increment(RECEIVE_WINDOW_BYTES_MAX, now) {
@@ -139,10 +177,11 @@ impl Connection {
                 stream.forgive(increment.shut_ms, now);
             }
         }
-        let stream = self.streams.iter_mut().find(|one| one.id == id && one.takes_content());
-        if let Some(Receiving::Open(incoming)) = stream.map(|one| &mut one.receiving) {
+        let Some(stream) = self.streams.iter_mut().find(|one| one.id == id && !one.is_reset) else { return };
+        let opens = stream.takes_content() || stream.is_answered();
+        if let Receiving::Open(incoming) = &mut stream.receiving {
             incoming.window.give_back(bytes);
-            if let Some(increment) = incoming.window.increment(RECEIVE_WINDOW_BYTES_MAX, now) {
+            if opens && let Some(increment) = incoming.window.increment(RECEIVE_WINDOW_BYTES_MAX, now) {
                 incoming.pace.forgive(increment.shut_ms, now);
                 frame::write_window_update(self.sink(), id, increment.bytes);
             }
@@ -160,7 +199,7 @@ impl Connection {
         };
         let kept: usize = self.streams.iter().map(Stream::kept_bytes).sum();
         assert_eq!(self.receive_window.held(), kept + arriving(None), "the window of the connection");
-        for stream in self.streams.iter().filter(|one| one.takes_content()) {
+        for stream in self.streams.iter().filter(|one| !one.is_reset) {
             if let Receiving::Open(incoming) = &stream.receiving {
                 let held = stream.kept_bytes() + arriving(Some(stream.id));
                 assert_eq!(incoming.window.held(), held, "the window of stream {}", stream.id);

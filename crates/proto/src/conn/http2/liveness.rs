@@ -58,7 +58,7 @@ impl Connection {
         }
         match &stream.work {
             Work::Wanting => is_drained.then_some("a need has not been handed out"),
-            Work::Translating | Work::Postponed => None,
+            Work::Translating | Work::Postponed | Work::Answered(_) => None,
             Work::Running(running) => self.running_standstill(stream, running),
             Work::Answering(answer) => {
                 // It waits for the rest of the request, for a step, for a window, or for room.

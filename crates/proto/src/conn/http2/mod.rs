@@ -309,7 +309,7 @@ impl Connection {
             Work::Translating => true,
             Work::Answering(answer) => answer.reading,
             Work::Running(running) => running.is_away() || running.waits_elsewhere(),
-            Work::Wanting | Work::Postponed => false,
+            Work::Wanting | Work::Postponed | Work::Answered(_) => false,
         });
         let receive = !self.ended && self.has_room_for_frames();
         if !(send || done || receive) {
@@ -431,7 +431,8 @@ impl Connection {
     /// The peer has closed its side: nothing more will be allowed to be sent, or asked for.
     pub fn handle_end(&mut self) {
         self.ended = true;
-        let is_unfinished = |one: &Stream| matches!(one.receiving, stream::Receiving::Open(_)) && !one.is_early;
+        let is_unfinished =
+            |one: &Stream| matches!(one.receiving, stream::Receiving::Open(_)) && (!one.is_early || one.is_answered());
         while let Some(at) = self.streams.iter().position(is_unfinished) {
             self.drop_stream(at);
         }

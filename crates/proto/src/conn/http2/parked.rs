@@ -19,7 +19,7 @@ impl Connection {
                 Work::Answering(answer) => (answer.reading, answer.paused) = (false, false),
                 // A step that its driver has not finished is not done again.
                 Work::Running(running) => running.lose(),
-                Work::Wanting | Work::Postponed => {}
+                Work::Wanting | Work::Postponed | Work::Answered(_) => {}
             }
         }
     }

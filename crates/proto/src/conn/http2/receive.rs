@@ -270,8 +270,13 @@ impl Connection {
         self.check_begun(id)?;
         let mut cost = Cost::Little;
         if let Some(at) = self.streams.iter().position(|one| one.id == id) {
+            let has_all = self.streams[at].is_answered();
             cost = self.streams[at].cost();
             self.drop_stream(at);
+            if has_all {
+                // It was begun for an answer, which the peer has got: what it resets is its own content.
+                return Ok(());
+            }
         }
         self.count_reset(cost);
         Ok(())

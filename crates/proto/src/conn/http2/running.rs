@@ -150,7 +150,7 @@ impl Stream {
             Work::Running(running) => {
                 running.wants_content() && (!running.has_begun() || running.wake.wants_only_content())
             }
-            Work::Wanting | Work::Translating => false,
+            Work::Wanting | Work::Translating | Work::Answered(_) => false,
             Work::Postponed | Work::Answering(_) => true,
         }
     }

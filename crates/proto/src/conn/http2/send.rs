@@ -143,12 +143,12 @@ impl Connection {
         if self.streams[at].begun().is_some() {
             return;
         }
+        self.streams[at].is_early = true;
         self.give_up_content(at, self.received);
         let outlet = &driven(&mut self.workspace).outlet;
         let stream = &mut self.streams[at];
         let request = stream.request.as_ref().map(Saved::request);
         let answer = answer::refuse(refusal, request, outlet.grounds());
-        stream.is_early = true;
         stream.work = Work::Answering(answer);
     }
 
@@ -294,24 +294,26 @@ impl Connection {
 impl Connection {
     /// The answer of a stream has been written to its end.
     pub(super) fn end_stream(&mut self, at: usize) {
-        let stream = &self.streams[at];
-        if let Receiving::Open(_) = stream.receiving {
-            // RFC 9113 8.1: what is still to come of the request is not wanted.
-            let id = stream.id;
-            frame::write_reset(self.sink(), id, ErrorCode::NoError);
-            self.remember_reset(id);
-        }
-        let stream = self.detach(at);
         let (last, behind) = (self.last(), self.file_frame.map(|_| self.behind.len()));
-        let workspace = driven(&mut self.workspace);
+        let stream = &self.streams[at];
         if let Some(outcome) = stream.outcome() {
-            workspace.handle_written(outcome, stream.request.as_ref(), last, behind);
+            driven(&mut self.workspace).handle_written(outcome, stream.request.as_ref(), last, behind);
         }
-        self.recycle(stream);
+        match &stream.receiving {
+            Receiving::Open(_) => self.discard_rest(at),
+            Receiving::HalfClosed => self.forget_stream(at),
+        }
     }
 
-    fn recycle(&mut self, stream: Stream) {
-        if let (Some(saved), Some(workspace)) = (stream.request, &mut self.workspace) {
+    /// Takes a stream out of which there is nothing more to tell.
+    pub(super) fn forget_stream(&mut self, at: usize) {
+        let stream = self.detach(at);
+        self.recycle(stream.request);
+    }
+
+    /// Keeps the space of a request that is not needed any more.
+    pub(super) fn recycle(&mut self, request: Option<Saved>) {
+        if let (Some(saved), Some(workspace)) = (request, &mut self.workspace) {
             recycle(&mut workspace.http2.spare_bytes, saved.bytes);
         }
     }
@@ -327,7 +329,7 @@ impl Connection {
             };
             departures.give_up(outcome, stream.request.as_ref().filter(|_| keeps), last);
         }
-        self.recycle(stream);
+        self.recycle(stream.request);
     }
 
     /// A stream is over without a further word. One of which a frame is being sent stays until that is complete.

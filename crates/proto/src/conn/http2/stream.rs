@@ -1,6 +1,7 @@
 //! One stream: a request and its answer (RFC 9113 5.1).
 //!
-//! Owns: the states of a stream as a server sees them, and what there is of an answer to send. Does not write frames or order streams.
+//! Owns: the states of a stream as a server sees them, and what there is of an answer to send. Guarantees: an answer that is complete before the
+//! request is not followed by a reset at once: clients that are still sending would lose it. Does not write frames or order streams.
 
 use crate::conn::SendDeadline;
 use crate::conn::http2::flow::{ReceiveWindow, SendWindow};
@@ -12,7 +13,7 @@ use crate::departures::Outcome;
 use crate::exchange::Saved;
 use crate::exchange::answer::{self, Answer, Piece};
 use crate::exchange::range::ByteRange;
-use crate::limits::Limits;
+use crate::limits::{LINGER_MS_MAX, Limits};
 use crate::time::Instant;
 
 /// ```text
@@ -20,12 +21,12 @@ use crate::time::Instant;
 ///   Idle ------------> Open      Idle -----------------------------> HalfClosed
 ///                       |  END_STREAM of DATA or trailers                |
 ///                       |-----------------------------------> HalfClosed |
-///                       | our END_STREAM, then RST_STREAM                | our END_STREAM
+///                       | our END_STREAM                                 | our END_STREAM
 ///                       v                                                v
-///                     Closed <----------- RST_STREAM of either ------- Closed
+///                   Answered --END_STREAM, RST_STREAM of either------> Closed
 /// ```
 /// Nobody keeps a stream that is idle (its number is higher than all that have begun) or closed (its number is lower). As nothing is
-/// pushed, none is reserved; and one whose answer is complete is closed at once, so that none is half-closed on our side.
+/// pushed, none is reserved. One whose answer is complete before its request is half-closed (local): [`Work::Answered`].
 #[derive(Debug)]
 pub(super) enum Receiving {
     /// The peer sends content, or may send the end of it.
@@ -69,6 +70,7 @@ impl Incoming {
 ///     ^--room---------------- Postponed <--no room--'     ^ refusals begin here
 ///                                '------Run-----> Running --Answer--'
 ///                                                    '----parts, all sent--> (gone)
+///  Answering, Running --all sent, and the request has not ended--> Answered --its end, a reset, or time--> (gone)
 /// ```
 #[derive(Debug)]
 pub(super) enum Work {
@@ -82,6 +84,28 @@ pub(super) enum Work {
     Running(Running),
     /// It is being sent, or waits for its turn. In place: the space of streams is the worker's, and used again.
     Answering(Answer),
+    /// It has been written to its end. What still comes of the content is discarded, for as long as HTTP/1.x lingers.
+    Answered(Discarding),
+}
+
+/// Since when content is discarded behind an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Discarding {
+    since: Instant,
+    /// When some has come last.
+    last: Instant,
+}
+
+impl Discarding {
+    pub(super) fn new(now: Instant) -> Discarding {
+        Discarding { since: now, last: now }
+    }
+
+    /// Until when it goes on.
+    fn until(self, limits: &Limits) -> Instant {
+        let most = self.since.after_ms(limits.linger_timeout_ms.max(LINGER_MS_MAX));
+        self.last.after_ms(limits.linger_timeout_ms).min(most)
+    }
 }
 
 /// What is lost when a stream is given up before its answer is whole.
@@ -156,7 +180,28 @@ impl Stream {
         match &self.work {
             Work::Running(running) => running.content_bytes_max().unwrap_or(u64::MAX),
             Work::Answering(_) | Work::Postponed => discarded_bytes_max,
-            Work::Wanting | Work::Translating => u64::MAX,
+            // Its time is what bounds it.
+            Work::Wanting | Work::Translating | Work::Answered(_) => u64::MAX,
+        }
+    }
+
+    /// Whether its answer has been written to its end, and its request has not ended.
+    pub(super) fn is_answered(&self) -> bool {
+        matches!(self.work, Work::Answered(_))
+    }
+
+    /// Until when content is discarded behind its answer.
+    pub(super) fn discards_until(&self, limits: &Limits) -> Option<Instant> {
+        match self.work {
+            Work::Answered(discarding) => Some(discarding.until(limits)),
+            _ => None,
+        }
+    }
+
+    /// Content came behind its answer, if that is so.
+    pub(super) fn note_discarded(&mut self, now: Instant) {
+        if let Work::Answered(discarding) = &mut self.work {
+            discarding.last = now;
         }
     }
 
@@ -315,7 +360,7 @@ impl Stream {
         match &self.work {
             Work::Running(running) => running.holds().descriptors,
             Work::Answering(answer) => usize::from(answer.representation.file.is_some()),
-            Work::Wanting | Work::Translating | Work::Postponed => 0,
+            Work::Wanting | Work::Translating | Work::Postponed | Work::Answered(_) => 0,
         }
     }
 
@@ -326,7 +371,7 @@ impl Stream {
             + self.content.capacity()
             + match &self.work {
                 Work::Running(running) => running.memory_bytes(),
-                Work::Wanting | Work::Translating | Work::Postponed | Work::Answering(_) => 0,
+                Work::Wanting | Work::Translating | Work::Postponed | Work::Answering(_) | Work::Answered(_) => 0,
             }
     }
 }

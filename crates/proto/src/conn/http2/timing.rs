@@ -34,6 +34,8 @@ enum Wait {
     Read,
     /// A program waits for a moment.
     Program,
+    /// Content that comes behind its answer does not end.
+    Discard,
 }
 
 impl Connection {
@@ -58,6 +60,7 @@ impl Connection {
         let content = self.content_patience(limits).filter(|_| interest.receive && is_open);
         let reads = self.streams.iter().filter_map(|one| Some(one.answer()?.read.as_ref()?.since)).min();
         let programs = self.streams.iter().filter_map(Stream::until).min();
+        let discards = self.streams.iter().filter_map(|one| one.discards_until(limits)).min();
         [
             self.output_patience(limits).filter(|_| is_open).map(|at| (at, Wait::Send)),
             self.window_taking.until(limits.send_timeout_ms).filter(|_| is_open).map(|at| (at, Wait::Window)),
@@ -70,6 +73,7 @@ impl Connection {
             content.map(|at| (at, Wait::Content)),
             reads.filter(|_| is_open).map(|at| (at.after_ms(READ_CONTENT_TIMEOUT_MS), Wait::Read)),
             programs.filter(|_| is_open).map(|at| (at, Wait::Program)),
+            discards.filter(|_| is_open).map(|at| (at, Wait::Discard)),
         ]
         .into_iter()
         .flatten()
@@ -93,6 +97,7 @@ impl Connection {
                 Wait::Settings => self.close(ErrorCode::SettingsTimeout, "the settings were not acknowledged in time"),
                 Wait::Content => self.time_out_content(&limits, now),
                 Wait::Program => self.streams.iter_mut().for_each(|stream| stream.handle_time(now)),
+                Wait::Discard => self.end_discarding(&limits, now),
                 Wait::Read => {
                     let is_late = |since: Instant| since.after_ms(READ_CONTENT_TIMEOUT_MS) <= now;
                     for answer in self.streams.iter_mut().filter_map(Stream::answer_mut) {
