@@ -6,6 +6,7 @@
 mod buffered;
 mod cgi;
 mod checks;
+mod dialogue;
 mod faults;
 mod framed;
 mod half_closed;

@@ -300,8 +300,8 @@ fn append_content(announced: RequestContent, content: &[u8], sent: &mut Vec<u8>)
     let mut writer = ContentWriter::new(announced);
     if announced != RequestContent::None {
         for piece in content.chunks(7) {
-            sent.extend_from_slice(writer.piece(piece.len() as u64).expect("as announced").as_ref());
-            sent.extend_from_slice(piece);
+            let (before, behind) = writer.piece(piece.len() as u64).expect("as announced");
+            sent.extend_from_slice(&[before.as_ref(), piece, behind].concat());
         }
     }
     sent.extend_from_slice(writer.end().expect("as announced").as_ref());

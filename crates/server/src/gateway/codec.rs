@@ -40,9 +40,10 @@ impl Codec {
     pub(super) fn write_content(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), LengthError> {
         match self {
             Codec::Http { content, .. } => {
-                let frame = content.piece(bytes.len() as u64)?;
-                out.extend_from_slice(frame.as_ref());
+                let (before, behind) = content.piece(bytes.len() as u64)?;
+                out.extend_from_slice(before.as_ref());
                 out.extend_from_slice(bytes);
+                out.extend_from_slice(behind);
             }
             Codec::FastCgi { content, .. } => {
                 let mut rest = bytes;

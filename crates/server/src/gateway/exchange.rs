@@ -622,9 +622,17 @@ impl Program for Gateway {
         self.group.settings.body_bytes_max.unwrap_or(u64::MAX)
     }
 
+    /// The application is asked when the head is there, whether or not content has come: it may answer before, and say by that how to go on.
     fn begins_with(&self) -> Next {
-        // What comes on a stream that is opened for a WebSocket comes when that is open.
-        if self.opening.is_some() { Next::ROOM } else { Next::CONTENT }
+        match self.content {
+            // What comes on a stream that is opened for a WebSocket comes when that is open.
+            _ if self.opening.is_some() => Next::ROOM,
+            // That none is, its end says: it is there, or what comes in its place is a fault.
+            RequestContent::None | RequestContent::Sized(0) => Next::CONTENT,
+            // It is kept until it is whole.
+            _ if self.buffer.is_some() => Next::CONTENT,
+            _ => Next { content: true, ..Next::ROOM },
+        }
     }
 
     fn may_block(&self) -> bool {

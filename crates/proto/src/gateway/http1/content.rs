@@ -1,7 +1,7 @@
 //! Framing the content of a request on its way to an application (RFC 9112 6 and 7).
 //!
-//! Owns: what stands before and after each piece. Guarantees: what was announced is what is sent. Copies no content: a
-//! piece is sent as a [`Frame`] and then the bytes themselves.
+//! Owns: what stands before and behind each piece. Guarantees: what was announced is what is sent, and a piece is whole when it is sent: nobody
+//! waits for the next to know that. Copies no content: a piece is sent as a [`Frame`], the bytes themselves, and what ends it.
 //!
 //! ```text
 //!  Sized(n) --pieces of n bytes--> Sized(0) --end--> Ended
@@ -19,19 +19,19 @@ pub struct ContentWriter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Sized(u64),
-    Chunked { has_begun: bool },
+    Chunked,
     Ended,
 }
 
-/// Bytes that stand before a piece of content, or after the last.
+/// Bytes that stand before a piece of content, or behind the last.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     bytes: [u8; FRAME_BYTES_MAX],
     length: u8,
 }
 
-/// The end of the chunk before, 16 digits, the end of the line.
-const FRAME_BYTES_MAX: usize = 20;
+/// 16 digits, the end of the line.
+const FRAME_BYTES_MAX: usize = 18;
 
 /// There is more content, or less, than was announced. The request cannot be completed: the connection has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,32 +49,31 @@ impl ContentWriter {
             // Of what is kept nothing is sent before its length is known.
             RequestContent::None | RequestContent::Kept => State::Sized(0),
             RequestContent::Sized(bytes) => State::Sized(bytes),
-            RequestContent::Streamed => State::Chunked { has_begun: false },
+            RequestContent::Streamed => State::Chunked,
         };
         ContentWriter { state }
     }
 
-    /// What stands before a piece of `bytes` bytes. The whole piece follows, or the connection is closed.
+    /// What stands before a piece of `bytes` bytes, and behind it. The whole piece is sent between, or the connection is closed.
     ///
     /// # Errors
     /// [`LengthError::Surplus`]; the state has not changed then.
-    pub fn piece(&mut self, bytes: u64) -> Result<Frame, LengthError> {
+    pub fn piece(&mut self, bytes: u64) -> Result<(Frame, &'static [u8]), LengthError> {
         match &mut self.state {
-            _ if bytes == 0 => Ok(Frame::of(&[])),
+            _ if bytes == 0 => Ok((Frame::of(&[]), b"")),
             State::Sized(left) => {
                 *left = left.checked_sub(bytes).ok_or(LengthError::Surplus)?;
-                Ok(Frame::of(&[]))
+                Ok((Frame::of(&[]), b""))
             }
-            State::Chunked { has_begun } => {
+            State::Chunked => {
                 let mut digits = [0; 16];
-                let before: &[u8] = if std::mem::replace(has_begun, true) { b"\r\n" } else { b"" };
-                Ok(Frame::of(&[before, hexadecimal(bytes, &mut digits), b"\r\n"]))
+                Ok((Frame::of(&[hexadecimal(bytes, &mut digits), b"\r\n"]), b"\r\n"))
             }
             State::Ended => Err(LengthError::Surplus),
         }
     }
 
-    /// What stands after the last piece.
+    /// What stands behind the last piece.
     ///
     /// # Errors
     /// [`LengthError`]: it is not the end, or the end was before.
@@ -82,8 +81,7 @@ impl ContentWriter {
         let frame: &[u8] = match self.state {
             State::Sized(0) => b"",
             State::Sized(_) => return Err(LengthError::Short),
-            State::Chunked { has_begun: true } => b"\r\n0\r\n\r\n",
-            State::Chunked { has_begun: false } => b"0\r\n\r\n",
+            State::Chunked => b"0\r\n\r\n",
             State::Ended => return Err(LengthError::Surplus),
         };
         self.state = State::Ended;
@@ -134,7 +132,7 @@ mod tests {
     #[test]
     fn sized_content_is_as_long_as_announced() {
         let mut writer = ContentWriter::new(RequestContent::Sized(5));
-        assert_eq!(writer.piece(3).map(|frame| frame.as_ref().to_vec()), Ok(vec![]));
+        assert_eq!(writer.piece(3).map(|(before, behind)| [before.as_ref(), behind].concat()), Ok(vec![]));
         assert_eq!(writer.piece(3).err(), Some(LengthError::Surplus));
         assert_eq!(writer.end().err(), Some(LengthError::Short));
         assert!(writer.piece(2).is_ok() && !writer.is_ended() && writer.end().is_ok() && writer.is_ended());
@@ -149,10 +147,12 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_chunk_has_a_frame() {
+    fn every_chunk_has_a_frame_and_ends_behind_its_content() {
         let mut writer = ContentWriter::new(RequestContent::Streamed);
-        assert_eq!(writer.piece(1).unwrap().as_ref(), b"1\r\n");
-        assert_eq!(writer.piece(u64::MAX).unwrap().as_ref(), b"\r\nffffffffffffffff\r\n");
+        for (bytes, frame) in [(1, &b"1\r\n"[..]), (u64::MAX, b"ffffffffffffffff\r\n")] {
+            let (before, behind) = writer.piece(bytes).unwrap();
+            assert_eq!((before.as_ref(), behind), (frame, &b"\r\n"[..]));
+        }
     }
 
     proptest! {
@@ -160,8 +160,8 @@ mod tests {
         fn chunks_are_read_as_they_were_written(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..5)) {
             let (mut writer, mut sent) = (ContentWriter::new(RequestContent::Streamed), Vec::new());
             for piece in &pieces {
-                sent.extend_from_slice(writer.piece(piece.len() as u64).unwrap().as_ref());
-                sent.extend_from_slice(piece);
+                let (before, behind) = writer.piece(piece.len() as u64).unwrap();
+                sent.extend_from_slice(&[before.as_ref(), piece, behind].concat());
             }
             sent.extend_from_slice(writer.end().unwrap().as_ref());
             let (mut decoder, mut content, mut rest) = (ChunkedDecoder::new(0), Vec::new(), &sent[..]);

@@ -103,7 +103,9 @@ impl Gateway {
 
     /// Chooses a place, and a connection to it.
     pub(super) fn choose(&mut self) -> Result<(), Problem> {
-        let may_retry = !self.has_begun_content
+        // Content that comes later cannot be sent twice.
+        let may_retry = (self.has_ended_content || self.buffer.is_some())
+            && !self.has_begun_content
             && match self.retries_of() {
                 Retries::Idempotent => self.effect != Effect::Any,
                 _ => self.effect == Effect::Safe,
