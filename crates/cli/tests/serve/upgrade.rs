@@ -70,7 +70,7 @@ fn connections_in_every_state_go_on_in_the_new_process(engine: Engine) {
         assert!(client.get(SMALL).is_ok(), "a worker has the connection");
     }
     head.send(b"GET /small.txt HTTP/1.1\r\nHo");
-    body.send(b"PUT /small.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab");
+    body.send(b"GET /small.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab");
     batch.send(format!("GET {LARGE} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
     batch.send(format!("GET {MIDDLE} HTTP/1.1\r\nHost: a\r\n\r\nGET {SMALL} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
     slow.send(format!("GET {LARGE} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
@@ -95,7 +95,7 @@ fn connections_in_every_state_go_on_in_the_new_process(engine: Engine) {
     head.send(b"st: a\r\n\r\n");
     assert_eq!(head.receive(true).unwrap().content, content(SMALL));
     body.send(b"cde\r\n0\r\n\r\n");
-    assert_eq!(body.receive(true).unwrap().status, 405);
+    assert_eq!(body.receive(true).unwrap().content, content(SMALL));
     for client in [&mut idle, &mut head, &mut body, &mut batch, &mut slow, &mut ranges, &mut line.server.connect()] {
         assert_eq!(client.get(SMALL).unwrap().content, content(SMALL));
     }

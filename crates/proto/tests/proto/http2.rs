@@ -658,6 +658,27 @@ fn draining_says_so_twice_and_serves_what_was_on_its_way() {
     assert!(client.peer.interest().is_over());
 }
 
+// The end of a TLS session may have been said, and nothing can be said behind it.
+#[test]
+fn nothing_is_said_behind_the_end() {
+    let mut client = client();
+    client.ask(1, "GET", "/small", &[]);
+    client.peer.drain();
+    client.settle();
+    let ping = client.pings.pop().unwrap();
+    client.send(&frame(PING, ACK, 0, &ping));
+    assert_eq!(client.peer.interest(), Interest::LINGER);
+    client.send(&[frame(PING, 0, 0, b"abcdefgh"), frame(SETTINGS, 0, 0, &setting(4, 100))].concat());
+    assert_eq!((client.pongs.len(), client.peer.interest()), (0, Interest::LINGER));
+    let mut gone = self::client();
+    gone.ask(1, "GET", "/small", &[]);
+    gone.peer.end();
+    assert_eq!(gone.peer.interest(), Interest::CLOSE);
+    gone.peer.drain();
+    gone.settle();
+    assert_eq!((gone.goaways.len(), gone.peer.interest()), (0, Interest::CLOSE));
+}
+
 #[test]
 fn draining_does_not_wait_for_ever_for_a_ping() {
     let mut client = client();

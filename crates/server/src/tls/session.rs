@@ -68,6 +68,9 @@ pub trait Session: fmt::Debug + Send {
     /// Tells the peer that nothing more will come.
     fn end_sending(&mut self);
 
+    /// Whether it has been told so: nothing is written any more.
+    fn has_ended_sending(&self) -> bool;
+
     /// Where it is.
     fn phase(&self) -> Phase;
 
@@ -500,6 +503,10 @@ impl Session for TlsSession {
         {
             self.fail(failure);
         }
+    }
+
+    fn has_ended_sending(&self) -> bool {
+        self.closed
     }
 
     fn phase(&self) -> Phase {

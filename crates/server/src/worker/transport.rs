@@ -172,6 +172,10 @@ impl Transport {
                 if interest.fate != Fate::Open && !interest.send {
                     session.end_sending();
                 }
+                if interest.send && session.has_ended_sending() && session.output().is_empty() {
+                    // The end has been said, and nothing can be said behind it.
+                    return Interest::CLOSE;
+                }
                 match (session.output().is_empty(), interest.fate) {
                     (true, _) => interest,
                     (false, Fate::Open) => Interest { send: true, ..interest },

@@ -329,6 +329,12 @@ impl Connection {
         is_final && self.streams.is_empty() && !self.has_current()
     }
 
+    /// Whether the peer has been told which stream was the last, and that has been answered: whatever it sends brings about nothing, not even an
+    /// answer to a PING. The end may have been said behind the answer, and nothing is written behind that.
+    fn has_said_all(&self) -> bool {
+        self.ending == Ending::Final && self.streams.is_empty() && !self.has_current()
+    }
+
     fn has_current(&self) -> bool {
         self.workspace.as_ref().is_some_and(|workspace| workspace.http2.current.is_some())
     }
@@ -421,8 +427,8 @@ impl Connection {
         let workspace = driven(&mut self.workspace);
         workspace.input.received(bytes);
         (self.received, self.now) = (now, self.now.max(now));
-        if self.ending == Ending::Closing {
-            workspace.input.clear();
+        if self.ending == Ending::Closing || self.has_said_all() {
+            driven(&mut self.workspace).input.clear();
         } else {
             self.partial_since.get_or_insert(now);
         }
@@ -552,9 +558,9 @@ impl Connection {
         }
     }
 
-    /// The peer is told to open no more streams; those that it has opened before it knew are served.
+    /// The peer is told to open no more streams; those that it has opened before it knew are served. One that has closed its side opens none.
     pub fn drain(&mut self) {
-        if self.ending == Ending::Open && !self.broken {
+        if self.ending == Ending::Open && !(self.broken || self.ended) {
             self.ending = Ending::Announced(None);
             let sink = self.sink();
             frame::write_goaway(sink, (1 << 31) - 1, ErrorCode::NoError, "");

@@ -300,8 +300,8 @@ impl Connection {
             driven(&mut self.workspace).handle_written(outcome, stream.request.as_ref(), last, behind);
         }
         match &stream.receiving {
-            Receiving::Open(_) => self.discard_rest(at),
-            Receiving::HalfClosed => self.forget_stream(at),
+            Receiving::Open(_) if !self.ended => self.discard_rest(at),
+            Receiving::Open(_) | Receiving::HalfClosed => self.forget_stream(at),
         }
     }
 
