@@ -14,27 +14,19 @@ const SIZES: [(u64, u64); 4] = [(1 << 20, 8), (256 * 1024, 4), (64 * 1024, 3), (
 /// Memory to read a file into, and what it takes of the store.
 pub type LeasedBuffer = Buffer<Option<Reservation>>;
 
-impl LeasedBuffer {
-    /// For the beginning of the next `length` bytes of a file, as much as `store` has room for, if it has any.
-    pub fn lent(length: u64, store: &Store) -> Option<LeasedBuffer> {
-        let loan = SIZES.iter().find_map(|&(bytes, share)| store.lend(length.min(bytes), share))?;
-        Some(LeasedBuffer { bytes: vec![0; usize::try_from(loan.bytes()).ok()?], guard: Some(loan) })
-    }
+/// Memory for the beginning of the next `length` bytes of a file, as much as `store` has room for, if it has any.
+pub fn lend(length: u64, store: &Store) -> Option<LeasedBuffer> {
+    let loan = SIZES.iter().find_map(|&(bytes, share)| store.lend(length.min(bytes), share))?;
+    Some(LeasedBuffer { bytes: vec![0; usize::try_from(loan.bytes()).ok()?], guard: Some(loan) })
+}
 
-    /// The same, and if there is none for the smallest piece all the same, which is as much as a connection takes anyway.
-    pub fn lent_or_small(length: u64, store: &Store) -> LeasedBuffer {
-        let [.., (smallest, _)] = SIZES;
-        LeasedBuffer::lent(length, store).unwrap_or_else(|| LeasedBuffer::beside(length.min(smallest) as usize))
-    }
+/// The same, and if there is none for the smallest piece all the same, which is as much as a connection takes anyway.
+pub fn lend_or_small(length: u64, store: &Store) -> LeasedBuffer {
+    let [.., (smallest, _)] = SIZES;
+    lend(length, store).unwrap_or_else(|| beside(length.min(smallest) as usize))
+}
 
-    /// For all of `length` bytes, which do not count as the store's.
-    pub fn beside(length: usize) -> LeasedBuffer {
-        LeasedBuffer { bytes: vec![0; length], guard: None }
-    }
-
-    /// With these bytes in it.
-    #[cfg(test)]
-    pub fn holding(bytes: &[u8]) -> LeasedBuffer {
-        LeasedBuffer { bytes: bytes.to_vec(), guard: None }
-    }
+/// Memory for all of `length` bytes, which do not count as the store's.
+pub fn beside(length: usize) -> LeasedBuffer {
+    LeasedBuffer { bytes: vec![0; length], guard: None }
 }

@@ -10,13 +10,11 @@ use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Description, HeadTooLong, Representation, Resource, Variants};
 use lamna_proto::workspace::Pages;
-use rustix::io::Errno;
 
 use super::pages::{self, Page};
 use crate::cache::compress::compress_quickly;
 use crate::config::compression::Compression;
 use crate::config::route::Changes;
-use crate::io::Blocked;
 
 /// The methods that are allowed on everything.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
@@ -229,13 +227,6 @@ fn typed(
     };
     let all = [one(HTML, &page.html)?, one(json_type, &page.json)?, one("text/plain; charset=utf-8", &page.text)?];
     Ok(Resource { status: description.status, variants: Variants::Typed(all.into()), query_follows: false })
-}
-
-/// The fields of the site and what the name adds to them are too long for a head.
-impl From<HeadTooLong> for Blocked {
-    fn from(HeadTooLong: HeadTooLong) -> Blocked {
-        Blocked::Failed(Errno::OVERFLOW)
-    }
 }
 
 #[cfg(test)]

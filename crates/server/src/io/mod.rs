@@ -19,6 +19,8 @@ pub mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use lamna_proto::resource::HeadTooLong;
+
 use crate::io::page_cache::residency_cache::ResidencyCache;
 use crate::sys::shared_memory::SharedMemory;
 use crate::sys::shared_memory::process_shared;
@@ -39,6 +41,13 @@ pub enum Blocked {
     Disk,
     /// It failed.
     Failed(rustix::io::Errno),
+}
+
+/// The fields of a site and what a name adds to them are too long for a head.
+impl From<HeadTooLong> for Blocked {
+    fn from(HeadTooLong: HeadTooLong) -> Blocked {
+        Blocked::Failed(rustix::io::Errno::OVERFLOW)
+    }
 }
 
 impl From<rustix::io::Errno> for Blocked {

@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use lamna_proto::exchange::ContentBuffer;
 
 use crate::cache::Store;
-use crate::cache::leased_buffer::LeasedBuffer;
+use crate::cache::leased_buffer::{self, LeasedBuffer};
 use crate::io::{KernelFeatures, Wait, read};
 use crate::worker::context::FileRange;
 
@@ -39,7 +39,7 @@ impl ReadBuffer {
     /// described. Waits for the disk.
     pub(crate) fn read(range: &FileRange, store: &Store, abilities: &KernelFeatures) -> Option<ReadBuffer> {
         let file = range.representation.file.as_ref()?;
-        let mut room = LeasedBuffer::lent(range.length, store)?;
+        let mut room = leased_buffer::lend(range.length, store)?;
         let read = read::read(file.as_fd(), &mut room.bytes, range.offset, Wait::Yes, abilities).ok()?;
         (read == room.bytes.len()).then(|| ReadBuffer::of(room, read))
     }
@@ -97,15 +97,15 @@ mod tests {
     #[test]
     fn where_everything_is_lent_a_small_piece_is_read_beside_it() {
         let store = Store::new(1 << 20, 10);
-        let lent: Vec<LeasedBuffer> = std::iter::from_fn(|| LeasedBuffer::lent(1 << 20, &store)).take(1000).collect();
+        let lent: Vec<LeasedBuffer> = std::iter::from_fn(|| leased_buffer::lend(1 << 20, &store)).take(1000).collect();
         let full = store.bytes();
         let lent_bytes: usize = lent.iter().map(|room| room.bytes.len()).sum();
         assert!(((1 << 19) - 16_384..=1 << 19).contains(&lent_bytes), "half of it is the store's own");
-        assert_eq!(LeasedBuffer::lent_or_small(1 << 20, &store).bytes.len(), 16_384);
-        assert_eq!(LeasedBuffer::lent_or_small(100, &store).bytes.len(), 100);
+        assert_eq!(leased_buffer::lend_or_small(1 << 20, &store).bytes.len(), 16_384);
+        assert_eq!(leased_buffer::lend_or_small(100, &store).bytes.len(), 100);
         assert_eq!(store.bytes(), full);
         drop(lent);
-        assert_eq!(LeasedBuffer::lent_or_small(1 << 20, &store).bytes.len(), 262_144);
+        assert_eq!(leased_buffer::lend_or_small(1 << 20, &store).bytes.len(), 262_144);
     }
 
     #[test]

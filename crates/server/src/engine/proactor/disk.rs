@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::Tag;
 use crate::cache::Entry;
-use crate::cache::leased_buffer::LeasedBuffer;
+use crate::cache::leased_buffer;
 use crate::content::translate::translate;
 use crate::io::file_state;
 use crate::io::file_state::{Kind, Stamp};
@@ -224,7 +224,7 @@ impl Disk {
             && (1..=context.shared.store.content_bytes_max()).contains(&stamp.size)
             && !self.holds(index, &stamp)
         {
-            ring.read(Arc::new(file), LeasedBuffer::beside(stamp.size as usize), 0, Tag::Content(index));
+            ring.read(Arc::new(file), leased_buffer::beside(stamp.size as usize), 0, Tag::Content(index));
             return Vec::new();
         }
         self.next_name(ring, context, index)

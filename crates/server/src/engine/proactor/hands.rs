@@ -15,7 +15,7 @@ use super::Tag;
 use super::disk::Disk;
 use super::ring_connection::{End, Out, RingConnection};
 use crate::cache::Entry;
-use crate::cache::leased_buffer::LeasedBuffer;
+use crate::cache::leased_buffer;
 use crate::io::send::Sent;
 use crate::io::wait::Token;
 use crate::metrics::memory_accounting::Reservation;
@@ -137,7 +137,7 @@ impl Executor for RingHands<'_> {
             return Some(completed);
         }
         let Some(file) = range.representation.file.clone() else { return Some(Completed::Failed(pending)) };
-        let buffer = LeasedBuffer::lent_or_small(range.length, &shared.store);
+        let buffer = leased_buffer::lend_or_small(range.length, &shared.store);
         self.ring.read(file, buffer, range.offset, Tag::FileRange(pending));
         self.ring_connection.reading.push((pending.exchange, range));
         None
