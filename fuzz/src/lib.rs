@@ -3,9 +3,9 @@
 //!
 //! Owns: how a fuzzer's bytes become inputs of the checks. Each function panics if its check does not hold.
 
-#[path = "../../crates/server/src/content/access/authorization.rs"]
+#[path = "../../crates/site/src/content/access/authorization.rs"]
 mod authorization;
-#[path = "../../crates/server/src/content/access/authorization_checks.rs"]
+#[path = "../../crates/site/src/content/access/authorization_checks.rs"]
 mod authorization_checks;
 #[path = "../../crates/proto/tests/proto/caching_checks.rs"]
 mod caching_checks;

@@ -1,12 +1,12 @@
 //! `lamna import`: the configuration of another server as one of this.
 //!
-//! Owns: reading the file and saying how much was lost. What becomes of it is `config::import`'s.
+//! Owns: reading the file and saying how much was lost. What becomes of it is `lamna-import`'s.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use lamna_server::config::import::{self, Files, Note};
+use lamna_import::{Files, Note};
 
 use crate::args::ImportArgs;
 use crate::exit::{Exit, Failed};
@@ -38,9 +38,9 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failed> {
             .unwrap_or_default()
     };
     let imported = match args.from.as_deref() {
-        Some("caddy") => import::caddy(&text),
-        None if is_caddyfile => import::caddy(&text),
-        _ => import::nginx(&text, Files { read: &read, list: &list }),
+        Some("caddy") => lamna_import::caddy(&text),
+        None if is_caddyfile => lamna_import::caddy(&text),
+        _ => lamna_import::nginx(&text, Files { read: &read, list: &list }),
     };
     let hint = match args.from {
         None if !is_caddyfile => "\n  it was read as a configuration of nginx: for a Caddyfile say --from caddy",

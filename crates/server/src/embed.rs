@@ -30,16 +30,17 @@ use std::time::Duration;
 use lamna_filter::{Make, Step};
 use lamna_policy::cache::{Objective, Replacement};
 
-pub use crate::content::handler::{Answering, Asked, Handler, Reply};
-pub use crate::service::Registry;
+pub use lamna_site::content::handler::{Answering, Asked, Handler, Reply};
+pub use lamna_site::service::Registry;
 
-use crate::cache::OwnPolicy;
-use crate::config::route::pattern::Pattern;
-use crate::config::route::{RouteSettings, Switch};
-use crate::config::service::{OnFailure, ServiceDefinition, What, check_name};
-use crate::config::settings::{ListenAddress, LogTarget, Settings, SiteSettings};
-use crate::engine::Engine;
-use crate::listen;
+use lamna_config::route::pattern::Pattern;
+use lamna_config::route::{RouteSettings, Switch};
+use lamna_config::service::{OnFailure, ServiceDefinition, What, check_name};
+use lamna_config::settings::{ListenAddress, LogTarget, Settings, SiteSettings};
+use lamna_engine::engine::Engine;
+use lamna_io::listen;
+use lamna_site::cache::OwnPolicy;
+
 use crate::process::embedded::Embedded;
 use crate::process::server::Server;
 

@@ -4,28 +4,21 @@
 //! what it needs; [`cache`] has it, or [`content`] finds it by the strategies of [`io`]; `lamna_proto` makes the answer;
 //! [`io::send`] sends it, and [`log`] writes it down.
 
-pub mod acme;
+#![forbid(unsafe_code)]
+
 pub mod admin;
-pub mod cache;
-pub mod config;
-pub mod content;
-pub mod early_hints;
 pub mod embed;
-pub mod engine;
-pub mod gateway;
-pub mod hints;
-pub mod io;
-pub mod listen;
-pub mod log;
-#[cfg(test)]
-mod loom_support;
-pub mod metrics;
 pub mod process;
-pub mod service;
-pub mod sys;
-pub mod tls;
-pub mod upstream;
-pub mod worker;
+
+pub use lamna_config as config;
+pub use lamna_engine::{engine, worker};
+pub use lamna_io as io;
+pub use lamna_io::{listen, log};
+pub use lamna_site::{cache, content, early_hints, gateway, hints, service, upstream};
+pub use lamna_sys as sys;
+pub use lamna_sys::metrics;
+pub use lamna_tls as tls;
+pub use lamna_tls::acme;
 
 pub use crate::process::error::ServeError;
 pub use crate::process::server::{Server, serve};

@@ -15,9 +15,9 @@
 //! reads are the unit and not bytes. Only differences within one queue count.
 //!
 //! What it is made for:
-//! - *The run queue of an event loop* (`server/src/worker/run_queue.rs`). The slot is the number of the connection in its table,
+//! - *The run queue of an event loop* (`engine/src/worker/run_queue.rs`). The slot is the number of the connection in its table,
 //!   what remains are the bytes that it has to send. [`Queue::resume`] after a turn, [`Queue::remove`] when the connection ends.
-//! - *The agenda of helpers* (`server/src/worker/helpers/job_queue.rs`). The slot is the number of a job, and [`Claim::shared`] is
+//! - *The agenda of helpers* (`engine/src/worker/helpers/job_queue.rs`). The slot is the number of a job, and [`Claim::shared`] is
 //!   the claim: the reads of the job, divided by how many wait for it. [`Queue::update`] when one more waits.
 //! - *The queue of a stage* (`pipelined`). The slot is the connection, what remains is its content; one [`Queue`] for each stage.
 //! - *The streams of an HTTP/2 connection*. The slot is the stream's place in its connection. Urgency and `incremental` are those

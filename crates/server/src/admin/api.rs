@@ -6,7 +6,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use lamna_config::setting::table::{find, find_by_order};
+use lamna_config::setting::{self, Kind, SETTINGS, Setting, Unit};
+use lamna_config::settings::Settings;
+use lamna_config::suggest::nearest;
 use lamna_policy::words::count;
+use lamna_site::content::explain::{Asked, Explanation};
+use lamna_site::content::purge::Purge;
+use lamna_site::early_hints;
+use lamna_site::hints::HintReport;
+use lamna_site::upstream::status::PlaceStatus;
+use lamna_sys::metrics::step_timer::StepTimes;
+use lamna_tls::acme::Ordered;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,17 +26,6 @@ use super::duration::Distribution;
 use super::hints::HintStats;
 use super::services::{ServiceOrder, ServiceStatus};
 use super::thread_stats::Task;
-use crate::acme::Ordered;
-use crate::config::setting::table::{find, find_by_order};
-use crate::config::setting::{self, Kind, SETTINGS, Setting, Unit};
-use crate::config::settings::Settings;
-use crate::config::suggest::nearest;
-use crate::content::explain::{Asked, Explanation};
-use crate::content::purge::Purge;
-use crate::early_hints;
-use crate::hints::HintReport;
-use crate::metrics::step_timer::StepTimes;
-use crate::upstream::status::PlaceStatus;
 
 /// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.
 pub trait AdminApi {
@@ -602,7 +602,7 @@ pub struct Now {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::settings::Architecture;
+    use lamna_config::settings::Architecture;
     use lamna_policy::cache::Algorithm;
 
     fn change(json: &str) -> Change {

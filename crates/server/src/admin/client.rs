@@ -10,8 +10,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lamna_config::settings::ListenAddress;
+
 use super::token;
-use crate::config::settings::ListenAddress;
 
 /// How long the answer to a question is waited for. The endpoint answers at once, unless its process is stopped.
 const GLANCE: Duration = Duration::from_secs(2);
@@ -100,7 +101,7 @@ pub fn ask(address: &ListenAddress, method: &str, path: &str, content: &str) -> 
     ask_with(token.as_deref(), address, method, path, content)
 }
 
-/// The same with this token, which [`read`](crate::config::token::read) reads.
+/// The same with this token, which [`read`](lamna_config::token::read) reads.
 ///
 /// # Errors
 /// See [`AskError`].

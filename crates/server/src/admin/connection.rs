@@ -19,11 +19,11 @@ use lamna_proto::resource::{Description, HeadTooLong, Representation, Resource};
 use lamna_proto::time::Instant as Moment;
 use lamna_proto::transmit::Segment;
 use lamna_proto::workspace::{Pages, Workspace};
+use lamna_sys::clock::unix_ms;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::request::Request;
-use crate::sys::clock::unix_ms;
 
 /// How long a visit may last in all.
 pub(super) const TIME_MAX: Duration = Duration::from_secs(5);

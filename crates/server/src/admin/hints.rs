@@ -4,9 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use lamna_site::hints::HintCounters;
 use serde::{Deserialize, Serialize};
-
-use crate::hints::HintCounters;
 
 /// What was learned and what it was used for, in all processes: docs/hints.md.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,17 +6,17 @@
 use std::fmt::Write as _;
 
 use lamna_proto::tally::{BUCKETS, bound_us};
+use lamna_site::early_hints;
+use lamna_site::upstream::status::PlaceStatus;
+use lamna_sys::metrics::step_timer::StepTimes;
+use lamna_tls::acme::Ordered;
 
 use super::api::{Handshakes, HitStats, Now, Phase, Stats, Status, TlsStats};
 use super::applications::ApplicationStatus;
 use super::duration::Distribution;
 use super::hints::HintStats;
 use super::thread_stats::Task;
-use crate::acme::Ordered;
 use crate::admin::services::ServiceStatus;
-use crate::early_hints;
-use crate::metrics::step_timer::StepTimes;
-use crate::upstream::status::PlaceStatus;
 
 /// What it is sent as.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -29,19 +29,19 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use lamna_config::address::AdminAddress;
+use lamna_config::settings::{AdminSettings, ListenAddress};
+use lamna_io::accept::{Accepted, accept};
+use lamna_io::listen::{self, BindError, Listener};
+use lamna_io::log::errors::{self, Level};
 use lamna_proto::workspace::Workspace;
+use lamna_sys::peer;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 pub use crate::admin::api::{AdminApi, Change, Stats, Status};
 use crate::admin::connection::{Origin, Rights, Visit};
-use crate::config::address::AdminAddress;
-use crate::config::settings::{AdminSettings, ListenAddress};
-use crate::io::accept::{Accepted, accept};
-use crate::listen::{self, BindError, Listener};
-use crate::log::errors::{self, Level};
-use crate::sys::peer;
 use routes::{Caller, Keys};
 use token::Token;
 

@@ -3,6 +3,8 @@
 //! Owns: paths, methods, rights and media types. Everything under `/v1/` is JSON; what fails is
 //! `{"error": "a sentence"}`. Does not know sockets.
 
+use lamna_site::content::explain::Asked;
+use lamna_site::content::purge::Purge;
 use serde::Serialize;
 
 use super::api::{AdminApi, Change, Phase, Progress, Refusal};
@@ -11,8 +13,6 @@ use super::metrics;
 use super::request::{Request, is_own_name};
 use super::services::ServiceOrder;
 use super::token::Token;
-use crate::content::explain::Asked;
-use crate::content::purge::Purge;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]

@@ -18,14 +18,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use lamna_config::settings::ListenAddress;
+use lamna_io::listen::{self, BindError, Listener};
+use lamna_sys::runtime_directory::{NAME, directories};
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, lstat, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::geteuid;
-
-use crate::config::settings::ListenAddress;
-use crate::listen::{self, BindError, Listener};
-use crate::sys::runtime_directory::{NAME, directories};
 
 /// The sockets of the servers of this user that are alive, and how many stale ones were removed on the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,9 +8,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
+use lamna_sys::usage;
 use serde::{Deserialize, Serialize};
-
-use crate::sys::usage;
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

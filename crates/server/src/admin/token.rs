@@ -14,8 +14,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use lamna_config::token::{parse, read};
+
 use super::socket_path;
-use crate::config::token::{parse, read};
 
 /// A token, and the file that goes with the server.
 #[derive(Debug)]

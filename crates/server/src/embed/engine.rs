@@ -1,7 +1,7 @@
 //! What an engine of the program's own is made of.
 //!
 //! An [`Engine`] serves in threads of the server, one for each worker. It can do everything itself, by what the header of
-//! [`engine`](crate::engine) says that an engine owes. Most take the event loop ([`Worker`]) and give it an [`Executor`]: whatever of a request
+//! [`engine`](lamna_engine::engine) says that an engine owes. Most take the event loop ([`Worker`]) and give it an [`Executor`]: whatever of a request
 //! may wait for the disk or take long is a call of it, and who carries that out, and when, is the whole difference between engines.
 //!
 //! ```no_run
@@ -59,12 +59,14 @@
 pub use lamna_proto::exchange::program::{Input, Program, Ran};
 pub use rustix::io::Errno;
 
-pub use crate::cache::Entry;
-pub use crate::config::settings::Architecture;
-pub use crate::engine::{Control, Engine};
-pub use crate::worker::context::{FileRange, Target, WorkerContext};
-pub use crate::worker::drive::OnSockets;
-pub use crate::worker::event_loop::Worker;
-pub use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, translate_in_line, translate_now};
-pub use crate::worker::helpers::runners::run as run_program;
-pub use crate::worker::shared::Shared;
+pub use lamna_config::settings::Architecture;
+pub use lamna_engine::engine::{Control, Engine};
+pub use lamna_engine::worker::context::{FileRange, Target, WorkerContext};
+pub use lamna_engine::worker::drive::OnSockets;
+pub use lamna_engine::worker::event_loop::Worker;
+pub use lamna_engine::worker::executor::{
+    Completed, Executor, PendingId, make_ready_now, translate_in_line, translate_now,
+};
+pub use lamna_engine::worker::helpers::runners::run as run_program;
+pub use lamna_engine::worker::shared::Shared;
+pub use lamna_site::cache::Entry;

@@ -8,10 +8,25 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use lamna_config::setting::SETTINGS;
+use lamna_config::settings::{Architecture, ListenAddress, Settings, SiteSettings};
+use lamna_engine::worker::confinement;
+use lamna_engine::worker::control::Control;
+use lamna_engine::worker::shared::Shared;
+use lamna_io::listen::Listener;
+use lamna_io::log::errors::{self, Level};
 use lamna_policy::schedule::Schedule;
 use lamna_proto::tally::Abuse;
+use lamna_site::content::explain::{self, Asked, Explanation};
+use lamna_site::content::purge::Purge;
+use lamna_site::hints::HintReport;
+use lamna_site::upstream::{self, status::PlaceStatus};
+use lamna_sys::credentials;
+use lamna_sys::metrics::counters::{AnswerOutcome, Counters};
+use lamna_sys::sandbox::Kind as SandboxKind;
+use lamna_tls::acme;
+use lamna_tls::negotiated::{self, GROUPS, Kind, SUITES};
 
-use crate::acme;
 use crate::admin::api::{
     AdminApi, Arch, CacheStats, Change, ConnectionStats, DiskStats, Handshakes, HitStats, LookupStats, Phase, Progress,
     ProtocolStats, Refusal, ResponseStats, Stats, Status, TlsStats, WaitStats, changeable,
@@ -21,14 +36,6 @@ use crate::admin::duration::Distribution;
 use crate::admin::hints::HintStats;
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
 use crate::admin::{Admin, thread_stats};
-use crate::config::setting::SETTINGS;
-use crate::config::settings::{Architecture, ListenAddress, Settings, SiteSettings};
-use crate::content::explain::{self, Asked, Explanation};
-use crate::content::purge::Purge;
-use crate::hints::HintReport;
-use crate::listen::Listener;
-use crate::log::errors::{self, Level};
-use crate::metrics::counters::{AnswerOutcome, Counters};
 use crate::process::applications::Applications;
 use crate::process::hint_report;
 use crate::process::messages::{report_not_upgraded, report_reload, report_reloading, report_set};
@@ -38,13 +45,6 @@ use crate::process::server::Server;
 use crate::process::service_orders::{self, LISTENER};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{Purpose, Succession};
-use crate::sys::credentials;
-use crate::sys::sandbox::Kind as SandboxKind;
-use crate::tls::negotiated::{self, GROUPS, Kind, SUITES};
-use crate::upstream::{self, status::PlaceStatus};
-use crate::worker::confinement;
-use crate::worker::control::Control;
-use crate::worker::shared::Shared;
 
 /// Reads the configuration again, as at the start: the same file, the same command line.
 pub type Load = Box<dyn Fn() -> Result<Settings, String>>;

@@ -17,16 +17,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lamna_config::gateway::Instances;
+use lamna_config::settings::Settings;
+use lamna_io::listen::unix::OwnSocket;
+use lamna_io::log::errors::{self, Level};
+use lamna_sys::clock::unix_ms;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::admin::applications::ApplicationStatus;
 use crate::admin::socket_path::make_directory;
-use crate::config::gateway::Instances;
-use crate::config::settings::Settings;
-use crate::listen::unix::OwnSocket;
-use crate::log::errors::{self, Level};
 use crate::process::supervisor::restart::Restart;
-use crate::sys::clock::unix_ms;
 use instance::Instance;
 use place::{Started, Wanted};
 
@@ -353,9 +353,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::gateway::{CommandSettings, GatewayProtocol, GatewaySettings, UpstreamSettings};
-    use crate::config::route::{RouteSettings, Switch};
-    use crate::config::settings::SiteSettings;
+    use lamna_config::gateway::{CommandSettings, GatewayProtocol, GatewaySettings, UpstreamSettings};
+    use lamna_config::route::{RouteSettings, Switch};
+    use lamna_config::settings::SiteSettings;
 
     fn settings(socket: &Path, script: &str, instances: Instances) -> Settings {
         let address = format!("unix:{}", socket.display()).parse().unwrap();

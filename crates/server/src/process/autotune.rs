@@ -7,19 +7,19 @@
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
+use lamna_config as config;
+use lamna_config::settings::{Architecture, Settings};
+use lamna_engine::worker::context::FLUSH_MS;
+use lamna_io::log::errors::{self, Level};
 use lamna_policy::control::{Change, Controller, Crew, Engine, InVain, Pool, Profile, Resize, Staff, Workers};
 use lamna_policy::words::count;
+use lamna_sys::clock::Clock;
 
 use crate::admin::api::Now;
-use crate::config;
-use crate::config::settings::{Architecture, Settings};
-use crate::log::errors::{self, Level};
 use crate::process::running_engine;
 use crate::process::running_engine::RunningEngine;
 use crate::process::sensors::{Between, Sample};
 use crate::process::shared_metrics::SharedMetrics;
-use crate::sys::clock::Clock;
-use crate::worker::context::FLUSH_MS;
 
 /// The sensors and the controllers of a server that adapts.
 #[derive(Debug)]
@@ -267,7 +267,7 @@ fn architecture(engine: Engine) -> Architecture {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::settings::CachePages;
+    use lamna_config::settings::CachePages;
 
     #[test]
     fn the_ring_is_no_candidate_where_the_cache_has_most_of_the_memory() {

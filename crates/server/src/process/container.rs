@@ -18,13 +18,13 @@
 use std::os::fd::AsFd;
 use std::process::id;
 
+use lamna_io::listen::activation;
+use lamna_sys::fork::fork;
+use lamna_sys::say::say;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, setpgid, wait};
 
-use crate::listen::activation;
 use crate::process::orders::{ControlChannel, Orders, Received, Report};
-use crate::sys::fork::fork;
-use crate::sys::say::say;
 
 /// The id of the first process.
 const FIRST: u32 = 1;

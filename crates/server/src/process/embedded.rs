@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::cache::OwnPolicy;
-use crate::content::handler::Handlers;
-use crate::engine::Engine;
+use lamna_engine::engine::Engine;
+use lamna_site::cache::OwnPolicy;
+use lamna_site::content::handler::Handlers;
 
 /// Nothing, unless the server is a part of another program.
 #[derive(Clone, Debug, Default)]

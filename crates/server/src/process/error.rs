@@ -2,10 +2,9 @@
 
 use std::fmt;
 
+use lamna_config::settings::LogTarget;
+use lamna_tls::TlsError;
 use rustix::io::Errno;
-
-use crate::config::settings::LogTarget;
-use crate::tls::TlsError;
 
 /// Why a server did not start or ended early.
 #[derive(Debug)]

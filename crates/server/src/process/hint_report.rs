@@ -2,12 +2,13 @@
 //!
 //! Owns: where that is asked: the server of this process, or the file that the first of several worker processes keeps. Learns nothing.
 
-use crate::config::settings::Settings;
-use crate::content::explain::Asked;
-use crate::content::site::Sites;
-use crate::hints::{HintReport, Hints};
+use lamna_config::settings::Settings;
+use lamna_engine::worker::shared::Shared;
+use lamna_site::content::explain::Asked;
+use lamna_site::content::site::Sites;
+use lamna_site::hints::{HintReport, Hints};
+
 use crate::process::shared_metrics::SharedMetrics;
-use crate::worker::shared::Shared;
 
 /// What is known of what is asked for after `asked`: by `shared`, if the server has no worker processes.
 ///

@@ -6,23 +6,23 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use lamna_config::settings::{Architecture, ListenAddress, Settings, SiteSettings, SiteTls};
+use lamna_engine::worker::confinement;
+use lamna_engine::worker::migration::transfer::Sender;
+use lamna_io::listen::Listener;
+use lamna_io::log::errors::{self, Level};
 use lamna_policy::words;
+use lamna_sys::sandbox::Kind;
+use lamna_tls::automatic::StateFiles;
+use lamna_tls::local_ca::{LocalFiles, how_to_trust};
 
 use crate::admin::api::{Progress, Refusal};
-use crate::config::settings::{Architecture, ListenAddress, Settings, SiteSettings, SiteTls};
-use crate::listen::Listener;
-use crate::log::errors::{self, Level};
 use crate::process::admin_service::url;
 use crate::process::orders::{ControlChannel, Report};
 use crate::process::running_engine::SwitchError;
 use crate::process::sd_notify::{notify, notify_reloading};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{NoSuccessor, Purpose, Successor};
-use crate::sys::sandbox::Kind;
-use crate::tls::automatic::StateFiles;
-use crate::tls::local_ca::{LocalFiles, how_to_trust};
-use crate::worker::confinement;
-use crate::worker::migration::transfer::Sender;
 
 /// Says one line in one piece: several processes write to the same place while one takes the place of another.
 macro_rules! say {

@@ -9,13 +9,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lamna_io::scm_rights;
+use lamna_sys::signals::{Signal, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-
-use crate::io::scm_rights;
-use crate::sys::signals::{Signal, Signals};
 
 /// What a server is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,20 +8,20 @@
 
 use std::sync::Arc;
 
+use lamna_config::settings::{Architecture, HelperKind, Settings};
+use lamna_engine::worker::connection_counter::ConnectionCounter;
+use lamna_engine::worker::connection_table::ConnectionState;
+use lamna_engine::worker::control::Control;
+use lamna_engine::worker::migration::handover::{Handover, Heir, StaysBehind};
+use lamna_engine::worker::migration::transfer::Sender;
+use lamna_engine::worker::shared::Shared;
+use lamna_engine::worker::uplink::Uplink;
+use lamna_io::log::errors::{self, Level};
 use rustix::io::Errno;
 
-use crate::config::settings::{Architecture, HelperKind, Settings};
-use crate::log::errors::{self, Level};
 use crate::process::embedded::Embedded;
 use crate::process::error::ServeError;
 use crate::process::running_engine::RunningEngine;
-use crate::worker::connection_counter::ConnectionCounter;
-use crate::worker::connection_table::ConnectionState;
-use crate::worker::control::Control;
-use crate::worker::migration::handover::{Handover, Heir, StaysBehind};
-use crate::worker::migration::transfer::Sender;
-use crate::worker::shared::Shared;
-use crate::worker::uplink::Uplink;
 
 /// The engine that has them.
 #[derive(Debug)]
@@ -176,9 +176,9 @@ fn shared_by(old: &Shared, settings: &Settings) -> Result<Shared, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::scm_rights;
-    use crate::worker::migration::transfer::{Arrival, Receiver};
-    use crate::worker::testing;
+    use lamna_engine::worker::migration::transfer::{Arrival, Receiver};
+    use lamna_engine::worker::testing;
+    use lamna_io::scm_rights;
     use lamna_proto::conn::Connection;
     use std::io::{Read as _, Write as _};
     use std::os::unix::net::UnixStream;

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use lamna_policy::control::Reading;
+use lamna_sys::metrics::scoreboard::Waits;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::admin::api::Now;
 use crate::admin::thread_stats;
 use crate::admin::thread_stats::Times;
-use crate::metrics::scoreboard::Waits;
 use crate::process::shared_metrics::SharedMetrics;
 
 /// Counters at one moment.
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     fn between(happens: impl FnOnce(&SharedMetrics)) -> Between {
-        let shared_metrics = SharedMetrics::new(crate::sys::clock::Clock::start()).unwrap();
+        let shared_metrics = SharedMetrics::new(lamna_sys::clock::Clock::start()).unwrap();
         let before = Sample::take(&shared_metrics, None);
         happens(&shared_metrics);
         Sample::take(&shared_metrics, Some(&before)).since(&before, &[4, 3], &shared_metrics)

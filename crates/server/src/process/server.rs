@@ -14,12 +14,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::acme::Orderer;
+use lamna_config::settings::{Architecture, HelperKind, Settings};
+use lamna_engine::worker::acceptor;
+use lamna_engine::worker::migration::arrivals::Arrivals;
+use lamna_engine::worker::migration::transfer::{Receiver, Sender};
+use lamna_engine::worker::shared::Shared;
+use lamna_io::KernelFeatures;
+use lamna_io::listen::{BACKLOG, Listener};
+use lamna_io::log::errors::{self, Level};
+use lamna_sys::allocator;
+use lamna_sys::clock::Clock;
+use lamna_tls::acme::Orderer;
+
 use crate::admin::api::{AdminApi, Now, Phase};
-use crate::config::settings::{Architecture, HelperKind, Settings};
-use crate::io::KernelFeatures;
-use crate::listen::{BACKLOG, Listener};
-use crate::log::errors::{self, Level};
 use crate::process::admin_service::{AdminService, Administration, Body, Standing};
 use crate::process::applications::Applications;
 use crate::process::autotune::{Adapter, Wish};
@@ -38,12 +45,6 @@ use crate::process::supervisor::Premises;
 use crate::process::sweeper::Sweeper;
 use crate::process::upgrade;
 use crate::process::upgrade::{Inherited, Purpose, Succession, Successor};
-use crate::sys::allocator;
-use crate::sys::clock::Clock;
-use crate::worker::acceptor;
-use crate::worker::migration::arrivals::Arrivals;
-use crate::worker::migration::transfer::{Receiver, Sender};
-use crate::worker::shared::Shared;
 
 /// Serves until an order ends it, in the place of the process that `inherited` comes from, if there is one. To be called
 /// before the process has threads.

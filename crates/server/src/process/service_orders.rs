@@ -7,18 +7,18 @@
 
 use std::path::Path;
 
+use lamna_config::gateway::GatewaySettings;
+use lamna_config::route::{RouteSettings, Switch, filters};
+use lamna_config::service::{OnFailure, SERVICES_MAX, ServiceDefinition, What};
+use lamna_config::setting::table::find;
+use lamna_config::settings::{Settings, SiteSettings};
+use lamna_config::{parse_services, render_services};
+use lamna_io::log::errors::{self, Level};
+use lamna_site::service::{Known, Life, Registry, Row};
 use serde_json::Value;
 
 use crate::admin::api::Progress;
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
-use crate::config::gateway::GatewaySettings;
-use crate::config::route::{RouteSettings, Switch, filters};
-use crate::config::service::{OnFailure, SERVICES_MAX, ServiceDefinition, What};
-use crate::config::setting::table::find;
-use crate::config::settings::{Settings, SiteSettings};
-use crate::config::{parse_services, render_services};
-use crate::log::errors::{self, Level};
-use crate::service::{Known, Life, Registry, Row};
 
 /// What is known of everything that can be exchanged, in its order. Of a listener, where it is and whether it is suspended.
 pub(super) fn list(registry: &Registry, settings: &Settings, listeners: &[(String, bool)]) -> Vec<ServiceStatus> {
@@ -273,7 +273,7 @@ pub(super) fn decode(message: &[u8], natives_are_allowed: bool) -> Option<Vec<Ro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
+    use lamna_config as config;
     use proptest::prelude::*;
 
     fn order(text: &str) -> ServiceOrder {

@@ -9,24 +9,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use lamna_engine::worker::limiter::Counted;
+use lamna_engine::worker::uplink;
+use lamna_io as io;
+use lamna_io::log::LogCounters;
+use lamna_io::waker::Waker;
 use lamna_policy::words::count;
+use lamna_site::cache;
+use lamna_site::early_hints;
+use lamna_site::hints::HintCounters;
+use lamna_site::service::Registry;
+use lamna_sys::clock::Clock;
+use lamna_sys::metrics::counters::Counters;
+use lamna_sys::metrics::scoreboard::Scoreboard;
+use lamna_sys::shared_memory::SharedMemory;
+use lamna_tls::Tickets;
 use rustix::io::Errno;
 
-use crate::cache;
-use crate::early_hints;
-use crate::hints::HintCounters;
-use crate::io;
-use crate::io::waker::Waker;
-use crate::log::LogCounters;
-use crate::metrics::counters::Counters;
-use crate::metrics::scoreboard::Scoreboard;
 use crate::process::embedded::Embedded;
-use crate::service::Registry;
-use crate::sys::clock::Clock;
-use crate::sys::shared_memory::SharedMemory;
-use crate::tls::Tickets;
-use crate::worker::limiter::Counted;
-use crate::worker::uplink;
 
 /// What all processes of a server have in common. Clones, and what a fork copies, are the same.
 #[derive(Clone, Debug)]

@@ -7,16 +7,16 @@
 use std::fs;
 use std::io;
 
+use lamna_config::settings::{Architecture, Settings};
+use lamna_engine::worker::limiter::Counted;
+use lamna_io::accept::DescriptorReserve;
+use lamna_io::listen::Listener;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::settings::{Architecture, Settings};
-use crate::io::accept::DescriptorReserve;
-use crate::listen::Listener;
 use crate::process::error::ServeError;
 use crate::process::supervisor;
-use crate::worker::limiter::Counted;
 
 /// Connections that there must be descriptors for, besides those that files are kept.
 const CONNECTIONS_LEAST: usize = 4;

@@ -12,14 +12,17 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lamna_config::settings::{Architecture, Settings};
+use lamna_engine::worker::confinement::Confinement;
+use lamna_engine::worker::migration::transfer::Receiver;
+use lamna_io::listen::Listener;
+use lamna_io::log::errors::{self, Level};
+use lamna_sys::fork::fork;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
 use crate::admin::Admin;
 use crate::admin::api::{AdminApi, Phase};
-use crate::config::settings::{Architecture, Settings};
-use crate::listen::Listener;
-use crate::log::errors::{self, Level};
 use crate::process::admin_service::{AdminService, Administration, Body};
 use crate::process::applications::Applications;
 use crate::process::error::ServeError;
@@ -34,9 +37,6 @@ use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
 use crate::process::upgrade;
 use crate::process::upgrade::{Purpose, Succession, Successor};
-use crate::sys::fork::fork;
-use crate::worker::confinement::Confinement;
-use crate::worker::migration::transfer::Receiver;
 
 /// Where and how worker processes serve.
 pub(crate) struct Premises<'a> {

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::content::upload::partial::sweep;
-use crate::worker::shared::Shared;
+use lamna_engine::worker::shared::Shared;
+use lamna_site::content::upload::partial::sweep;
 
 /// Who has old partial files deleted from time to time, beginning when the server starts.
 #[derive(Debug, Default)]

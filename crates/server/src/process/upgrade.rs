@@ -12,7 +12,7 @@
 //! Owns: how a program is started again, and what is passed to it; who is succeeded by whom ([`stage`]). Guarantees: as long
 //! as the new process has not said that it serves, nothing has changed here, and nothing that it does at its end changes
 //! anything here; one that says nothing for [`PATIENCE`] is killed and forgotten; a process is succeeded once at most. Does
-//! not move connections ([`transfer`](crate::worker::migration::transfer)), nor stop serving (`lifecycle`, `supervisor`).
+//! not move connections ([`transfer`](lamna_engine::worker::migration::transfer)), nor stop serving (`lifecycle`, `supervisor`).
 
 mod choice;
 pub(crate) mod environment;
@@ -25,25 +25,25 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lamna_config::settings::Settings;
+use lamna_engine::worker::migration::transfer::{Receiver, Sender};
+use lamna_io::listen::{Listener, activation};
+use lamna_io::scm_rights;
 use lamna_proto::encoding::VERSION;
+use lamna_sys::clock::Clock;
+use lamna_sys::inherit;
+use lamna_tls::Tickets;
+use lamna_tls::tickets::TICKETS_BYTES;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::{SocketType, sockopt};
 
-use crate::config::settings::Settings;
-use crate::io::scm_rights;
-use crate::listen::{Listener, activation};
 use crate::process::error::ServeError;
 use crate::process::orders::{ControlChannel, Order, Received};
 use crate::process::running_engine::SwitchError;
 use crate::process::upgrade::choice::Choice;
 use crate::process::upgrade::environment::{Passed, UpgradeEnvironment};
 use crate::process::upgrade::stage::{NotNow, Stage};
-use crate::sys::clock::Clock;
-use crate::sys::inherit;
-use crate::tls::Tickets;
-use crate::tls::tickets::TICKETS_BYTES;
-use crate::worker::migration::transfer::{Receiver, Sender};
 
 /// How long a new process may take until it serves.
 pub const PATIENCE: Duration = Duration::from_secs(10);

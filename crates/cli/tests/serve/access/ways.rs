@@ -324,7 +324,7 @@ fn what_is_farther_away_than_the_system_can_say_is_not_had_by_a_link() {
     let names = |letter: &str| vec![letter.repeat(250); 9];
     let below = [vec!["secret".to_owned()], names("s"), names("t")].concat();
     let folder = OFlags::RDONLY | OFlags::DIRECTORY;
-    let mut directory = rustix::fs::open(&launch.site(), folder, Mode::empty()).unwrap();
+    let mut directory = rustix::fs::open(launch.site(), folder, Mode::empty()).unwrap();
     let plant = |directory: &OwnedFd| {
         let file = openat(directory, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR | Mode::ROTH).unwrap();
         rustix::io::write(&file, b"secret").unwrap();

@@ -10,14 +10,14 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use lamna_config::gateway::ProgramPlace;
+use lamna_io::log::errors::{self, Level};
+use lamna_sys::inherit::prepare_program;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::place::Started;
 use crate::admin::applications::ProcessStatus;
-use crate::config::gateway::ProgramPlace;
-use crate::log::errors::{self, Level};
-use crate::sys::inherit::prepare_program;
 
 /// See the module.
 #[derive(Debug)]

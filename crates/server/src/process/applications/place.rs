@@ -8,12 +8,11 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::Path;
 
+use lamna_config::gateway::{CommandSettings, Instances, ProgramPlace, ProgramSettings};
+use lamna_config::settings::Settings;
 use rustix::fs::{FileType, lstat, unlink};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
-
-use crate::config::gateway::{CommandSettings, Instances, ProgramPlace, ProgramSettings};
-use crate::config::settings::Settings;
 
 /// An application that is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,11 +22,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use lamna_sys::contain::contain;
+use lamna_sys::signals::{Signal, Signals};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-
-use crate::sys::contain::contain;
-use crate::sys::signals::{Signal, Signals};
 
 /// What programs may take, and how they are started.
 #[derive(Clone, Debug)]

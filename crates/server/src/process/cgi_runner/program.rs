@@ -11,10 +11,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
+use lamna_sys::inherit::prepare_program;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::Limits;
-use crate::sys::inherit::prepare_program;
 
 /// Where programs find others (what `confstr(3)` and service managers have).
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

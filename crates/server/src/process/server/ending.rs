@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lamna_engine::worker::shared::Shared;
+
 use super::DRAIN_POLL;
 use crate::process::running_engine::RunningEngine;
-use crate::worker::shared::Shared;
 
 /// How long helpers that still wait for a disk are waited for.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(1);

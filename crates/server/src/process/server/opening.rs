@@ -4,14 +4,15 @@
 
 use std::sync::Arc;
 
+use lamna_config::settings::Settings;
+use lamna_io::listen::Listener;
+use lamna_site::service::Registry;
+use lamna_sys::clock::Clock;
+
 use super::{Server, possible};
-use crate::config::settings::Settings;
-use crate::listen::Listener;
 use crate::process::embedded::Embedded;
 use crate::process::error::ServeError;
 use crate::process::shared_metrics::SharedMetrics;
-use crate::service::Registry;
-use crate::sys::clock::Clock;
 
 impl Server {
     /// A server for programs that are more than a server: it starts at once, and goes on until it is stopped.

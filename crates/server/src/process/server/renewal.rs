@@ -6,8 +6,9 @@
 
 use std::time::{Duration, Instant};
 
+use lamna_io::log::errors::{self, Level};
+
 use super::Server;
-use crate::log::errors::{self, Level};
 use crate::process::upgrade::Purpose;
 
 /// How often it is looked whether paths still name what they did.

@@ -6,10 +6,11 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use lamna_config::service::ServiceDefinition;
+use lamna_config::settings::Settings;
+use lamna_io::log::errors::{self, Level};
+
 use super::Server;
-use crate::config::service::ServiceDefinition;
-use crate::config::settings::Settings;
-use crate::log::errors::{self, Level};
 use crate::process::orders::Orders;
 use crate::process::running_engine::SwitchError;
 use crate::process::service_orders;

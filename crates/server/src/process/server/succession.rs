@@ -7,15 +7,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use lamna_config::settings::Settings;
+use lamna_engine::worker::migration::transfer::Sender;
+use lamna_io::listen::Listener;
+
 use super::{Departure, Server};
-use crate::config::settings::Settings;
-use crate::listen::Listener;
 use crate::process::admin_service::Administration;
 use crate::process::messages::{report_not_succeeded, report_succession};
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine::SwitchError;
 use crate::process::upgrade::{Purpose, Successor};
-use crate::worker::migration::transfer::Sender;
 
 impl Server {
     /// Starts the program as it is on disk now, which is to serve with `settings` in the place of this process, connections

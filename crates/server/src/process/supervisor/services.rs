@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
+use lamna_config::settings::Settings;
+use lamna_io::log::errors::{self, Level};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::Supervisor;
-use crate::config::settings::Settings;
-use crate::log::errors::{self, Level};
 use crate::process::service_orders;
 
 impl Supervisor<'_> {

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use crate::config::setting::SETTINGS;
-use crate::config::settings::Settings;
-use crate::config::{parse_services, render_services};
+use lamna_config::setting::SETTINGS;
+use lamna_config::settings::Settings;
+use lamna_config::{parse_services, render_services};
 
 /// Settings that differ from those that were configured: their values as text, by name. There is no space in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,8 +89,8 @@ impl fmt::Display for Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::sending::SendStrategy;
-    use crate::config::settings::Architecture;
+    use lamna_config::sending::SendStrategy;
+    use lamna_config::settings::Architecture;
     use lamna_policy::cache::Objective;
 
     /// Programs of other versions read these.

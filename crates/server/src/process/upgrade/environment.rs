@@ -98,7 +98,7 @@ impl fmt::Display for Passed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::settings::{Architecture, Settings};
+    use lamna_config::settings::{Architecture, Settings};
     use proptest::prelude::*;
 
     fn passed() -> impl Strategy<Value = Passed> {

@@ -1,0 +1,312 @@
+//! What in valid settings will not do what was probably meant: said when they are checked and when a server starts.
+//!
+//! Owns: these sentences. Nothing here keeps a server from starting, as files come and go while it serves.
+
+use std::path::PathBuf;
+
+use lamna_sys::denied::denied;
+
+use super::access::Allowed;
+use super::exposed;
+use super::gateway::GatewaySettings;
+use super::route::matcher::Matcher;
+use super::route::pattern::Pattern;
+use super::route::{self, Switch};
+use super::service::{ServiceDefinition, What};
+use super::settings::{ListenAddress, Settings, SiteSettings};
+
+/// The statuses that a page of the site's own is sent with. Others are answered where no file may be looked for.
+const PAGE_STATUSES: [u16; 3] = [403, 404, 500];
+
+/// One line each.
+pub fn doubts(settings: &Settings) -> Vec<String> {
+    let of_site = |(index, site): (usize, &SiteSettings)| {
+        let name = match (settings.sites.len(), site.hosts.first()) {
+            (1, _) => "the site".to_owned(),
+            (_, Some(host)) => format!("site {} ({host})", index + 1),
+            (_, None) => format!("site {}", index + 1),
+        };
+        let skipped = site.skipped_lines.iter().map(|skipped| {
+            let line = skipped.line.map(|line| format!(", line {line}")).unwrap_or_default();
+            format!("`{}`{line}, of {name} is not done: {}", skipped.file, skipped.why)
+        });
+        let mut said = [unreadable(&name, site), error_pages(&name, site)].concat();
+        said.extend(skipped);
+        said.extend(unused_lines(&name, site));
+        said.extend(out_of_reach(&name, site, settings));
+        said.extend(plain_passwords(&name, site, settings));
+        said.extend(runs_uploads(&name, site));
+        said.extend(exposed::doubt(&name, site));
+        said.extend(site.gateways().filter_map(|gateway| unverified(&name, gateway)));
+        said
+    };
+    settings.sites.iter().enumerate().flat_map(of_site).chain(no_gateways(settings)).collect()
+}
+
+/// Gateways that are to be suspended, and that no route has.
+fn no_gateways(settings: &Settings) -> Vec<String> {
+    let names: Vec<String> = settings.sites.iter().flat_map(SiteSettings::applications).map(|(name, _)| name).collect();
+    let gateways = settings.services.iter().filter(|service| service.what == What::Gateway);
+    let doubt = |service: &ServiceDefinition| {
+        let known =
+            if names.is_empty() { "there is none".to_owned() } else { format!("there are {}", names.join(", ")) };
+        format!("no gateway is called `{}`: {known}", service.name.escape_debug())
+    };
+    gateways.filter(|service| !names.contains(&service.name)).map(doubt).collect()
+}
+
+/// Lines of `_redirects` that never count, because a route of the configuration says where answers come from.
+fn unused_lines(name: &str, site: &SiteSettings) -> Vec<String> {
+    let of = |(line, title): (usize, String)| {
+        format!(
+            "`_redirects`, line {line}, of {name} never counts: the route {title} says first where answers come from"
+        )
+    };
+    route::unused_lines(&site.routes).into_iter().map(of).collect()
+}
+
+/// A site without a certificate where every address speaks TLS: nobody can ask it.
+fn out_of_reach(name: &str, site: &SiteSettings, settings: &Settings) -> Option<String> {
+    let is_plain = |address: &ListenAddress| !matches!(address, ListenAddress::Tcp(tcp) if tcp.port() != 80);
+    let is_reached = site.tls.is_some() || settings.listen.is_empty() || settings.listen.iter().any(is_plain);
+    (settings.speak_tls() && !is_reached).then(|| {
+        format!(
+            "{name} has no certificate, and where another site has one every address but port 80 speaks TLS: nobody reaches it; \
+             give it `tls`, or `certificate` and `key`"
+        )
+    })
+}
+
+/// Passwords and tokens that anybody on the way may read.
+fn plain_passwords(name: &str, site: &SiteSettings, settings: &Settings) -> Option<String> {
+    let mut accesses = [&site.access].into_iter().chain(site.routes.iter().map(|route| &route.access));
+    let asks = accesses.any(|rules| {
+        rules.0.iter().flatten().any(|whom| matches!(whom, Allowed::Only(rule) if rule.asks_for_credentials()))
+    });
+    let is_open = |address: &&ListenAddress| matches!(address, ListenAddress::Tcp(tcp) if !tcp.ip().is_loopback());
+    // A proxy that is trusted speaks TLS in its place.
+    let is_plain = asks && site.tls.is_none() && settings.proxies.is_empty();
+    let open = settings.listen.iter().find(is_open).filter(|_| is_plain)?;
+    Some(format!(
+        "{name} asks for passwords or tokens, and {} does not speak TLS: whoever is on the way reads them (docs/tls.md says how to \
+         have it spoken)",
+        open
+    ))
+}
+
+/// Routes whose files are run as programs, and which clients may put files into: paths at which both are so are looked for.
+fn runs_uploads(name: &str, site: &SiteSettings) -> Vec<String> {
+    let Ok(matcher) = Matcher::new(&site.routes) else { return Vec::new() };
+    let scripts = site.gateways().filter_map(|gateway| gateway.scripts.as_ref());
+    let ends: Vec<String> = scripts
+        .flat_map(|scripts| match scripts.extensions.is_empty() {
+            true => vec!["x".to_owned()],
+            false => scripts.extensions.iter().map(|end| format!("x.{end}")).collect(),
+        })
+        .collect();
+    let folder = |pattern: &Pattern| {
+        let prefix = pattern.prefix();
+        prefix[..prefix.rfind('/').map_or(0, |at| at + 1)].to_owned()
+    };
+    let of_routes = site.routes.iter().flat_map(|route| &route.paths);
+    let folders = of_routes.map(folder).filter(|folder| folder.starts_with('/')).chain(["/".to_owned()]);
+    let mut said: Vec<String> = Vec::new();
+    for folder in folders {
+        for path in ends.iter().map(|end| format!("{folder}{end}")) {
+            let ids = matcher.by_path(path.as_bytes());
+            let rules = route::merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id))));
+            let is_run = rules.gateway.as_ref().is_some_and(|gateway| {
+                // An application of FastCGI without extensions is asked for what it likes, and no file is stored.
+                let scripts =
+                    gateway.scripts.as_ref().filter(|all| gateway.cgi.is_some() || !all.extensions.is_empty());
+                scripts.is_some_and(|scripts| scripts.run(path.as_bytes()))
+            });
+            let is_led_away = rules.redirect.is_some() || rules.rewrite.is_some();
+            if !is_run || is_led_away || !rules.changes.over(site.changes()).upload {
+                continue;
+            }
+            let runs = |id: &&u16| matches!(matcher.route(**id).gateway, Switch::Set(_));
+            let title = ids.iter().find(runs).map_or_else(|| path.clone(), |id| matcher.route(*id).title());
+            let doubt = format!(
+                "{name} lets clients upload files where an application runs them (the route {title}): who may upload can run any program; \
+                 say `upload = false` for that route, or run no files there"
+            );
+            if !said.contains(&doubt) {
+                said.push(doubt);
+            }
+        }
+    }
+    said
+}
+
+/// Applications that are asked by `https` whoever they are.
+fn unverified(name: &str, gateway: &GatewaySettings) -> Option<String> {
+    let place = gateway.upstreams.iter().find(|upstream| upstream.address.is_secure && !gateway.tls.verify)?;
+    Some(format!(
+        "{name} does not look at the certificate of {} (`verify = false`): whoever is on the way can read and answer its requests; \
+         `ca` names the certificates that it can be known by",
+        place.address
+    ))
+}
+
+/// Roots that are to be listed and that this user may not read. Those that it may not search are refused.
+fn unreadable(name: &str, site: &SiteSettings) -> Vec<String> {
+    let roots = site.aliases.iter().map(|alias| &alias.root).chain([&site.root]).filter(|_| site.browse);
+    roots.filter_map(|root| denied(root)).map(|denied| format!("{name} cannot be listed: {denied}")).collect()
+}
+
+fn error_pages(name: &str, site: &SiteSettings) -> Vec<String> {
+    let doubt = |(status, page): (&u16, &String)| {
+        let file = file_of(site, page);
+        if !PAGE_STATUSES.contains(status) {
+            let message =
+                format!("{name} has a page for {status} that is never sent: it may have one for 403, 404 and 500");
+            return Some(message);
+        }
+        let shown = file.display().to_string();
+        let message = format!(
+            "{name} has `{}` as its page for {status}, and `{}` is not a file: Lamna's own page is sent",
+            page.escape_debug(),
+            shown.escape_debug()
+        );
+        (!file.is_file()).then_some(message)
+    };
+    let of_routes = site.routes.iter().flat_map(|route| &route.error_pages);
+    let mut said: Vec<String> = site.error_pages.iter().chain(of_routes).filter_map(doubt).collect();
+    said.sort();
+    said.dedup();
+    said
+}
+
+/// The file that a path of a site stands for. A query would be a part of its name.
+fn file_of(site: &SiteSettings, path: &str) -> PathBuf {
+    // The longest prefix is the first.
+    let alias = site.aliases.iter().find_map(|alias| Some((&alias.root, path.strip_prefix(&alias.prefix)?)));
+    let (root, rest) = alias.unwrap_or((&site.root, path.trim_start_matches('/')));
+    root.join(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::Alias;
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn doubts_of(pages: &[(u16, &str)]) -> Vec<String> {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("404.html"), "gone").unwrap();
+        std::fs::create_dir(directory.path().join("sub")).unwrap();
+        let mut site = SiteSettings::new(directory.path().to_owned());
+        site.error_pages = pages.iter().map(|(status, page)| (*status, (*page).to_owned())).collect::<BTreeMap<_, _>>();
+        doubts(&Settings { sites: vec![site], ..Settings::default() })
+    }
+
+    #[test]
+    fn an_error_page_that_is_no_file_is_doubted_and_one_that_is_is_not() {
+        assert!(doubts_of(&[(404, "/404.html")]).is_empty());
+        for page in ["/nothing.html", "/sub"] {
+            let said = doubts_of(&[(404, "/404.html"), (403, page)]);
+            assert_eq!(said.len(), 1, "{said:?}");
+            assert!(said[0].contains(page) && said[0].contains("403") && said[0].contains("is not a file"), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_for_a_status_that_no_file_is_sent_with_is_doubted() {
+        let said = doubts_of(&[(503, "/404.html")]);
+        assert!(said.len() == 1 && said[0].contains("503"), "{said:?}");
+    }
+
+    #[test]
+    fn a_site_that_nobody_reaches_is_doubted() {
+        let of = |listen: &str| {
+            let root = tempfile::tempdir().unwrap();
+            let text = format!(
+                "listen = {listen}\n[[site]]\nhosts = [\"a.test\"]\nroot = {0:?}\n[[site]]\nhosts = [\"b.test\"]\nroot = {0:?}\ntls = \"local\"\n",
+                root.path()
+            );
+            doubts(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
+        };
+        let found = of("[\"127.0.0.1:8443\"]");
+        assert!(found.len() == 1 && found[0].contains("site 1 (a.test) has no certificate"), "{found:?}");
+        for listen in ["[\"127.0.0.1:8443\", \"127.0.0.1:80\"]", "[\"127.0.0.1:8443\", \"unix:x\"]"] {
+            assert_eq!(of(listen), Vec::<String>::new(), "{listen}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_redirects_that_never_counts_is_doubted() {
+        let of = |route: &str| {
+            let root = tempfile::tempdir().unwrap();
+            std::fs::write(
+                root.path().join("_redirects"),
+                "/old /new 301\n/forced /new 301!\n/app/* /index.html 200\n",
+            )
+            .unwrap();
+            let text = format!("[[site]]\nroot = {:?}\nrule_files = true\n{route}", root.path());
+            doubts(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
+        };
+        assert_eq!(of("[[site.route]]\nmatch = \"*\"\nheaders = { X-A = \"1\" }\n"), Vec::<String>::new());
+        // A redirect where there is nothing goes with what is tried.
+        let found = of("[[site.route]]\nmatch = \"*\"\ntry = [\"$path\"]\n");
+        assert!(found.len() == 2 && found[0].contains("line 2") && found[1].contains("line 3"), "{found:?}");
+    }
+
+    #[test]
+    fn what_clients_upload_is_not_to_be_run() {
+        let of = |lines: &str| {
+            let root = tempfile::tempdir().unwrap();
+            let text = format!("[[site]]\nroot = {:?}\n{lines}", root.path());
+            doubts(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
+        };
+        let php = "[[site.route]]\nmatch = \"*.php\"\nfastcgi = \"127.0.0.1:9000\"\n";
+        let found = of(&format!("upload = true\n{php}"));
+        assert!(found.len() == 1 && found[0].contains("*.php") && found[0].contains("upload"), "{found:?}");
+        let cgi = "[[site.route]]\nmatch = \"/cgi-bin/*\"\ncgi = true\nupload = true\n";
+        assert_eq!(of(cgi).len(), 1);
+        // What is stored beneath it is run where its name ends so.
+        let within = "[[site.route]]\nmatch = \"/in/*\"\nupload = true\n";
+        assert_eq!(of(&format!("{php}{within}")).len(), 1);
+        // Nothing that is stored is run where files are not run, or are looked for elsewhere.
+        let off = "[[site.route]]\nmatch = \"/in/*\"\nupload = true\nfastcgi = false\n";
+        assert_eq!(of(&format!("{php}{off}")), [""; 0]);
+        let whole = "upload = true\n[[site.route]]\nmatch = \"/app/*\"\nfastcgi = { to = \"127.0.0.1:9000\", extensions = [] }\n";
+        assert_eq!(of(whole), [""; 0]);
+        let apart =
+            "[[site.route]]\nmatch = \"/cgi-bin/*\"\ncgi = true\n[[site.route]]\nmatch = \"/in/*\"\nupload = true\n";
+        assert_eq!(of(apart), [""; 0]);
+        assert!(of(&format!("upload = true\n{php}upload = false\n")).is_empty());
+    }
+
+    #[test]
+    fn a_gateway_that_is_to_be_suspended_is_one_of_a_route() {
+        let of = |name: &str| {
+            let root = tempfile::tempdir().unwrap();
+            let route = "[[site.route]]\nmatch = \"/a/*\"\nproxy = \"http://127.0.0.1:9\"\n";
+            let service = format!("[[service]]\nname = {name:?}\ngateway = true\nsuspended = true\n");
+            let text = format!("{service}[[site]]\nroot = {:?}\nhosts = [\"a.test\"]\n{route}", root.path());
+            doubts(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
+        };
+        assert!(of("a.test /a/*").is_empty());
+        let found = of("/a/*");
+        assert!(found.len() == 1 && found[0].contains("there are a.test /a/*"), "{found:?}");
+    }
+
+    #[test]
+    fn a_page_that_is_not_there_is_doubtful_wherever_its_prefix_leads() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut site = SiteSettings::new(directory.path().to_owned());
+        for name in ["pages", "other"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        std::fs::write(directory.path().join("other/404.html"), "").unwrap();
+        std::fs::write(directory.path().join("pages/500.html"), "").unwrap();
+        site.error_pages = [(404, "/pages/404.html".into()), (500, "/pages/500.html".into())].into();
+        let doubt = |site: &SiteSettings| doubts(&Settings { sites: vec![site.clone()], ..Settings::default() });
+        let found = doubt(&site);
+        assert!(found.len() == 1 && found[0].contains("as its page for 404"), "{found:?}");
+        site.aliases = vec![Alias { prefix: "/pages/".into(), root: directory.path().join("other") }];
+        let found = doubt(&site);
+        assert!(found.len() == 1 && found[0].contains("as its page for 500"), "{found:?}");
+    }
+}

@@ -1,0 +1,375 @@
+//! The shapes of a configuration file, exactly as written: which keys there are and of which TOML type, with positions.
+//!
+//! Owns: names and types; those at the top of the file are the rows of `setting`. Does not judge values (`validate`, `site`), and does not read past what does not fit (`shapes`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use toml::Spanned;
+
+use super::route::shapes::{AccessValue, FilterStep, RouteTable};
+use super::setting::table::NAMES;
+use super::setting::{Kind, SETTINGS};
+
+/// A text and where it stands.
+pub(crate) type Text = Spanned<String>;
+
+/// The whole file.
+#[derive(Debug, Default)]
+pub(crate) struct File {
+    /// What is at the top, by the place of the setting in [`SETTINGS`].
+    pub settings: BTreeMap<usize, Given>,
+    /// Keys are judged against the table of limits.
+    pub limits: BTreeMap<Text, Spanned<Amount>>,
+    pub service: Vec<Spanned<ServiceTable>>,
+    pub site: Vec<Spanned<SiteTable>>,
+}
+
+/// What a setting is to be.
+#[derive(Debug)]
+pub(super) enum Given {
+    Switch(bool),
+    Amount(Spanned<Amount>),
+    Text(Text),
+    List(Vec<Text>),
+}
+
+impl<'de> Deserialize<'de> for File {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FileVisitor)
+    }
+}
+
+struct FileVisitor;
+
+impl<'de> Visitor<'de> for FileVisitor {
+    type Value = File;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<File, A::Error> {
+        let mut file = File::default();
+        while let Some(key) = map.next_key()? {
+            match key {
+                Key::Limits => file.limits = map.next_value()?,
+                Key::Service => file.service = map.next_value()?,
+                Key::Site => file.site = map.next_value()?,
+                Key::Setting(place) => {
+                    let given = match SETTINGS[place].kind {
+                        Kind::Switch { .. } => Given::Switch(map.next_value()?),
+                        Kind::Number { .. } | Kind::NumberOrAuto { .. } => Given::Amount(map.next_value()?),
+                        Kind::Word { .. } | Kind::Words { .. } | Kind::Text { .. } => Given::Text(map.next_value()?),
+                        Kind::List { .. } => Given::List(map.next_value()?),
+                    };
+                    file.settings.insert(place, given);
+                }
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// A key at the top of the file.
+enum Key {
+    /// A setting, by its place.
+    Setting(usize),
+    Limits,
+    Service,
+    Site,
+}
+
+/// The tables at the top of a file.
+const TABLES: [&str; 3] = ["limits", "service", "site"];
+
+/// Every key at the top of a file, for messages.
+static TOP_KEYS: [&str; NAMES.len() + TABLES.len()] = {
+    let mut keys = [""; NAMES.len() + TABLES.len()];
+    let mut index = 0;
+    while index < keys.len() {
+        keys[index] = if index < NAMES.len() { NAMES[index] } else { TABLES[index - NAMES.len()] };
+        index += 1;
+    }
+    keys
+};
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Key, E> {
+        match NAMES.iter().position(|name| *name == key) {
+            Some(place) => Ok(Key::Setting(place)),
+            None if key == "limits" => Ok(Key::Limits),
+            None if key == "service" => Ok(Key::Service),
+            None if key == "site" => Ok(Key::Site),
+            None => Err(E::unknown_field(key, &TOP_KEYS)),
+        }
+    }
+}
+
+/// `[[service]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct ServiceTable {
+    pub name: Option<Text>,
+    pub filters: Option<Vec<Spanned<FilterStep>>>,
+    pub(super) native: Option<Text>,
+    pub(super) wasm: Option<Text>,
+    pub gateway: bool,
+    pub(super) memory_bytes_max: Option<Spanned<Amount>>,
+    pub(super) fuel_max: Option<Spanned<Amount>>,
+    pub(super) parameters: BTreeMap<Text, Text>,
+    pub(super) time_max_ms: Option<Spanned<Amount>>,
+    pub(super) on_failure: Option<Text>,
+    pub(super) suspended: bool,
+}
+
+/// `[[site]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct SiteTable {
+    pub hosts: Vec<Text>,
+    pub root: Option<Text>,
+    pub index: Option<Vec<Text>>,
+    pub browse: bool,
+    pub(super) live_reload: bool,
+    pub(super) hints: Option<bool>,
+    pub(super) early_hints: bool,
+    pub(super) early_hints_http1: bool,
+    pub(super) early_hints_waste_percent_max: Option<Spanned<Amount>>,
+    pub(super) early_hints_probability_percent_min: Option<Spanned<Amount>>,
+    pub(super) link_prefetch: bool,
+    pub(super) link_prefetch_waste_percent_max: Option<Spanned<Amount>>,
+    pub(super) link_prefetch_probability_percent_min: Option<Spanned<Amount>>,
+    pub(super) upload: bool,
+    pub(super) upload_bytes_max: Option<Spanned<Amount>>,
+    pub(super) upload_resume_s: Option<Spanned<Amount>>,
+    pub(super) upload_resume_bytes_max: Option<Spanned<Amount>>,
+    pub(super) delete: bool,
+    pub(super) mkdir: bool,
+    pub access: Option<Spanned<AccessValue>>,
+    pub users: BTreeMap<Text, Text>,
+    pub(super) users_file: Option<Text>,
+    pub(super) tokens: BTreeMap<Text, Text>,
+    pub spa: bool,
+    pub(super) user_directory: Option<Text>,
+    pub certificate: Option<Text>,
+    pub key: Option<Text>,
+    pub client_ca: Option<Text>,
+    pub client_certificates: Option<Text>,
+    pub tls: Option<Text>,
+    pub headers: BTreeMap<Text, Spanned<Texts>>,
+    pub error_pages: BTreeMap<Text, Text>,
+    pub redirect: Vec<RedirectTable>,
+    pub alias: Vec<AliasTable>,
+    pub limit: Vec<Spanned<LimitTable>>,
+    pub(super) rule_files: bool,
+    pub route: Vec<Spanned<RouteTable>>,
+}
+
+/// `[[site.redirect]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(super) struct RedirectTable {
+    pub from: Text,
+    pub to: Text,
+    pub status: Option<Spanned<Amount>>,
+}
+
+/// `[[site.alias]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(super) struct AliasTable {
+    pub prefix: Text,
+    pub root: Text,
+}
+
+/// `[[site.limit]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(super) struct LimitTable {
+    pub path: Option<Text>,
+    pub key: Option<Text>,
+    pub requests: Option<Text>,
+    pub bytes: Option<Text>,
+    pub bandwidth: Option<Text>,
+    pub(super) shared_bandwidth: Option<Text>,
+}
+
+/// Keys that people put into the wrong table, and where they belong.
+pub(super) const KEYS: [(&str, &[&str]); 11] = [
+    ("at the top of the file, before the first table", &NAMES),
+    (
+        "in a [[site]] table",
+        &[
+            "hosts",
+            "root",
+            "index",
+            "browse",
+            "live_reload",
+            "hints",
+            "early_hints",
+            "early_hints_http1",
+            "early_hints_waste_percent_max",
+            "early_hints_probability_percent_min",
+            "link_prefetch",
+            "link_prefetch_waste_percent_max",
+            "link_prefetch_probability_percent_min",
+            "upload",
+            "upload_bytes_max",
+            "upload_resume_s",
+            "upload_resume_bytes_max",
+            "delete",
+            "mkdir",
+            "access",
+            "users",
+            "users_file",
+            "tokens",
+            "spa",
+            "user_directory",
+            "certificate",
+            "key",
+            "client_ca",
+            "client_certificates",
+            "tls",
+            "headers",
+            "error_pages",
+            "redirect",
+            "alias",
+            "limit",
+            "rule_files",
+            "route",
+        ],
+    ),
+    (
+        "in a [[service]] table",
+        &[
+            "name",
+            "native",
+            "wasm",
+            "gateway",
+            "parameters",
+            "time_max_ms",
+            "memory_bytes_max",
+            "fuel_max",
+            "on_failure",
+            "suspended",
+        ],
+    ),
+    ("in a [[site.redirect]] table", &["from", "to", "status"]),
+    ("in a [[site.alias]] table", &["prefix"]),
+    ("in a [[site.limit]] table", &["requests", "bytes", "bandwidth", "shared_bandwidth"]),
+    (
+        "in a [[site.route]] table",
+        &[
+            "match",
+            "priority",
+            "immutable",
+            "rewrite",
+            "try",
+            "cors",
+            "proxy",
+            "fastcgi",
+            "cgi",
+            "cache",
+            "filters",
+            "search",
+            "structured",
+        ],
+    ),
+    (
+        "in the `match` of a [[site.route]] table",
+        &["path", "regex", "method", "host", "header", "query", "client", "protocol", "not"],
+    ),
+    (
+        "in the `cache` of a [[site.route]] table",
+        &["fresh_s", "stale_if_error_s", "bytes_max", "ignore_query", "ignore_cookies", "ignore_reload"],
+    ),
+    ("in the `structured` of a [[site.route]] table", &["save_data"]),
+    ("in the `cors` of a [[site.route]] table", &["origins", "methods", "expose", "credentials", "max_age_s"]),
+];
+
+/// A number, as an integer or as text with a unit.
+#[derive(Clone, Debug)]
+pub(super) enum Amount {
+    Number(i64),
+    Text(String),
+}
+
+impl Amount {
+    /// Whether it is this text.
+    pub(super) fn is_text(&self, expected: &str) -> bool {
+        matches!(self, Amount::Text(text) if text == expected)
+    }
+}
+
+/// One text or a list of texts.
+#[derive(Clone, Debug)]
+pub(crate) struct Texts(pub(super) Vec<String>);
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AmountVisitor)
+    }
+}
+
+struct AmountVisitor;
+
+impl Visitor<'_> for AmountVisitor {
+    type Value = Amount;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a whole number")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Amount, E> {
+        Ok(Amount::Number(number))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Amount, E> {
+        Ok(Amount::Text(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextsVisitor)
+    }
+}
+
+struct TextsVisitor;
+
+impl<'de> Visitor<'de> for TextsVisitor {
+    type Value = Texts;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string or a list of strings")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Texts, E> {
+        Ok(Texts(vec![text.to_owned()]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = items.next_element()? {
+            texts.push(text);
+        }
+        Ok(Texts(texts))
+    }
+}

@@ -1,0 +1,66 @@
+//! Configuration: settings as values, and where they come from.
+//!
+//! ```text
+//! file ── shapes ──> file::File (names, types, positions) ── validate ──> Settings <── overrides (command line)
+//!            │ problems                                        │ problems      │
+//!            └────────────────> explain: FILE:LINE:COLUMN <────┴───────────────┘      Settings ── render ──> file
+//! ```
+//!
+//! Owns: the types ([`settings`]), one row for each ([`setting`]), the syntax of addresses ([`address`]), loading ([`mod@load`]) and its inverse
+//! ([`mod@render`]). Reads one file and looks whether directories, pages, the log and sockets can be used; keeps nothing open.
+
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod acme;
+pub mod address;
+pub mod answer_cache;
+pub mod architecture;
+pub mod cache_policy;
+pub mod cache_switches;
+pub mod compression;
+mod doubts;
+pub mod early_hints;
+pub mod error_log;
+mod explain;
+mod exposed;
+mod file;
+pub mod gateway;
+pub mod hints;
+mod limits;
+pub mod load;
+mod looks;
+pub mod profile;
+pub mod proxies;
+mod redirect;
+pub mod render;
+pub mod route;
+mod schema;
+pub mod sending;
+pub mod service;
+#[cfg(test)]
+mod service_tests;
+pub mod setting;
+pub mod settings;
+mod shapes;
+pub mod site;
+pub mod site_limit;
+pub mod state;
+pub mod suggest;
+#[cfg(test)]
+mod tests;
+pub mod token;
+pub mod upstream_address;
+mod validate;
+
+pub use doubts::doubts;
+pub use explain::ConfigError;
+pub use lamna_sys::memory::{
+    connections_max, default_cache_bytes, default_process_cache_bytes, default_processes_max, is_most_of_memory,
+    is_small, least_limit, memory_bytes,
+};
+pub use load::{Overrides, check, has_index, load, parse, parse_rendered, parse_services};
+pub use looks::Probe;
+pub use render::{render, render_services};
+pub use schema::schema;
+pub use site::field_from_text;

@@ -1,0 +1,93 @@
+//! The key `check` of an application: from its shapes to settings, and back to text.
+//!
+//! Owns: its judgement, with words for what is wrong.
+
+use std::ops::{Range, RangeInclusive};
+
+use lamna_proto::parse::target::{self, Target};
+use toml::Spanned;
+
+use super::shapes::{CheckTable, SwitchOr};
+use super::{bounds, headers};
+use crate::gateway::{CheckSettings, GatewayProtocol};
+use crate::limits::Unit;
+use crate::validate::Checker;
+
+/// How an application is asked whether it is well; none if it is not.
+pub(super) fn judge(
+    given: Option<&Spanned<SwitchOr<CheckTable>>>,
+    protocol: GatewayProtocol,
+    checker: &mut Checker<'_>,
+) -> Option<CheckSettings> {
+    let given = given?;
+    let span = given.span();
+    if protocol == GatewayProtocol::FastCgi {
+        checker.problem(span, "`check` asks over HTTP: it is for `proxy`");
+        return None;
+    }
+    match given.get_ref() {
+        SwitchOr::Is(false) => None,
+        SwitchOr::Is(true) => {
+            checker.problem(span, "`check` says which path is asked for, as in check = \"/health\"");
+            None
+        }
+        SwitchOr::Text(path) => path_of(path, span, checker).map(CheckSettings::new),
+        SwitchOr::Table(table) => of_table(table, span, checker),
+    }
+}
+
+fn of_table(table: &CheckTable, span: Range<usize>, checker: &mut Checker<'_>) -> Option<CheckSettings> {
+    let Some(path) = &table.path else {
+        checker.problem(span, "`path` says what a check asks for, and it is missing");
+        return None;
+    };
+    let mut check = CheckSettings::new(path_of(path.get_ref(), path.span(), checker)?);
+    let mut amount = |key: &str, given: &Option<_>, unit, bounds: RangeInclusive<u64>, otherwise: u32| {
+        let given = given.as_ref().and_then(|given| checker.amount(key, given, unit, &bounds));
+        given.map_or(otherwise, |amount| amount as u32) // Within bounds that fit.
+    };
+    check.interval_ms =
+        amount("interval_ms", &table.interval_ms, Unit::Milliseconds, bounds::INTERVAL_MS, check.interval_ms);
+    check.timeout_ms = amount("timeout_ms", &table.timeout_ms, Unit::Milliseconds, bounds::TIME_MS, check.timeout_ms);
+    check.passes = amount("passes", &table.passes, Unit::Count, bounds::TIMES, check.passes);
+    check.misses = amount("misses", &table.misses, Unit::Count, bounds::TIMES, check.misses);
+    if let Some(given) = &table.status {
+        let read = |text: &String| match headers::Statuses::from_text(text)? {
+            headers::Statuses::One(status) => Some(status..=status),
+            headers::Statuses::Class(digit) => Some(digit * 100..=digit * 100 + 99),
+        };
+        let statuses: Option<Vec<_>> = given.get_ref().0.iter().map(read).collect();
+        match statuses.filter(|statuses| !statuses.is_empty()) {
+            Some(statuses) => check.statuses = statuses,
+            None => checker.problem(given.span(), "`status` has statuses of answers, as in 200 or \"2xx\""),
+        }
+    }
+    Some(check)
+}
+
+/// A path that can be asked for, with its query.
+pub(super) fn path_of(path: &str, span: Range<usize>, checker: &mut Checker<'_>) -> Option<String> {
+    if matches!(target::parse(path.as_bytes(), false), Ok(Target::Origin { .. })) {
+        return Some(path.to_owned());
+    }
+    checker.problem(span, format!("`{}` is not a path that can be asked for, as in /health", path.escape_debug()));
+    None
+}
+
+/// As it is written in a configuration.
+pub(super) fn render(check: &CheckSettings) -> String {
+    let status = |statuses: &RangeInclusive<u16>| match (*statuses.start(), *statuses.end()) {
+        (one, end) if one == end => one.to_string(),
+        (start, _) => format!("\"{}xx\"", start / 100),
+    };
+    let statuses: Vec<String> = check.statuses.iter().map(status).collect();
+    format!(
+        "{{ path = {}, interval_ms = {}, timeout_ms = {}, status = [{}], passes = {}, misses = {} }}",
+        toml::Value::from(check.path.as_str()),
+        check.interval_ms,
+        check.timeout_ms,
+        statuses.join(", "),
+        check.passes,
+        check.misses
+    )
+}

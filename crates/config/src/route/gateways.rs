@@ -1,0 +1,424 @@
+//! The keys of a route that name an application: from tables to settings, and back to text.
+//!
+//! Owns: their judgement, with words for what is wrong.
+
+use std::num::NonZero;
+
+use lamna_proto::gateway::proxy::ProxyVersion;
+use toml::Spanned;
+
+use super::bounds;
+use super::shapes::{GatewayTable, RouteTable, SwitchOr, SwitchOrAmount};
+use super::{Switch, cgi, checks, programs};
+use crate::file::{Amount, Text, Texts};
+use crate::gateway::{
+    BUFFER_DIRECTORY, BUFFERED_BYTES_MAX, BufferSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
+    UpstreamSettings, UpstreamTls,
+};
+use crate::limits::Unit;
+use crate::upstream_address::{Place, UpstreamAddress, is_server_name};
+use crate::validate::Checker;
+
+/// The application that the route names.
+pub(super) fn judge(given: &RouteTable, checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
+    if let Some(programs) = &given.cgi {
+        if let Some(other) = given.proxy.as_ref().or(given.fastcgi.as_ref()) {
+            checker.problem(other.span(), "a route has one application: `proxy`, `fastcgi` or `cgi`");
+            return Switch::Unset;
+        }
+        return cgi::judge(programs, checker);
+    }
+    let (given, protocol) = match (&given.proxy, &given.fastcgi) {
+        (None, None) => return Switch::Unset,
+        (Some(_), Some(fastcgi)) => {
+            checker.problem(fastcgi.span(), "a route has one application: `proxy` or `fastcgi`");
+            return Switch::Unset;
+        }
+        (Some(proxy), None) => (proxy, GatewayProtocol::Http),
+        (None, Some(fastcgi)) => (fastcgi, GatewayProtocol::FastCgi),
+    };
+    let span = given.span();
+    match given.get_ref() {
+        SwitchOr::Is(false) => Switch::Off,
+        SwitchOr::Is(true) => {
+            let hint =
+                Some("write proxy = \"http://127.0.0.1:3000\", or fastcgi = \"unix:/run/php/php-fpm.sock\"".into());
+            checker.problem_with_hint(span, "this names where the application is, or is false", hint);
+            Switch::Unset
+        }
+        SwitchOr::Text(text) => {
+            let address = upstream(text, span, protocol, checker);
+            let upstreams = address.map(|address| vec![UpstreamSettings::new(address)]);
+            upstreams.map_or(Switch::Unset, |upstreams| Switch::Set(GatewaySettings::new(protocol, upstreams)))
+        }
+        SwitchOr::Table(table) => of_table(protocol, table, span, checker),
+    }
+}
+
+fn upstream(
+    text: &str,
+    span: std::ops::Range<usize>,
+    protocol: GatewayProtocol,
+    checker: &mut Checker<'_>,
+) -> Option<UpstreamAddress> {
+    let refused = |why: &dyn std::fmt::Display| format!("`{}` {why}", text.escape_debug());
+    match text.parse::<UpstreamAddress>() {
+        Ok(address) if address.is_secure && protocol == GatewayProtocol::FastCgi => {
+            checker.problem(span, refused(&"uses TLS, and FastCGI has none: write HOST:PORT or unix:PATH"));
+            None
+        }
+        Ok(address) => Some(address),
+        Err(why) => {
+            checker.problem(span, refused(&why));
+            None
+        }
+    }
+}
+
+pub(super) fn of_table(
+    protocol: GatewayProtocol,
+    table: &GatewayTable,
+    span: std::ops::Range<usize>,
+    checker: &mut Checker<'_>,
+) -> Switch<GatewaySettings> {
+    let Some(to) = table.to.as_ref().filter(|to| !to.get_ref().0.is_empty()) else {
+        let hint = Some("write to = \"http://127.0.0.1:3000\", or a list of such texts".into());
+        checker.problem_with_hint(span, "`to` says where the application is, and it is missing", hint);
+        return Switch::Unset;
+    };
+    let addresses = to.get_ref().0.iter().filter_map(|text| upstream(text, to.span(), protocol, checker));
+    let mut upstreams: Vec<UpstreamSettings> =
+        addresses.collect::<Vec<_>>().into_iter().map(UpstreamSettings::new).collect();
+    if upstreams.len() < to.get_ref().0.len() {
+        return Switch::Unset;
+    }
+    weigh(&mut upstreams, table.weights.as_ref(), checker);
+    let mut settings = GatewaySettings::new(protocol, upstreams);
+    settings.host = table.host.as_ref().and_then(|host| host_of(host, checker));
+    let mut ms = |key: &str, given: &Option<_>, otherwise: u32| {
+        let given = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Milliseconds, &bounds::TIME_MS));
+        given.map_or(otherwise, |ms| ms as u32) // Within bounds that fit.
+    };
+    settings.connect_timeout_ms = ms("connect_timeout_ms", &table.connect_timeout_ms, settings.connect_timeout_ms);
+    settings.timeout_ms = ms("timeout_ms", &table.timeout_ms, settings.timeout_ms);
+    if table.websocket_timeout_ms.is_some() {
+        settings.websocket_timeout_ms =
+            Some(ms("websocket_timeout_ms", &table.websocket_timeout_ms, settings.timeout_ms));
+    }
+    let bytes = table.body_bytes_max.as_ref();
+    settings.body_bytes_max =
+        bytes.and_then(|given| checker.amount("body_bytes_max", given, Unit::Bytes, &bounds::BYTES));
+    settings.buffer = buffer_of(table, checker);
+    if settings.buffer.is_some() {
+        settings.body_bytes_max.get_or_insert(BUFFERED_BYTES_MAX);
+    }
+    settings.check = checks::judge(table.check.as_ref(), protocol, checker);
+    settings.send_proxy = table.send_proxy.as_ref().and_then(|version| match version.get_ref().as_str() {
+        "v1" => Some(ProxyVersion::V1),
+        "v2" => Some(ProxyVersion::V2),
+        _ => {
+            checker.problem(version.span(), "`send_proxy` is \"v1\" or \"v2\": versions of the PROXY protocol");
+            None
+        }
+    });
+    settings.tls = tls_of(table, settings.speaks_tls(), span.clone(), checker);
+    match (&mut settings.scripts, &table.extensions, &table.index) {
+        (None, None, None) => {}
+        (None, ..) => {
+            checker.problem(span, "`extensions` and `index` are for `fastcgi`: a proxy passes every request on")
+        }
+        (Some(scripts), extensions, index) => {
+            if let Some(given) = extensions {
+                scripts.extensions.clone_from(&given.get_ref().0);
+                scripts.index.retain(|name| scripts.extensions.iter().any(|one| name.ends_with(&format!(".{one}"))));
+            }
+            if let Some(given) = index {
+                scripts.index.clone_from(&given.get_ref().0);
+            }
+            let is_name = |text: &String| !text.is_empty() && !text.contains(['/', '\0']);
+            if !scripts.extensions.iter().chain(&scripts.index).all(is_name) {
+                checker.problem(span, "`extensions` are written as in \"php\", and `index` as in \"index.php\"");
+            }
+        }
+    }
+    if settings.scripts.as_ref().is_some_and(|scripts| scripts.extensions.is_empty()) {
+        settings.scripts = None;
+    }
+    match protocol {
+        GatewayProtocol::FastCgi => settings.command = command_of(table, &settings, checker),
+        GatewayProtocol::Http => programs::judge(table, &mut settings, checker),
+    }
+    Switch::Set(settings)
+}
+
+/// How content is kept until it is whole.
+fn buffer_of(table: &GatewayTable, checker: &mut Checker<'_>) -> Option<BufferSettings> {
+    let mut settings = BufferSettings::default();
+    let is_wanted = match table.buffer.as_ref().map(|given| (given.get_ref(), given.span())) {
+        None | Some((SwitchOrAmount::Is(false), _)) => false,
+        Some((SwitchOrAmount::Is(true), _)) => true,
+        Some((SwitchOrAmount::Amount(amount), span)) => {
+            let given = Spanned::new(span, amount.clone());
+            settings.memory_bytes = checker.amount("buffer", &given, Unit::Bytes, &bounds::MEMORY_BYTES)?;
+            true
+        }
+    };
+    match &table.buffer_directory {
+        Some(given) if !is_wanted => {
+            checker.problem(given.span(), "`buffer_directory` is where `buffer` keeps what is long, and there is none");
+        }
+        Some(given) => settings.directory = checker.directory(given).into(),
+        None if is_wanted && !settings.directory.is_dir() => {
+            let span = table.buffer.as_ref().map_or(0..0, Spanned::span);
+            let hint = Some("write buffer_directory = \"/path\", a directory that the server may write to".into());
+            checker.problem_with_hint(span, format!("{BUFFER_DIRECTORY} is not there"), hint);
+        }
+        None => {}
+    }
+    is_wanted.then_some(settings)
+}
+
+/// A program and its arguments, as `example` is.
+pub(super) fn program_of(command: &Spanned<Texts>, example: &str, checker: &mut Checker<'_>) -> Option<Vec<String>> {
+    let program = command.get_ref().0.clone();
+    let is_program = program.first().is_some_and(|program| !program.is_empty());
+    if !is_program || program.iter().any(|text| text.contains('\0')) {
+        let hint = Some(format!("write command = [\"{example}\"], with each argument as a text of its own"));
+        checker.problem_with_hint(command.span(), "`command` is a program and its arguments", hint);
+        return None;
+    }
+    Some(program)
+}
+
+/// How the application is started.
+fn command_of(table: &GatewayTable, settings: &GatewaySettings, checker: &mut Checker<'_>) -> Option<CommandSettings> {
+    let Some(command) = &table.command else {
+        if let Some(instances) = &table.instances {
+            checker.problem(instances.span(), "`instances` says how often `command` is started, and there is none");
+        }
+        return None;
+    };
+    let program = program_of(command, "php-cgi", checker)?;
+    let [UpstreamSettings { address: UpstreamAddress { place: Place::Unix(socket), .. }, .. }] =
+        &settings.upstreams[..]
+    else {
+        let hint = Some("write to = \"unix:/run/lamna/php.sock\": the socket is made by the server".into());
+        checker.problem_with_hint(command.span(), "an application with a `command` is at one Unix socket", hint);
+        return None;
+    };
+    let instances = match &table.instances {
+        None => Instances::Auto,
+        Some(given) if given.get_ref().is_text("auto") => Instances::Auto,
+        Some(given) if matches!(given.get_ref(), Amount::Text(_)) => {
+            checker.problem(given.span(), "`instances` is a number, or \"auto\"");
+            return None;
+        }
+        Some(given) => {
+            let number = checker.amount("instances", given, Unit::Count, &bounds::INSTANCES)?;
+            Instances::Fixed(NonZero::new(number as u32)?) // Within bounds that fit.
+        }
+    };
+    Some(CommandSettings { program, instances, socket: socket.clone() })
+}
+
+fn weigh(upstreams: &mut [UpstreamSettings], weights: Option<&Spanned<Vec<i64>>>, checker: &mut Checker<'_>) {
+    let Some(given) = weights else { return };
+    let weights = given.get_ref();
+    let are_weights =
+        weights.iter().all(|weight| u64::try_from(*weight).is_ok_and(|weight| bounds::WEIGHT.contains(&weight)));
+    if weights.len() != upstreams.len() || !are_weights || weights.iter().all(|weight| *weight == 0) {
+        let most = bounds::WEIGHT.end();
+        let message = format!("`weights` has one number from 0 to {most} for each place in `to`, and not only zeros");
+        return checker.problem(given.span(), message);
+    }
+    for (upstream, weight) in upstreams.iter_mut().zip(weights) {
+        upstream.weight = *weight as u32; // Within bounds that fit.
+    }
+}
+
+fn host_of(given: &Spanned<Text>, checker: &mut Checker<'_>) -> Option<String> {
+    let host = given.get_ref().to_string();
+    if lamna_proto::parse::host::parse(host.as_bytes()).is_ok() {
+        return Some(host);
+    }
+    checker.problem(given.span(), format!("`{}` is not a host, with or without a port", host.escape_debug()));
+    None
+}
+
+/// Whom it takes for those that are asked by `https`.
+fn tls_of(
+    table: &GatewayTable,
+    speaks_tls: bool,
+    span: std::ops::Range<usize>,
+    checker: &mut Checker<'_>,
+) -> UpstreamTls {
+    if !speaks_tls && (table.ca.is_some() || table.server_name.is_some() || table.verify.is_some()) {
+        checker.problem(span, "`ca`, `server_name` and `verify` are for places with https://: there is none in `to`");
+        return UpstreamTls::default();
+    }
+    let verify = table.verify.as_ref().is_none_or(|verify| *verify.get_ref());
+    if let (false, Some(ca)) = (verify, &table.ca) {
+        checker.problem(ca.span(), "`verify = false` looks at no certificate: `ca` would have no effect");
+    }
+    let ca = table.ca.as_ref().map(|file| {
+        let path = checker.path(file);
+        if let Err(error) = std::fs::File::open(&path) {
+            checker.problem(file.span(), format!("`{}` cannot be read: {error}", path.display()));
+        }
+        path
+    });
+    let server_name = table.server_name.as_ref().map(|name| {
+        let what = "is not the name of a server: it is written without a port, as in app.internal";
+        checker.expect(is_server_name(name.get_ref()), name, what);
+        name.get_ref().clone()
+    });
+    UpstreamTls { ca, server_name, verify }
+}
+
+/// As it is written in a configuration.
+pub(super) fn render(gateway: &GatewaySettings) -> String {
+    if let Some(settings) = &gateway.cgi {
+        return cgi::render(gateway, settings);
+    }
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    let places = gateway.upstreams.iter().map(|upstream| quoted(&upstream.address.to_string()));
+    let mut keys = vec![format!("to = [{}]", places.collect::<Vec<_>>().join(", "))];
+    if gateway.upstreams.iter().any(|upstream| upstream.weight != 1) {
+        let weights = gateway.upstreams.iter().map(|upstream| upstream.weight.to_string());
+        keys.push(format!("weights = [{}]", weights.collect::<Vec<_>>().join(", ")));
+    }
+    keys.extend(gateway.host.as_ref().map(|host| format!("host = {}", quoted(host))));
+    keys.push(format!("connect_timeout_ms = {}", gateway.connect_timeout_ms));
+    keys.push(format!("timeout_ms = {}", gateway.timeout_ms));
+    keys.extend(gateway.websocket_timeout_ms.map(|ms| format!("websocket_timeout_ms = {ms}")));
+    keys.extend(gateway.body_bytes_max.map(|bytes| format!("body_bytes_max = {bytes}")));
+    if let Some(buffer) = &gateway.buffer {
+        keys.push(format!("buffer = {}", buffer.memory_bytes));
+        keys.push(format!("buffer_directory = {}", quoted(&buffer.directory.display().to_string())));
+    }
+    keys.extend(gateway.check.as_ref().map(|check| format!("check = {}", checks::render(check))));
+    keys.extend(gateway.send_proxy.map(|version| match version {
+        ProxyVersion::V1 => "send_proxy = \"v1\"".to_owned(),
+        ProxyVersion::V2 => "send_proxy = \"v2\"".to_owned(),
+    }));
+    keys.extend(gateway.tls.ca.as_ref().map(|file| format!("ca = {}", quoted(&file.display().to_string()))));
+    keys.extend(gateway.tls.server_name.as_ref().map(|name| format!("server_name = {}", quoted(name))));
+    keys.extend((!gateway.tls.verify).then(|| "verify = false".to_owned()));
+    if gateway.protocol == GatewayProtocol::FastCgi {
+        let list = |texts: &[String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ");
+        let scripts = gateway.scripts.as_ref();
+        keys.push(format!("extensions = [{}]", list(scripts.map_or(&[], |scripts| &scripts.extensions))));
+        keys.extend(scripts.map(|scripts| format!("index = [{}]", list(&scripts.index))));
+        if let Some(command) = &gateway.command {
+            keys.push(format!("command = [{}]", list(&command.program)));
+            keys.push(match command.instances {
+                Instances::Auto => "instances = \"auto\"".to_owned(),
+                Instances::Fixed(number) => format!("instances = {number}"),
+            });
+        }
+    }
+    // With one process for each place, all of which are there.
+    if let Some(program) = gateway.programs.first() {
+        let words: Vec<String> = program.program.iter().map(|text| quoted(text)).collect();
+        keys.push(format!("command = [{}]", words.join(", ")));
+    }
+    format!("{{ {} }}", keys.join(", "))
+}
+
+/// In words.
+pub fn describe(gateway: &GatewaySettings) -> String {
+    if let Some(settings) = &gateway.cgi {
+        return cgi::describe(gateway, settings);
+    }
+    let program = gateway.command.as_ref().map(|command| &command.program);
+    let program = program.or(gateway.programs.first().map(|program| &program.program));
+    let place = |upstream: &UpstreamSettings| match program {
+        Some(program) => format!("{} (started as `{}`)", upstream.address, program.join(" ")),
+        None => upstream.address.to_string(),
+    };
+    let places: Vec<String> = gateway.upstreams.iter().map(place).collect();
+    match gateway.protocol {
+        GatewayProtocol::Http => format!("proxy to {}", places.join(" or ")),
+        GatewayProtocol::FastCgi => match &gateway.scripts {
+            Some(scripts) => {
+                format!("files that end with .{} are run by {}", scripts.extensions.join(" or ."), places.join(" or "))
+            }
+            None => format!("FastCGI to {}", places.join(" or ")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate as config;
+
+    /// What a route with these keys comes to, or what is wrong with them.
+    fn gateway_of(keys: &str, directory: &Path) -> Result<GatewaySettings, String> {
+        let text = format!("[[site]]\nroute = [{{ match = \"/*\", {keys} }}]\n");
+        let text = text.replace("[[site]]\n", &format!("[[site]]\nroot = \"{}\"\n", directory.display()));
+        let settings = config::parse(&text, &directory.join("lamna.toml")).map_err(|error| error.to_string())?;
+        match &settings.sites[0].routes[0].gateway {
+            Switch::Set(gateway) => Ok(gateway.clone()),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_read_as_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("ca.pem"), "").unwrap();
+        for keys in [
+            r#"proxy = "http://127.0.0.1:3000""#,
+            r#"proxy = "https://app.internal""#,
+            r#"proxy = { to = ["https://a.test", "http://b.test:81"], weights = [1, 0], ca = "ca.pem", server_name = "c.test" }"#,
+            r#"proxy = { to = "https://10.0.0.1:8443", verify = false, host = "a.test", body_bytes_max = 5 }"#,
+            r#"proxy = { to = "http://a.test", send_proxy = "v1" }"#,
+            r#"proxy = { to = "http://a.test", buffer = true }"#,
+            r#"fastcgi = { to = "a.test:9000", buffer = "1 MiB", buffer_directory = ".", body_bytes_max = 5 }"#,
+            r#"fastcgi = { to = "a.test:9000", send_proxy = "v2" }"#,
+            r#"proxy = { to = "http://a.test", check = "/health?full=1" }"#,
+            r#"proxy = { to = "http://a.test", check = { path = "/", interval_ms = 500, status = [204, "4xx"], passes = 1 } }"#,
+            r#"fastcgi = { to = "unix:/run/a.sock", extensions = ["php"], index = ["a.php"] }"#,
+            r#"proxy = { to = "unix:/run/a.sock", command = ["a", "--socket={socket}"], instances = 3 }"#,
+            r#"proxy = { to = ["http://127.0.0.1:3000", "http://localhost:3001"], command = "a", weights = [1, 2] }"#,
+        ] {
+            let gateway = gateway_of(keys, directory.path()).unwrap();
+            let shown = format!("{} = {}", gateway.key(), render(&gateway));
+            assert_eq!(gateway_of(&shown, directory.path()), Ok(gateway), "{keys}: {shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_application_is_refused_with_the_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        for (keys, reason) in [
+            (r#"fastcgi = "https://a.test""#, "FastCGI has none"),
+            (r#"proxy = { to = "http://a.test", ca = "ca.pem" }"#, "are for places with https://"),
+            (r#"proxy = { to = "http://a.test", verify = false }"#, "are for places with https://"),
+            (r#"proxy = { to = "https://a.test", ca = "none.pem" }"#, "none.pem` cannot be read"),
+            (r#"proxy = { to = "https://a.test", ca = "none.pem", verify = false }"#, "`ca` would have no effect"),
+            (r#"proxy = { to = "https://a.test", server_name = "a.test:443" }"#, "is not the name of a server"),
+            (r#"fastcgi = { to = "unix:/run/a.sock", check = "/health" }"#, "asks over HTTP"),
+            (r#"proxy = { to = "http://a.test", check = "health" }"#, "is not a path"),
+            (r#"proxy = { to = "http://a.test", buffer = "much" }"#, "`buffer`: `much`"),
+            (r#"proxy = { to = "http://a.test", buffer = "1 GiB" }"#, "`buffer` must be between"),
+            (r#"proxy = { to = "http://a.test", buffer_directory = "/tmp" }"#, "there is none"),
+            (r#"proxy = { to = "http://a.test", buffer = true, buffer_directory = "none" }"#, "none"),
+            (r#"proxy = { to = "http://a.test", check = "/a b" }"#, "is not a path"),
+            (r#"proxy = { to = "http://a.test", check = true }"#, "which path"),
+            (r#"proxy = { to = "http://a.test", send_proxy = "v3" }"#, "versions of the PROXY protocol"),
+            (r#"proxy = { to = "http://a.test", check = { interval_ms = 500 } }"#, "`path` says"),
+            (r#"proxy = { to = "http://a.test", check = { path = "/", interval_ms = 5 } }"#, "interval_ms"),
+            (r#"proxy = { to = "http://a.test", check = { path = "/", misses = 0 } }"#, "misses"),
+            (r#"proxy = { to = "http://a.test", check = { path = "/", status = "good" } }"#, "`status` has"),
+            (r#"proxy = "https://unix:/run/a.sock""#, "Unix socket"),
+            (r#"proxy = "ftp://a.test""#, "neither http nor https"),
+        ] {
+            let refused = gateway_of(keys, directory.path()).unwrap_err();
+            assert!(refused.contains(reason), "{keys}: {refused}");
+        }
+    }
+}

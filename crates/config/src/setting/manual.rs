@@ -1,0 +1,97 @@
+//! The settings as tables of the manual, for tests alone: docs/configuration.md holds what is made here.
+//!
+//! Owns: the Markdown of a row, and how documents that come from the source are written anew.
+
+use std::path::Path;
+
+use super::row::{Kind, Setting, Unit};
+use super::table::SETTINGS;
+use crate::limits::LIMITS;
+use crate::settings::Settings;
+
+/// Whether `make` changes nothing in a file of docs/. With `WRITE_DOCS` in the environment the file is changed.
+pub(crate) fn holds(file: &str, make: impl Fn(&str) -> String) -> bool {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
+    let text = std::fs::read_to_string(&path).expect("the document is there");
+    let made = make(&text);
+    if made != text && std::env::var_os("WRITE_DOCS").is_some() {
+        std::fs::write(&path, &made).expect("the document can be written");
+        return true;
+    }
+    made == text
+}
+
+/// What to do about a document that does not hold what it should.
+pub(crate) const WRITE: &str = "write it anew: WRITE_DOCS=1 cargo test -p lamna-server --lib config::";
+
+/// `document` with these rows in the table that has this head.
+fn with_rows(document: &str, head: &str, rows: &str) -> String {
+    let (before, rest) = document.split_once(head).expect("the document has the table");
+    let after = rest.find("\n\n").map_or("", |end| &rest[end + 1..]);
+    format!("{before}{head}{rows}{after}")
+}
+
+fn row(setting: &Setting) -> String {
+    let default = setting.default.map_or_else(|| default(setting), str::to_owned);
+    let mut meaning = format!("{}{}", setting.text, setting.more);
+    if setting.section.is_some() {
+        meaning.push_str(&format!("; `--{}`", setting.name.replace('_', "-")));
+    }
+    if setting.order.is_some() {
+        meaning.push_str("; `lamna ctl set`");
+    }
+    format!("| `{}` | {} | {default} | {meaning} |\n", setting.name, values(setting))
+}
+
+fn limit(limit: &Setting) -> String {
+    let Kind::Number { unit, bounds, .. } = &limit.kind else { panic!("{} is a number", limit.name) };
+    let (least, most) = (unit.show(*bounds.start()), unit.show(*bounds.end()));
+    let (unit, default) = (format!("{unit:?}").to_lowercase(), default(limit));
+    format!("| `{}` | {unit} | {default} | {least} to {most} | {} |\n", limit.name, limit.text)
+}
+
+fn values(setting: &Setting) -> String {
+    let quoted = |words: Vec<&str>| words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ");
+    match &setting.kind {
+        Kind::Switch { .. } => "`true`, `false`".to_owned(),
+        Kind::Number { unit, bounds, .. } => {
+            let (least, most) = (unit.show(*bounds.start()), unit.show(*bounds.end()));
+            format!("{}{least} to {most}", if *unit == Unit::Bytes { "size, " } else { "" })
+        }
+        Kind::NumberOrAuto { bounds, .. } => format!("{} to {}, `\"auto\"`", bounds.start(), bounds.end()),
+        Kind::Word { words, .. } => quoted(words()),
+        Kind::Words { words, .. } => format!("`\"off\"`, or some of `\"{}\"`", words.join(",")),
+        Kind::Text { form, .. } => {
+            let part = |part: &str| match part {
+                "FILE" => "a path".to_owned(),
+                "ADDR" => "an address".to_owned(),
+                "URL" => "an `https` URL".to_owned(),
+                "EMAIL" => "an e-mail address".to_owned(),
+                "NAME" => "a name".to_owned(),
+                word => format!("`\"{word}\"`"),
+            };
+            form.split('|').map(part).collect::<Vec<_>>().join(", ")
+        }
+        Kind::List { form, .. } => format!("list of {form}"),
+    }
+}
+
+fn default(setting: &Setting) -> String {
+    let shown = setting.show(&Settings::default());
+    match setting.kind {
+        Kind::Switch { .. } => format!("`{shown}`"),
+        Kind::Number { .. } => shown,
+        _ if shown.is_empty() => "none".to_owned(),
+        _ => format!("`\"{shown}\"`"),
+    }
+}
+
+#[test]
+fn the_manual_has_the_settings_and_limits() {
+    let rows: String = SETTINGS.iter().map(row).collect();
+    let head = "Keys before the first table.\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n";
+    let limits: String = LIMITS.iter().map(limit).collect();
+    let limits_head = "| key | unit | default | bounds | meaning |\n| --- | --- | --- | --- | --- |\n";
+    let make = |document: &str| with_rows(&with_rows(document, head, &rows), limits_head, &limits);
+    assert!(holds("configuration.md", make), "{WRITE}");
+}

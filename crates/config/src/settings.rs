@@ -1,0 +1,700 @@
+//! The settings of a running server as plain values: what the configuration file and the command line come to.
+//!
+//! Owns: the types, and the defaults. The bounds of values are in the rows of `config::setting`. Does not read files or arguments (`config::load`), open sockets (`listen`) or touch directories.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lamna_policy::control::Profile;
+use lamna_policy::limit::Rate;
+use lamna_policy::schedule::Schedule;
+
+use super::service::ServiceDefinition;
+
+use super::access::{AccessRules, Accounts, ServiceSettings};
+use super::acme::AcmeSettings;
+use super::address::AdminAddress;
+pub use super::architecture::Architecture;
+use super::site_limit::SiteLimit;
+use crate::cache_policy::Policy;
+use crate::cache_switches::CacheSwitches;
+use crate::compression::Compression;
+use crate::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
+use crate::error_log::ErrorLogSettings;
+use crate::gateway::{CommandSettings, GatewaySettings, ProgramSettings};
+use crate::hints::HintSettings;
+use crate::proxies::TrustedProxies;
+use crate::route::condition::Network;
+use crate::route::{Changes, RouteSettings, Skipped, Switch};
+use crate::sending::Plan;
+
+/// What is asked for as architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Whichever the server finds best, as it goes.
+    Auto,
+    /// This one.
+    Fixed(Architecture),
+}
+
+impl Choice {
+    /// Every choice, in the order of documentation.
+    pub fn all() -> impl Iterator<Item = Choice> {
+        [Choice::Auto].into_iter().chain(Architecture::ALL.into_iter().map(Choice::Fixed))
+    }
+
+    /// The name in configuration, on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Choice::Auto => "auto",
+            Choice::Fixed(architecture) => architecture.name(),
+        }
+    }
+
+    /// The choice as announced when `serving` serves.
+    pub fn describe(self, serving: Architecture) -> String {
+        match self {
+            Choice::Auto => format!("auto: {}", serving.name()),
+            Choice::Fixed(_) => serving.name().to_owned(),
+        }
+    }
+
+    /// The choice of this name.
+    pub fn from_name(name: &str) -> Option<Choice> {
+        match name {
+            "auto" => Some(Choice::Auto),
+            name => Architecture::from_name(name).map(Choice::Fixed),
+        }
+    }
+}
+
+/// Where the server listens. Read from and written as text in `config::address`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// A Unix stream socket at this path.
+    Unix(PathBuf),
+}
+
+/// Where access log lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Nowhere.
+    Off,
+    /// Standard output.
+    Stdout,
+    /// Appended to a file, which is reopened on HUP.
+    File(PathBuf),
+}
+
+impl LogTarget {
+    /// What `off`, `-` or a path means. A relative path is kept as it is.
+    pub fn from_text(text: &str) -> Self {
+        match text {
+            "off" => LogTarget::Off,
+            "-" => LogTarget::Stdout,
+            path => LogTarget::File(PathBuf::from(path)),
+        }
+    }
+}
+
+/// How an access log line is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Apache's combined log format.
+    Combined,
+    /// One JSON object a line with OpenTelemetry attribute names.
+    Json,
+}
+
+impl LogFormat {
+    /// Every format, in the order of documentation.
+    pub const ALL: [LogFormat; 2] = [LogFormat::Combined, LogFormat::Json];
+
+    /// The name in configuration and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogFormat::Combined => "combined",
+            LogFormat::Json => "json",
+        }
+    }
+
+    /// The format of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+}
+
+/// The most helpers that can be asked for ([`Settings::helpers_max`]).
+pub const HELPERS_MAX: usize = 1024;
+
+/// The default of [`Settings::request_limit`]: more than any page needs, even for many browsers behind one address.
+pub const REQUEST_LIMIT: &str = "500/s burst 5000";
+
+/// The default of [`Settings::connection_limit`]: more than any browser opens, even for hundreds of them behind one address.
+pub const CONNECTION_LIMIT: u64 = 2000;
+
+/// The default of [`Settings::application_limit`].
+pub const APPLICATION_LIMIT: u64 = 500;
+
+/// The default of [`Settings::network_bytes_max`].
+pub const NETWORK_BYTES_MAX: u64 = 64 << 20;
+
+/// The default of [`Settings::limit_exempt`]: this machine.
+pub const LIMIT_EXEMPT: [&str; 2] = ["127.0.0.0/8", "::1/128"];
+
+/// What the helpers of `amped` and `co-amped` are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HelperKind {
+    /// Threads of the worker's process.
+    Threads,
+    /// Processes of their own, as Flash had them.
+    Processes,
+}
+
+impl HelperKind {
+    /// Every kind, in the order of documentation.
+    pub const ALL: [HelperKind; 2] = [HelperKind::Threads, HelperKind::Processes];
+
+    /// The name in configuration and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            HelperKind::Threads => "threads",
+            HelperKind::Processes => "processes",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+}
+
+/// What becomes of the page cache's copy of content that the cache holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CachePages {
+    /// It is released if the cache may take most of the memory within which the server has to live, and is its only one.
+    #[default]
+    Auto,
+    /// It stays as long as the kernel likes: the second of two caches, from which the first is filled again.
+    Keep,
+    /// It is released, so that content is in memory once.
+    Release,
+}
+
+impl CachePages {
+    /// Every one, in the order of documentation.
+    pub const ALL: [CachePages; 3] = [CachePages::Auto, CachePages::Keep, CachePages::Release];
+
+    /// The name in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            CachePages::Auto => "auto",
+            CachePages::Keep => "keep",
+            CachePages::Release => "release",
+        }
+    }
+
+    /// The one of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+}
+
+/// Where a server is controlled, and by whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdminSettings {
+    /// Where.
+    pub address: AdminAddress,
+    /// Names by which the endpoint may be asked over TCP, in lower case and without ports.
+    pub hosts: Vec<String>,
+    /// The file with the token that orders over TCP need; none for one that is made.
+    pub token_file: Option<PathBuf>,
+}
+
+/// Everything a server needs to know to start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Addresses to bind. Empty: loopback port 8080, or the next free port.
+    pub listen: Vec<ListenAddress>,
+    /// The engine; that to begin with if the server adapts.
+    pub architecture: Architecture,
+    /// Whether the server changes the engine by itself when another is better: `arch = "auto"`.
+    pub adapts: bool,
+    /// Event loops. The default is 1: one loop is enough until its processor is full, and a second
+    /// one before that only shares the work out and warms two caches.
+    pub workers: usize,
+    /// Whether a server that adapts changes the number of workers, too: `workers = "auto"`.
+    pub workers_adapt: bool,
+    /// What a server that adapts goes by; none for what is built in.
+    pub profile: Option<Profile>,
+    /// The file that it is from.
+    pub profile_file: Option<PathBuf>,
+    /// Whether each worker, with all its threads, stays on one processor. No engine does so unless asked.
+    pub pin: bool,
+    /// Whether HTTP/2 in clear text is spoken with clients that begin with it.
+    pub h2c: bool,
+    /// The proxies that are believed about who their clients are.
+    pub proxies: TrustedProxies,
+    /// Those of the addresses to listen at where connections begin with a header of the PROXY protocol.
+    pub proxy_protocol: Vec<ListenAddress>,
+    /// How much each client network may ask for, over all sites; none for any amount.
+    pub request_limit: Option<Rate>,
+    /// The most connections of each client network that are open at once; 0 for any number.
+    pub connection_limit: u64,
+    /// The most connections to applications that each client network has at once; 0 for any number.
+    pub application_limit: u64,
+    /// The most memory that the connections of each client network hold in a process while they wait; 0 for any amount.
+    pub network_bytes_max: u64,
+    /// Networks of clients that no limit is for.
+    pub limit_exempt: Vec<Network>,
+    /// Whether books are kept of where the time goes.
+    pub account: bool,
+    /// What helpers of `amped` and `co-amped` are.
+    pub helpers: HelperKind,
+    /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
+    /// disk in the place of each worker of `proactor`; at most [`HELPERS_MAX`]. A server that adapts has fewer while that does.
+    pub helpers_max: usize,
+    /// Processes that `mp` begins with and does not go below. Flash and Apache had 32 as well.
+    pub processes: usize,
+    /// The most processes of `mp`: that many connections can be served at a time. If it is less
+    /// than `processes`, that is the bound.
+    pub processes_max: usize,
+    /// Bytes that the cache of each process of `mp` may hold, its own structures included.
+    /// Small, because there are many of them that hold the same.
+    pub process_cache_bytes_max: u64,
+    /// Translations that the cache of each process of `mp` may hold.
+    pub process_translations_max: usize,
+    /// Threads of each worker of `thread-pool`; those to begin with if their number adapts. More than
+    /// `threads_max` are not had.
+    pub threads: usize,
+    /// Whether a server that adapts changes the number of threads, too: `threads = "auto"`.
+    pub threads_adapt: bool,
+    /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`.
+    pub threads_max: usize,
+    /// How answers are sent.
+    pub sending: Plan,
+    /// Who goes on when several connections can, or several jobs wait for the disk.
+    pub schedule: Schedule,
+    /// Bytes a second that the link carries which is sent over; 0 if nothing is known of it.
+    pub uplink_bytes_per_s: u64,
+    /// Bytes that the shared cache may hold, its own structures included. The processes of
+    /// `co-amped` have equal parts of it.
+    pub cache_bytes_max: u64,
+    /// Open files that the cache may hold; none for a quarter of what the process may open.
+    pub cache_files_max: Option<u64>,
+    /// Which of the three caches are in use. All, unless somebody measures what each contributes.
+    pub caches: CacheSwitches,
+    /// Which entries of a cache go when room is needed.
+    pub cache_policy: Policy,
+    /// What is learned of requests, and what for.
+    pub hints: HintSettings,
+    /// What becomes of the page cache's copy of what the cache holds.
+    pub cache_pages: CachePages,
+    /// Whether directories of cached files are watched, so that they need not be compared every second.
+    pub cache_watch: bool,
+    /// What is compressed while it is served, and into what. A small cache lowers `bytes_max`.
+    pub compression: Compression,
+    /// Access log target.
+    pub log: LogTarget,
+    /// Access log format.
+    pub log_format: LogFormat,
+    /// Whether clients are told what their requests are called, and the combined log has it.
+    pub request_id: bool,
+    /// What goes wrong, and what the server does by itself.
+    pub error_log: ErrorLogSettings,
+    /// How the server is controlled.
+    pub admin: AdminSettings,
+    /// The user that the server becomes once it listens, by name or by number; none to stay who it is.
+    pub user: Option<String>,
+    /// The group that it becomes with it; none for that of the user.
+    pub group: Option<String>,
+    /// Whether the threads that serve are confined, as far as the kernel can.
+    pub sandbox: bool,
+    /// How certificates of sites with [`SiteTls::Auto`] are ordered.
+    pub acme: AcmeSettings,
+    /// Bounds on what a peer may use or keep waiting.
+    pub limits: lamna_proto::limits::Limits,
+    /// How long what has begun may take to end when the server drains. What has not ended then is
+    /// cut off. The default is ten minutes: long enough for most downloads, short enough for one that stands still.
+    pub drain_timeout_ms: u32,
+    /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
+    /// `cachestat`, `io_uring`, `landlock`, `seccomp`. From the command line only.
+    pub without: Vec<String>,
+    /// Whether shared objects are loaded as services: they can do what the server can.
+    pub native_services: bool,
+    /// What routes may name as a filter, and what can be exchanged while the server serves.
+    pub services: Vec<ServiceDefinition>,
+    /// Sites; at least one. The first answers requests for hosts that no site names.
+    pub sites: Vec<SiteSettings>,
+}
+
+impl Settings {
+    /// Whether the cache holds content in the place of the page cache: what is read for it from the disk does not stay there
+    /// as well. A cache of less than most of the memory is the smaller of two, and filled from the page cache again;
+    /// processes that have a cache each share that, too.
+    pub fn holds_alone(&self) -> bool {
+        match self.cache_pages {
+            CachePages::Auto => {
+                !self.architecture.is_of_processes() && lamna_sys::memory::is_most_of_memory(self.cache_bytes_max)
+            }
+            CachePages::Keep => false,
+            CachePages::Release => true,
+        }
+    }
+
+    /// Whether a cache that holds content alone leaves what comes back in the page cache while memory is free. Who says "release" does
+    /// not want to have it anywhere else.
+    pub fn uses_headroom(&self) -> bool {
+        self.cache_pages == CachePages::Auto && self.holds_alone()
+    }
+
+    /// Whether any site speaks TLS.
+    pub fn speak_tls(&self) -> bool {
+        self.sites.iter().any(|site| site.tls.is_some())
+    }
+
+    /// The names that certificates are ordered for, each once.
+    pub fn automatic_names(&self) -> Vec<&str> {
+        let automatic = self.sites.iter().filter(|site| site.tls == Some(SiteTls::Auto));
+        automatic.flat_map(|site| site.hosts.iter().map(String::as_str)).collect()
+    }
+
+    /// What is asked for as architecture.
+    pub fn choice(&self) -> Choice {
+        if self.adapts { Choice::Auto } else { Choice::Fixed(self.architecture) }
+    }
+
+    /// Asks for an architecture. A server that adapts goes on with the one that it has.
+    pub fn choose(&mut self, choice: Choice) {
+        self.adapts = choice == Choice::Auto;
+        if let Choice::Fixed(architecture) = choice {
+            self.architecture = architecture;
+        }
+    }
+}
+
+impl Default for Settings {
+    /// The defaults of everything, with no site yet: a server needs at least one.
+    fn default() -> Self {
+        let processes_max = lamna_sys::memory::default_processes_max();
+        Settings {
+            listen: Vec::new(),
+            architecture: Architecture::Amped,
+            adapts: true,
+            workers: 1,
+            workers_adapt: true,
+            profile: None,
+            profile_file: None,
+            pin: false,
+            h2c: false,
+            proxies: TrustedProxies::default(),
+            proxy_protocol: Vec::new(),
+            request_limit: REQUEST_LIMIT.parse().ok(),
+            connection_limit: CONNECTION_LIMIT,
+            application_limit: APPLICATION_LIMIT,
+            network_bytes_max: NETWORK_BYTES_MAX,
+            limit_exempt: LIMIT_EXEMPT.iter().filter_map(|text| text.parse().ok()).collect(),
+            account: false,
+            helpers: HelperKind::Threads,
+            helpers_max: 32,
+            processes: processes_max.min(32),
+            processes_max,
+            process_cache_bytes_max: lamna_sys::memory::default_process_cache_bytes(processes_max),
+            process_translations_max: 200,
+            threads: 64,
+            threads_adapt: true,
+            threads_max: 1024,
+            sending: Plan::default(),
+            schedule: Schedule::default(),
+            uplink_bytes_per_s: 0,
+            cache_bytes_max: lamna_sys::memory::default_cache_bytes(),
+            cache_files_max: None,
+            caches: CacheSwitches::ALL,
+            cache_policy: Policy::default(),
+            hints: HintSettings::default(),
+            cache_pages: CachePages::Auto,
+            cache_watch: true,
+            compression: Compression::default(),
+            log: LogTarget::Stdout,
+            log_format: LogFormat::Combined,
+            request_id: false,
+            error_log: ErrorLogSettings::default(),
+            admin: AdminSettings::default(),
+            user: None,
+            group: None,
+            sandbox: true,
+            acme: AcmeSettings::default(),
+            limits: lamna_proto::limits::Limits::default(),
+            drain_timeout_ms: 600_000,
+            without: Vec::new(),
+            native_services: false,
+            services: Vec::new(),
+            sites: Vec::new(),
+        }
+    }
+}
+
+/// One site: what is served for a set of host names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SiteSettings {
+    /// Host names in lower case without port; `*.example.org` matches any one or more labels in front. Empty: any host.
+    pub hosts: Vec<String>,
+    /// The directory that is served; empty if there is none, and the site only redirects.
+    pub root: PathBuf,
+    /// Names tried, in order, when the target is a directory.
+    pub index: Vec<String>,
+    /// Whether a directory without an index file is listed.
+    pub browse: bool,
+    /// Pages load themselves again when files change.
+    pub live_reload: bool,
+    /// Whether requests are learned from; none for what is said for all sites.
+    pub hints: Option<bool>,
+    /// What clients are told before a page is there.
+    pub early_hints: EarlyHintSettings,
+    /// Which of its pages clients may fetch ahead.
+    pub link_prefetch: LinkPrefetchSettings,
+    /// Whether clients may store files: PUT, and a form in listings.
+    pub upload: bool,
+    /// Bytes of one upload; none for as many as there is room for.
+    pub upload_bytes_max: Option<u64>,
+    /// Seconds that what has arrived of an upload is kept, so that the client can go on; 0 for not at all.
+    pub upload_resume_s: u64,
+    /// Bytes of all files together that are kept in part.
+    pub upload_resume_bytes_max: u64,
+    /// Whether clients may delete files and empty directories: DELETE, and buttons in listings.
+    pub delete: bool,
+    /// Whether clients may make directories: MKCOL, and a form in listings.
+    pub mkdir: bool,
+    /// Who may do what where no route says otherwise.
+    pub access: AccessRules,
+    /// Who can say who he is.
+    pub accounts: Accounts,
+    /// Whether a target that is not found, and whose last segment has no extension, is answered with the root's index
+    /// file and status 200, as single-page applications want.
+    pub spa: bool,
+    /// Extra header fields of every response of this site: name and value.
+    pub headers: Vec<(String, String)>,
+    /// Redirects, tried in order before the file system.
+    pub redirects: Vec<Redirect>,
+    /// Path beneath the root of the page sent as the body of an error of this status.
+    pub error_pages: BTreeMap<u16, String>,
+    /// Path prefixes served from other directories, longest prefix first.
+    pub aliases: Vec<Alias>,
+    /// Directory beneath a user's home directory that is served as `/~user/`; none: `/~user/` is an ordinary path.
+    pub user_directory: Option<String>,
+    /// How much each client network may ask for.
+    pub limits: Vec<SiteLimit>,
+    /// Whether `_headers` and `_redirects` in the root are read as routes, and not served.
+    pub rule_files: bool,
+    /// What else applies to some requests, in the order of the file; last those of `_headers` and `_redirects`.
+    pub routes: Vec<RouteSettings>,
+    /// Lines of `_headers` and `_redirects` that are not done.
+    pub skipped_lines: Vec<Skipped>,
+    /// How it speaks TLS; none if it does not.
+    pub tls: Option<SiteTls>,
+}
+
+impl SiteSettings {
+    /// What clients may change where no route says otherwise.
+    pub fn changes(&self) -> Changes {
+        Changes { upload: self.upload, delete: self.delete, mkdir: self.mkdir }
+    }
+
+    /// A site for any host that serves a directory, with everything else at its default.
+    pub fn new(root: PathBuf) -> Self {
+        SiteSettings {
+            hosts: Vec::new(),
+            root,
+            index: vec!["index.html".into()],
+            browse: false,
+            live_reload: false,
+            hints: None,
+            early_hints: EarlyHintSettings::default(),
+            link_prefetch: LinkPrefetchSettings::default(),
+            upload: false,
+            upload_bytes_max: None,
+            upload_resume_s: 86_400,
+            upload_resume_bytes_max: 64 << 30,
+            delete: false,
+            mkdir: false,
+            access: AccessRules::default(),
+            accounts: Accounts::default(),
+            spa: false,
+            headers: Vec::new(),
+            redirects: Vec::new(),
+            error_pages: BTreeMap::new(),
+            aliases: Vec::new(),
+            user_directory: None,
+            limits: Vec::new(),
+            rule_files: false,
+            routes: Vec::new(),
+            skipped_lines: Vec::new(),
+            tls: None,
+        }
+    }
+}
+
+impl SiteSettings {
+    /// What it hints to clients, if it does so for any path.
+    pub fn early_hints_anywhere(&self) -> Option<EarlyHintSettings> {
+        let is_on = self.early_hints.is_on || self.routes.iter().any(|route| route.early_hints == Some(true));
+        is_on.then_some(self.early_hints)
+    }
+
+    /// Which of its pages clients may fetch ahead, if that is any.
+    pub fn link_prefetch_anywhere(&self) -> Option<LinkPrefetchSettings> {
+        let is_on = self.link_prefetch.is_on || self.routes.iter().any(|route| route.link_prefetch == Some(true));
+        is_on.then_some(self.link_prefetch)
+    }
+
+    /// What it is called in messages: its first host, or else its number among the sites.
+    pub fn label(&self, number: usize) -> String {
+        self.hosts.first().cloned().unwrap_or_else(|| number.to_string())
+    }
+
+    /// What it serves, in words.
+    pub fn describe_root(&self) -> String {
+        let gateway = self.routes.iter().find_map(|route| match &route.gateway {
+            Switch::Set(gateway) => Some(gateway.upstreams.first()?.address.to_string()),
+            Switch::Unset | Switch::Off => None,
+        });
+        match gateway {
+            _ if self.has_root() => self.root.display().to_string(),
+            Some(address) => format!("the application at {address}"),
+            None => "redirects".to_owned(),
+        }
+    }
+
+    /// The applications that its routes name, and the services that say who is let in.
+    pub fn gateways(&self) -> impl Iterator<Item = &GatewaySettings> {
+        let of_routes = self.routes.iter().filter_map(|route| match &route.gateway {
+            Switch::Set(gateway) => Some(gateway),
+            Switch::Unset | Switch::Off => None,
+        });
+        of_routes.chain(self.services().map(|service| &service.gateway))
+    }
+
+    /// The applications of its routes, each once, and what they are called: by the paths of the first route that has it, behind the first host
+    /// of the site if it has one.
+    pub fn applications(&self) -> Vec<(String, &GatewaySettings)> {
+        let host = self.hosts.first().map(|host| format!("{host} ")).unwrap_or_default();
+        let mut applications: Vec<(String, &GatewaySettings)> = Vec::new();
+        for route in &self.routes {
+            let Switch::Set(gateway) = &route.gateway else { continue };
+            if applications.iter().all(|(_, other)| *other != gateway) {
+                applications.push((format!("{host}{}", route.title()), gateway));
+            }
+        }
+        applications
+    }
+
+    /// The services that say who is let in.
+    pub fn services(&self) -> impl Iterator<Item = &Arc<ServiceSettings>> {
+        let accesses = [&self.access].into_iter().chain(self.routes.iter().map(|route| &route.access));
+        accesses.flat_map(AccessRules::services)
+    }
+
+    /// The applications of its routes that the server starts.
+    pub fn commands(&self) -> impl Iterator<Item = &CommandSettings> {
+        self.routes.iter().filter_map(|route| match &route.gateway {
+            Switch::Set(gateway) => gateway.command.as_ref(),
+            Switch::Unset | Switch::Off => None,
+        })
+    }
+
+    /// The processes of applications of its routes that listen themselves, and that the server starts.
+    pub fn programs(&self) -> impl Iterator<Item = &ProgramSettings> {
+        self.routes.iter().flat_map(|route| match &route.gateway {
+            Switch::Set(gateway) => &gateway.programs[..],
+            Switch::Unset | Switch::Off => &[],
+        })
+    }
+
+    /// Whether it serves a directory.
+    pub fn has_root(&self) -> bool {
+        !self.root.as_os_str().is_empty()
+    }
+}
+
+/// Where the certificate of a site comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SiteTls {
+    /// From files.
+    Files(TlsFiles),
+    /// From the certificate authority of this machine, for names that are local.
+    Local,
+    /// From a certificate authority that is asked for one by ACME, for each host of its own.
+    Auto,
+}
+
+impl SiteTls {
+    /// A number that two sites have in common only if they show the same certificate to the same clients, or both show one to
+    /// every client that a certificate authority has issued for the name.
+    pub fn identity(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The files that a site speaks TLS with, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TlsFiles {
+    /// The certificate, followed by those that lead to one that clients know.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Which certificates of clients are taken; none: clients are not asked for one.
+    pub client_ca: Option<ClientCa>,
+}
+
+/// Which certificates of clients are taken.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClientCa {
+    /// Who signs them, in PEM.
+    pub file: PathBuf,
+    /// Clients without one are taken as well: `access` says what they may.
+    pub is_optional: bool,
+}
+
+/// One redirect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// The path this applies to, decoded, starting with `/`. With a `*` at the end: every path with that prefix.
+    pub from: String,
+    /// Where it goes: a path or an absolute URL. A `*` at its end is replaced by what `*` in `from` matched.
+    pub to: String,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// A path prefix served from another directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// Path prefix, starting and ending with `/`.
+    pub prefix: String,
+    /// The directory that stands for it.
+    pub root: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_that_holds_alone_leaves_pages_unless_it_is_told_to_release_them() {
+        for cache_pages in CachePages::ALL {
+            // More than any machine has.
+            let settings = Settings { cache_bytes_max: u64::MAX, cache_pages, ..Settings::default() };
+            assert_eq!(settings.holds_alone(), cache_pages != CachePages::Keep, "{cache_pages:?}");
+            assert_eq!(settings.uses_headroom(), cache_pages == CachePages::Auto, "{cache_pages:?}");
+            let small = Settings { cache_bytes_max: 1, ..settings };
+            assert!(!small.uses_headroom(), "{cache_pages:?}");
+        }
+    }
+}

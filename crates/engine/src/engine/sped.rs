@@ -1,0 +1,58 @@
+//! SPED: a single-process event-driven server (Flash 3.3, Zeus).
+//!
+//! Its whole character: the event loop carries out every step itself. On cached content nothing is faster; one step that
+//! waits for the disk makes every connection of the worker wait.
+
+use std::sync::Arc;
+
+use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_site::cache::Entry;
+use rustix::io::Errno;
+
+use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::drive::OnSockets;
+use crate::worker::event_loop::Worker;
+use crate::worker::executor::{Completed, Executor, PendingId, translate_in_line};
+use crate::worker::helpers::runners;
+use crate::worker::shared::Shared;
+
+/// Serves as worker `index` until told to drain or stop.
+///
+/// # Errors
+/// What makes waiting impossible, or no descriptors to begin with.
+pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
+    Worker::new(shared, index, InLine)?.run()
+}
+
+/// Carries everything out in line.
+struct InLine;
+
+impl OnSockets for InLine {}
+
+impl Executor for InLine {
+    fn translate(&mut self, context: &mut WorkerContext<'_>, _ticket: PendingId, target: Target) -> Option<Arc<Entry>> {
+        Some(translate_in_line(context, &target))
+    }
+
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+        translate_in_line(context, &target);
+    }
+
+    fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
+        Some(Completed::of_range(shared, pending, &range))
+    }
+
+    fn run(
+        &mut self,
+        _: PendingId,
+        mut program: Box<dyn Program>,
+        input: Input<'_>,
+    ) -> Option<(Box<dyn Program>, Ran)> {
+        let ran = runners::run(&mut program, input);
+        Some((program, ran))
+    }
+
+    fn completed(&mut self, _desk: &mut WorkerContext<'_>) -> Vec<Completed> {
+        Vec::new()
+    }
+}

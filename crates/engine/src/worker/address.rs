@@ -1,0 +1,190 @@
+//! What caches find a target by: its site, its path and what of the request besides decides about the answer.
+//!
+//! Owns: [`Addresses`] of a worker and the layout of keys ([`KeyParts`]). Guarantees: a target that is spelled as usual is looked
+//! up as it was received; whatever is looked up, nothing is allocated once the buffers have grown.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use lamna_config::route::condition::Asked;
+use lamna_config::route::matcher::Dependence;
+use lamna_proto::exchange::Translate;
+use lamna_proto::parse::path;
+use lamna_site::cache::two_generation_map::{Generations, Key};
+use lamna_site::content::listing::{Order, View};
+use lamna_site::content::route::Effective;
+use lamna_site::content::site::{Site, Sites};
+
+/// The parts of what caches find a target by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyParts<'k> {
+    /// The path, normalised; empty if it cannot be.
+    pub path: &'k [u8],
+    /// The form of a listing.
+    pub view: View,
+    /// What of the request decided about its routes: see [`Routes::push_outcome`](lamna_site::content::route::Routes).
+    pub outcome: &'k [u8],
+}
+
+impl<'k> KeyParts<'k> {
+    /// Those of a key. No path has a zero byte.
+    pub fn of(key: &'k [u8]) -> KeyParts<'k> {
+        let end = memchr::memchr(0, key).unwrap_or(key.len());
+        let view = key.get(end + 1).map_or_else(View::default, |number| View::of_number(*number));
+        KeyParts { path: &key[..end], view, outcome: key.get(end + 2..).unwrap_or_default() }
+    }
+}
+
+/// What caches find a target by: however it was spelled, so that everything is looked for, read, compressed and kept once. The
+/// path is normalised; if it cannot be it is empty, as all such targets are answered alike. Of a listing that is not the
+/// default one, and where more of the request than its path decides about its routes, a zero byte, the number of the form of
+/// the listing and what was decided follow. Other queries change nothing.
+#[derive(Debug)]
+pub struct Address<'t> {
+    site: u32,
+    name: Name<'t>,
+}
+
+#[derive(Debug)]
+enum Name<'t> {
+    /// As received.
+    Given(&'t [u8]),
+    /// Made here, in a buffer of the context.
+    Made(Vec<u8>),
+}
+
+impl Address<'_> {
+    /// As caches have it.
+    pub fn key(&self) -> Key<'_> {
+        let path = match &self.name {
+            Name::Given(path) => path,
+            Name::Made(path) => &**path,
+        };
+        Key { site: self.site, path }
+    }
+}
+
+/// What a worker needs to find addresses.
+#[derive(Debug)]
+pub struct Addresses {
+    /// Room for the names of targets that are not spelled as caches find them.
+    names: Vec<u8>,
+    /// What besides the path decides about paths of sites whose routes look at more.
+    dependences: Generations<Arc<Dependence>>,
+    /// What routes come to, by what caches would find the target by, of sites that have gateways.
+    rules: Generations<Arc<Effective>>,
+}
+
+/// What may be known about paths besides what caches hold.
+const DEPENDENCES_BYTES_MAX: u64 = 1 << 20;
+
+impl Default for Addresses {
+    fn default() -> Addresses {
+        Addresses {
+            names: Vec::new(),
+            dependences: Generations::new(DEPENDENCES_BYTES_MAX),
+            rules: Generations::new(DEPENDENCES_BYTES_MAX),
+        }
+    }
+}
+
+impl Addresses {
+    /// What caches find the target by. What is spelled as usual is taken as it is. `client` is asked for where a route goes by it.
+    pub fn address<'t>(
+        &mut self,
+        sites: &Sites,
+        translate: &Translate<'t>,
+        client: impl FnOnce() -> Option<IpAddr>,
+    ) -> Address<'t> {
+        let site = sites.find(translate.host);
+        let view = |path: &[u8]| match site.settings.browse && path.ends_with(b"/") {
+            true => view_of(translate),
+            false => View::default(),
+        };
+        let path = translate.path;
+        let depends = site.routes.depends_on_requests();
+        if !depends && path::is_normal(path) && view(path) == View::default() {
+            return Address { site: site.index, name: Name::Given(path) };
+        }
+        let mut name = std::mem::take(&mut self.names);
+        match path::is_normal(path) {
+            true => {
+                name.clear();
+                name.extend_from_slice(path);
+            }
+            // What cannot be normalised leaves nothing.
+            false => _ = path::normalise(path, &mut name),
+        }
+        let (path_length, view) = (name.len(), view(&name));
+        if view != View::default() {
+            name.extend([0, view.number()]);
+        }
+        if depends {
+            self.push_outcome(site, translate, client(), path_length, &mut name);
+        }
+        Address { site: site.index, name: Name::Made(name) }
+    }
+
+    /// What the routes come to for a target of a site that has gateways: where nothing is cached, nothing else remembers it.
+    pub fn rules(&mut self, sites: &Sites, translate: &Translate<'_>, client: Option<IpAddr>) -> Arc<Effective> {
+        let address = self.address(sites, translate, || client);
+        let key = address.key();
+        let routes = &sites.at(key.site).routes;
+        let known = self.rules.lookup(key).filter(|known| routes.is_current(known)).map(|known| known.clone());
+        let rules = known.unwrap_or_else(|| {
+            let parts = KeyParts::of(key.path);
+            let made = routes.effective(parts.path, parts.outcome);
+            self.rules.insert(key, made.clone(), size_of::<Arc<Effective>>() as u64);
+            made
+        });
+        self.take_back(address);
+        rules
+    }
+
+    /// Writes behind `name`, which begins with the path, what of the request decides about its routes besides the path. Only the
+    /// conditions of routes are asked whose paths match: which these are is found out once for each path.
+    fn push_outcome(
+        &mut self,
+        site: &Site,
+        translate: &Translate<'_>,
+        client: Option<IpAddr>,
+        path_length: usize,
+        name: &mut Vec<u8>,
+    ) {
+        let key = Key { site: site.index, path: &name[..path_length] };
+        let known = self.dependences.lookup(key).map(|known| known.clone());
+        let dependence = known.unwrap_or_else(|| {
+            let found = Arc::new(site.routes.dependence(key.path));
+            let bytes = size_of::<Dependence>() + size_of_val(&*found.conditional);
+            self.dependences.insert(key, found.clone(), bytes as u64);
+            found
+        });
+        if dependence.is_of_path() {
+            return;
+        }
+        let Translate { host, query, request, .. } = *translate;
+        let asked = Asked { host, query, method: None, request, client };
+        let end = name.len();
+        if end == path_length {
+            name.extend([0, View::default().number()]);
+        }
+        let before = name.len();
+        site.routes.push_outcome(&dependence, &asked, name);
+        if name.len() == before {
+            name.truncate(end);
+        }
+    }
+
+    /// Keeps the buffer of a name for the next.
+    pub fn take_back(&mut self, address: Address<'_>) {
+        if let Name::Made(name) = address.name {
+            self.names = name;
+        }
+    }
+}
+
+/// The form of a listing that the request asks for.
+fn view_of(translate: &Translate<'_>) -> View {
+    let order = translate.query.map_or_else(Order::default, |query| Order::from_query(&String::from_utf8_lossy(query)));
+    View { order, is_json: translate.prefers_json() }
+}

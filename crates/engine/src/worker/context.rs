@@ -1,0 +1,619 @@
+//! What every worker has of its own, whatever its architecture: its local cache of the cache, its clock readings, its part of
+//! the log and of the counters.
+//!
+//! Owns: looking targets up, and reporting what was answered. Guarantees: takes no lock that another worker waits for,
+//! except when the local cache has to ask the store. Does not wait, receive or send.
+
+mod answers;
+mod early_hints;
+mod leave;
+mod observing;
+mod record;
+mod routing;
+mod scripts;
+mod target;
+
+pub use routing::{Admitted, Passage, needs_program};
+pub use target::{Sources, Target};
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use lamna_config::cache_switches::CacheSwitches;
+use lamna_config::proxies::Peer;
+use lamna_io::Wait;
+use lamna_io::log::{AccessLog, LogBuffer, Record};
+use lamna_io::send::Sender;
+use lamna_proto::conn::Connection;
+use lamna_proto::exchange::Translate;
+use lamna_proto::resource::{Representation, Resource};
+use lamna_proto::tally::Tally;
+use lamna_proto::time::Instant;
+use lamna_proto::workspace::Workspace;
+use lamna_site::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
+use lamna_site::content::access::Known;
+use lamna_site::content::route::Effective;
+use lamna_site::content::translate::translate;
+use lamna_site::hints::{Observer, Sight};
+use lamna_sys::clock::unix_ms;
+use lamna_sys::contain::{Point, fail_if_asked};
+use lamna_sys::metrics::counters::ANSWER_OUTCOMES;
+use lamna_sys::metrics::scoreboard::WorkerScore;
+use lamna_sys::metrics::stall::stall_ms;
+use lamna_sys::metrics::step_timer::{self, Step};
+use lamna_tls::Negotiated;
+
+use crate::worker::address::{Address, Addresses, KeyParts};
+use crate::worker::context::early_hints::KnownPages;
+use crate::worker::context::record::{record, user_of};
+use crate::worker::limiter::{Exceeded, terms::Terms};
+use crate::worker::shared::Shared;
+use crate::worker::transport::Transport;
+use crate::worker::turn_budget::Handshakes;
+use crate::worker::uplink::Leave;
+
+/// A worker's own things.
+pub struct WorkerContext<'a> {
+    /// What it has in common with others.
+    pub shared: &'a Shared,
+    /// The time of the last look at the clock.
+    pub now: Instant,
+    /// What it sends with.
+    pub sender: Sender<'a>,
+    local: LocalCache,
+    foresight: LookupPrefetch,
+    caches: CacheSwitches,
+    /// What was answered with last, if its heads were built for that.
+    last_described: Option<Arc<Entry>>,
+    /// Every request is answered with 503.
+    refuses: bool,
+    /// What applies to the last of them.
+    refused_with: Option<Arc<Effective>>,
+    log: Option<LogBuffer>,
+    /// Whether lines of the log say what requests are called.
+    names_requests: bool,
+    unix_ms: u64,
+    flushed: Instant,
+    requests: u64,
+    connections: u64,
+    sent_bytes: u64,
+    hits: u64,
+    stale: u64,
+    misses: u64,
+    described: u64,
+    contents_read: u64,
+    contents_read_bytes: u64,
+    file_hits: u64,
+    /// What was answered with the workspaces of this context.
+    tally: Arc<Tally>,
+    /// When the batch of work began.
+    begun: Instant,
+    /// Answers may have left that have not been handed over.
+    has_sent: bool,
+    /// Steps of handshakes that may still be taken in this batch.
+    pub handshakes: Handshakes,
+    /// How its connections get leave to send.
+    pub leave: Leave,
+    /// What was answered with last that is kept nowhere else: what leads to https, the answer to a challenge, the answer to OPTIONS.
+    passing: Option<Arc<Resource>>,
+    /// What was answered with last that was over a limit: of which site, and of which limit.
+    limited: Option<((u32, Exceeded), Arc<Resource>)>,
+    /// What limits say about the answer to the last request.
+    pub terms: Option<Box<Terms>>,
+    addresses: Addresses,
+    /// Room for what answers of applications are found by.
+    answer_key: Vec<u8>,
+    /// Room for the path that an application is asked for.
+    asked_path: Vec<u8>,
+    /// What was known of answers that are kept, in the order of `AnswerOutcome`.
+    answers: [u64; ANSWER_OUTCOMES],
+    /// Passwords that were verified.
+    known: Known,
+    observer: Observer,
+    /// What is hinted for pages.
+    pages: KnownPages,
+}
+
+/// A range of a file to be made ready.
+#[derive(Clone, Debug)]
+pub struct FileRange {
+    /// What it belongs to.
+    pub representation: Arc<Representation>,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// What is known about a target.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// Answer with it.
+    Fresh(&'a Arc<Entry>),
+    /// Answer with it, and compare it with the file system soon.
+    Aging(&'a Arc<Entry>, Target),
+    /// It has to be translated first.
+    Missing(Target),
+}
+
+/// How often log lines and counters are handed over: whenever the clock shows a multiple of it, so that whoever reads the
+/// counters in between finds the same number of reports of everybody.
+pub const FLUSH_MS: u64 = 500;
+
+impl<'a> WorkerContext<'a> {
+    /// The things of a worker that begins.
+    pub fn new(shared: &'a Shared) -> WorkerContext<'a> {
+        let now = shared.clock.now();
+        let log = shared.log.as_deref().map(AccessLog::buffer);
+        shared.store.count_front();
+        let (unix_ms, local) = (unix_ms(), LocalCache::new(&shared.store));
+        let sender =
+            Sender::new(shared.sending, shared.store.chunks(), shared.store.residency_predictor(), &shared.abilities);
+        WorkerContext {
+            shared,
+            now,
+            sender,
+            local,
+            foresight: LookupPrefetch::default(),
+            caches: shared.store.caches(),
+            last_described: None,
+            refuses: false,
+            refused_with: None,
+            log,
+            names_requests: shared.request_id || shared.log.as_ref().is_some_and(|log| log.names_requests()),
+            unix_ms,
+            flushed: now,
+            requests: 0,
+            connections: 0,
+            sent_bytes: 0,
+            hits: 0,
+            stale: 0,
+            misses: 0,
+            described: 0,
+            contents_read: 0,
+            contents_read_bytes: 0,
+            file_hits: 0,
+            tally: Arc::default(),
+            begun: now,
+            has_sent: false,
+            handshakes: Handshakes::default(),
+            leave: if shared.uplink.is_some() { Leave::BySleep } else { Leave::Free },
+            passing: None,
+            limited: None,
+            terms: None,
+            addresses: Addresses::default(),
+            answer_key: Vec::new(),
+            asked_path: Vec::new(),
+            answers: [0; ANSWER_OUTCOMES],
+            known: Known::default(),
+            observer: Observer::new(shared.hints.as_deref()),
+            pages: KnownPages::default(),
+        }
+    }
+
+    /// A workspace for the connections of this worker.
+    pub fn workspace(&self) -> Box<Workspace> {
+        let Shared { limits, sites, sending, .. } = self.shared;
+        let copy_bytes_max = sending.message_copy_bytes_max;
+        let mut workspace = Workspace::new(limits.clone(), sites.clone(), copy_bytes_max, self.unix_ms / 1000);
+        // Each has keys of its own.
+        workspace.number_requests(RandomState::new().build_hasher().finish());
+        if self.shared.request_id {
+            workspace.tell_ids(!self.shared.proxies.is_empty());
+        }
+        workspace.count_in(self.tally.clone());
+        workspace.count_held_in(self.shared.store.parked());
+        if self.log.is_some() {
+            workspace.keep_requests();
+        }
+        if sites.have_proxies() {
+            workspace.offer_tunnels();
+        }
+        if self.shared.h2c {
+            workspace.speak_h2c();
+        }
+        workspace
+    }
+
+    /// Reads the clocks. To be done once for each batch of work, not for each request. What is sent reads one of them again.
+    pub fn update_time(&mut self, workspace: &mut Workspace) {
+        step_timer::open(&self.shared.counters);
+        self.now = self.shared.clock.now();
+        self.begun = self.now;
+        self.unix_ms = unix_ms();
+        self.handshakes = Handshakes::default();
+        self.set_time(workspace);
+    }
+
+    /// Lets another workspace of this worker know the time of the last look at the clock.
+    pub fn set_time(&self, workspace: &mut Workspace) {
+        workspace.handle_unix_seconds(self.unix_ms / 1000);
+        workspace.handle_pressure(self.shared.store.is_pressed());
+    }
+
+    /// From now on every request is refused for want of room.
+    pub fn refuse_all(&mut self) {
+        self.refuses = true;
+    }
+
+    /// How long nothing will have to be done, in milliseconds, if nothing else is due than `due`.
+    pub fn wait_ms(&self, due: impl IntoIterator<Item = Instant>) -> Option<u64> {
+        let first = due.into_iter().chain(self.flush_due()).min()?;
+        // One more, because milliseconds are rounded: waking too early would only mean waiting again.
+        Some(first.since(self.now) + 1)
+    }
+
+    /// Looks at the clock once more after a batch of work, from which the next wait counts, and reports a stall.
+    pub fn end_batch(&mut self, score: &WorkerScore) {
+        self.now = self.now.max(self.shared.clock.coarse_now());
+        let stall_ms = stall_ms(self.begun, self.now);
+        if stall_ms > 0 {
+            score.add_stall(stall_ms);
+        }
+    }
+
+    /// What is known about the target of a new request.
+    pub fn look_up(&mut self, translate: &Translate<'_>, peer: Peer) -> Found<'_> {
+        self.requests += 1;
+        let sight = self.sight(translate, peer);
+        let client = || self.shared.proxies.client(peer, translate.request);
+        let address = self.addresses.address(&self.shared.sites, translate, client);
+        let shared = self.shared;
+        self.look_up_address(address, sight, || name_of(shared, translate, peer))
+    }
+
+    /// Whether looking several targets up at once is less work than one after the other.
+    pub fn has_foresight(&self) -> bool {
+        LookupPrefetch::is_worthwhile(&self.shared.store)
+    }
+
+    /// The target of a request that is about to be looked up with others.
+    pub fn foresee(&mut self, translate: &Translate<'_>, peer: Peer) {
+        let client = || self.shared.proxies.client(peer, translate.request);
+        let address = self.addresses.address(&self.shared.sites, translate, client);
+        self.foresight.add(&self.local, &self.shared.store, address.key(), self.now.ms());
+        self.addresses.take_back(address);
+    }
+
+    /// Has the processor fetch what will be read for those that were foreseen.
+    pub fn fetch_foreseen(&mut self) {
+        self.foresight.fetch(&self.shared.store);
+    }
+
+    /// The target of a new request, in values of its own.
+    #[cfg(test)]
+    pub fn take(&mut self, translate: &Translate<'_>, peer: Peer) -> Target {
+        let client = || self.shared.proxies.client(peer, translate.request);
+        let address = self.addresses.address(&self.shared.sites, translate, client);
+        let target = Target::new(self.shared, &address, None, name_of(self.shared, translate, peer));
+        self.addresses.take_back(address);
+        target
+    }
+
+    /// What is known about an address. `called` is what the request is called, and asked for only where that is not an answer.
+    fn look_up_address(
+        &mut self,
+        address: Address<'_>,
+        sight: Option<Sight<'_>>,
+        called: impl Fn() -> Box<str>,
+    ) -> Found<'_> {
+        let key = address.key();
+        fail_if_asked(Point::LookUp, key.path);
+        let shared = self.shared;
+        let target = |previous| Target::new(shared, &address, previous, called());
+        let store = &shared.store;
+        if self.caches.are_off() {
+            self.misses += 1;
+            let target = target(None);
+            self.addresses.take_back(address);
+            return Found::Missing(target);
+        }
+        let found = match self.local.lookup(store, key, self.now.ms()) {
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if !self.caches.translations => Lookup::Stale(entry.clone()),
+            Lookup::Fresh(entry) if !self.caches.entries => {
+                self.described += 1;
+                let target = target(None);
+                let question = target.question(shared, Wait::No, self.now);
+                let described = question.describe_again(entry);
+                store.count(&described);
+                Lookup::Fresh(self.last_described.insert(described))
+            }
+            found => found,
+        };
+        match &found {
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
+            Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
+            _ => {}
+        }
+        if let (Some(sight), Lookup::Fresh(entry) | Lookup::Aging(entry)) = (&sight, &found) {
+            self.observer.observe(shared.hints.as_deref(), sight, KeyParts::of(key.path).path, entry, self.now);
+        }
+        let found = match found {
+            Lookup::Fresh(entry) => {
+                self.hits += 1;
+                self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
+                Found::Fresh(entry)
+            }
+            Lookup::Aging(entry) => {
+                self.hits += 1;
+                self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
+                let target = target(Some(entry.clone()));
+                if store.should_watch(entry) {
+                    watch(shared, &target, entry, self.now);
+                }
+                Found::Aging(entry, target)
+            }
+            Lookup::Stale(entry) => {
+                self.stale += 1;
+                let target = target(Some(entry.clone()));
+                if self.caches.translations && store.should_watch(&entry) {
+                    // Asked for again, if seldom: with many entries most are.
+                    watch(shared, &target, &entry, self.now);
+                }
+                Found::Missing(target)
+            }
+            Lookup::Unknown => {
+                self.misses += 1;
+                Found::Missing(target(None))
+            }
+        };
+        self.addresses.take_back(address);
+        found
+    }
+
+    /// Whether somebody else has compared an aging target with the file system meanwhile. Many threads have the same hot
+    /// files in their private caches: so one of them compares, and the others only ask the store.
+    pub fn is_compared(&mut self, target: &Target) -> bool {
+        self.local.forget(target.key());
+        matches!(self.local.lookup(&self.shared.store, target.key(), self.now.ms()), Lookup::Fresh(_))
+    }
+
+    /// Keeps what a target was found to stand for.
+    pub fn keep(&mut self, target: &Target, entry: &Arc<Entry>) {
+        let is_known = target.previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, entry));
+        if !is_known {
+            self.count_made(entry);
+        }
+        let is_kept = !self.caches.are_off() && (!is_known || self.caches.translations);
+        // What must not be used again takes no room, but the place of what it came after.
+        if !is_kept || !entry.stamps.settled && target.previous.is_none() {
+            return self.shared.store.count(entry);
+        }
+        self.shared.store.insert(target.key(), entry.clone());
+        self.local.forget(target.key());
+    }
+
+    /// An entry was made that the cache did not have.
+    fn count_made(&mut self, entry: &Entry) {
+        self.described += 1;
+        let first = entry.resource.variants.first();
+        match &first.file {
+            Some(_) => self.file_hits += 1,
+            None => {
+                self.contents_read += 1;
+                self.contents_read_bytes += first.size;
+            }
+        }
+    }
+
+    /// Logs what `connection`, which is with `peer` over `transport`, has answered.
+    pub fn report(&mut self, connection: &mut Connection, transport: &Transport, peer: Peer) {
+        if let Some(log) = &mut self.log {
+            let _step = step_timer::step(Step::Log);
+            while let Some(answered) = connection.poll_answered() {
+                let proxies = &self.shared.proxies;
+                let client = proxies.client(peer, answered.request);
+                let tls = transport.negotiated().map(Negotiated::told);
+                let (named, mut digits) = (answered.request.filter(|_| self.names_requests), [0; 16]);
+                let id = named.map(|request| proxies.name_of(peer, request, &mut digits));
+                let user = user_of(&self.shared.sites, &answered, self.now, &mut self.known);
+                log.push(self.unix_ms, &Record { tls, id, user, ..record(&answered, client) });
+            }
+        }
+    }
+
+    /// Bytes were encrypted to be given to a socket.
+    pub fn count_sent(&mut self, bytes: u64) {
+        self.sent_bytes += bytes;
+        if let Some(uplink) = &self.shared.uplink {
+            uplink.count(bytes);
+        }
+    }
+
+    /// Bytes were given to a socket. Reads the clock: what has left by this is measured with it.
+    pub fn handle_sent(&mut self, bytes: u64) {
+        self.count_sent(bytes);
+        self.has_sent = true;
+        self.now = self.shared.clock.now();
+    }
+
+    /// A connection was taken.
+    pub fn count_connection(&mut self) {
+        self.connections += 1;
+    }
+
+    /// When `flush` is due, if something waits for it.
+    pub fn flush_due(&self) -> Option<Instant> {
+        let logged = self.log.as_ref().is_some_and(|log| !log.is_empty());
+        let counted = self.has_sent || self.requests + self.connections + self.hits + self.stale + self.misses > 0;
+        (logged || counted).then_some(Instant::from_ms((self.flushed.ms() / FLUSH_MS + 1) * FLUSH_MS))
+    }
+
+    /// Hands log lines and counters over if it is time to.
+    pub fn flush_if_due(&mut self) {
+        if self.now.ms() / FLUSH_MS != self.flushed.ms() / FLUSH_MS {
+            self.flush();
+        }
+    }
+
+    /// Hands log lines and counters over.
+    pub fn flush(&mut self) {
+        (self.flushed, self.has_sent) = (self.now, false);
+        if let Some(log) = &mut self.log {
+            let _step = step_timer::step(Step::Log);
+            log.flush();
+        }
+        let counters = &self.shared.counters;
+        let counted = [
+            (&counters.requests, &mut self.requests),
+            (&counters.connections, &mut self.connections),
+            (&counters.sent_bytes, &mut self.sent_bytes),
+            (&counters.hits, &mut self.hits),
+            (&counters.stale, &mut self.stale),
+            (&counters.misses, &mut self.misses),
+            (&counters.described, &mut self.described),
+            (&counters.contents_read, &mut self.contents_read),
+            (&counters.contents_read_bytes, &mut self.contents_read_bytes),
+            (&counters.file_hits, &mut self.file_hits),
+            (&counters.file_bytes, &mut self.sender.file_bytes),
+        ];
+        for (common, own) in counted {
+            common.fetch_add(std::mem::take(own), Relaxed);
+        }
+        self.flush_answers();
+        self.observer.flush(self.shared.hints.as_deref());
+        add_all(&counters.kept_answers, std::mem::take(&mut self.answers));
+        step_timer::balance(&counters.account);
+    }
+}
+
+impl WorkerContext<'_> {
+    fn flush_answers(&mut self) {
+        let answers = self.tally.take();
+        let counters = &self.shared.counters;
+        add_all(&counters.responses, answers.by_class);
+        add_all(&counters.http2_abuses, answers.abuses);
+        add_all([&counters.http2_responses], [answers.over_http2]);
+        add_all(&counters.durations, answers.durations);
+        add_all([&counters.content_bytes], [answers.content_bytes]);
+        add_all([&counters.duration_sum_us], [answers.duration_sum_us]);
+    }
+}
+
+/// Adds numbers, most of which are zero, to what others add to as well.
+fn add_all<'c, const COUNT: usize>(counters: impl IntoIterator<Item = &'c AtomicU64>, numbers: [u64; COUNT]) {
+    for (counter, number) in counters.into_iter().zip(numbers).filter(|(_, number)| *number > 0) {
+        counter.fetch_add(number, Relaxed);
+    }
+}
+
+impl Drop for WorkerContext<'_> {
+    fn drop(&mut self) {
+        self.flush();
+        self.shared.store.discount_front();
+    }
+}
+
+/// What the request of `translate` is called, which has come from `peer`; empty if there is none.
+pub(super) fn name_of(shared: &Shared, translate: &Translate<'_>, peer: Peer) -> Box<str> {
+    let mut digits = [0; 16];
+    let name = translate.request.map(|request| shared.proxies.name_of(peer, request, &mut digits));
+    String::from_utf8_lossy(name.unwrap_or_default()).into()
+}
+
+/// What `target` stands for, found out for one of all threads of the process that ask for it at the same time. Waits.
+pub fn find_once(shared: &Shared, target: &Target, now: Instant) -> Arc<Entry> {
+    shared.store.find_once(target.key(), || {
+        let found = translate(&target.question(shared, Wait::Yes, now));
+        found.expect("only a translation that must not wait would block")
+    })
+}
+
+/// Has `entry` watched, which `target` stands for.
+fn watch(shared: &Shared, target: &Target, entry: &Arc<Entry>, now: Instant) {
+    if let Some((root, names)) = target.question(shared, Wait::No, now).names() {
+        shared.store.watch(WatchRequest { root, names, entry: Arc::downgrade(entry) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::testing;
+    use lamna_config::settings::{Settings, SiteSettings};
+    use lamna_io::file_state::Stamps;
+    use lamna_site::content::listing::Order;
+    use lamna_site::content::site::Sites;
+
+    fn translate_of<'a>(path: &'a str, query: Option<&'a str>) -> Translate<'a> {
+        let [path, query] = [Some(path), query].map(|text| text.map(str::as_bytes));
+        let path = path.unwrap_or_default();
+        Translate {
+            host: None,
+            path,
+            query,
+            path_and_query: path,
+            request: None,
+            is_again: false,
+            redirects: 0,
+            found: None,
+        }
+    }
+
+    #[test]
+    fn however_a_target_is_spelled_it_is_found_by_one_key() {
+        let (shared, _root) = testing::shared(1, 1);
+        // Until its file is settled.
+        std::thread::sleep(std::time::Duration::from_millis(40));
+        let mut context = WorkerContext::new(&shared);
+        let target = context.take(&translate_of("/a", None), Peer::default());
+        for path in ["/a", "//a", "/./a", "/x/../a", "/%61", "/x/%2e%2E//./a"] {
+            assert_eq!(context.take(&translate_of(path, Some("x=1")), Peer::default()), target, "{path}");
+            match context.look_up(&translate_of(path, None), Peer::default()) {
+                Found::Fresh(_) => {}
+                Found::Missing(target) => {
+                    let entry = find_once(&shared, &target, shared.clock.now());
+                    assert_eq!(path, "/a", "it is there by then");
+                    context.keep(&target, &entry);
+                }
+                Found::Aging(..) => {}
+            }
+        }
+        assert_eq!(shared.store.len(), 1);
+        // Bad ones are all the same, whatever they are.
+        let bad = context.take(&translate_of("/%", None), Peer::default());
+        assert_eq!((bad.path(), &bad), (&b""[..], &context.take(&translate_of("/..", None), Peer::default())));
+        // What is encoded once more is something else.
+        assert_eq!(context.take(&translate_of("/%2561", None), Peer::default()).path(), b"/%61");
+    }
+
+    #[test]
+    fn a_query_is_part_of_the_key_of_a_listing_only_and_as_far_as_it_says_something() {
+        let (shared, root) = testing::shared(1, 1);
+        let site = SiteSettings { browse: true, ..SiteSettings::new(root.path().to_owned()) };
+        let sites = Arc::new(Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap());
+        let shared = Shared { sites, ..shared };
+        let mut context = WorkerContext::new(&shared);
+        let mut take = |path, query| context.take(&translate_of(path, query), Peer::default());
+        let default = take("/", None);
+        for query in ["", "x=1", "sort=name", "order=asc&x", "sort=size&sort=name"] {
+            assert_eq!(take("/", Some(query)), default, "{query}");
+        }
+        let by_size = take("/", Some("sort=size"));
+        assert_ne!(by_size, default);
+        assert_eq!(take("//", Some("y&sort=size")), by_size);
+        assert_eq!(
+            (by_size.path(), KeyParts::of(by_size.key().path).view.order),
+            (&b"/"[..], Order::from_query("sort=size"))
+        );
+        assert_eq!(take("/a", Some("sort=size")), take("/a", None));
+    }
+
+    #[test]
+    fn what_must_not_be_used_again_takes_no_room_but_that_of_what_it_came_after() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut context = WorkerContext::new(&shared);
+        let mut target = context.take(&translate_of("/a", None), Peer::default());
+        let options = lamna_proto::workspace::PagesByHost::pages_of(&*shared.sites, None).options.clone();
+        let entry = |stamps| Arc::new(Entry::shared(options.clone(), stamps, 1));
+        context.keep(&target, &entry(Stamps::unsettled()));
+        assert_eq!(shared.store.len(), 0);
+        let settled = entry(Stamps::none());
+        context.keep(&target, &settled);
+        target.previous = Some(settled.clone());
+        context.keep(&target, &entry(Stamps::unsettled()));
+        let kept = shared.store.lookup(target.key(), 1).unwrap();
+        assert!(!Arc::ptr_eq(&kept, &settled), "what is known to have changed is not used again");
+    }
+}

@@ -1,0 +1,374 @@
+//! Requests that an application answers: with what is kept of its answers, or by asking it.
+//!
+//! Owns: looking for kept answers, and which program asks where there is none that may be used. Guarantees: a kept answer is found in the
+//! worker's private cache as a file is, without a lock, an allocation or a system call. Which answers may be used is decided by
+//! `lamna_proto::caching`, what becomes of those that come by `gateway::Cached`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use lamna_config::answer_cache::{AnswerCache, is_among};
+use lamna_config::proxies::Peer;
+use lamna_proto::caching::status::Forwarded;
+use lamna_proto::caching::{Facts, Use, VaryNames, usable, write_conditions};
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::{Done, Translate};
+use lamna_proto::gateway::fields::{Fields, LineEnds};
+use lamna_proto::message::{Method, Request};
+use lamna_proto::resource::Representation;
+use lamna_site::cache::answer::{Answer, Kept};
+use lamna_site::cache::answer_key::{AnswerKey, WITH_COOKIES, write_variant};
+use lamna_site::cache::two_generation_map::Key;
+use lamna_site::cache::{Entry, Lookup};
+use lamna_site::content::access::{Vouched, Who};
+use lamna_site::content::answers;
+use lamna_site::content::route::Effective;
+use lamna_site::gateway::{self, Asking, Cached, Gateway, Role, Wanted};
+use lamna_site::upstream::group::Group;
+use lamna_sys::metrics::counters::AnswerOutcome;
+use lamna_tls::Over;
+use rustix::net::{getpeername, getsockname};
+
+use super::scripts::LetIn;
+use super::{WorkerContext, name_of};
+use crate::worker::address::KeyParts;
+use crate::worker::shared::Shared;
+
+/// A request that an application answers.
+#[derive(Clone, Copy)]
+pub(super) struct Inquiry<'a> {
+    pub(super) translate: &'a Translate<'a>,
+    pub(super) peer: Peer,
+    pub(super) over: Over<'a>,
+    /// Who it is from, where the server has made sure of that.
+    pub(super) who: Option<Who<'a>>,
+    /// What the routes come to.
+    pub(super) rules: &'a Arc<Effective>,
+    pub(super) group: &'a Arc<Group>,
+    /// The file that it runs, if it runs files.
+    pub(super) script: Option<LetIn<'a>>,
+}
+
+/// What is kept for a request.
+enum Found {
+    /// This was handed out last, and is the answer.
+    Answer(AnswerOutcome),
+    /// The same, and it is to be refreshed.
+    Stale(Arc<Entry>),
+    /// It may be used once it has been validated, or if the application fails.
+    Validate(Arc<Entry>, Forwarded),
+    /// Nothing that is for this request.
+    Nothing(Forwarded),
+    /// That answers are not for others.
+    Passes,
+}
+
+/// How long somebody has to refresh an answer before another one does.
+const REFRESH_PATIENCE_MS: u64 = 10_000;
+
+impl WorkerContext<'_> {
+    /// What a request is answered with that is an application's.
+    pub(super) fn ask(&mut self, inquiry: &Inquiry<'_>) -> Done<'_> {
+        let shared = self.shared;
+        let Some(request) = inquiry.translate.request else { return Done::Refused(Refusal::RunFailed) };
+        if shared.services.suspends_gateway(&inquiry.group.name) {
+            return self.without_asking(inquiry, 503, answers::NOT_AVAILABLE);
+        }
+        self.observe_asked(inquiry.translate, inquiry.peer);
+        let settings = inquiry.rules.rules.answer_cache.as_ref().filter(|_| !self.caches.are_off());
+        let Some(settings) = settings else { return inquiry.begin(shared, request) };
+        let reads = request.head.method.reads();
+        let is_tunnel = request.head.method == Method::Connect;
+        // What a service has let in is for who asks: it may have said who that is.
+        let is_vouched = Vouched::of(inquiry.translate.found).is_some();
+        if is_tunnel || reads && (is_vouched || !gateway::may_be_cached(request)) {
+            return inquiry.begin(shared, request);
+        }
+        let Some(site) = self.write_answer_key(inquiry, request, settings) else {
+            return inquiry.begin(shared, request);
+        };
+        let target_length = self.answer_key.len();
+        let mut facts =
+            Facts::of(request.head.method == Method::Get, Fields::of(request), settings.ignore_reload, |name| {
+                is_among(&settings.ignore_cookies, name)
+            });
+        // The application is told who it is, by whatever he has said so with.
+        facts.has_authorization |= inquiry.who.is_some();
+        if facts.is_diverted && reads {
+            return inquiry.begin(shared, request);
+        }
+        let found = match reads {
+            true => self.find_answer(site, request, &facts),
+            false => Found::Nothing(Forwarded::Method),
+        };
+        match &found {
+            Found::Answer(outcome) => self.answers[*outcome as usize] += 1,
+            Found::Stale(_) => self.answers[AnswerOutcome::Stale as usize] += 1,
+            Found::Validate(..) => self.answers[AnswerOutcome::Validated as usize] += 1,
+            Found::Nothing(Forwarded::Method) => {}
+            Found::Nothing(Forwarded::Bypass) | Found::Passes => self.answers[AnswerOutcome::Passed as usize] += 1,
+            Found::Nothing(_) => self.answers[AnswerOutcome::Miss as usize] += 1,
+        }
+        if let Found::Stale(entry) = &found {
+            self.refresh_answer(inquiry, request, site, target_length, &facts, entry);
+        }
+        if let Found::Answer(_) | Found::Stale(_) = found {
+            let key = Key { site, path: &self.answer_key };
+            let entry = self.local.handed_out(key);
+            return entry.map_or(Done::Refused(Refusal::RunFailed), |entry| Done::Translated(&entry.resource));
+        }
+        if facts.directives.only_if_cached && reads {
+            return self.without_asking(inquiry, 504, "This is not kept here, and nothing else was asked for.");
+        }
+        let role = WorkerContext::role(&facts, &found, reads);
+        let (stale, why) = match found {
+            Found::Validate(entry, why) => (Some(entry), why),
+            Found::Nothing(why) => (None, why),
+            Found::Passes | Found::Answer(_) | Found::Stale(_) => (None, Forwarded::Bypass),
+        };
+        let wanted = self.wanted(request, settings, site, target_length, facts, stale, why);
+        match inquiry.begin_wanted(shared, request, wanted) {
+            Ok((gateway, wanted)) => Done::Run(Box::new(Cached::new(gateway, wanted, role))),
+            Err(refusal) => Done::Refused(refusal),
+        }
+    }
+
+    /// An error page, and nothing goes to the application.
+    fn without_asking(&mut self, inquiry: &Inquiry<'_>, status: u16, cause: &str) -> Done<'_> {
+        let Ok(page) = answers::error(status, cause, &inquiry.rules.extras(status)) else {
+            return Done::Refused(Refusal::RunFailed);
+        };
+        Done::Translated(self.passing.insert(Arc::new(page)))
+    }
+
+    /// Writes what the answer is found by, and says of which site. None if it cannot be.
+    fn write_answer_key(&mut self, inquiry: &Inquiry<'_>, request: Request<'_>, settings: &AnswerCache) -> Option<u32> {
+        let Inquiry { translate, peer, over, .. } = *inquiry;
+        let proxies = &self.shared.proxies;
+        let client = proxies.client(peer, translate.request);
+        let address = self.addresses.address(&self.shared.sites, translate, || client);
+        let Key { site, path: key } = address.key();
+        let outcome = KeyParts::of(key).outcome;
+        self.asked_path.clear();
+        let is_path = gateway::write_asked_path(translate, &mut self.asked_path).is_ok();
+        let is_trusted = proxies.believe(peer);
+        let answer_key = AnswerKey {
+            path: &self.asked_path,
+            outcome,
+            is_secure: over.is_secure() || proxies.is_secure(peer, translate.request),
+            authority: gateway::told_authority(request, is_trusted),
+            query: translate.query,
+        };
+        self.answer_key.clear();
+        let fits = is_path && answer_key.write(&settings.ignore_query, &mut self.answer_key);
+        self.addresses.take_back(address);
+        fits.then_some(site)
+    }
+
+    /// What is kept under the key, to which what the request selects by is added where answers differ by that.
+    fn find_answer(&mut self, site: u32, request: Request<'_>, facts: &Facts) -> Found {
+        let mut variant: Option<(Arc<VaryNames>, u64)> = None;
+        let now_ms = self.now.ms();
+        for _ in 0..2 {
+            if let Some((names, number)) = &variant {
+                write_variant(*number, |out| names.write(Fields::of(request), out), &mut self.answer_key);
+            }
+            let missing = if variant.is_some() { Forwarded::VaryMiss } else { Forwarded::Miss };
+            let key = Key { site, path: &self.answer_key };
+            let found = match self.local.lookup(&self.shared.store, key, now_ms) {
+                Lookup::Fresh(entry) | Lookup::Aging(entry) => entry,
+                Lookup::Stale(entry) => {
+                    return match entry.kept() {
+                        Some(Kept::Answer(answer)) if !entry.is_disturbed() && answer.is_for(Fields::of(request)) => {
+                            Found::Validate(entry, Forwarded::Stale)
+                        }
+                        _ => Found::Nothing(missing),
+                    };
+                }
+                Lookup::Unknown if facts.has_cookie => return self.find_note_for_cookies(site, missing),
+                Lookup::Unknown => return Found::Nothing(missing),
+            };
+            match found.kept() {
+                Some(Kept::Answer(answer)) if !answer.is_for(Fields::of(request)) => return Found::Nothing(missing),
+                Some(Kept::Answer(answer)) => {
+                    return match usable(&answer.terms, answer.age_ms(now_ms), facts) {
+                        Use::Fresh => Found::Answer(AnswerOutcome::Hit),
+                        Use::Refresh
+                            if refreshes(answer, facts) && answer.wants_refresh(now_ms, REFRESH_PATIENCE_MS) =>
+                        {
+                            Found::Stale(found.clone())
+                        }
+                        Use::Stale | Use::Refresh => Found::Answer(AnswerOutcome::Stale),
+                        Use::Validate => {
+                            let is_fresh = answer.age_ms(now_ms) < answer.terms.lifetime_s.saturating_mul(1000);
+                            let why = if is_fresh { Forwarded::Request } else { Forwarded::Stale };
+                            Found::Validate(found.clone(), why)
+                        }
+                        Use::Unfit(_) => Found::Nothing(Forwarded::Bypass),
+                    };
+                }
+                Some(Kept::Passes { .. }) => return Found::Passes,
+                Some(Kept::Varies { names, number }) if variant.is_none() => variant = Some((names.clone(), *number)),
+                Some(Kept::Varies { .. }) | None => return Found::Nothing(missing),
+            }
+        }
+        Found::Nothing(Forwarded::Miss)
+    }
+
+    /// Whether answers are known not to be for others if the request has cookies.
+    fn find_note_for_cookies(&mut self, site: u32, missing: Forwarded) -> Found {
+        self.answer_key.push(WITH_COOKIES);
+        let key = Key { site, path: &self.answer_key };
+        let found = self.local.lookup(&self.shared.store, key, self.now.ms());
+        let is_known = matches!(found, Lookup::Fresh(entry) if matches!(entry.kept(), Some(Kept::Passes { .. })));
+        self.answer_key.pop();
+        if is_known { Found::Passes } else { Found::Nothing(missing) }
+    }
+
+    /// Whether a request asks for all who want the same, or waits for who does.
+    fn role(facts: &Facts, found: &Found, reads: bool) -> Role {
+        let may_share = reads && !facts.has_authorization && !facts.directives.no_store;
+        match found {
+            Found::Validate(entry, _) if may_share => {
+                Role::Joins { may_lead: facts.is_get && (!facts.is_conditional || has_validator(entry)) }
+            }
+            // One that is for a part may be answered from what another one gets, but another one not from what it gets.
+            Found::Nothing(Forwarded::Miss | Forwarded::VaryMiss) if may_share => {
+                Role::Joins { may_lead: facts.is_get && !facts.is_conditional }
+            }
+            _ => Role::Alone,
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what is wanted is made of them")]
+    fn wanted(
+        &self,
+        request: Request<'_>,
+        settings: &AnswerCache,
+        site: u32,
+        target_length: usize,
+        facts: Facts,
+        stale: Option<Arc<Entry>>,
+        why: Forwarded,
+    ) -> Wanted {
+        let validates = facts.is_get && stale.as_ref().is_some_and(has_validator);
+        let (start, end) = (usize::from(request.head.fields_at), usize::from(request.head.length));
+        Wanted {
+            store: self.shared.store.clone(),
+            clock: self.shared.clock,
+            settings: settings.clone(),
+            site,
+            depends_on_requests: self.shared.sites.at(site).routes.depends_on_requests(),
+            method: request.method_token().into(),
+            target: self.answer_key[..target_length].into(),
+            key: self.answer_key[..].into(),
+            facts,
+            fields: request.bytes[start..end].strip_suffix(b"\r\n").unwrap_or_default().into(),
+            stale,
+            validates,
+            why,
+        }
+    }
+
+    /// Has a stale answer refreshed that is being used.
+    fn refresh_answer(
+        &self,
+        inquiry: &Inquiry<'_>,
+        request: Request<'_>,
+        site: u32,
+        target_length: usize,
+        facts: &Facts,
+        entry: &Arc<Entry>,
+    ) {
+        let (shared, key) = (self.shared, Key { site, path: &self.answer_key });
+        let Some(settings) = &inquiry.rules.rules.answer_cache else { return };
+        let Some(lead) = shared.store.answer_flights().lead(key) else { return };
+        let wanted = self.wanted(request, settings, site, target_length, *facts, Some(entry.clone()), Forwarded::Stale);
+        if let Ok((gateway, wanted)) = inquiry.begin_wanted(shared, request, wanted) {
+            Cached::refresh(gateway, wanted, lead);
+        }
+    }
+}
+
+impl Inquiry<'_> {
+    /// The program that asks, and keeps nothing.
+    fn begin(&self, shared: &Shared, request: Request<'_>) -> Done<'static> {
+        match self.gateway(shared, request, Fields::of(request), self.translate.query) {
+            Ok(program) => Done::Run(program),
+            Err(refusal) => Done::Refused(refusal),
+        }
+    }
+
+    /// What asks for what is wanted: for all of it, or whether what is kept still holds.
+    fn begin_wanted(
+        &self,
+        shared: &Shared,
+        request: Request<'_>,
+        wanted: Wanted,
+    ) -> Result<(Box<Gateway>, Wanted), Refusal> {
+        // What is asked for is what it will be found by.
+        let key = AnswerKey::read(&wanted.target).filter(|_| request.head.method.reads());
+        let query = key.map_or(self.translate.query, |key| key.query);
+        let validators =
+            wanted.stale.as_ref().filter(|_| wanted.validates).map(|entry| entry.resource.variants.first());
+        let Some(kept) = validators else {
+            return Ok((self.gateway(shared, request, Fields::of(request), query)?, wanted));
+        };
+        let mut lines = Vec::with_capacity(wanted.fields.len() + 100);
+        let etag = kept.validators().etag;
+        write_conditions(Fields::of(request), etag, last_modified(kept), &mut lines);
+        let fields = Fields::check(&lines, LineEnds::CrLf).map_err(|_| Refusal::RunFailed)?;
+        Ok((self.gateway(shared, request, fields, query)?, wanted))
+    }
+
+    /// What asks for the target, with this query.
+    fn gateway(
+        &self,
+        shared: &Shared,
+        request: Request<'_>,
+        fields: Fields<'_>,
+        query: Option<&[u8]>,
+    ) -> Result<Box<Gateway>, Refusal> {
+        let Inquiry { translate, peer, over, who, rules, group, script } = *self;
+        let script = script.map(LetIn::script);
+        let translate = &Translate { query, ..*translate };
+        let site = shared.sites.find(translate.host);
+        let proxies = &shared.proxies;
+        // A proxy adds its peer to what trusted proxies have said; a script is told who the client is.
+        let client = if script.is_some() { proxies.client(peer, translate.request) } else { peer.address };
+        let is_trusted = proxies.believe(peer);
+        let is_secure = over.is_secure() || proxies.is_secure(peer, translate.request);
+        let called = &*name_of(shared, translate, peer);
+        let socket = over.socket.filter(|_| group.settings.send_proxy.is_some());
+        let ends = socket.and_then(|socket| ends_of(socket, proxies.client(peer, translate.request)?));
+        let payer = shared.limiter.payer(proxies.client(peer, translate.request));
+        let payer = payer.as_ref();
+        #[rustfmt::skip]
+        let asking = Asking { site, rules, group, script, translate, request, client, ends, who, is_trusted, is_secure, called, payer };
+        gateway::begin_with(&asking, fields)
+    }
+}
+
+/// Both ends of a connection for the client at `client`. From which port one has come for whom a proxy has connected is not known.
+fn ends_of(socket: BorrowedFd<'_>, client: IpAddr) -> Option<(SocketAddr, SocketAddr)> {
+    let own = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
+    let peer = SocketAddr::try_from(getpeername(socket).ok()??).ok()?;
+    let is_peer = peer.ip().to_canonical() == client.to_canonical();
+    Some((SocketAddr::new(client, if is_peer { peer.port() } else { 0 }), own))
+}
+
+/// Whether the application can be asked if a kept answer still holds.
+fn has_validator(entry: &Arc<Entry>) -> bool {
+    matches!(entry.kept(), Some(Kept::Answer(answer)) if answer.terms.has_validator)
+}
+
+/// Whether a request of `facts` can be made again to refresh `answer`: what is answered to HEAD, or to who has something already, is nothing to keep.
+fn refreshes(answer: &Answer, facts: &Facts) -> bool {
+    facts.is_get && (!facts.is_conditional || answer.terms.has_validator)
+}
+
+/// The `Last-Modified` of a kept answer, as the application wrote it.
+fn last_modified(kept: &Representation) -> Option<&[u8]> {
+    kept.field("last-modified")
+}

@@ -1,0 +1,124 @@
+//! A target that is to be translated.
+//!
+//! Owns: [`Target`], what goes to whoever translates. Does not look it up.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use lamna_io::{KernelFeatures, Wait};
+use lamna_proto::time::Instant;
+use lamna_site::cache::two_generation_map::Key;
+use lamna_site::cache::{Entry, Store};
+use lamna_site::content::route::{Effective, Routes};
+use lamna_site::content::site::Sites;
+use lamna_site::content::translate::{Previous, Question};
+
+use crate::worker::address::{Address, KeyParts};
+use crate::worker::shared::Shared;
+
+/// A target to be translated, in values of its own. Equal are those of the same key.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Index of the site.
+    pub site: u32,
+    /// What caches find it by: see [`Address`].
+    key: Vec<u8>,
+    /// What the routes of the site come to for it.
+    rules: Arc<Effective>,
+    /// What was found the last time.
+    pub previous: Option<Arc<Entry>>,
+    /// What the request is called for which it is asked.
+    request: Box<str>,
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Target) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Target {}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (self.site, &self.key).hash(hasher);
+    }
+}
+
+impl Target {
+    pub(super) fn new(
+        shared: &Shared,
+        address: &Address<'_>,
+        previous: Option<Arc<Entry>>,
+        request: Box<str>,
+    ) -> Target {
+        let Key { site, path: key } = address.key();
+        let parts = KeyParts::of(key);
+        let rules = shared.sites.at(site).routes.effective(parts.path, parts.outcome);
+        Target { site, key: key.to_vec(), rules, previous, request }
+    }
+
+    /// The target of `key`, which is a path that nothing else of a request decides about. Nobody in particular asks for it.
+    pub fn of_path(shared: &Shared, key: Key<'_>) -> Target {
+        let rules = shared.sites.at(key.site).routes.effective(key.path, &[]);
+        Target { site: key.site, key: key.path.to_vec(), rules, previous: None, request: Box::default() }
+    }
+
+    /// What caches find it by.
+    pub fn key(&self) -> Key<'_> {
+        Key { site: self.site, path: &self.key }
+    }
+
+    /// The path, normalised; empty if it cannot be.
+    pub fn path(&self) -> &[u8] {
+        KeyParts::of(&self.key).path
+    }
+
+    /// What the routes of the site come to for it.
+    pub fn rules(&self) -> &Arc<Effective> {
+        &self.rules
+    }
+
+    /// The question what it stands for.
+    pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
+        let Shared { sites, store, abilities, .. } = shared;
+        self.question_of(Sources { sites, store, abilities, reads_elsewhere: shared.reads_elsewhere() }, wait, now)
+    }
+
+    /// The same, asked of these.
+    pub fn question_of<'a>(&'a self, sources: Sources<'a>, wait: Wait, now: Instant) -> Question<'a> {
+        let Sources { sites, store, abilities, reads_elsewhere } = sources;
+        let KeyParts { path, view, outcome } = KeyParts::of(&self.key);
+        Question {
+            site: sites.at(self.site),
+            rules: &self.rules,
+            host: Routes::host_of(outcome),
+            recipe: Routes::recipe_of(outcome),
+            path,
+            view,
+            wait,
+            makes_until: None,
+            request: &self.request,
+            previous: self.previous.as_ref().map(Previous::of),
+            now_ms: now.ms(),
+            abilities,
+            holder: reads_elsewhere.then(|| (&**store, self.key())),
+            store: Some(store),
+            content_bytes_max: store.content_bytes_max(),
+            caches: store.caches(),
+        }
+    }
+}
+
+/// What a question is asked of.
+#[derive(Clone, Copy, Debug)]
+pub struct Sources<'a> {
+    /// What is served.
+    pub sites: &'a Arc<Sites>,
+    /// What has been found out.
+    pub store: &'a Arc<Store>,
+    /// What the kernel can do.
+    pub abilities: &'a Arc<KernelFeatures>,
+    /// See [`Shared::reads_elsewhere`].
+    pub reads_elsewhere: bool,
+}

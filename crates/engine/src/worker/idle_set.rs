@@ -1,0 +1,428 @@
+//! Connections that hold no thread, and the listener thread that waits for them and for new ones: those that are idle between
+//! requests, and those whose peers keep a thread waiting, if the engine parks such ones.
+//!
+//! Owns: parked connections, their deadlines, accepting. Guarantees: a connection is with a thread or in the set, never
+//! in both and never in neither; no lock is held across a system call. Does not serve, except for refusing what no thread
+//! takes: its [`Dispatch`] gives connections to threads, and that is the difference between the engines that use it.
+
+#[cfg(test)]
+mod model;
+pub(crate) mod parked_connections;
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use lamna_io::wait::{Awaited, Poll, Registrar, Token};
+use lamna_proto::conn::Interest;
+use lamna_proto::message::Version;
+use lamna_proto::time::Instant;
+use lamna_sys::contain::contain;
+use rustix::io::Errno;
+
+use crate::worker::acceptor::{self, Accepting, Acceptor, Freed, Share};
+use crate::worker::blocking::{CONNECTION_ENDS, Driver, Left};
+use crate::worker::connection_table::{ConnectionState, Posture};
+use crate::worker::idle_set::parked_connections::ParkedConnections;
+use crate::worker::liveness::{self, Arranged};
+use crate::worker::shared::Shared;
+
+/// What the parked connections is made of. The model has another one.
+mod sync {
+    pub(crate) use std::sync::{Mutex, MutexGuard};
+
+    pub(super) use crate::worker::connection_table::{ConnectionState, ConnectionTable};
+    pub(super) use lamna_sys::metrics::scoreboard::WorkerScore;
+}
+
+/// Gives connections that have something to receive to threads.
+pub trait Dispatch {
+    /// Gives `slot` to a thread.
+    ///
+    /// # Errors
+    /// A connection that no thread can take: it is refused.
+    fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState>;
+
+    /// The main thread has changed its wishes.
+    fn handle_wake(&self) {}
+}
+
+/// The set, as threads see it.
+pub struct IdleSet<'a> {
+    shared: &'a Shared,
+    index: usize,
+    registrar: Registrar,
+    generation: AtomicU32,
+    parked_connections: ParkedConnections<'a>,
+}
+
+/// The listener thread. Its part of the set is its own: it alone waits.
+pub struct Listener<'a, D> {
+    shared: &'a Shared,
+    index: usize,
+    set: &'a IdleSet<'a>,
+    dispatch: D,
+    poll: Poll,
+    /// Answers where `dispatch` finds no thread.
+    refuser: Driver<'a>,
+    acceptor: Acceptor,
+}
+
+/// Tokens with this generation are listening sockets (by index) or the waker.
+const GENERATION_OURS: u32 = 0;
+const WAKER: u32 = u32::MAX;
+/// How often it is looked whether all connections have ended that are being finished.
+const DRAIN_LOOK_MS: u32 = 20;
+
+impl<'a> IdleSet<'a> {
+    /// An empty set, and what its listener thread, worker `index`, waits with.
+    ///
+    /// # Errors
+    /// No descriptors or memory.
+    pub fn new(shared: &'a Shared, index: usize) -> Result<(IdleSet<'a>, Poll), Errno> {
+        let poll = Poll::new()?;
+        let generation = AtomicU32::new(GENERATION_OURS);
+        let registrar = poll.registrar()?;
+        Ok((
+            IdleSet {
+                shared,
+                index,
+                registrar,
+                generation,
+                parked_connections: ParkedConnections::new(shared.score(index)),
+            },
+            poll,
+        ))
+    }
+
+    /// Parks an idle connection until it has something to receive. It comes back if it has already, or if the set takes
+    /// nothing any more: serve it again.
+    pub fn park(&self, slot: ConnectionState) -> Option<ConnectionState> {
+        self.park_until(slot, Interest::RECEIVE)
+    }
+
+    /// Parks a connection in the middle of a request or an answer, whose peer is waited for. It comes back as from
+    /// [`park`](IdleSet::park).
+    pub fn park_busy(&self, slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
+        self.park_until(slot, interest)
+    }
+
+    fn park_until(&self, mut slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
+        slot.generation = self.next_generation();
+        let token = Token { index: slot.transport.as_raw_fd() as u32, generation: slot.generation };
+        // One that is idle is closed when its time is over, and not looked at before.
+        let deadline = match slot.is_idle() {
+            true => slot.poll_timeout(&self.shared.limits),
+            false => slot.deadline(&self.shared.limits, self.shared.clock.coarse_now()),
+        };
+        // Registered before it is in the set, while it is surely open: then the event may come early, which is noted.
+        let awaited = Awaited { readable: interest.receive, writable: interest.send };
+        if self.registrar.await_once(slot.transport.as_fd(), token, slot.registered, awaited).is_err() {
+            return None;
+        }
+        slot.registered = true;
+        // The kernel tells from now on: a wait that is armed again tells of what is there already.
+        slot.readable &= !interest.receive;
+        slot.writable &= !interest.send;
+        let (tells_input, tells_room) = (interest.receive, interest.send);
+        let arranged = Arranged { is_queued: false, tells_input, tells_room, is_room_first: false, deadline };
+        liveness::assert_woken(&mut slot, interest, arranged);
+        let posture = match (interest.send, slot.is_idle()) {
+            (true, _) => Posture::Slow,
+            (false, true) => Posture::Idle,
+            (false, false) => Posture::Active,
+        };
+        match self.parked_connections.put(slot, token, deadline, posture) {
+            Ok(true) => self.shared.control.waker(self.index).wake(),
+            Ok(false) => {}
+            Err(mut slot) => {
+                (slot.readable, slot.writable) = (true, true);
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Whether nothing is parked any more.
+    pub fn is_closed(&self) -> bool {
+        self.parked_connections.is_closed()
+    }
+
+    fn next_generation(&self) -> u32 {
+        loop {
+            let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
+            if generation != GENERATION_OURS {
+                return generation;
+            }
+        }
+    }
+}
+
+impl<'a, D: Dispatch> Listener<'a, D> {
+    /// A listener thread that has not begun.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new(shared: &'a Shared, set: &'a IdleSet<'a>, poll: Poll, dispatch: D) -> Result<Self, Errno> {
+        let (index, refuser) = (set.index, Driver::refusing(shared));
+        let acceptor = Acceptor::new(Share::Any);
+        let mut listener = Listener { shared, index, set, dispatch, poll, refuser, acceptor };
+        let waker = Token { index: WAKER, generation: GENERATION_OURS };
+        listener.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
+        listener.begin_accepting()?;
+        shared.control.report_begun();
+        Ok(listener)
+    }
+
+    /// Waits for connections and dispatches them until told to drain or stop. Then it lets the idle ones go, after one
+    /// last look for a request.
+    ///
+    /// # Errors
+    /// What makes waiting impossible; nothing that a peer can cause.
+    pub fn run(mut self) -> Result<(), Errno> {
+        let result = self.wait_and_dispatch();
+        let idle = self.set.parked_connections.close();
+        if self.shared.control.is_handing_over() {
+            self.shared.hand_over(idle);
+            self.shared.close_arrivals(self.index);
+            return result;
+        }
+        for slot in idle.into_iter().chain(self.shared.arrivals(self.index)) {
+            let is_unfinished = !slot.is_idle() || slot.has_unread();
+            if !self.shared.control.is_stopping() && is_unfinished {
+                self.hand_over(slot);
+            }
+        }
+        result
+    }
+
+    fn wait_and_dispatch(&mut self) -> Result<(), Errno> {
+        let control = &self.shared.control;
+        while !(control.is_stopping() || control.is_handing_over()) {
+            let flush_due = self.refuser.flush_if_due();
+            let mut due =
+                self.set.parked_connections.sleep_until(flush_due.into_iter().chain(self.acceptor.due()).min());
+            if control.is_draining() {
+                self.drain();
+                if self.shared.connection_counters[self.index].count() == 0 {
+                    break;
+                }
+                // The last thread to end wakes nobody.
+                let look_again = self.refuser.now().after_ms(DRAIN_LOOK_MS);
+                due = Some(due.map_or(look_again, |due| due.min(look_again)));
+            }
+            // One more, because milliseconds are rounded: waking too early would only mean waiting again.
+            self.poll.wait(due.map(|at| at.since(self.refuser.now()) + 1))?;
+            self.refuser.flush_if_due();
+            for index in 0..self.poll.event_count() {
+                let token = self.poll.event(index).token;
+                if contain(CONNECTION_ENDS, || self.handle_event(token)).is_none() {
+                    // What it was doing is lost with it.
+                    self.refuser = Driver::refusing(self.shared);
+                }
+            }
+            self.handle_time();
+        }
+        Ok(())
+    }
+
+    /// Takes no new connections, and lets idle ones go, after one last look for a request. Others are waited for here as before.
+    fn drain(&mut self) {
+        self.end_accepting();
+        for mut slot in self.set.parked_connections.take_idle() {
+            // A connection of HTTP/2 is told before it is closed, and may ask until it knows (RFC 9113 6.8).
+            let is_told = slot.connection.version() == Some(Version::Http2);
+            if is_told || slot.has_unread() {
+                self.hand_over(slot);
+            } else if !slot.may_end(false, self.refuser.now()) {
+                self.set.park(slot).into_iter().for_each(|slot| self.hand_over(slot));
+            }
+        }
+    }
+
+    fn handle_event(&mut self, token: Token) {
+        if token.generation != GENERATION_OURS {
+            if let Some(slot) = self.set.parked_connections.take(token) {
+                self.hand_over(slot);
+            }
+        } else if token.index == WAKER {
+            self.shared.control.waker(self.index).reset();
+            self.dispatch.handle_wake();
+            for slot in self.shared.arrivals(self.index) {
+                self.adopt(slot);
+            }
+        } else {
+            self.accept_from(token.index as usize);
+        }
+    }
+
+    /// Goes on with a connection that comes from another engine.
+    fn adopt(&mut self, slot: ConnectionState) {
+        // One that is idle needs no thread until something arrives. The kernel does not tell of what has been decrypted already.
+        let rests = slot.is_idle() && !slot.transport.has_buffered_input();
+        let busy = if rests { self.set.park(slot) } else { Some(slot) };
+        if let Some(slot) = busy {
+            self.hand_over(slot);
+        }
+    }
+
+    /// Finds a thread for a connection that may have received something, or refuses what it has.
+    fn hand_over(&mut self, slot: ConnectionState) {
+        let mut received = Some(slot);
+        while let Some(mut slot) = received {
+            (slot.readable, slot.writable) = (true, true);
+            let Err(mut slot) = self.dispatch.dispatch(slot) else { return };
+            if self.refuser.refuse(&mut slot) == Left::Over {
+                return;
+            }
+            received = self.set.park(slot);
+        }
+    }
+
+    /// What is not an event. Connections are closed here only: the events that are being handled have been for them.
+    fn handle_time(&mut self) {
+        for slot in self.set.parked_connections.take_expired(self.refuser.now()) {
+            // Idle too long: closing is all there is to do. Others may be told why.
+            if !slot.is_idle() {
+                self.hand_over(slot);
+            }
+        }
+        self.settle_accepting();
+    }
+}
+
+impl<'a, D: Dispatch> Accepting<'a> for Listener<'a, D> {
+    fn acceptor(&mut self) -> &mut Acceptor {
+        &mut self.acceptor
+    }
+
+    fn shared(&self) -> &'a Shared {
+        self.shared
+    }
+
+    fn now(&self) -> Instant {
+        self.refuser.now()
+    }
+
+    fn connections(&self) -> usize {
+        self.shared.connection_counters[self.index].count()
+    }
+
+    fn watch(&mut self, watches: bool) -> Result<(), Errno> {
+        acceptor::watch_in(&self.poll, &self.shared.listeners, GENERATION_OURS, watches)
+    }
+
+    fn begin(&mut self, mut slot: ConnectionState) {
+        self.refuser.count_connection();
+        slot.count_guard = Some(self.shared.connection_counters[self.index].welcome());
+        self.hand_over(slot);
+    }
+
+    fn shed(&mut self, most: usize) -> Freed {
+        Freed::Now(self.set.parked_connections.take_making_room(most).len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::testing;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
+
+    struct ToTest(mpsc::Sender<ConnectionState>);
+
+    impl Dispatch for ToTest {
+        fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState> {
+            self.0.send(slot).map_err(|unsent| unsent.0)
+        }
+    }
+
+    fn pair(shared: &Shared) -> (UnixStream, ConnectionState) {
+        let (peer, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (peer, ConnectionState::new(ours.into(), None, shared.clock.now()))
+    }
+
+    #[test]
+    fn a_parked_connection_is_dispatched_each_time_it_has_something_to_receive() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let (sender, dispatched) = mpsc::channel();
+        let (mut peer, slot) = pair(&shared);
+        assert!(set.park(slot).is_none());
+        let (set, control) = (&set, &shared.control);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    peer.write_all(b"x").unwrap();
+                    let slot: ConnectionState = dispatched.recv().unwrap();
+                    assert!(slot.readable);
+                    rustix::io::read(&slot.transport, &mut [0u8; 8]).unwrap();
+                    assert!(set.park(slot).is_none());
+                }
+                control.drain();
+            });
+            Listener::new(&shared, set, poll, ToTest(sender)).unwrap().run().unwrap();
+        });
+    }
+
+    #[test]
+    fn an_event_that_comes_before_its_connection_is_not_lost() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, mut poll) = IdleSet::new(&shared, 0).unwrap();
+        let (mut peer, mut slot) = pair(&shared);
+        // What `park` does, with the listener thread in between.
+        slot.generation = 1;
+        let token = Token { index: slot.transport.as_raw_fd() as u32, generation: 1 };
+        set.registrar
+            .await_once(slot.transport.as_fd(), token, false, Awaited { readable: true, writable: false })
+            .unwrap();
+        slot.registered = true;
+        peer.write_all(b"x").unwrap();
+        poll.wait(None).unwrap();
+        assert!(set.parked_connections.take(poll.event(0).token).is_none());
+        let back = set.park(slot).expect("it has received something");
+        assert!(back.readable);
+    }
+
+    #[test]
+    fn draining_lets_a_connection_go_that_has_come_from_another_engine_and_was_never_read_from() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let (_peer, mut slot) = pair(&shared);
+        slot.count_guard = Some(shared.connection_counters[0].welcome());
+        slot.make_movable();
+        let mut listener = Listener::new(&shared, &set, poll, ToTest(mpsc::channel().0)).unwrap();
+        listener.adopt(slot);
+        shared.control.drain();
+        let (ended, has_ended) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let control = &shared.control;
+            let bound = scope.spawn(move || {
+                let has_ended = has_ended.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
+                control.stop();
+                has_ended
+            });
+            listener.run().unwrap();
+            let _ = ended.send(());
+            assert!(bound.join().unwrap(), "it is drained, not stopped");
+        });
+    }
+
+    #[test]
+    fn draining_lets_idle_connections_go_except_those_with_a_request() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let (sender, dispatched) = mpsc::channel();
+        let (_idle_peer, idle) = pair(&shared);
+        let (mut peer, slot) = pair(&shared);
+        assert!(set.park(idle).is_none() && set.park(slot).is_none());
+        peer.write_all(b"x").unwrap();
+        shared.control.drain();
+        Listener::new(&shared, &set, poll, ToTest(sender)).unwrap().run().unwrap();
+        assert_eq!(dispatched.iter().count(), 1);
+        let (_late_peer, late) = pair(&shared);
+        assert!(set.park(late).is_some(), "nothing is parked any more");
+    }
+}

@@ -1,0 +1,205 @@
+//! The parked connections of idle connections, run through every interleaving (`models`): with a connection that becomes readable
+//! while it is parked, one that is parked while the parked connections closes, and one whose time is over before the listener thread
+//! would wake.
+
+#[path = "parked_connections.rs"]
+#[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]
+mod parked_connections;
+
+/// What it is made of in the model.
+mod sync {
+    pub(super) use loom::sync::{Mutex, MutexGuard};
+
+    use lamna_proto::time::Instant;
+
+    use crate::worker::connection_table::Posture;
+    use crate::worker::room::Chosen;
+    use lamna_io::wait::Token;
+
+    /// Nobody looks at it.
+    #[derive(Debug)]
+    pub(super) struct WorkerScore;
+
+    impl WorkerScore {
+        pub(super) fn show_idle(&self, _count: usize) {}
+    }
+
+    /// A connection is its token.
+    #[derive(Debug)]
+    pub(super) struct ConnectionState(pub Token);
+
+    #[derive(Debug, Default)]
+    pub(super) struct ConnectionTable(Vec<(ConnectionState, Option<Instant>)>);
+
+    impl ConnectionTable {
+        pub(super) fn adopt(&mut self, slot: ConnectionState) {
+            self.0.push((slot, None));
+        }
+
+        pub(super) fn take(&mut self, token: Token) -> Option<ConnectionState> {
+            let place = self.0.iter().position(|(slot, _)| slot.0 == token)?;
+            Some(self.0.remove(place).0)
+        }
+
+        pub(super) fn set_deadline(&mut self, token: Token, deadline: Option<Instant>) {
+            self.0.iter_mut().filter(|(slot, _)| slot.0 == token).for_each(|place| place.1 = deadline);
+        }
+
+        pub(super) fn next_deadline(&self) -> Option<Instant> {
+            self.0.iter().filter_map(|(_, deadline)| *deadline).min()
+        }
+
+        pub(super) fn expired(&self, now: Instant) -> Vec<Token> {
+            self.0.iter().filter(|(_, at)| at.is_some_and(|at| at <= now)).map(|(slot, _)| slot.0).collect()
+        }
+
+        pub(super) fn making_room(&self, most: usize, _can_go: impl Fn(Token) -> bool) -> Chosen {
+            Chosen { tokens: self.tokens().into_iter().take(most).collect(), are_idle: true }
+        }
+
+        pub(super) fn idle_tokens(&self) -> Vec<Token> {
+            self.tokens()
+        }
+
+        pub(super) fn pose(&mut self, _token: Token, _posture: Posture) {}
+
+        pub(super) fn postures(&self) -> (usize, usize) {
+            (self.0.len(), 0)
+        }
+
+        pub(super) fn tokens(&self) -> Vec<Token> {
+            self.0.iter().map(|(slot, _)| slot.0).collect()
+        }
+    }
+}
+
+use std::sync::Arc;
+
+use lamna_io::wait::Token;
+use lamna_loom::{Tally, Waker, check, spawn};
+use lamna_proto::time::Instant;
+
+use crate::worker::connection_table::Posture;
+use parked_connections::ParkedConnections;
+use sync::{ConnectionState, WorkerScore};
+
+const TOKEN: Token = Token { index: 7, generation: 1 };
+
+/// Stands for the event set of the kernel, with one connection that reports once each time it is asked to.
+#[derive(Debug, Default)]
+struct Kernel {
+    state: loom::sync::Mutex<Socket>,
+    listener: Waker,
+}
+
+#[derive(Debug, Default)]
+struct Socket {
+    awaited: Option<Token>,
+    is_readable: bool,
+    event: Option<Token>,
+}
+
+impl Kernel {
+    fn await_once(&self, token: Token) {
+        self.change(|socket| socket.awaited = Some(token));
+    }
+
+    fn receive(&self) {
+        self.change(|socket| socket.is_readable = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Socket)) {
+        let mut socket = self.state.lock().unwrap();
+        change(&mut socket);
+        if socket.is_readable && socket.awaited.is_some() {
+            socket.event = socket.awaited.take();
+            drop(socket);
+            self.listener.wake();
+        }
+    }
+
+    /// What the listener thread wakes for.
+    fn wait(&self) -> Option<Token> {
+        self.listener.wait();
+        self.listener.reset();
+        self.state.lock().unwrap().event.take()
+    }
+}
+
+#[derive(Clone)]
+struct World {
+    parked_connections: Arc<ParkedConnections<'static>>,
+    kernel: Arc<Kernel>,
+    /// Connections given to threads.
+    dispatched: Tally,
+    /// Connections taken out when the parked connections closed.
+    left: Tally,
+}
+
+impl World {
+    fn new() -> World {
+        let parked_connections = Arc::new(ParkedConnections::new(&WorkerScore));
+        World { parked_connections, kernel: Arc::default(), dispatched: Tally::default(), left: Tally::default() }
+    }
+
+    /// What `IdleSet::park` does.
+    fn park(&self, deadline: Option<Instant>) {
+        self.kernel.await_once(TOKEN);
+        match self.parked_connections.put(ConnectionState(TOKEN), TOKEN, deadline, Posture::Idle) {
+            Ok(true) => self.kernel.listener.wake(),
+            Ok(false) => {}
+            Err(slot) => self.dispatched.note(slot.0.index as usize),
+        }
+    }
+
+    fn close(&self) {
+        self.parked_connections.close().into_iter().for_each(|slot| self.left.note(slot.0.index as usize));
+    }
+}
+
+#[test]
+fn a_connection_that_becomes_readable_while_it_is_parked_is_dispatched_once() {
+    check(|| {
+        let world = World::new();
+        let (parker, peer) = (world.clone(), world.clone());
+        let parker = spawn(move || parker.park(None));
+        let peer = spawn(move || peer.kernel.receive());
+        let token = world.kernel.wait().expect("nothing else wakes it");
+        world.parked_connections.take(token).into_iter().for_each(|slot| world.dispatched.note(slot.0.index as usize));
+        parker.join().unwrap();
+        peer.join().unwrap();
+        world.close();
+        assert_eq!((world.dispatched.sorted(), world.left.sorted()), (vec![7], vec![]));
+    });
+}
+
+#[test]
+fn a_connection_that_is_parked_while_the_lot_closes_is_with_one_of_the_two() {
+    check(|| {
+        let world = World::new();
+        let (parker, peer) = (world.clone(), world.clone());
+        let parker = spawn(move || parker.park(None));
+        let peer = spawn(move || peer.kernel.receive());
+        world.close();
+        parker.join().unwrap();
+        peer.join().unwrap();
+        assert_eq!(world.dispatched.sorted().len() + world.left.sorted().len(), 1);
+    });
+}
+
+#[test]
+fn no_deadline_is_overslept() {
+    check(|| {
+        let world = World::new();
+        let parker = world.clone();
+        let parker = spawn(move || parker.park(Some(Instant::from_ms(5))));
+        // The listener thread has something to do at 9, and sleeps until then or until it is woken.
+        let mut until = world.parked_connections.sleep_until(Some(Instant::from_ms(9)));
+        while until != Some(Instant::from_ms(5)) {
+            world.kernel.wait();
+            until = world.parked_connections.sleep_until(Some(Instant::from_ms(9)));
+        }
+        assert_eq!(world.parked_connections.take_expired(Instant::from_ms(5)).len(), 1);
+        parker.join().unwrap();
+    });
+}

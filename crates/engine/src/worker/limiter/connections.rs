@@ -1,0 +1,522 @@
+//! Limits of connections by client network: who has as many open as it may have gets no further one, and the memory and the descriptors that they
+//! hold together are bounded.
+//!
+//! Owns: [`ConnectionLimit`], which decides for one connection when it is accepted or when a proxy has named its client, and [`Seat`],
+//! by which a connection is counted until it ends, in whatever engine or thread. Guarantees: no network is refused for connections
+//! that have ended; an exempt client costs one comparison for each exempt network, any other a hash and one exchange.
+
+use std::fmt;
+use std::hash::BuildHasher;
+use std::hash::RandomState;
+use std::io::Write as _;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lamna_config::proxies::TrustedProxies;
+use lamna_config::route::condition::Network;
+use lamna_config::settings::Settings;
+use lamna_io::listen::Listener;
+use lamna_io::log::errors::{Level, Peer, report_peer};
+use lamna_proto::limits::UNCOUNTED_BYTES_MAX;
+use lamna_sys::memory::limit_bytes;
+use lamna_sys::metrics::counters::Counters;
+use lamna_sys::shared_memory::SharedMemory;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::process::{Resource, getrlimit};
+
+use super::crowd::{self, Entry};
+use super::loads::{Load, Loads, Relieved};
+use super::{network_of, sync};
+
+/// 4 MiB, of which the kernel gives what is touched: room for half a million networks that are connected at once.
+const BUCKETS: usize = 1 << 16;
+/// What part of the descriptors one network may take: with its connections, and with the files and sockets that their answers hold. With the
+/// quarter that the cache may have, and the reserve for files, something is left for others.
+const DESCRIPTORS_SHARE: u64 = 3;
+/// So many of one connection are looked for in others when their network has too many.
+const DESCRIPTORS_MANY: u64 = 8;
+
+/// What part of a limit of memory one network may take.
+const MEMORY_SHARE: u64 = 4;
+
+type Buckets = [[sync::Word; crowd::WAYS]; BUCKETS];
+
+/// The open connections of each client network. Clones, and what a fork copies, are the same.
+#[derive(Clone)]
+pub struct Connected {
+    buckets: SharedMemory<Buckets>,
+    /// Bytes of memory that these connections hold while they wait, at the same places.
+    held: SharedMemory<Buckets>,
+    /// Descriptors that they hold meanwhile beside their own sockets, at the same places.
+    descriptors: SharedMemory<Buckets>,
+    /// Connections to applications for each client network.
+    applications: SharedMemory<Buckets>,
+    /// Those of this process that hold much.
+    loads: Arc<Loads>,
+    /// With a key that nobody outside knows.
+    hasher: RandomState,
+    /// Processes that may count at the same time, each in a part of its own.
+    parts: usize,
+    /// The part of this process.
+    own: usize,
+}
+
+/// What one engine lets in.
+pub struct ConnectionLimit {
+    /// The most of a network.
+    most: u64,
+    /// The most bytes that those of a network hold in one process.
+    most_bytes: u64,
+    /// The most descriptors of a network in one process.
+    most_descriptors: u64,
+    exempt: Vec<Network>,
+    proxies: TrustedProxies,
+    connected: Connected,
+    counters: SharedMemory<Counters>,
+}
+
+/// By which a connection is counted. It leaves when this is dropped.
+pub struct Seat {
+    limit: Arc<ConnectionLimit>,
+    /// None until a proxy has named the client.
+    place: Option<u32>,
+    /// What it holds, as it is counted.
+    held: Held,
+    /// By which it may be told to end; none before it has held much.
+    load: Option<Arc<Load>>,
+}
+
+/// What a connection holds while it waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Memory.
+    pub bytes: u64,
+    /// Files and sockets beside its own.
+    pub descriptors: u64,
+}
+
+/// A network has as many connections as it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crowded;
+
+impl Connected {
+    /// The address space that it takes.
+    pub(super) const MAPPED_BYTES: usize = 4 * size_of::<Buckets>();
+
+    /// Nothing is connected, and one process counts.
+    ///
+    /// # Errors
+    /// No room in the address space.
+    pub fn new() -> Result<Connected, Errno> {
+        let (buckets, applications) = (SharedMemory::zeroed()?, SharedMemory::zeroed()?);
+        let (held, descriptors) = (SharedMemory::zeroed()?, SharedMemory::zeroed()?);
+        let (hasher, loads) = (RandomState::new(), Arc::default());
+        Ok(Connected { buckets, held, descriptors, applications, loads, hasher, parts: 1, own: 0 })
+    }
+
+    /// The same, with a part for each of `processes`.
+    pub fn among(self, processes: usize) -> Connected {
+        Connected { parts: processes.clamp(1, BUCKETS), ..self }
+    }
+
+    /// The same, for the process of number `number`.
+    pub(super) fn of(self, number: usize) -> Connected {
+        Connected { own: number % self.parts, ..self }
+    }
+
+    /// Process `number` has ended.
+    pub fn clear(&self, number: usize) {
+        for table in [&*self.buckets, &*self.held, &*self.descriptors, &*self.applications] {
+            crowd::clear(table, self.parts, number % self.parts);
+        }
+    }
+
+    fn enter(&self, client: IpAddr, most: u64) -> Entry {
+        let hash = self.hasher.hash_one(network_of(client));
+        crowd::enter(&*self.buckets, self.parts, self.own, hash, most)
+    }
+
+    /// Counts at `place` of `table` what a connection holds `now`. If that is more than `before`: what those of its network hold together.
+    fn count(&self, table: &Buckets, place: u32, before: u64, now: u64) -> Option<u64> {
+        let word = crowd::word(table, self.parts, self.own, place);
+        if now < before {
+            word.fetch_sub(before - now, Relaxed);
+        }
+        (now > before).then(|| word.fetch_add(now - before, Relaxed) + (now - before))
+    }
+
+    /// One more connection to an application for `client`, if its network has fewer than `most`.
+    pub(super) fn enter_application(&self, client: IpAddr, most: u64) -> Entry {
+        let hash = self.hasher.hash_one(network_of(client));
+        crowd::enter(&*self.applications, self.parts, self.own, hash, most)
+    }
+
+    /// One that was counted at `place` has ended.
+    pub(super) fn leave_application(&self, place: u32) {
+        crowd::leave(&*self.applications, self.parts, self.own, place);
+    }
+}
+
+impl ConnectionLimit {
+    /// What `settings` say, if they say any; with what is connected.
+    pub fn new(
+        settings: &Settings,
+        connected: &Connected,
+        counters: &SharedMemory<Counters>,
+    ) -> Option<Arc<ConnectionLimit>> {
+        let unless_any = |most: u64| if most > 0 { most } else { u64::MAX };
+        // One network does not have the descriptors that others need, whatever the limit says: zero is for any number.
+        let by_descriptors =
+            getrlimit(Resource::Nofile).current.map_or(u64::MAX, |limit| (limit / DESCRIPTORS_SHARE).max(1));
+        let (most, most_descriptors) = match settings.connection_limit {
+            0 => (u64::MAX, u64::MAX),
+            most => (most.min(by_descriptors), by_descriptors),
+        };
+        // Whatever is said, one network does not take the memory that all of them and the cache have to do with.
+        let most_of_limit = limit_bytes().map_or(u64::MAX, |bytes| bytes / MEMORY_SHARE);
+        let most_bytes = unless_any(settings.network_bytes_max).min(most_of_limit);
+        if (most, most_bytes) == (u64::MAX, u64::MAX) {
+            return None;
+        }
+        let (exempt, proxies) = (settings.limit_exempt.clone(), settings.proxies.clone());
+        let (connected, counters) = (connected.clone(), counters.clone());
+        Some(Arc::new(ConnectionLimit { most, most_bytes, most_descriptors, exempt, proxies, connected, counters }))
+    }
+
+    /// Counts a connection from `client` that was taken from `listener`. One that a proxy is to say something about is counted when
+    /// that has been said.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn admit(self: &Arc<Self>, client: Option<IpAddr>, listener: &Listener) -> Result<Option<Seat>, Crowded> {
+        match listener.proxies() {
+            Some(_) => Ok(Some(Seat { limit: self.clone(), place: None, held: Held::default(), load: None })),
+            None => self.enter(client, self.most),
+        }
+    }
+
+    /// Counts a connection that is there already, whatever the limit.
+    pub fn keep(self: &Arc<Self>, client: Option<IpAddr>) -> Option<Seat> {
+        self.enter(client, u64::MAX).ok().flatten()
+    }
+
+    fn enter(self: &Arc<Self>, client: Option<IpAddr>, most: u64) -> Result<Option<Seat>, Crowded> {
+        let Some(client) = client.filter(|client| !self.is_exempt(*client)) else { return Ok(None) };
+        match self.connected.enter(client, most) {
+            Entry::Counted(place) => {
+                Ok(Some(Seat { limit: self.clone(), place: Some(place), held: Held::default(), load: None }))
+            }
+            Entry::Uncounted => Ok(None),
+            Entry::Refused => {
+                self.counters.connections_limited.fetch_add(1, Relaxed);
+                report_peer(Peer::Crowded, "", "", || {
+                    let most = self.most;
+                    let what = format!("{client} is refused a connection: its network has {most} (`connection_limit`)");
+                    (Level::Warning, what)
+                });
+                Err(Crowded)
+            }
+        }
+    }
+
+    /// Those of the network at `place` hold `together` bytes.
+    fn relieve_memory(&self, place: u32, together: u64) {
+        let Some(excess) = together.checked_sub(self.most_bytes).filter(|excess| *excess > 0) else { return };
+        let Relieved { doomed, .. } = self.connected.loads.relieve(place, excess, |held| held.bytes);
+        self.tell_closed(doomed, || format!("more than {} bytes (`network_bytes_max`)", self.most_bytes));
+    }
+
+    /// Those of the network at `place` hold `together` descriptors beside their own. False if they are too many, and those that hold many of
+    /// them are not enough.
+    fn relieve_descriptors(&self, place: u32, together: u64) -> bool {
+        let Connected { buckets, parts, own, .. } = &self.connected;
+        let all = together + crowd::count_at(&**buckets, *parts, *own, place);
+        let Some(excess) = all.checked_sub(self.most_descriptors).filter(|excess| *excess > 0) else { return true };
+        let Relieved { doomed, is_enough } = self.connected.loads.relieve(place, excess, |held| held.descriptors);
+        self.tell_closed(doomed + usize::from(!is_enough), || {
+            format!("more than {} descriptors (`connection_limit`)", self.most_descriptors)
+        });
+        is_enough
+    }
+
+    /// So many connections are to end because those of their network hold more than they may.
+    fn tell_closed(&self, doomed: usize, bound: impl FnOnce() -> String) {
+        if doomed == 0 {
+            return;
+        }
+        self.counters.connections_limited.fetch_add(doomed as u64, Relaxed);
+        report_peer(Peer::Crowded, "", "", || {
+            let bound = bound();
+            let what =
+                format!("connections are closed, those that hold most first: those of their network hold {bound}");
+            (Level::Warning, what)
+        });
+    }
+
+    /// A proxy has the connections of all its clients.
+    fn is_exempt(&self, client: IpAddr) -> bool {
+        self.exempt.iter().any(|network| network.contains(client)) || self.proxies.trust(Some(client))
+    }
+}
+
+impl Seat {
+    /// A proxy has named the client of a connection that was not counted yet.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn name(self, client: IpAddr) -> Result<Option<Seat>, Crowded> {
+        match self.place {
+            Some(_) => Ok(Some(self)),
+            None => self.limit.enter(Some(client), self.limit.most),
+        }
+    }
+
+    /// The connection waits, and holds this meanwhile.
+    pub fn hold(&mut self, held: Held) {
+        // What nearly every connection holds is not worth a write to memory that others read.
+        let bytes = if held.bytes > UNCOUNTED_BYTES_MAX as u64 { held.bytes } else { 0 };
+        let held = Held { bytes, ..held };
+        let Some(place) = self.place.filter(|_| held != self.held) else { return };
+        let before = std::mem::replace(&mut self.held, held);
+        let (is_heavy, Seat { limit, load, .. }) = (self.is_heavy(), self);
+        let begin = || limit.connected.loads.begin(place);
+        if is_heavy {
+            load.get_or_insert_with(begin).set(held);
+        } else if let Some(load) = load {
+            load.set(Held::default());
+        }
+        let connected = &limit.connected;
+        if let Some(together) = connected.count(&connected.held, place, before.bytes, held.bytes) {
+            limit.relieve_memory(place, together);
+        }
+        if let Some(together) = connected.count(&connected.descriptors, place, before.descriptors, held.descriptors)
+            && !limit.relieve_descriptors(place, together)
+        {
+            // None holds many: this one is the one too many.
+            load.get_or_insert_with(begin).doom();
+        }
+    }
+
+    /// Whether its network holds more than it may, and this connection is one of those that hold most of it. Then it is to end.
+    pub fn is_doomed(&self) -> bool {
+        self.load.as_ref().is_some_and(|load| load.is_doomed())
+    }
+
+    /// Whether it holds so much that it may be told to end.
+    pub fn is_heavy(&self) -> bool {
+        self.held.bytes > 0 || self.held.descriptors >= DESCRIPTORS_MANY
+    }
+
+    /// The network that it counts for, if it counts for any: the same number for all connections of a network in this process.
+    pub fn network(&self) -> Option<u32> {
+        self.place
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.hold(Held::default());
+        if let Some(place) = self.place {
+            if let Some(load) = self.load.take() {
+                self.limit.connected.loads.end(place, &load);
+            }
+            let Connected { buckets, parts, own, .. } = &self.limit.connected;
+            crowd::leave(&**buckets, *parts, *own, place);
+        }
+    }
+}
+
+/// Tells a peer that speaks plain HTTP, and is refused, to come again. What has not arrived is not waited for.
+pub fn turn_away(socket: BorrowedFd<'_>) {
+    let mut request = [0; 4096];
+    // A connection that is closed with bytes unread is reset, and the answer may be lost.
+    let arrived = match rustix::net::recv(socket, &mut request, RecvFlags::DONTWAIT) {
+        Ok((_, bytes)) if bytes < request.len() => &request[..bytes],
+        _ => return,
+    };
+    // HTTP/2 by prior knowledge begins with `PRI`: it would not understand.
+    if arrived.is_empty() || arrived.starts_with(b"PRI ") {
+        return;
+    }
+    let mut answer = [0; 512];
+    let mut rest = &mut answer[..];
+    let content = "There are too many connections from your network. Please close some.\n";
+    let written = write!(
+        rest,
+        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Retry-After: 1\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n{content}",
+        content.len()
+    );
+    let left = rest.len();
+    if written.is_ok() {
+        let length = answer.len() - left;
+        let _ = rustix::net::send(socket, &answer[..length], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let _ = rustix::net::shutdown(socket, Shutdown::Write);
+    }
+}
+
+impl fmt::Debug for Connected {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Connected").field("parts", &self.parts).field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ConnectionLimit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ConnectionLimit").field("most", &self.most).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Seat").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(connected: &Connected, most: u64) -> Arc<ConnectionLimit> {
+        let settings = Settings { connection_limit: most, ..Settings::default() };
+        ConnectionLimit::new(&settings, connected, &SharedMemory::default()).unwrap()
+    }
+
+    fn limit_of(connected: &Connected, most: u64) -> ConnectionLimit {
+        Arc::into_inner(limit(connected, most)).unwrap()
+    }
+
+    fn enter(limit: &Arc<ConnectionLimit>, client: &str) -> Result<Option<Seat>, Crowded> {
+        limit.enter(client.parse().ok(), limit.most)
+    }
+
+    fn bytes(bytes: u64) -> Held {
+        Held { bytes, descriptors: 0 }
+    }
+
+    fn files(descriptors: u64) -> Held {
+        Held { bytes: 0, descriptors }
+    }
+
+    #[test]
+    fn a_network_has_no_more_connections_than_it_may_and_gets_one_for_each_that_ends() {
+        let limit = limit(&Connected::new().unwrap(), 2);
+        let first = enter(&limit, "2001:db8::1").unwrap();
+        let second = enter(&limit, "2001:db8::2").unwrap();
+        assert!(enter(&limit, "2001:db8::3").is_err());
+        assert!(enter(&limit, "2001:db8:0:1::3").is_ok(), "another network");
+        drop(first);
+        let third = enter(&limit, "2001:db8::3").unwrap();
+        assert!(third.is_some() && enter(&limit, "2001:db8::1").is_err());
+        drop((second, third));
+        assert!(enter(&limit, "2001:db8::1").is_ok());
+        assert_eq!(limit.counters.connections_limited.load(Relaxed), 2);
+    }
+
+    #[test]
+    fn who_is_exempt_is_not_counted() {
+        let limit = limit(&Connected::new().unwrap(), 1);
+        let seats: Vec<_> = (0..3).map(|_| enter(&limit, "127.0.0.1")).collect();
+        assert!(seats.iter().all(|seat| matches!(seat, Ok(None))));
+        assert!(matches!(limit.enter(None, 1), Ok(None)), "a Unix socket");
+    }
+
+    #[test]
+    fn of_a_network_that_holds_too_much_those_end_that_hold_most_though_they_say_nothing() {
+        let settings = Settings { network_bytes_max: 100_000, connection_limit: 0, ..Settings::default() };
+        let connected = Connected::new().unwrap();
+        let limit = ConnectionLimit::new(&settings, &connected, &SharedMemory::default()).unwrap();
+        let mut seats: Vec<Seat> = (0..4).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
+        let mut other = enter(&limit, "192.0.2.2").unwrap().unwrap();
+        other.hold(bytes(99_000));
+        seats[0].hold(bytes(60_000));
+        // As much as most connections hold.
+        seats[2].hold(bytes(UNCOUNTED_BYTES_MAX as u64));
+        seats[3].hold(bytes(10_000));
+        let doomed = |seats: &[Seat]| seats.iter().map(Seat::is_doomed).collect::<Vec<_>>();
+        assert_eq!(doomed(&seats), [false; 4]);
+        // The last one to hold something is not the one that holds most.
+        seats[1].hold(bytes(40_000));
+        assert_eq!(doomed(&seats), [true, false, false, false]);
+        assert!(!other.is_doomed());
+        // It is as good as gone.
+        seats[3].hold(bytes(60_000));
+        assert_eq!(doomed(&seats), [true, false, false, false]);
+        seats[3].hold(bytes(61_000));
+        assert_eq!(doomed(&seats), [true, false, false, true]);
+        assert_eq!(limit.counters.connections_limited.load(Relaxed), 2);
+        drop((seats, other));
+        let is_zero = |table: &[[sync::Word; crowd::WAYS]]| table.iter().flatten().all(|word| word.load(Relaxed) == 0);
+        assert!(is_zero(&*connected.held) && is_zero(&*connected.buckets));
+    }
+
+    #[test]
+    fn what_answers_hold_open_counts_for_the_descriptors_of_a_network() {
+        let connected = Connected::new().unwrap();
+        let limit = Arc::new(ConnectionLimit { most_descriptors: 20, ..limit_of(&connected, 100) });
+        let mut seats: Vec<Seat> = (0..8).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
+        let mut other = enter(&limit, "192.0.2.2").unwrap().unwrap();
+        other.hold(files(19));
+        let doomed = |seats: &[Seat]| seats.iter().map(Seat::is_doomed).collect::<Vec<_>>();
+        for seat in &mut seats[..7] {
+            seat.hold(files(1));
+        }
+        // With their sockets these are fifteen.
+        seats[7].hold(files(5));
+        assert_eq!(doomed(&seats), [false; 8]);
+        assert!(!seats[7].is_heavy(), "it is not looked at for so few");
+        // Nobody has many, so the last one is the one too many.
+        seats[0].hold(files(2));
+        assert_eq!(doomed(&seats), [true, false, false, false, false, false, false, false]);
+        drop(seats.remove(0));
+        // One that has many goes before others.
+        seats[6].hold(files(DESCRIPTORS_MANY));
+        assert_eq!(doomed(&seats), [false, false, false, false, false, false, true]);
+        seats[0].hold(files(2));
+        assert_eq!(doomed(&seats), [false, false, false, false, false, false, true], "it is as good as gone");
+        assert!(!other.is_doomed());
+        drop((seats, other));
+        let is_zero = |table: &[[sync::Word; crowd::WAYS]]| table.iter().flatten().all(|word| word.load(Relaxed) == 0);
+        assert!(is_zero(&*connected.descriptors) && is_zero(&*connected.buckets));
+    }
+
+    #[test]
+    fn what_travels_is_counted_beyond_the_limit_and_lets_nobody_else_in() {
+        let limit = limit(&Connected::new().unwrap(), 1);
+        let client: Option<IpAddr> = "192.0.2.1".parse().ok();
+        let seats: Vec<_> = (0..3).map(|_| limit.keep(client)).collect();
+        assert!(seats.iter().all(Option::is_some) && limit.enter(client, 1).is_err());
+        drop(seats);
+        assert!(limit.enter(client, 1).is_ok());
+    }
+
+    #[test]
+    fn processes_count_together_and_one_that_was_killed_leaves_nothing() {
+        let connected = Connected::new().unwrap().among(3);
+        let limits: Vec<_> = (0..3).map(|number| limit(&connected.clone().of(number), 2)).collect();
+        let client = "192.0.2.1";
+        let first = enter(&limits[0], client).unwrap();
+        let second = enter(&limits[1], client).unwrap();
+        assert!(limits.iter().all(|limit| enter(limit, client).is_err()));
+        // Killed.
+        std::mem::forget(second);
+        connected.clear(1);
+        let third = enter(&limits[2], client).unwrap();
+        assert!(limits.iter().all(|limit| enter(limit, client).is_err()));
+        drop((first, third));
+        assert!(enter(&limits[1], client).is_ok());
+    }
+
+    #[test]
+    fn where_there_is_no_room_to_count_connections_are_let_in() {
+        let connected = Connected::new().unwrap().among(BUCKETS);
+        let limit = limit(&connected, 1);
+        let seats: Vec<_> = (0..100_u8).map(|number| enter(&limit, &format!("192.0.2.{number}"))).collect();
+        assert!(seats.iter().all(Result::is_ok));
+        let counted = seats.iter().flatten().flatten().count();
+        assert_eq!(counted, crowd::WAYS);
+    }
+}

@@ -1,0 +1,249 @@
+//! What limits say about the bytes of a connection: how fast it gets them, and whom they are counted for.
+//!
+//! Owns: [`Terms`], which a request brings, and [`Course`], by which its connection keeps them. Guarantees: nobody waits in this process:
+//! the kernel sends what a slow connection gets by its own timer (`SO_MAX_PACING_RATE`), in every engine alike; what is limited in no such
+//! way has no course, and costs one comparison for each send.
+
+use std::os::fd::AsFd;
+
+use lamna_policy::limit::TICKS_PER_MS;
+use lamna_policy::volume::{Bandwidth, Volume};
+use lamna_proto::time::Instant;
+use lamna_sys::tcp;
+
+use super::share::Share;
+use super::{Counted, table};
+
+/// Bytes that are counted together, so that the table is not written to with each send.
+const COUNTED_BYTES: u64 = 64 * 1024;
+/// The least and the most that waits in a socket that is slowed down: half a second's worth between them. With more, a timeout of a peer that
+/// does not read could pass while the kernel sends.
+const WAITING_BYTES: (u64, u64) = (16 * 1024, 512 * 1024);
+
+/// What applies to the answer to a request.
+#[derive(Debug, Default)]
+pub struct Terms {
+    /// How fast it is sent.
+    pub(super) bandwidth: Option<Bandwidth>,
+    /// What it shares with other connections.
+    pub(super) shares: Vec<Share>,
+    /// For whom its bytes are counted.
+    pub(super) meters: Vec<Meter>,
+}
+
+/// Counts bytes for one limit and network.
+#[derive(Debug)]
+pub struct Meter {
+    counted: Counted,
+    hash: u64,
+    volume: Volume,
+    bytes: u64,
+    /// What of them has been counted, in ticks and bytes.
+    charged: (u64, u64),
+    now: Instant,
+}
+
+/// What applies to a connection, from a request with terms on.
+#[derive(Debug)]
+pub struct Course {
+    terms: Terms,
+    /// Bytes since these terms apply.
+    sent: u64,
+    /// What its socket was slowed down to.
+    pace: Option<u64>,
+    /// What waited in it at most before.
+    unsent_bound: u32,
+    /// Nothing has been under way since these terms came: the next request replaces them.
+    is_done: bool,
+}
+
+impl Terms {
+    /// None if they say nothing.
+    pub(super) fn any(self) -> Option<Box<Terms>> {
+        (!self.is_empty()).then(|| Box::new(self))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bandwidth.is_none() && self.shares.is_empty() && self.meters.is_empty()
+    }
+
+    /// Those of two requests that are answered at the same time, or of two kinds of limits for one.
+    pub(super) fn join(&mut self, other: Terms) {
+        self.bandwidth = match (self.bandwidth, other.bandwidth) {
+            (Some(one), Some(other)) => Some(one.slower(other)),
+            (one, other) => one.or(other),
+        };
+        for meter in other.meters {
+            if self.meters.iter().all(|known| known.hash != meter.hash) {
+                self.meters.push(meter);
+            }
+        }
+        for share in other.shares {
+            if self.shares.iter().all(|known| known.hash != share.hash) {
+                self.shares.push(share);
+            }
+        }
+    }
+}
+
+impl Meter {
+    pub(super) fn new(counted: Counted, hash: u64, volume: Volume, now: Instant) -> Meter {
+        Meter { counted, hash, volume, bytes: 0, charged: (0, 0), now }
+    }
+
+    fn count(&mut self, bytes: u64, now: Instant) {
+        self.bytes += bytes;
+        self.now = now;
+        if self.bytes - self.charged.1 >= COUNTED_BYTES {
+            self.charge();
+        }
+    }
+
+    fn charge(&mut self) {
+        // Of all of them, so that nothing is lost to rounding.
+        let all = self.volume.ticks(self.bytes);
+        let (now, ticks) = (self.now.ms() * TICKS_PER_MS, all.saturating_sub(self.charged.0));
+        if ticks > 0 {
+            table::change(&*self.counted.buckets, self.hash, |arrival| self.volume.charge(arrival, now, ticks));
+            self.charged = (all, self.bytes);
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.charge();
+    }
+}
+
+impl Course {
+    /// Of a connection that had none.
+    pub fn new(terms: Terms, socket: impl AsFd) -> Course {
+        let mut course = Course { terms, sent: 0, pace: None, unsent_bound: 0, is_done: false };
+        course.enter(socket);
+        course
+    }
+
+    /// The connection has nothing under way.
+    pub fn handle_idle(&mut self) {
+        self.is_done = true;
+        self.terms.shares.iter_mut().for_each(Share::leave);
+    }
+
+    /// A request with other terms, or none, has come. False if the course is over.
+    pub fn handle_request(&mut self, terms: Option<Box<Terms>>, socket: impl AsFd) -> bool {
+        if std::mem::take(&mut self.is_done) {
+            self.sent = 0;
+            self.terms = terms.map_or_else(Terms::default, |terms| *terms);
+        } else if let Some(terms) = terms {
+            self.terms.join(*terms);
+        }
+        self.enter(socket);
+        !self.terms.is_empty()
+    }
+
+    fn enter(&mut self, socket: impl AsFd) {
+        self.terms.shares.iter_mut().for_each(Share::enter);
+        self.set_pace(socket);
+    }
+
+    /// So many bytes were given to the socket.
+    pub fn handle_sent(&mut self, bytes: u64, socket: impl AsFd, now: Instant) {
+        self.sent += bytes;
+        self.terms.meters.iter_mut().for_each(|meter| meter.count(bytes, now));
+        self.set_pace(socket);
+    }
+
+    fn set_pace(&mut self, socket: impl AsFd) {
+        let due = self.terms.bandwidth.filter(|bandwidth| self.sent >= bandwidth.after);
+        let parts = self.terms.shares.iter().filter_map(Share::part);
+        let pace = due.map(|bandwidth| bandwidth.bytes_per_s).into_iter().chain(parts).min();
+        if pace == self.pace {
+            return;
+        }
+        if self.pace.is_none() {
+            self.unsent_bound = tcp::unsent_bound(&socket).unwrap_or(0);
+        }
+        self.pace = pace;
+        // A socket that is not one of TCP knows neither, and is not slowed down.
+        let _ = tcp::pace(&socket, pace);
+        let waiting = pace.map_or(self.unsent_bound, |pace| (pace / 2).clamp(WAITING_BYTES.0, WAITING_BYTES.1) as u32);
+        let _ = tcp::bound_unsent(&socket, waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::limiter::share::Sharing;
+    use std::net::{TcpListener, TcpStream};
+
+    fn socket() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, peer)
+    }
+
+    fn slow(text: &str) -> Terms {
+        Terms { bandwidth: Some(text.parse().unwrap()), ..Terms::default() }
+    }
+
+    #[test]
+    fn a_socket_is_slowed_down_after_so_many_bytes_until_a_request_that_is_not_limited() {
+        let ((socket, _peer), now) = (socket(), Instant::from_ms(1));
+        let mut course = Course::new(slow("64KiB/s after 1MiB"), &socket);
+        assert_eq!(tcp::pace_of(&socket).unwrap(), None);
+        course.handle_sent((1 << 20) - 1, &socket, now);
+        assert_eq!(tcp::pace_of(&socket).unwrap(), None);
+        course.handle_sent(1, &socket, now);
+        assert_eq!(tcp::pace_of(&socket).unwrap(), Some(64 << 10));
+        assert!(course.handle_request(None, &socket), "it is asked for while the other answer is sent");
+        assert_eq!(tcp::pace_of(&socket).unwrap(), Some(64 << 10));
+        course.handle_idle();
+        assert!(!course.handle_request(None, &socket));
+        assert_eq!(tcp::pace_of(&socket).unwrap(), None);
+    }
+
+    #[test]
+    fn answers_at_the_same_time_get_what_the_slower_one_gets() {
+        let (socket, _peer) = socket();
+        let mut course = Course::new(slow("64KiB/s"), &socket);
+        assert!(course.handle_request(Some(Box::new(slow("32KiB/s after 5MiB"))), &socket));
+        assert_eq!(tcp::pace_of(&socket).unwrap(), Some(32 << 10));
+    }
+
+    #[test]
+    fn connections_that_share_are_slowed_down_while_others_have_something_under_way() {
+        let sharing = Sharing::new().unwrap();
+        let terms = || Terms { shares: vec![sharing.share(7 << 40, 1 << 20)], ..Terms::default() };
+        let ((one, _one), (other, _other), now) = (socket(), socket(), Instant::from_ms(1));
+        let mut course = Course::new(terms(), &one);
+        assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 20));
+        let mut second = Course::new(terms(), &other);
+        course.handle_sent(1, &one, now);
+        assert_eq!((tcp::pace_of(&one).unwrap(), tcp::pace_of(&other).unwrap()), (Some(1 << 19), Some(1 << 19)));
+        second.handle_idle();
+        course.handle_sent(1, &one, now);
+        assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 20));
+        assert!(second.handle_request(Some(Box::new(terms())), &other));
+        course.handle_sent(1, &one, now);
+        assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 19));
+        drop(second);
+        course.handle_sent(1, &one, now);
+        assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 20));
+    }
+
+    #[test]
+    fn bytes_are_counted_for_their_network_also_the_last_ones() {
+        let ((socket, _peer), counted) = (socket(), Counted::new().unwrap());
+        let (volume, now): (Volume, _) = ("1MiB/h".parse().unwrap(), Instant::from_ms(1));
+        let wait = || volume.wait(table::arrival(&*counted.buckets, 77), TICKS_PER_MS);
+        let terms = Terms { meters: vec![Meter::new(counted.clone(), 77, volume, now)], ..Terms::default() };
+        let mut course = Course::new(terms, &socket);
+        (0..1024).for_each(|_| course.handle_sent(1024, &socket, now));
+        assert_eq!(wait(), None);
+        course.handle_sent(1024, &socket, now);
+        drop(course);
+        assert_eq!(wait(), Some(volume.ticks(1024)));
+    }
+}

@@ -1,0 +1,138 @@
+//! Making what a request asks a filter for, which takes long and much memory: a picture in another size, a section of a page that has not been read.
+//!
+//! ```text
+//!   Outside ── first step ──> Waits ── its turn ──> Has the turn ── a step that may block ──> answer, kept as any other
+//!      └── enough wait: the answer for that (503)   └── too long: the same
+//! ```
+//!
+//! Owns: [`Making`], the program that lines up ([`Turns`]) and makes it. Guarantees: who waits holds no thread, no file and no content; one is made after the other in
+//! each process, in the background, so that one processor at least has something else to do. What is made is `content::translate`'s.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lamna_io::{KernelFeatures, Wait};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
+use lamna_proto::resource::Resource;
+use lamna_proto::time::Instant;
+use lamna_site::cache::Store;
+use lamna_site::content::at_once::Party;
+use lamna_site::content::site::Sites;
+use lamna_site::content::translate::{Question, translate};
+use lamna_site::content::turns::{Place, Turn, Turns};
+
+use crate::worker::context::{Sources, Target};
+use crate::worker::shared::Shared;
+
+/// How long one may wait for its turn, and how long making may take then.
+const WAIT_MS_MAX: u32 = 30_000;
+const MAKING_MAX: Duration = Duration::from_secs(30);
+/// How often one that waits asks whether it is its turn.
+const ASK_MS: u32 = 10;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Making {
+    target: Target,
+    sites: Arc<Sites>,
+    store: Arc<Store>,
+    abilities: Arc<KernelFeatures>,
+    reads_elsewhere: bool,
+    turns: Arc<Turns>,
+    /// Whose it is, if that is known.
+    of: Option<Party>,
+    progress: Progress,
+    /// What is answered if it is not made.
+    busy: Arc<Resource>,
+}
+
+/// How far it is.
+#[derive(Debug)]
+enum Progress {
+    Outside,
+    /// It has a place in the line, until then.
+    Waits(Place, Instant),
+    HasTurn(#[expect(dead_code, reason = "it is given back when it is dropped")] Turn),
+}
+
+impl Making {
+    /// Of `target`, for a client of a network. `busy` is the answer if others take too long.
+    pub fn new(shared: &Shared, target: Target, of: Option<Party>, busy: Arc<Resource>) -> Making {
+        let Shared { sites, store, abilities, turns, .. } = shared;
+        Making {
+            target,
+            sites: sites.clone(),
+            store: store.clone(),
+            abilities: abilities.clone(),
+            reads_elsewhere: shared.reads_elsewhere(),
+            turns: turns.clone(),
+            of,
+            progress: Progress::Outside,
+            busy,
+        }
+    }
+
+    /// Makes it, or takes what somebody else has made meanwhile. None if it is nothing that is made any more.
+    fn make(&mut self, now: Instant) -> Option<Arc<Resource>> {
+        let Making { target, sites, store, abilities, reads_elsewhere, .. } = self;
+        target.previous = store.lookup(target.key(), 1);
+        let sources = Sources { sites, store, abilities, reads_elsewhere: *reads_elsewhere };
+        let makes_until = Some(std::time::Instant::now() + MAKING_MAX);
+        let question = Question { makes_until, ..target.question_of(sources, Wait::Yes, now) };
+        let entry = translate(&question).ok()?;
+        if entry.is_unmade() || entry.script().is_some() {
+            return None;
+        }
+        let is_known = target.previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, &entry));
+        match entry.stamps.settled && store.caches().entries {
+            _ if is_known => {}
+            true => store.insert(target.key(), entry.clone()),
+            false => store.count(&entry),
+        }
+        Some(entry.resource.clone())
+    }
+}
+
+impl Program for Making {
+    fn content_bytes_max(&self) -> u64 {
+        0
+    }
+
+    fn begins_with(&self) -> Next {
+        Next::ROOM
+    }
+
+    fn may_block(&self) -> bool {
+        matches!(self.progress, Progress::HasTurn(_))
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::default()
+    }
+
+    fn run(&mut self, input: Input<'_>) -> Ran {
+        let now = input.now;
+        let waits = |until| Ran::Waits(Next { until: Some(until), ..Next::default() });
+        if let Progress::Outside = self.progress {
+            match self.turns.line_up(self.of, now.ms()) {
+                Ok(place) => self.progress = Progress::Waits(place, now.after_ms(WAIT_MS_MAX)),
+                Err(_) => return Ran::Answer(self.busy.clone()),
+            }
+        }
+        match &self.progress {
+            Progress::Waits(_, until) if now >= *until => Ran::Answer(self.busy.clone()),
+            Progress::Waits(place, _) => match place.take(now.ms()) {
+                Some(turn) => {
+                    self.progress = Progress::HasTurn(turn);
+                    waits(now)
+                }
+                None => waits(now.after_ms(ASK_MS)),
+            },
+            Progress::HasTurn(_) => match self.make(now) {
+                Some(resource) => Ran::Answer(resource),
+                None => Ran::Again,
+            },
+            Progress::Outside => Ran::Failed,
+        }
+    }
+}

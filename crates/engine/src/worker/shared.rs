@@ -1,0 +1,183 @@
+//! What all workers of one engine have in common.
+//!
+//! Owns: nothing of its own; it holds the sites, the cache, the settings and the counters for all workers. Guarantees: read
+//! by all, written only through atomics and locks off the cached path.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lamna_config::proxies::TrustedProxies;
+use lamna_config::sending::Plan;
+use lamna_config::settings::ListenAddress;
+use lamna_io::listen::Listener;
+use lamna_io::log::errors::{self, Level};
+use lamna_io::log::{AccessLog, LogCounters};
+use lamna_io::waker::Waker;
+use lamna_io::{KernelFeatures, accept};
+use lamna_policy::schedule::Schedule;
+use lamna_proto::limits::Limits;
+use lamna_site::cache::{self, Store};
+use lamna_site::content::handler::Handlers;
+use lamna_site::content::site::Sites;
+use lamna_site::content::turns::Turns;
+use lamna_site::early_hints::{self, EarlyHints};
+use lamna_site::hints::{HintCounters, Hints};
+use lamna_site::service::Registry;
+use lamna_sys::clock::Clock;
+use lamna_sys::metrics::counters::Counters;
+use lamna_sys::metrics::scoreboard::{Scoreboard, WorkerScore};
+use lamna_sys::shared_memory::SharedMemory;
+use lamna_tls::{Endpoint, Over, Tickets};
+use rustix::io::Errno;
+
+use crate::worker::confinement::Confinement;
+use crate::worker::connection_counter::ConnectionCounter;
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::control::Control;
+use crate::worker::helpers::fork_server::ForkServer;
+use crate::worker::limiter::Limiter;
+use crate::worker::migration::handover::Handover;
+use crate::worker::migration::transfer::Receiver;
+use crate::worker::uplink::{self, Uplink};
+
+/// What all workers of an engine have in common. Read by all, written only through atomics and locks off the hot path.
+/// An engine that takes the place of another has its own, with the same content but for what concerns the engine itself.
+#[derive(Debug)]
+pub struct Shared {
+    /// What is served.
+    pub sites: Arc<Sites>,
+    /// What has been found out about targets.
+    pub store: Arc<Store>,
+    /// What of the program itself answers, by name.
+    pub handlers: Arc<Handlers>,
+    /// What its filters may be, exchanged while it serves.
+    pub services: Arc<Registry>,
+    /// What is learned of requests, if anything is.
+    pub hints: Option<Arc<Hints>>,
+    /// What the kernel can do.
+    pub abilities: Arc<KernelFeatures>,
+    /// How workers send.
+    pub sending: Plan,
+    /// Whether HTTP/2 in clear text is spoken.
+    pub h2c: bool,
+    /// The proxies that are believed about who their clients are.
+    pub proxies: TrustedProxies,
+    /// How much clients may ask for.
+    pub limiter: Limiter,
+    /// Whose turn it is to make what takes long.
+    pub turns: Arc<Turns>,
+    /// What is hinted to clients, if anything is.
+    pub early_hints: Option<Arc<EarlyHints>>,
+    /// Who goes on when several connections can, or several jobs wait for the disk.
+    pub schedule: Schedule,
+    /// The link that is sent over, if its rate is known.
+    pub uplink: Option<Uplink>,
+    /// When that is free, whether its rate is known or not.
+    pub uplink_free: uplink::Free,
+    /// Bounds on what peers may use.
+    pub limits: Arc<Limits>,
+    /// Where connections come from.
+    pub listeners: Arc<Vec<Listener>>,
+    /// What speaks TLS, if anything does.
+    pub tls: Option<Arc<Endpoint>>,
+    /// The keys of its tickets, which whoever comes after this engine goes on with.
+    pub tickets: Arc<Tickets>,
+    /// The access log, if there is one.
+    pub log: Option<Arc<AccessLog>>,
+    /// The server's clock.
+    pub clock: Clock,
+    /// What the main thread asks of the workers.
+    pub control: Control,
+    /// Connections that come from, or go to, another engine.
+    pub handover: Handover,
+    /// Connections that come from another process, for engines that take them themselves.
+    pub receiver: Option<Arc<Receiver>>,
+    /// What was done.
+    pub counters: SharedMemory<Counters>,
+    /// Whether clients are told what their requests are called, and every log has it.
+    pub request_id: bool,
+    /// What became of log lines.
+    pub log_counters: SharedMemory<LogCounters>,
+    /// What became of hints to clients.
+    pub early_hint_counters: SharedMemory<early_hints::Counters>,
+    /// What the cache did.
+    pub cache_counters: SharedMemory<cache::counters::Counters>,
+    /// What became of hints.
+    pub hint_counters: SharedMemory<HintCounters>,
+    /// How busy each worker is.
+    pub scoreboard: SharedMemory<Scoreboard>,
+    /// The connections of each worker of this process that move between its threads.
+    pub connection_counters: Vec<ConnectionCounter>,
+    /// The score at the scoreboard of the first worker of this process; those of the others follow.
+    pub first_score: usize,
+    /// Rung when all workers are busy, for a supervisor that can start more of them.
+    pub alarm: Arc<Waker>,
+    /// Where helper processes come from; none if helpers are threads.
+    pub fork_server: Option<Arc<ForkServer>>,
+    /// What its threads enter before they serve.
+    pub confinement: Arc<Confinement>,
+}
+
+impl Shared {
+    /// Whether anything depends on where connections come from.
+    pub fn looks_at_clients(&self) -> bool {
+        let Shared { log, sites, proxies, limiter, listeners, .. } = self;
+        let have_proxies = listeners.iter().any(|listener| listener.proxies().is_some());
+        have_proxies
+            || log.is_some()
+            || sites.look_at_clients()
+            || !proxies.is_empty()
+            || limiter.has_any(sites)
+            || limiter.connections().is_some()
+    }
+
+    /// The port at which https is spoken where a connection in clear text has come to: one that was there before its listener spoke TLS. None
+    /// for a connection to the port of plain HTTP, and where https has its own port.
+    pub fn secure_port(&self, over: Over<'_>) -> Option<u16> {
+        let port = over.socket.and_then(accept::port_of).filter(|port| *port != HTTPS_PORT)?;
+        let is_there = |listener: &Listener| {
+            listener.speaks_tls() && matches!(listener.address(), ListenAddress::Tcp(address) if address.port() == port)
+        };
+        self.listeners.iter().any(is_there).then_some(port)
+    }
+
+    /// Counts a connection that another process has had among those of its client network.
+    pub fn keep(&self, slot: ConnectionState) -> ConnectionState {
+        let seat = self.limiter.connections().and_then(|limit| limit.keep(slot.peer.address));
+        slot.seated(seat)
+    }
+
+    /// The score at the scoreboard of worker `index` of this process.
+    pub fn score(&self, index: usize) -> &WorkerScore {
+        self.scoreboard.score(self.first_score + index)
+    }
+
+    /// Whether files are read only by who may wait, into memory of the server's own, and sent from there.
+    ///
+    /// Where the store has most of the memory, the page cache holds little, and nothing for long: what it has when a worker
+    /// looks may be gone when it is sent. Nor may a worker look: looking for what is not there begins a readahead, for which
+    /// the kernel has to make room first, in the worker's time. Helper processes cannot hand over what they have read.
+    pub fn reads_elsewhere(&self) -> bool {
+        self.store.holds_alone() && self.fork_server.is_none()
+    }
+}
+
+impl Shared {
+    /// Accepting has to pause for want of descriptors or memory: gives up those of the cache, counts it, and says so now
+    /// and then.
+    pub fn handle_exhaustion(&self, errno: Errno) {
+        self.store.clear();
+        let before = self.counters.accept_pauses.fetch_add(1, Relaxed);
+        if before.is_multiple_of(PAUSES_REPORTED) {
+            let what = format!(
+                "cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit on open \
+                 files (ulimit -n, or LimitNOFILE= in a systemd unit), or the memory limit (MemoryMax=) if there is one."
+            );
+            errors::report(Level::Error, format_args!("{what}"));
+        }
+    }
+}
+
+const HTTPS_PORT: u16 = 443;
+/// One of so many pauses is reported: about one message in 10 seconds.
+const PAUSES_REPORTED: u64 = 100;

@@ -1,0 +1,150 @@
+//! Applications and passwords of Caddy: `reverse_proxy`, `php_fastcgi`, `basic_auth` and `forward_auth`.
+//!
+//! Owns: which of what they say is said here as well. Caddy tells applications what the client asked for, as this server does.
+
+use lamna_config::render::quoted;
+use lamna_config::upstream_address::UpstreamAddress;
+
+use super::syntax::Line;
+use crate::{Draft, list};
+
+/// The key of a route for an application, and its value.
+///
+/// # Errors
+/// Why none can be asked.
+pub(super) fn value(line: &Line, words: &[String], draft: &mut Draft) -> Result<(&'static str, String), String> {
+    let is_http = line.word(0) == "reverse_proxy";
+    let mut places: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut keys = Vec::new();
+    for inner in line.block.as_deref().unwrap_or_default() {
+        match (inner.word(0), inner.word(1)) {
+            ("to", _) => places.extend(inner.words[1..].iter().map(String::as_str)),
+            ("lb_policy", "random" | "round_robin" | "random_choose") | ("flush_interval", _) => {
+                let why = "places share requests by their weights, and answers are passed on as they come";
+                draft.need_not(inner.line, format!("`{}`: {why}", inner.text()));
+            }
+            ("health_uri", path) if is_http && path.starts_with('/') && !path.contains('{') => {
+                keys.push(format!("check = {}", quoted(path)));
+            }
+            ("header_up", "Host") if matches!(inner.word(2), "{host}" | "{http.request.host}") => {}
+            ("header_up", "Host") if !inner.word(2).contains('{') => {
+                keys.push(format!("host = {}", quoted(inner.word(2))));
+            }
+            ("header_up", name) if TOLD.contains(&&*name.to_ascii_lowercase()) && inner.word(2).contains('{') => {
+                draft.need_not(inner.line, format!("`{}`: an application is told so", inner.text()));
+            }
+            // What `php_fastcgi` says of files is so here.
+            ("root" | "split" | "index" | "try_files", _) if !is_http => {
+                draft.lose(inner.line, format!("`{}`: it is as `php_fastcgi` has it without", inner.text()));
+            }
+            _ => draft.lose(inner.line, format!("`{}`: docs/gateways.md says what there is", inner.text())),
+        }
+    }
+    let addresses = addresses(&places, is_http)?;
+    let to = match &addresses[..] {
+        [] => return Err("it says no address".to_owned()),
+        [one] => quoted(one),
+        several => list(several),
+    };
+    let is_plain = keys.is_empty() && addresses.len() == 1;
+    keys.insert(0, format!("to = {to}"));
+    let value = if is_plain { to } else { format!("{{ {} }}", keys.join(", ")) };
+    Ok((if is_http { "proxy" } else { "fastcgi" }, value))
+}
+
+/// Where an application is, as it is written here.
+fn addresses(places: &[&str], is_http: bool) -> Result<Vec<String>, String> {
+    let mut addresses = Vec::new();
+    for &place in places {
+        if place.contains('{') {
+            return Err(format!("`{place}`: an address is written out"));
+        }
+        let address = match place.strip_prefix("unix/") {
+            Some(path) => format!("unix:{path}"),
+            None if place.starts_with(':') => format!("localhost{place}"),
+            None => place.to_owned(),
+        };
+        let address = match is_http && !address.contains("://") && !address.starts_with("unix:") {
+            true => format!("http://{address}"),
+            false => address,
+        };
+        let read = address.parse::<UpstreamAddress>().map_err(|why| format!("`{place}` {why}"))?;
+        if read.is_secure && !is_http {
+            return Err(format!("`{place}` uses TLS, and FastCGI has none"));
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+/// The service that `forward_auth` names, as a value of `access`.
+///
+/// # Errors
+/// Why it cannot be asked.
+pub(super) fn service(line: &Line, words: &[String], draft: &mut Draft) -> Result<String, String> {
+    let mut places: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (mut path, mut fields, mut keys) = (None, Vec::new(), Vec::new());
+    for inner in line.block.as_deref().unwrap_or_default() {
+        match (inner.word(0), inner.word(1)) {
+            ("to", _) => places.extend(inner.words[1..].iter().map(String::as_str)),
+            ("uri", uri) => path = Some(uri.to_owned()),
+            ("copy_headers", _) => {
+                let lines = inner.block.iter().flatten().flat_map(|one| &one.words);
+                fields.extend(inner.words[1..].iter().chain(lines).cloned());
+            }
+            ("header_up", "Host") if matches!(inner.word(2), "{host}" | "{http.request.host}") => {}
+            ("header_up", "Host") if !inner.word(2).contains('{') => {
+                keys.push(format!("host = {}", quoted(inner.word(2))));
+            }
+            ("header_up", name) if TOLD.contains(&&*name.to_ascii_lowercase()) && inner.word(2).contains('{') => {
+                draft.need_not(inner.line, format!("`{}`: an application is told so", inner.text()));
+            }
+            _ => draft.lose(inner.line, format!("`{}`: docs/access.md says what there is", inner.text())),
+        }
+    }
+    let path = path.filter(|path| path.starts_with('/') && !path.contains('{'));
+    let path = path.ok_or("`uri` says what a service is asked for, and is written out")?;
+    let addresses = addresses(&places, true)?;
+    if addresses.is_empty() {
+        return Err("it says no address".to_owned());
+    }
+    let mut named: Vec<String> = Vec::new();
+    for field in fields {
+        let name = field.split_once('>').map_or(&*field, |(name, _)| name);
+        if name != field {
+            let why = format!("the application is told it as the service says it, in `{name}`");
+            draft.lose(line.line, format!("`{field}` of `{}`: {why}", line.text()));
+        }
+        named.push(name.to_owned());
+    }
+    keys.insert(0, format!("to = {}, path = {}", list(&addresses), quoted(&path)));
+    if !named.is_empty() {
+        keys.push(format!("fields = {}", list(&named)));
+    }
+    Ok(format!("{{ service = {{ {} }} }}", keys.join(", ")))
+}
+
+/// Fields that applications are told here as well.
+const TOLD: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "upgrade", "connection"];
+
+/// Names and hashes of passwords.
+///
+/// # Errors
+/// Why they cannot be asked for.
+pub(super) fn users(line: &Line, words: &[String]) -> Result<Vec<(String, String)>, String> {
+    if words.first().is_some_and(|algorithm| algorithm != "argon2id") {
+        return Err(HASHES.to_owned());
+    }
+    let mut users = Vec::new();
+    for inner in line.block.as_deref().unwrap_or_default() {
+        let (name, hash) = (inner.word(0), inner.word(1));
+        if !hash.starts_with("$argon2id$") {
+            return Err(HASHES.to_owned());
+        }
+        users.push((name.to_owned(), hash.to_owned()));
+    }
+    if users.is_empty() { Err("it names nobody".to_owned()) } else { Ok(users) }
+}
+
+const HASHES: &str = "hashes of passwords are those of argon2id here: make new ones with `lamna hash-password`, and name them in `users` and `access` \
+                      (docs/access.md)";

@@ -1,0 +1,663 @@
+//! Caddyfiles: what their directives are here.
+//!
+//! Owns: which directives are carried over and how; matchers are in `matcher`. Caddy compares paths without regard to case, which is
+//! not carried over and stands in no list.
+
+mod gateway;
+mod matcher;
+mod settle;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod values;
+
+use std::collections::BTreeMap;
+
+use lamna_config::render::quoted;
+
+use super::{
+    DENIED_PRIORITY, DENIED_WORDS, Draft, Imported, Note, PASSED_WORDS, Route, Site, audit, denied, is_program, list,
+};
+use matcher::{Matcher, Matchers, Unsaid};
+pub(crate) use settle::{FileServer, Handle};
+use syntax::Line;
+use values::{headers, path, redirect, try_files};
+
+type Snippets = BTreeMap<String, Vec<Line>>;
+
+pub(super) fn import(text: &str) -> Result<Imported, Note> {
+    let lines = syntax::parse(text)?;
+    let Some(mut draft) = of_lines(&lines) else { return Err(Note::new(1, "there is no site in it")) };
+    let outcome = |lines: &[Line]| of_lines(lines).map(Draft::outcome);
+    let indifferent = audit::indifferent(&lines, &outcome, &|line, text| draft.says(line, text));
+    indifferent.into_iter().for_each(|(line, words)| draft.need_not(line, words));
+    draft.finish("Caddy")
+}
+
+/// What comes of these lines; none if there is no site among them.
+fn of_lines(lines: &[Line]) -> Option<Draft> {
+    let mut draft = Draft::default();
+    let mut snippets = Snippets::new();
+    let has_blocks = lines.iter().any(|line| line.block.is_some() && is_address_line(line));
+    if !has_blocks {
+        // One site without braces: its addresses are the first line.
+        let first = lines.iter().position(|line| !line.words.is_empty() && !line.word(0).starts_with('('))?;
+        let (before, of_site) = lines.split_at(first);
+        before.iter().for_each(|line| beside_sites(line, &mut snippets, &mut draft));
+        site(&of_site[0], &of_site[1..], &snippets, &mut draft);
+        return Some(draft);
+    }
+    for line in lines {
+        match &line.block {
+            Some(block) if is_address_line(line) => site(line, block, &snippets, &mut draft),
+            _ => beside_sites(line, &mut snippets, &mut draft),
+        }
+    }
+    Some(draft)
+}
+
+fn is_address_line(line: &Line) -> bool {
+    let first = line.word(0);
+    !first.is_empty()
+        && !first.starts_with('(')
+        && (first.contains(['.', ':', '/']) || first.trim_end_matches(',') == "localhost")
+}
+
+/// Global options, snippets, and what is neither.
+fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
+    match (&line.block, line.word(0)) {
+        (Some(options), "") => {
+            for option in options.iter() {
+                match (option.word(0), option.word(1)) {
+                    ("email", email) if !email.contains('{') => draft.key("acme_contact", quoted(email)),
+                    ("admin" | "debug" | "order", _) => {
+                        let why =
+                            "how the server is controlled and what it says is told in another way (docs/control.md)";
+                        draft.need_not(option.line, format!("`{}`: {why}", option.text()));
+                    }
+                    _ => draft.lose(option.line, format!("`{}`: nothing here stands for it", option.text())),
+                }
+            }
+        }
+        (Some(block), name) if name.starts_with('(') => {
+            snippets.insert(name.trim_matches(['(', ')']).to_owned(), block.clone());
+        }
+        _ => draft.lose(line.line, format!("`{}`: it belongs to no site", line.text())),
+    }
+}
+
+/// Directives of modules that let in by something that has no counterpart here.
+const RESTRICTS: &[&str] = &[
+    "authorize",
+    "authenticate",
+    "authp",
+    "jwtauth",
+    "jwt",
+    "crowdsec",
+    "appsec",
+    "coraza_waf",
+    "waf",
+    "ipfilter",
+    "geoip",
+    "defender",
+    "webauth",
+    "security",
+];
+
+/// By which something else answers than files as they are.
+const PASSES: &[&str] =
+    &["php_server", "php", "proxy", "templates", "cgi", "exec", "webdav", "frankenphp", "invoke", "s3proxy"];
+
+/// Where directives stand.
+struct Place<'p> {
+    snippets: &'p Snippets,
+    /// Of the site as a whole, or of a `handle`.
+    matcher: Matcher,
+    /// Whether it has a path of its own.
+    is_site: bool,
+    depth: usize,
+    /// Whether answers of applications are compressed.
+    encodes: bool,
+    /// Whether directives are carried out in the order in which they stand.
+    is_ordered: bool,
+    /// Whether something of the site is answered by applications.
+    asks_applications: bool,
+}
+
+fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut Draft) {
+    let mut site = Site { line: addresses.line, ..Site::default() };
+    let text = addresses.text();
+    let mut has_tls = false;
+    let interfaces = interfaces(directives, draft);
+    for address in text.split([',', ' ']).filter(|one| !one.is_empty()) {
+        has_tls |= self::address(address, addresses.line, &interfaces, &mut site, draft);
+    }
+    let asks_applications = asks_applications(directives, snippets, 0);
+    if has_tls {
+        tls::settle(addresses.line, directives, &mut site, draft);
+    }
+    let place = Place {
+        snippets,
+        matcher: Matcher::any(),
+        is_site: true,
+        depth: 0,
+        encodes: false,
+        is_ordered: false,
+        asks_applications,
+    };
+    within(directives, &place, &mut site, draft);
+    finish_routes(directives, snippets, &mut site, draft);
+    let has = |name: &str| site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == name));
+    let has_root = site.keys.iter().any(|(key, _)| *key == "root");
+    let serves_files = directives.iter().any(|line| line.word(0) == "file_server");
+    if !has_root && !has("redirect") && (!has("proxy") || serves_files) {
+        if !serves_files {
+            return draft.lose(site.line, "this site: nothing that it does is carried over, so it is left out");
+        }
+        draft.lose(
+            site.line,
+            "this site has no `root`: Caddy takes the directory that it is started in, and this that of the file",
+        );
+        site.keys.insert(0, ("root", quoted(".")));
+    }
+    let own = |route: &Route| route.keys.iter().any(|(_, value)| value.contains("\"https://$host"));
+    site.leads_to_tls = !has_root && site.routes.iter().all(own);
+    draft.add(site);
+}
+
+/// Makes of all that was said routes that can stand together.
+fn finish_routes(directives: &[Line], snippets: &Snippets, site: &mut Site, draft: &mut Draft) {
+    let handles = std::mem::take(&mut draft.handles);
+    let inside = |line: &&Line| !line.word(0).starts_with("handle");
+    let has_scripts = runs_scripts(directives.iter().filter(inside), snippets, 0);
+    settle::settle_handles(&handles, site);
+    settle::merge(site, draft);
+    site.source = settle::source(&handles, has_scripts, site);
+    let file_servers = std::mem::take(&mut draft.file_servers);
+    settle::list_folders(&file_servers, site, draft);
+    settle::refuse_unserved(&file_servers, site);
+    let runs = site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == "fastcgi"));
+    for (key, value) in site.keys.iter_mut().filter(|(key, value)| *key == "index" && value.contains(".php") && !runs) {
+        draft.lose(site.line, format!("`{key}` of `file_server`, {value}: {PASSED_WORDS}"));
+        *value = list(&["index.html"]);
+    }
+}
+
+/// Whether one of these has PHP run scripts for all of its paths.
+fn runs_scripts<'l>(mut lines: impl Iterator<Item = &'l Line>, snippets: &Snippets, depth: usize) -> bool {
+    let of_block = |block: &[Line]| depth < DEPTH_MAX && runs_scripts(block.iter(), snippets, depth + 1);
+    lines.any(|line| match line.word(0) {
+        "php_fastcgi" | "php_server" | "php" => !line.word(1).starts_with(['@', '/']),
+        "route" if line.words.len() == 1 => line.block.as_deref().is_some_and(of_block),
+        "import" => snippets.get(line.word(1)).is_some_and(|block| of_block(block)),
+        _ => false,
+    })
+}
+
+/// The addresses of interfaces that are listened at. Without a word about it Caddy listens for IPv4 and IPv6.
+fn interfaces(directives: &[Line], draft: &mut Draft) -> Vec<String> {
+    let mut said = directives.iter().filter(|line| line.word(0) == "bind").peekable();
+    if said.peek().is_none() {
+        return ["0.0.0.0", "[::]"].map(str::to_owned).to_vec();
+    }
+    let mut interfaces = Vec::new();
+    for line in said {
+        for word in &line.words[1..] {
+            match word.trim_matches(['[', ']']).parse::<std::net::IpAddr>() {
+                Ok(std::net::IpAddr::V4(address)) => interfaces.push(address.to_string()),
+                Ok(std::net::IpAddr::V6(address)) => interfaces.push(format!("[{address}]")),
+                Err(_) => {
+                    let why = "an interface is named by its address, and this one is not listened at";
+                    draft.lose(line.line, format!("`{word}` of `{}`: {why}", line.text()));
+                }
+            }
+        }
+    }
+    interfaces
+}
+
+/// Whether one of these has an application answer.
+fn asks_applications(lines: &[Line], snippets: &Snippets, depth: usize) -> bool {
+    depth < DEPTH_MAX
+        && lines.iter().any(|line| match line.word(0) {
+            "reverse_proxy" => true,
+            "import" => snippets.get(line.word(1)).is_some_and(|block| asks_applications(block, snippets, depth + 1)),
+            name if name.starts_with("php") || PASSES.contains(&name) => true,
+            _ => line.block.as_deref().is_some_and(|block| asks_applications(block, snippets, depth + 1)),
+        })
+}
+
+/// Takes over an address. Whether TLS is spoken there.
+fn address(address: &str, line: usize, interfaces: &[String], site: &mut Site, draft: &mut Draft) -> bool {
+    if address.contains('{') {
+        draft.lose(line, format!("`{address}`: an address is written out"));
+        return false;
+    }
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
+    if !path.is_empty() {
+        draft.lose(line, format!("the path of `{address}`: a site is for hosts"));
+    }
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
+        _ => (authority, ""),
+    };
+    let host = host.to_ascii_lowercase();
+    let is_plain = scheme == "http" || port == "80" || host.is_empty() && port != "443" && scheme != "https";
+    for any in interfaces {
+        match (port, is_plain) {
+            ("", true) => draft.listen(line, format!("{any}:80"), true),
+            (port, true) => draft.listen(line, format!("{any}:{port}"), true),
+            // Port 80 leads there.
+            (port, false) => {
+                draft.listen(line, format!("{any}:80"), true);
+                draft.listen(line, format!("{any}:{}", if port.is_empty() { "443" } else { port }), false);
+            }
+        }
+    }
+    if !host.is_empty() && !site.hosts.contains(&host) {
+        site.hosts.push(host);
+    }
+    !is_plain
+}
+
+fn within(directives: &[Line], place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+    let mut matchers = Matchers::default();
+    for line in directives.iter().filter(|line| line.word(0).starts_with('@')) {
+        matchers.define(line, draft);
+    }
+    let handles_try = |line: &Line| {
+        line.word(0).starts_with("handle") && line.block.iter().flatten().any(|inner| inner.word(0) == "try_files")
+    };
+    let place = &Place { matcher: place.matcher.clone(), encodes: place.encodes || encodes(directives), ..*place };
+    let some_try = directives.iter().any(|line| line.word(0) == "try_files" || handles_try(line));
+    for line in directives.iter().filter(|line| !line.word(0).starts_with('@')) {
+        directive(line, place, &matchers, some_try, site, draft);
+    }
+}
+
+/// Whether one of these has answers compressed.
+fn encodes(directives: &[Line]) -> bool {
+    directives.iter().any(|line| line.word(0) == "encode")
+}
+
+fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool, site: &mut Site, draft: &mut Draft) {
+    let text = line.text();
+    let (own, words) = matchers.of(line);
+    let within_place = |own: Matcher| {
+        place
+            .matcher
+            .and(&own)
+            .map_err(|why| Unsaid { why, wider: if own.is_any() { place.matcher.clone() } else { own } })
+    };
+    let matcher = match own.and_then(within_place) {
+        Ok(matcher) => matcher,
+        // What cannot be said for some is not served for more.
+        Err(Unsaid { why, wider }) if decides(line, 0) => {
+            let wider = if wider.is_any() { place.matcher.clone() } else { wider };
+            let all = all_of(line);
+            draft.lose(line.line, format!("`{text}`{all}: {why}; {DENIED_WORDS}, for {}", wider.to_wider_toml()));
+            return deny(line, &wider, site);
+        }
+        Err(Unsaid { why, .. }) => return draft.lose(line.line, format!("`{text}`{}: {why}", all_of(line))),
+    };
+    let mut keys_so_far = site.routes.iter().flat_map(|route| &route.keys);
+    let has_service = keys_so_far.any(|(_, value)| value.starts_with("{ service"));
+    let mut push = |key: &'static str, value: String, draft: &mut Draft| match matcher.to_toml() {
+        Ok(matches) => site.routes.push(Route { line: line.line, keys: vec![("match", matches), (key, value)] }),
+        Err(why) if key == "access" => {
+            draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+            deny(line, &matcher, site);
+        }
+        Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
+    };
+    match line.word(0) {
+        "encode" => {
+            let why = "files that are texts are compressed, and answers of applications here by `filters`";
+            draft.need_not(line.line, format!("`{text}`: {why}"));
+        }
+        "vars" => draft.lose(line.line, format!("`{text}`: there are no variables")),
+        "root" => root(line, words.last(), &matcher, place, site, draft),
+        "file_server" => {
+            let whole = matcher.is_any();
+            let lists = file_server(line, words, place, site, draft);
+            let matches = if whole { Some(quoted("*")) } else { matcher.to_toml().ok() };
+            draft.file_servers.push(FileServer { line: line.line, text, matches, whole, lists });
+        }
+        "header" => {
+            for value in headers(line, words, place.asks_applications, draft) {
+                push("headers", value, draft);
+            }
+        }
+        "redir" => match redirect(words) {
+            Ok(value) => push("redirect", value, draft),
+            Err(why) => {
+                draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                deny(line, &matcher, site);
+            }
+        },
+        "rewrite" => match words.first().map(|to| path(to)) {
+            Some(Ok(to)) => push("rewrite", quoted(&to), draft),
+            Some(Err(why)) => draft.lose(line.line, format!("`{text}`: {why}")),
+            None => draft.lose(line.line, format!("`{text}`: it says no path")),
+        },
+        // What stands behind the prefix is what `$1` stands for.
+        "uri" if words.first().is_some_and(|word| word == "strip_prefix") && is_prefix(&matcher, words) => {
+            push("rewrite", quoted("/$1"), draft);
+        }
+        "try_files" => {
+            let tried = try_files(line, words, draft);
+            push("try", list(&tried), draft);
+        }
+        "respond" | "error" | "abort" => {
+            match words {
+                [status] if status == "404" => {}
+                _ => draft.lose(line.line, format!("`{text}`: it is answered with 404, and with no text of its own")),
+            }
+            // Blocks of which one is taken come before it, unless it stands in an order of its own.
+            match matcher.is_any() && !place.is_ordered {
+                true => site.routes.push(Route { line: line.line, keys: refuse_rest() }),
+                false => deny(line, &matcher, site),
+            }
+        }
+        "log" => log(line, draft),
+        "handle_errors" => handle_errors(line, site, draft),
+        "route" | "handle" | "handle_path" => handle(line, matcher, place, site, draft),
+        "import" => match place.snippets.get(line.word(1)) {
+            Some(snippet) if line.words.len() == 2 && place.depth < DEPTH_MAX => {
+                let inner = Place { matcher: place.matcher.clone(), depth: place.depth + 1, ..*place };
+                within(snippet, &inner, site, draft);
+            }
+            // What it says is not known: it may restrict.
+            snippet => {
+                let why = match snippet {
+                    Some(_) => "snippets with arguments are not done",
+                    None => "import that file by itself",
+                };
+                draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                deny(line, &place.matcher, site);
+            }
+        },
+        "reverse_proxy" | "php_fastcgi" => match gateway::value(line, words, draft) {
+            // As Caddy does without a word about it.
+            Ok((key, value)) => match matcher.to_toml() {
+                Ok(matches) => {
+                    let tried = (key == "fastcgi" && !some_try).then(|| ("try", list(&["$path", "/index.php"])));
+                    let filters = place.encodes.then(|| ("filters", "[\"compress\"]".to_owned()));
+                    let keys = [("match", matches), (key, value)].into_iter().chain(tried).chain(filters);
+                    site.routes.push(Route { line: line.line, keys: keys.collect() });
+                }
+                Err(why) => {
+                    draft.lose(line.line, format!("`{text}`: {why}; {PASSED_WORDS}"));
+                    deny(line, &matcher, site);
+                }
+            },
+            Err(why) => {
+                draft.lose(line.line, format!("`{text}`: {why}, so what it is for is answered with 404"));
+                let are_scripts = line.word(0) == "php_fastcgi" && matcher.is_any();
+                let matcher = if are_scripts { Matcher::of_paths(&["*.php", "*.php/*"]) } else { matcher };
+                deny(line, &matcher, site);
+            }
+        },
+        "forward_auth" => match gateway::service(line, words, draft).and_then(|value| alone(value, site)) {
+            Ok(value) => match matcher.to_toml() {
+                Ok(matches) => {
+                    let keys = vec![("match", matches), ("access", value)];
+                    site.routes.push(Route { line: line.line, keys });
+                }
+                Err(why) => {
+                    draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                    deny(line, &matcher, site);
+                }
+            },
+            Err(why) => {
+                draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                deny(line, &matcher, site);
+            }
+        },
+        "basicauth" | "basic_auth" => match gateway::users(line, words) {
+            Ok(_) if has_service => {
+                draft.lose(line.line, format!("`{text}`: a service decides as well; {DENIED_WORDS}"));
+                deny(line, &matcher, site);
+            }
+            Ok(users) => {
+                let names: Vec<&String> = users.iter().map(|(name, _)| name).collect();
+                push("access", format!("{{ users = {} }}", list(&names)), draft);
+                for (name, hash) in users {
+                    if !site.users.iter().any(|(other, _)| *other == name) {
+                        site.users.push((name, hash));
+                    }
+                }
+            }
+            Err(why) => {
+                draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                deny(line, &matcher, site);
+            }
+        },
+        name if RESTRICTS.contains(&name) || PASSES.contains(&name) => {
+            let why = if RESTRICTS.contains(&name) { DENIED_WORDS } else { PASSED_WORDS };
+            let why = if RESTRICTS.contains(&name) {
+                format!("no other server is asked who is let in; {why}")
+            } else {
+                why.to_owned()
+            };
+            draft.lose(line.line, format!("`{text}`: {why}"));
+            let is_of_programs = name.starts_with("php") && matcher.is_any();
+            let matcher = if is_of_programs { Matcher::of_paths(&["*.php", "*.php/*"]) } else { matcher };
+            deny(line, &matcher, site);
+        }
+        // It is read with the addresses.
+        "tls" | "bind" if place.is_site => {}
+        _ => draft.lose(line.line, format!("`{text}`{}: nothing here stands for it", all_of(line))),
+    }
+}
+
+/// Whether `uri strip_prefix` takes away the prefix that all paths of `matcher` have.
+fn is_prefix(matcher: &Matcher, words: &[String]) -> bool {
+    let bare = |path: &str| path.trim_end_matches('/').to_owned();
+    matches!((matcher.prefix(), words), (Some(prefix), [_, stripped]) if prefix.ends_with('/') && bare(prefix) == bare(stripped))
+}
+
+/// A value of `access`, unless another kind of it is there: Caddy asks for both, and here one would stand in the place of the other.
+fn alone(value: String, site: &Site) -> Result<String, String> {
+    let mut others = site.routes.iter().flat_map(|route| &route.keys).filter(|(key, _)| *key == "access");
+    match others.all(|(_, other)| *other == value) {
+        true => Ok(value),
+        false => Err("who is let in is decided in another way as well".to_owned()),
+    }
+}
+
+/// Nothing is answered for what cannot be done, and for more rather than less.
+fn deny(line: &Line, matcher: &Matcher, site: &mut Site) {
+    let mut keys = vec![("match", matcher.to_wider_toml()), ("priority", DENIED_PRIORITY.to_owned())];
+    keys.extend(denied());
+    site.routes.push(Route { line: line.line, keys });
+}
+
+/// Keys of the route by which nothing is there for paths that no block is for.
+fn refuse_rest() -> Vec<(&'static str, String)> {
+    let mut keys = vec![("match", quoted("*"))];
+    keys.extend(denied());
+    keys
+}
+
+/// Directives after which Caddy looks for no file, or not for everybody.
+const DECIDES: &[&str] = &[
+    "respond",
+    "error",
+    "abort",
+    "basic_auth",
+    "basicauth",
+    "forward_auth",
+    "reverse_proxy",
+    "php_fastcgi",
+    "templates",
+    "import",
+    "root",
+    "invoke",
+];
+
+/// Whether a directive, or one in its block, has something else answer than a file, or lets not everybody in.
+fn decides(line: &Line, depth: usize) -> bool {
+    let name = line.word(0);
+    let in_block = || line.block.iter().flatten().any(|inner| depth >= DEPTH_MAX || decides(inner, depth + 1));
+    match name {
+        "handle" | "handle_path" | "route" => in_block(),
+        "root" => depth > 0,
+        _ => DECIDES.contains(&name) || RESTRICTS.contains(&name) || PASSES.contains(&name),
+    }
+}
+
+/// Whether nothing is answered for it.
+fn is_denied(route: &Route) -> bool {
+    route.keys.iter().any(|(key, value)| *key == "priority" && value == DENIED_PRIORITY)
+}
+
+/// Keys of a route that is for nobody.
+fn deny_keys() -> impl Iterator<Item = (&'static str, String)> {
+    [("priority", DENIED_PRIORITY.to_owned())].into_iter().chain(denied())
+}
+
+/// Snippets within snippets.
+const DEPTH_MAX: usize = 8;
+
+fn all_of(line: &Line) -> &'static str {
+    if line.block.is_some() { " and all that it says" } else { "" }
+}
+
+fn root(line: &Line, to: Option<&String>, matcher: &Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+    let to = to.filter(|to| !to.contains('{'));
+    match (to, matcher.prefix()) {
+        (Some(to), _) if place.is_site && matcher.is_any() => {
+            match site.keys.iter().find(|(key, _)| *key == "root").is_some_and(|(_, other)| *other != quoted(to)) {
+                false if site.keys.iter().any(|(key, _)| *key == "root") => {}
+                false => site.keys.insert(0, ("root", quoted(to))),
+                true => {
+                    draft.lose(
+                        line.line,
+                        format!("`{}`: another directory is said as well; {DENIED_WORDS}", line.text()),
+                    );
+                    deny(line, matcher, site);
+                }
+            }
+        }
+        (Some(to), Some(prefix)) if prefix.ends_with('/') && prefix != "/" => {
+            site.aliases.push((prefix.to_owned(), format!("{}{prefix}", to.trim_end_matches('/'))));
+        }
+        // What is in another directory there is not in that of the site here.
+        _ => {
+            let why = "another directory is for a path as in /x/*";
+            draft.lose(line.line, format!("`{}`: {why}; {DENIED_WORDS}", line.text()));
+            deny(line, matcher, site);
+        }
+    }
+}
+
+/// Whether it lists folders.
+fn file_server(line: &Line, words: &[String], place: &Place<'_>, site: &mut Site, draft: &mut Draft) -> bool {
+    let inner = line.block.as_deref().unwrap_or_default();
+    for one in inner {
+        match one.word(0) {
+            "browse" => {}
+            "precompressed" => {
+                let why = "files beside others that are compressed already are sent";
+                draft.need_not(one.line, format!("`{}`: {why}", one.text()));
+            }
+            "index" if place.is_site => site.keys.push(("index", list(&one.words[1..]))),
+            "hide" => {
+                for name in &one.words[1..] {
+                    let name = name.trim_matches('/');
+                    let paths = [format!("**/{name}"), format!("**/{name}/*")];
+                    deny(one, &Matcher::of_paths(&paths), site);
+                }
+            }
+            _ => draft.lose(one.line, format!("`{}`: nothing here stands for it", one.text())),
+        }
+    }
+    words.iter().any(|word| word == "browse") || inner.iter().any(|one| one.word(0) == "browse")
+}
+
+fn log(line: &Line, draft: &mut Draft) {
+    let inner = line.block.as_deref().unwrap_or_default();
+    let mut target = "-".to_owned();
+    for one in inner {
+        match (one.word(0), one.word(1)) {
+            ("output", "file") => target = one.word(2).to_owned(),
+            ("output", "stdout") => {}
+            _ => draft.lose(one.line, format!("`{}`: nothing here stands for it", one.text())),
+        }
+    }
+    match &draft.log {
+        Some(other) if *other != target => draft.lose(line.line, "`log`: there is one log for all sites"),
+        _ => draft.log = Some(target),
+    }
+}
+
+/// A page for 404, if that is all that it is about.
+fn handle_errors(line: &Line, site: &mut Site, draft: &mut Draft) {
+    let inner = line.block.as_deref().unwrap_or_default();
+    let page = inner.iter().find(|one| one.word(0) == "rewrite").map(|one| one.word(one.words.len() - 1).to_owned());
+    let is_plain = inner.iter().all(|one| matches!(one.word(0), "rewrite" | "file_server"));
+    match page {
+        Some(page) if is_program(&page) => {
+            draft.lose(
+                line.line,
+                format!("`handle_errors` with `{page}`: a page is a file that is sent, and this one is run"),
+            );
+        }
+        Some(page) if is_plain && page.starts_with('/') && !page.contains(['{', '?']) => {
+            let pages = ["403", "404", "500"].map(|status| format!("{} = {}", quoted(status), quoted(&page)));
+            site.keys.push(("error_pages", format!("{{ {} }}", pages.join(", "))));
+        }
+        _ => draft.lose(line.line, "`handle_errors` and all that it says: `error_pages` are files, by status"),
+    }
+}
+
+fn handle(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+    let inner = line.block.as_deref().unwrap_or_default();
+    let (start, prefix, matches) = (site.routes.len(), matcher.prefix().map(str::to_owned), matcher.to_toml());
+    handle_within(line, matcher, place, site, draft);
+    if let Some(matches) = matches.ok().filter(|_| line.word(0) != "route") {
+        let has_scripts = runs_scripts(inner.iter(), place.snippets, 0);
+        draft.handles.push(Handle { line: line.line, matches, prefix, routes: start..site.routes.len(), has_scripts });
+    }
+}
+
+fn handle_within(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+    let inner = line.block.as_deref().unwrap_or_default();
+    let is_whole = matcher.is_any() && line.word(0) != "handle_path";
+    let (prefix, own_root) = (matcher.prefix().map(str::to_owned), inner.iter().find(|one| one.word(0) == "root"));
+    let is_stripped = line.word(0) == "handle_path";
+    let is_ordered = place.is_ordered || line.word(0) == "route";
+    let place = Place { matcher, is_site: place.is_site && is_whole, is_ordered, ..*place };
+    let lose = |draft: &mut Draft| {
+        draft.lose(
+            line.line,
+            format!("`{}` and all that it says: a path as in /x/* is needed; {DENIED_WORDS}", line.text()),
+        )
+    };
+    match (is_stripped, prefix, own_root) {
+        (true, Some(prefix), Some(root)) if prefix.ends_with('/') => {
+            site.aliases.push((prefix, root.word(root.words.len() - 1).to_owned()));
+            let rest: Vec<Line> = inner.iter().filter(|one| one.word(0) != "root").cloned().collect();
+            return within(&rest, &place, site, draft);
+        }
+        (true, Some(prefix), None) if prefix.ends_with('/') => match place.matcher.to_toml() {
+            Ok(matches) => {
+                let keys = vec![("match", matches), ("rewrite", quoted("/$1"))];
+                site.routes.push(Route { line: line.line, keys });
+            }
+            Err(_) => {
+                lose(draft);
+                return deny(line, &place.matcher, site);
+            }
+        },
+        (true, ..) => {
+            lose(draft);
+            return deny(line, &place.matcher, site);
+        }
+        (false, ..) => {}
+    }
+    within(inner, &place, site, draft);
+}

@@ -1,0 +1,201 @@
+//! What the routes of a site come to together: blocks of which one is taken, and several words about the same paths.
+//!
+//! Owns: what a `handle` says for which other ones say something else, and one route in the place of several with the same `match`. Caddy goes from one
+//! directive to the next in an order of its own, until one answers; here all routes that fit count, and of each key the most specific.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use lamna_config::render::quoted;
+
+use super::{deny_keys, is_denied};
+use crate::proof::{SCRIPT_NAMES, Source, Use};
+use crate::{Draft, Route, Site, list};
+
+/// A `handle`: its `match`, and which of the routes of its site it has made.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    pub(super) line: usize,
+    pub(super) matches: String,
+    /// What all of its paths begin with, if that is all that it asks.
+    pub(super) prefix: Option<String>,
+    pub(super) routes: Range<usize>,
+    /// Whether PHP runs its scripts.
+    pub(super) has_scripts: bool,
+}
+
+/// A `file_server`: its `match`, whether it is for all paths, and whether it lists folders.
+#[derive(Clone, Debug)]
+pub(crate) struct FileServer {
+    pub(super) line: usize,
+    pub(super) text: String,
+    pub(super) matches: Option<String>,
+    pub(super) whole: bool,
+    pub(super) lists: bool,
+}
+
+/// Listings are for a whole site: where one part of it has none, there are none.
+pub(super) fn list_folders(file_servers: &[FileServer], site: &mut Site, draft: &mut Draft) {
+    let is_whole = file_servers.iter().all(|one| one.lists) && file_servers.iter().any(|one| one.whole);
+    for one in file_servers.iter().filter(|one| one.lists && !is_whole) {
+        draft.lose(one.line, format!("`browse` of `{}`: listings are for a whole site", one.text));
+    }
+    if is_whole && !file_servers.is_empty() {
+        site.keys.push(("browse", "true".into()));
+    }
+}
+
+/// Keys that say where answers come from, and how each is said to be nothing.
+const DIRECTS: [(&str, &str); 4] = [("redirect", "false"), ("rewrite", "false"), ("try", "[]"), ("proxy", "false")];
+
+/// Those keys of a route; any application is called `proxy`.
+fn directs(route: &Route) -> impl Iterator<Item = &'static str> + '_ {
+    let name = |key: &'static str| if key == "fastcgi" { "proxy" } else { key };
+    route.keys.iter().map(move |(key, _)| name(key)).filter(|key| DIRECTS.iter().any(|(one, _)| one == key))
+}
+
+/// Has each `handle` say what others are not to say for it.
+pub(super) fn settle_handles(handles: &[Handle], site: &mut Site) {
+    for handle in handles {
+        let outside = |(at, route): &(usize, &Route)| !handle.routes.contains(at) && !is_denied(route);
+        let others: Vec<&str> =
+            site.routes.iter().enumerate().filter(outside).flat_map(|(_, route)| directs(route)).collect();
+        let is_own = |route: &&Route| route.keys.first().is_some_and(|(_, value)| *value == handle.matches);
+        let inner = site.routes[handle.routes.clone()].iter();
+        let own: Vec<&str> = inner.filter(is_own).filter(|route| !is_denied(route)).flat_map(directs).collect();
+        // A redirect leaves nothing to say.
+        let missing =
+            DIRECTS.iter().filter(|(key, _)| others.contains(key) && !own.contains(key) && !own.contains(&"redirect"));
+        let mut keys = vec![("match", handle.matches.clone())];
+        keys.extend(missing.map(|(key, nothing)| (*key, (*nothing).to_owned())));
+        if keys.len() > 1 {
+            site.routes.push(Route { line: handle.line, keys });
+        }
+    }
+}
+
+/// One route for those that have the same `match` and say where answers come from.
+pub(super) fn merge(site: &mut Site, draft: &mut Draft) {
+    let mut at_match: BTreeMap<String, usize> = BTreeMap::new();
+    let mut merged: Vec<Route> = Vec::new();
+    for route in std::mem::take(&mut site.routes) {
+        if is_denied(&route) || directs(&route).next().is_none() {
+            merged.push(route);
+            continue;
+        }
+        let matches = route.keys[0].1.clone();
+        match at_match.get(&matches) {
+            None => {
+                at_match.insert(matches, merged.len());
+                merged.push(route);
+            }
+            Some(at) => join(&mut merged[*at], route, draft),
+        }
+    }
+    merged.iter_mut().for_each(|route| agree(route, draft));
+    site.routes = merged;
+}
+
+/// What is said first counts.
+fn join(one: &mut Route, other: Route, draft: &mut Draft) {
+    for (key, value) in other.keys.into_iter().skip(1) {
+        let is_application = |key: &str| matches!(key, "proxy" | "fastcgi");
+        let said = one.keys.iter_mut().find(|(own, _)| *own == key || is_application(own) && is_application(key));
+        match said {
+            None => one.keys.push((key, value)),
+            Some((_, own)) if *own == value || matches!(&*value, "false" | "[]") => {}
+            Some((own_key, own)) if matches!(&**own, "false" | "[]") => (*own_key, *own) = (key, value),
+            Some(_) => {
+                let why = "another directive for the same paths says something else, and one counts";
+                draft.lose(other.line, format!("`{key} = {value}`: {why}"));
+            }
+        }
+    }
+}
+
+/// What an application answers is neither led elsewhere nor tried.
+fn agree(route: &mut Route, draft: &mut Draft) {
+    let is_set = |route: &Route, key: &str| {
+        route.keys.iter().any(|(own, value)| *own == key && !matches!(&**value, "false" | "[]"))
+    };
+    if is_set(route, "redirect") {
+        route.keys.retain(|(key, _)| !matches!(*key, "rewrite" | "try" | "proxy" | "fastcgi" | "filters" | "cache"));
+        return;
+    }
+    let is_whole = is_set(route, "proxy");
+    if is_whole && is_set(route, "rewrite") {
+        let why = "an application is asked for the path that the client asks for: what it is for is answered with 404";
+        draft.lose(route.line, format!("another path for an application: {why}"));
+        let matches = route.keys[0].clone();
+        route.keys = vec![matches];
+        route.keys.extend(deny_keys());
+    } else if is_whole && is_set(route, "try") {
+        draft.lose(route.line, "`try_files` beside an application: whether there is a file is not looked at first");
+        route.keys.retain(|(key, _)| *key != "try");
+    }
+}
+
+/// Caddy sends files only where `file_server` says so, and runs scripts in whatever case their names end.
+pub(super) fn refuse_unserved(file_servers: &[FileServer], site: &mut Site) {
+    let runs = site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == "fastcgi"));
+    let line = site.line;
+    if runs {
+        // What the application does not know by its name, it refuses; here it would be a text.
+        let cases = (1..8_u8).map(|bits| {
+            let of =
+                |(at, letter): (usize, char)| if bits >> at & 1 == 1 { letter.to_ascii_uppercase() } else { letter };
+            "php".chars().enumerate().map(of).collect::<String>()
+        });
+        let regex = format!("\\.({})(/|$)", cases.collect::<Vec<_>>().join("|"));
+        let mut keys = vec![("match", format!("{{ regex = {} }}", quoted(&regex)))];
+        keys.extend(deny_keys());
+        site.routes.push(Route { line, keys });
+    }
+    let has_root = site.keys.iter().any(|(key, _)| *key == "root");
+    if !has_root || file_servers.iter().any(|one| one.whole) {
+        return;
+    }
+    if file_servers.is_empty() && !runs && site.aliases.is_empty() {
+        return site.keys.retain(|(key, _)| *key != "root");
+    }
+    let rest = vec![("match", quoted("*")), ("priority", "-1".to_owned()), ("rewrite", quoted("/.denied"))];
+    site.routes.push(Route { line, keys: rest });
+    let scripts = runs.then(|| (line, list(&["*.php", "*.php/*"])));
+    let served = file_servers.iter().filter_map(|one| Some((one.line, one.matches.clone()?)));
+    for (line, matches) in served.chain(scripts) {
+        let has_own = |route: &Route| route.keys[0].1 == matches && route.keys.iter().any(|(key, _)| *key == "rewrite");
+        if !site.routes.iter().any(has_own) {
+            site.routes.push(Route { line, keys: vec![("match", matches), ("rewrite", "false".to_owned())] });
+        }
+    }
+}
+
+/// What Caddy does with paths: of the blocks of which one is taken, the one that fits best has its scripts run or has not.
+pub(super) fn source(handles: &[Handle], has_scripts: bool, site: &Site) -> Option<Source> {
+    if !has_scripts && !handles.iter().any(|handle| handle.has_scripts) {
+        return None;
+    }
+    let whole = quoted("*");
+    let prefixed: Vec<(String, bool)> =
+        handles.iter().filter_map(|handle| Some((handle.prefix.clone()?, handle.has_scripts))).collect();
+    let rest = has_scripts || handles.iter().any(|handle| handle.matches == whole && handle.has_scripts);
+    let of_routes = site.routes.iter().filter_map(|route| {
+        let text = route.keys.first()?.1.trim_matches('"').split('*').next()?.to_owned();
+        text.starts_with('/').then_some(text)
+    });
+    let bases: Vec<String> = of_routes.chain(["/".to_owned()]).collect();
+    let beneath = |base: &String| {
+        let base = base.trim_end_matches('/').to_owned();
+        SCRIPT_NAMES.iter().map(move |name| format!("{base}/{name}"))
+    };
+    let mut paths: Vec<String> = bases.iter().flat_map(beneath).chain(bases.iter().cloned()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let does = move |path: &str| {
+        let fitting = prefixed.iter().filter(|(prefix, _)| path.starts_with(prefix.as_str()));
+        let runs = fitting.max_by_key(|(prefix, _)| prefix.len()).map_or(rest, |(_, runs)| *runs);
+        let is_script = path.ends_with(".php") || path.contains(".php/");
+        if runs && is_script { Use::Run } else { Use::File }
+    };
+    Some(Source { paths, does: Box::new(does) })
+}

@@ -1,0 +1,400 @@
+//! Configurations of other servers as one of Lamna: `lamna import`.
+//!
+//! Owns: the text that comes out, and the list of what is not in it. Guarantees: every directive of the other configuration is
+//! carried over, or is in one of two lists with its line: what is not carried over, and what needs nothing here. What comes out is a configuration, as
+//! far as directories of the other one exist, and sends no file that the other server would have had a program run: both are made sure of at the
+//! result (`proof`), which is refused otherwise. What cannot be restricted here, or is another program's, is answered with 404 and not served.
+//! Reads no file: whoever asks has read it, and reads those that it names ([`Files`]).
+
+#![forbid(unsafe_code)]
+
+mod audit;
+mod caddy;
+mod nginx;
+mod proof;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use lamna_config::render::quoted;
+use lamna_config::site::is_single;
+use proof::Source;
+
+/// What came of a configuration.
+#[derive(Debug, Default)]
+pub struct Imported {
+    /// The configuration file, with what is not in it as comments.
+    pub text: String,
+    /// What is not in it.
+    pub lost: Vec<Note>,
+    /// What needs nothing here, and why.
+    pub needless: Vec<Note>,
+}
+
+/// Something about a line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note {
+    /// The file, if it is one that the configuration includes.
+    pub file: Option<String>,
+    /// Counted from 1.
+    pub line: usize,
+    /// What stands there, and why it is not carried over.
+    pub words: String,
+}
+
+/// Reads a file that a configuration names, by the path that stands there: its text, or why not.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+/// What is beside a configuration.
+#[derive(Clone, Copy)]
+pub struct Files<'a> {
+    /// Reads a file.
+    pub read: ReadFile<'a>,
+    /// The paths that a pattern of a shell stands for, in their order.
+    pub list: &'a dyn Fn(&str) -> Vec<String>,
+}
+
+/// Lines of the files that a configuration includes begin at a multiple of this, so that a number says the file as well.
+const FILE_LINES: usize = 1 << 24;
+
+impl Note {
+    /// About a line of the configuration itself.
+    fn new(line: usize, words: impl Into<String>) -> Note {
+        Note { file: None, line, words: words.into() }
+    }
+
+    /// Where it is about, as it is written before the words.
+    pub fn place(&self) -> String {
+        match &self.file {
+            Some(file) => format!("{file}, line {}", self.line),
+            None => format!("line {}", self.line),
+        }
+    }
+}
+
+/// Imports the configuration of nginx, with the files that it names.
+///
+/// # Errors
+/// It cannot be read, or what comes of it may not be served: where, and why.
+pub fn nginx(text: &str, files: Files<'_>) -> Result<Imported, Note> {
+    nginx::import(text, files)
+}
+
+/// Imports a Caddyfile.
+///
+/// # Errors
+/// It cannot be read: where, and why.
+pub fn caddy(text: &str) -> Result<Imported, Note> {
+    caddy::import(text)
+}
+
+/// A file that is being written.
+#[derive(Debug, Default)]
+struct Draft {
+    listen: Vec<String>,
+    /// Addresses at which plain HTTP is spoken, with their lines.
+    plain: Vec<(usize, String)>,
+    log: Option<String>,
+    /// Further keys before the first table, and values as they are written.
+    keys: Vec<(&'static str, String)>,
+    limits: Vec<(String, String)>,
+    /// Files of passwords by their paths: what is in them, or why they cannot be read.
+    files: BTreeMap<String, Result<String, String>>,
+    /// What servers say about connections of a client: line, text and the most, for those that say something.
+    connections: Vec<Option<(usize, String, u64)>>,
+    /// The most connections of a client network.
+    connection_limit: Option<u64>,
+    /// What servers say of proxies that are believed.
+    proxies: Vec<nginx::Proxied>,
+    sites: Vec<Site>,
+    lost: Vec<Note>,
+    /// What needs nothing here.
+    needless: Vec<Note>,
+    /// Blocks of a site of which one is taken.
+    handles: Vec<caddy::Handle>,
+    /// Where Caddy sends files.
+    file_servers: Vec<caddy::FileServer>,
+    /// Paths of files that are included.
+    file_names: Vec<String>,
+}
+
+/// A `[[site]]`.
+#[derive(Debug, Default)]
+struct Site {
+    line: usize,
+    is_default: bool,
+    hosts: Vec<String>,
+    /// Whether all that it does is to lead to the same with TLS.
+    leads_to_tls: bool,
+    /// Keys and values, as they are written.
+    keys: Vec<(&'static str, String)>,
+    aliases: Vec<(String, String)>,
+    /// The paths that begin so, a key and its value.
+    limits: Vec<(String, &'static str, String)>,
+    routes: Vec<Route>,
+    /// Names and hashes of passwords.
+    users: Vec<(String, String)>,
+    /// What the other server does with some paths.
+    source: Option<Source>,
+}
+
+/// A `[[site.route]]`.
+#[derive(Clone, Debug, Default)]
+struct Route {
+    line: usize,
+    /// Keys and values, as they are written.
+    keys: Vec<(&'static str, String)>,
+}
+
+impl Draft {
+    fn lose(&mut self, line: usize, words: impl Into<String>) {
+        self.lost.push(Note::new(line, words));
+    }
+
+    /// What a directive asks for is so here, or is nobody's business here.
+    fn need_not(&mut self, line: usize, words: impl Into<String>) {
+        self.needless.push(Note::new(line, words));
+    }
+
+    /// With the file in the place of a number that says it as well.
+    fn placed(&self, mut note: Note) -> Note {
+        if let Some(file) = (note.line / FILE_LINES).checked_sub(1) {
+            note.file = self.file_names.get(file).cloned();
+            note.line %= FILE_LINES;
+        }
+        note
+    }
+
+    /// Listens at an address, for plain HTTP or for TLS.
+    fn listen(&mut self, line: usize, address: String, is_plain: bool) {
+        if is_plain {
+            self.plain.push((line, address.clone()));
+        }
+        if !self.listen.contains(&address) {
+            self.listen.push(address);
+        }
+    }
+
+    /// A key before the first table. The first one counts.
+    fn key(&mut self, key: &'static str, value: String) {
+        if !self.keys.iter().any(|(other, _)| *other == key) {
+            self.keys.push((key, value));
+        }
+    }
+
+    /// Adds a site, for the hosts that no other one has. Sites answer on every address: of two with the same host, of which one
+    /// leads to the other by TLS, the other is the site. If it has a certificate, nothing is missing: port 80 leads to it.
+    fn add(&mut self, mut site: Site) {
+        let shares = |one: &Site, other: &Site| {
+            one.hosts.is_empty() && other.hosts.is_empty() || one.hosts.iter().any(|host| other.hosts.contains(host))
+        };
+        let left_out = "it leads to the same with TLS, which is not carried over: the site itself answers";
+        let has_tls = |site: &Site| site.keys.iter().any(|(key, _)| matches!(*key, "tls" | "certificate"));
+        if site.leads_to_tls {
+            let is_done = |host: &String| self.sites.iter().any(|other| has_tls(other) && other.hosts.contains(host));
+            let had_hosts = !site.hosts.is_empty();
+            site.hosts.retain(|host| !is_done(host));
+            let is_default = !had_hosts && self.sites.iter().any(|other| has_tls(other) && other.hosts.is_empty());
+            if had_hosts && site.hosts.is_empty() || is_default {
+                return self.forget_root(site.line);
+            }
+        }
+        for at in (0..self.sites.len()).rev().filter(|_| !site.leads_to_tls) {
+            if self.sites[at].leads_to_tls && shares(&self.sites[at], &site) {
+                self.forget_root(self.sites[at].line);
+                if !has_tls(&site) {
+                    self.lose(self.sites[at].line, format!("this redirect of {}: {left_out}", names_of(&site)));
+                }
+                let earlier = &mut self.sites[at];
+                earlier.hosts.retain(|host| !site.hosts.contains(host));
+                if earlier.hosts.is_empty() {
+                    site.is_default |= earlier.is_default;
+                    self.sites.remove(at);
+                }
+            }
+        }
+        let (line, had_hosts) = (site.line, !site.hosts.is_empty());
+        let is_taken = |host: &String| self.sites.iter().any(|other| other.hosts.contains(host));
+        let (taken, own): (Vec<String>, Vec<String>) = std::mem::take(&mut site.hosts).into_iter().partition(is_taken);
+        site.hosts = own;
+        let why =
+            if site.leads_to_tls { left_out } else { "an earlier one has this name, and answers on every address" };
+        for host in taken {
+            self.lose(line, format!("`{host}`: {why}"));
+        }
+        let is_second = site.hosts.is_empty() && self.sites.iter().any(|other| other.hosts.is_empty());
+        if !had_hosts && is_second {
+            let why =
+                if site.leads_to_tls { left_out } else { "an earlier one is for any host already, on every address" };
+            return self.lose(line, format!("this site and all that it says: {why}"));
+        }
+        if !had_hosts || !site.hosts.is_empty() {
+            self.sites.push(site);
+        }
+    }
+
+    /// A site that only leads elsewhere needs no root.
+    fn forget_root(&mut self, line: usize) {
+        self.lost.retain(|note| note.line != line || !note.words.contains("has no `root`"));
+    }
+
+    /// Nothing is said any more: what is left is to be written.
+    fn settle(&mut self) {
+        let speaks_tls =
+            self.sites.iter().any(|site| site.keys.iter().any(|(key, _)| matches!(*key, "tls" | "certificate")));
+        let why = "TLS is spoken at every address but port 80 where a site has a certificate (docs/tls.md)";
+        for (line, address) in std::mem::take(&mut self.plain).into_iter().filter(|_| speaks_tls) {
+            if !address.ends_with(":80") && !address.starts_with("unix:") {
+                self.lose(line, format!("plain HTTP at {address}: {why}"));
+            }
+        }
+        for notes in [&mut self.lost, &mut self.needless] {
+            notes.sort();
+            notes.dedup();
+        }
+        // The first site answers for hosts that no site names.
+        self.sites.sort_by_key(|site| !site.is_default);
+    }
+
+    /// All that comes out.
+    fn outcome(mut self) -> String {
+        self.settle();
+        format!("{}{:?}{:?}", self.body(), self.lost, self.needless)
+    }
+
+    /// Whether something is said of a directive in a line.
+    fn says(&self, line: usize, text: &str) -> bool {
+        let text = format!("`{text}`");
+        self.lost.iter().chain(&self.needless).any(|note| note.line == line && note.words.contains(&text))
+    }
+
+    /// # Errors
+    /// It would send what the other server runs, or cannot be loaded.
+    fn finish(mut self, of: &str) -> Result<Imported, Note> {
+        self.settle();
+        let mut text = format!(
+            "# Made from a configuration of {of} by `lamna import`. `lamna check` shows what applies in the end.\n"
+        );
+        let [lost, needless] = [&self.lost, &self.needless]
+            .map(|notes| notes.iter().map(|note| self.placed(note.clone())).collect::<Vec<Note>>());
+        if lost.is_empty() {
+            text.push_str("# Everything in it is carried over.\n");
+        }
+        for (title, notes) in [("Not carried over:", &lost), ("Needs nothing here:", &needless)] {
+            if !notes.is_empty() {
+                text.push_str(&format!("#\n# {title}\n"));
+            }
+            for note in notes {
+                text.push_str(&format!("# {}: {}\n", one_line(&note.place()), one_line(&note.words)));
+            }
+        }
+        text.push_str(&self.body());
+        proof::prove(&text, &self.sites).map_err(|note| self.placed(note))?;
+        Ok(Imported { text, lost, needless })
+    }
+
+    /// The configuration, without what is said of it.
+    fn body(&self) -> String {
+        let mut text = String::new();
+        let mut line = |words: std::fmt::Arguments<'_>| {
+            writeln!(text, "{words}").expect("writing to a string does not fail");
+        };
+        line(format_args!(""));
+        if !self.listen.is_empty() {
+            line(format_args!("listen = {}", list(&self.listen)));
+        }
+        if let Some(log) = &self.log {
+            line(format_args!("log = {}", quoted(log)));
+        }
+        self.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
+        if let Some(most) = self.connection_limit {
+            line(format_args!("connection_limit = {most}"));
+        }
+        if !self.limits.is_empty() {
+            line(format_args!("\n[limits]"));
+            self.limits.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
+        }
+        for site in &self.sites {
+            line(format_args!("\n# {}\n[[site]]", one_line(&self.placed(Note::new(site.line, "")).place())));
+            if !site.hosts.is_empty() {
+                line(format_args!("hosts = {}", list(&site.hosts)));
+            }
+            site.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
+            if !site.users.is_empty() {
+                let users = site.users.iter().map(|(name, hash)| format!("{} = {}", quoted(name), quoted(hash)));
+                line(format_args!("users = {{ {} }}", users.collect::<Vec<_>>().join(", ")));
+            }
+            for (prefix, root) in &site.aliases {
+                line(format_args!("\n[[site.alias]]\nprefix = {}\nroot = {}", quoted(prefix), quoted(root)));
+            }
+            for (path, key, value) in &site.limits {
+                line(format_args!("\n[[site.limit]]\npath = {}\n{key} = {}", quoted(path), quoted(value)));
+            }
+            for route in &site.routes {
+                line(format_args!("\n# {}\n[[site.route]]", one_line(&self.placed(Note::new(route.line, "")).place())));
+                route.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
+            }
+        }
+        text
+    }
+}
+
+/// The value of `headers` for fields that stand beside what an application says: nothing of its own is replaced or removed. Of the names in `kept` nothing
+/// counts that is said for more paths.
+fn beside_applications(fields: &[(String, Vec<String>)], kept: &[String]) -> String {
+    let is_default = |name: &str| is_single(name) || name.eq_ignore_ascii_case("Cache-Control");
+    let (default, added): (Vec<_>, Vec<_>) = fields.iter().partition(|(name, _)| is_default(name));
+    let mut keys = Vec::new();
+    for (key, fields) in [("default", default), ("add", added)] {
+        if !fields.is_empty() {
+            let fields = fields.into_iter().map(|(name, values)| format!("{} = {}", quoted(name), values_of(values)));
+            keys.push(format!("{key} = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
+        }
+    }
+    if !kept.is_empty() {
+        keys.push(format!("keep = {}", list(kept)));
+    }
+    format!("[{{ {} }}]", keys.join(", "))
+}
+
+/// One value, or a list of them.
+fn values_of(values: &[String]) -> String {
+    if let [one] = values { quoted(one) } else { list(values) }
+}
+
+fn names_of(site: &Site) -> String {
+    if site.hosts.is_empty() { "any host".to_owned() } else { format!("`{}`", site.hosts.join("`, `")) }
+}
+
+/// Whether a file is a program for another server to run, and nothing to be sent.
+fn is_program(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let name = lower.split(['?', '#']).next().unwrap_or_default();
+    [
+        ".php", ".php3", ".php4", ".php5", ".php7", ".php8", ".phps", ".phtml", ".cgi", ".fcgi", ".pl", ".py", ".asp",
+        ".aspx", ".jsp",
+    ]
+    .iter()
+    .any(|end| name.ends_with(end))
+}
+
+/// Keys of a route for which there is nothing, whatever other routes say.
+fn denied() -> [(&'static str, String); 2] {
+    [("rewrite", quoted("/.denied")), ("try", "[]".to_owned())]
+}
+
+const DENIED_WORDS: &str = "until then what it is for is answered with 404";
+const PASSED_WORDS: &str = "what another program answers, and cannot be asked for here, is answered with 404";
+
+/// A priority beyond that of all that is allowed.
+const DENIED_PRIORITY: &str = "100000";
+
+fn one_line(words: &str) -> String {
+    words.chars().map(|each| if each.is_control() { ' ' } else { each }).collect()
+}
+
+/// A list of strings.
+fn list(texts: &[impl AsRef<str>]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| quoted(text.as_ref())).collect();
+    format!("[{}]", texts.join(", "))
+}

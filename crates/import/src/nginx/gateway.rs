@@ -1,0 +1,342 @@
+//! Applications of nginx: `upstream`, `proxy_pass` and `fastcgi_pass`, and what stands beside them.
+//!
+//! Owns: which of them mean the same here, and words for the others. nginx tells an application another `Host` than the client's unless it
+//! is told to, and puts what stands behind the address in place of what the location begins with.
+
+use lamna_config::render::quoted;
+use lamna_config::route::pattern::Pattern;
+use lamna_config::upstream_address::UpstreamAddress;
+
+use super::limit::bytes;
+use super::scripts::{self, Scripts};
+use super::syntax::Directive;
+use super::{Draft, milliseconds};
+use crate::{PASSED_WORDS, list};
+
+/// Several places under one name.
+#[derive(Clone, Debug)]
+pub(super) struct Upstream {
+    name: String,
+    places: Vec<(String, u32)>,
+}
+
+/// What a block says about an application.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gateway {
+    /// The directive that passes requests on: its line, its text, and where to.
+    pass: Option<(usize, String, Way, String)>,
+    host: Option<String>,
+    /// Keys and milliseconds.
+    timeouts: Vec<(&'static str, u64)>,
+    /// Content is kept until it is whole. nginx does so unless it is told not to; here it is said.
+    keeps_content: bool,
+    /// How much of it in memory.
+    memory_bytes: Option<u64>,
+    /// Answers are kept.
+    keeps_answers: bool,
+    /// For how many seconds, if they do not say so themselves.
+    fresh_s: Option<u64>,
+    /// The most bytes of content.
+    body_bytes_max: Option<u64>,
+    /// Answers are compressed.
+    compresses: bool,
+}
+
+/// How an application is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Http,
+    FastCgi,
+}
+
+/// What of a route says that an application answers it.
+pub(super) enum Routed {
+    /// Nothing is passed on.
+    Nothing,
+    /// It cannot be passed on, and is not to be served.
+    Denied,
+    By {
+        /// This key,
+        key: &'static str,
+        /// with this value,
+        value: String,
+        /// for paths that fit this expression, which is narrower than that of the location.
+        narrowed: Option<String>,
+    },
+}
+
+/// The places of an `upstream`.
+pub(super) fn upstream(directive: &Directive, draft: &mut Draft) -> Upstream {
+    let mut places = Vec::new();
+    for inner in directive.block.as_deref().unwrap_or_default() {
+        match &*inner.name {
+            "server" => {
+                let has = |word: &str| inner.arguments.iter().any(|one| one == word);
+                let is_known = |word: &&String| word.starts_with("weight=") || matches!(&***word, "down" | "backup");
+                for word in inner.arguments.iter().skip(1).filter(|word| !is_known(word)) {
+                    let why = "a place that fails is left out for a while, and is asked whether it is well by `check` (docs/gateways.md)";
+                    draft.lose(inner.line, format!("`{word}` of `{}`: {why}", inner.text()));
+                }
+                let weight = inner.arguments.iter().find_map(|word| word.strip_prefix("weight=")?.parse().ok());
+                if !has("down") {
+                    places.push((inner.argument(0).to_owned(), if has("backup") { 0 } else { weight.unwrap_or(1) }));
+                }
+            }
+            "keepalive" | "keepalive_timeout" | "keepalive_requests" | "keepalive_time" | "zone" => {
+                draft.need_not(
+                    inner.line,
+                    format!("`{}`: connections are kept, and known to all workers", inner.text()),
+                );
+            }
+            _ => draft.lose(inner.line, format!("`{}`: places share requests by their weights", inner.text())),
+        }
+    }
+    Upstream { name: directive.argument(0).to_owned(), places }
+}
+
+impl Gateway {
+    /// A block says itself what an application is told.
+    pub(super) fn forget_host(&mut self) {
+        self.host = None;
+    }
+
+    /// A block within is not passed on unless it says so itself.
+    pub(super) fn forget_pass(&mut self) {
+        self.pass = None;
+    }
+
+    /// Takes over what a directive says. False if it says nothing about applications.
+    pub(super) fn take(&mut self, directive: &Directive, draft: &mut Draft) -> bool {
+        let name = &*directive.name;
+        match name {
+            "proxy_pass" | "fastcgi_pass" => {
+                let way = if name == "proxy_pass" { Way::Http } else { Way::FastCgi };
+                self.pass = Some((directive.line, directive.text(), way, directive.argument(0).to_owned()));
+            }
+            "proxy_set_header" => self.header(directive, draft),
+            "proxy_connect_timeout" | "fastcgi_connect_timeout" => self.timeout("connect_timeout_ms", directive, draft),
+            "proxy_read_timeout" | "fastcgi_read_timeout" => self.timeout("timeout_ms", directive, draft),
+            "proxy_request_buffering" | "fastcgi_request_buffering" => {
+                self.keeps_content = directive.argument(0) == "on";
+            }
+            "client_body_buffer_size" => {
+                self.memory_bytes = bytes(directive.argument(0)).map(|bytes| bytes.min(64 << 20))
+            }
+            "client_max_body_size" => match bytes(directive.argument(0)) {
+                Some(bytes) => self.body_bytes_max = Some(bytes).filter(|bytes| *bytes > 0),
+                None => draft.lose(directive.line, format!("`{}`: it is no number of bytes", directive.text())),
+            },
+            "gzip" => {
+                self.compresses = directive.argument(0) == "on";
+                if !self.compresses {
+                    draft.lose(directive.line, format!("`{}`: files that are texts are compressed", directive.text()));
+                }
+            }
+            "proxy_cache" | "fastcgi_cache" => self.keeps_answers = directive.argument(0) != "off",
+            "proxy_cache_valid" | "fastcgi_cache_valid" => self.valid(directive, draft),
+            _ => return false,
+        }
+        true
+    }
+
+    fn header(&mut self, directive: &Directive, draft: &mut Draft) {
+        let (name, value) = (directive.argument(0).to_ascii_lowercase(), directive.argument(1));
+        let why = match &*name {
+            "host" => return self.host = Some(value.to_owned()),
+            name if is_told(name, value) => {
+                return draft.need_not(directive.line, format!("`{}`: an application is told so", directive.text()));
+            }
+            "x-real-ip" => "an application is told who its client is in `X-Forwarded-For`",
+            _ => "which fields an application is told is in docs/gateways.md",
+        };
+        draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+    }
+
+    /// How long answers are fresh. Here it is the same for all that may be kept.
+    fn valid(&mut self, directive: &Directive, draft: &mut Draft) {
+        let Some((time, statuses)) = directive.arguments.split_last() else { return };
+        let is_for_content = statuses.is_empty() || statuses.iter().any(|status| matches!(&**status, "200" | "any"));
+        match milliseconds(time).filter(|_| is_for_content) {
+            Some(ms) => self.fresh_s = Some((ms / 1000).min(31_536_000)),
+            None => {
+                draft.lose(directive.line, format!("`{}`: one time is for all statuses (`fresh_s`)", directive.text()))
+            }
+        }
+    }
+
+    /// Keys beside that of the application.
+    pub(super) fn beside(&self) -> Vec<(&'static str, String)> {
+        let filters = self.compresses.then(|| ("filters", "[\"compress\"]".to_owned()));
+        self.cache().map(|cache| ("cache", cache)).into_iter().chain(filters).collect()
+    }
+
+    /// The value of `cache` beside an application, if its answers are kept.
+    fn cache(&self) -> Option<String> {
+        let value = self.fresh_s.map_or_else(|| "true".to_owned(), |seconds| format!("{{ fresh_s = {seconds} }}"));
+        self.keeps_answers.then_some(value)
+    }
+
+    fn timeout(&mut self, key: &'static str, directive: &Directive, draft: &mut Draft) {
+        match milliseconds(directive.argument(0)).filter(|ms| (1..=86_400_000).contains(ms)) {
+            Some(ms) => {
+                self.timeouts.retain(|(other, _)| *other != key);
+                self.timeouts.push((key, ms));
+            }
+            None => draft.lose(directive.line, format!("`{}`: it is longer than a day", directive.text())),
+        }
+    }
+
+    /// What becomes of it for a location of `pattern`; none for a server.
+    pub(super) fn route(&self, pattern: Option<&Pattern>, upstreams: &[Upstream], draft: &mut Draft) -> Routed {
+        let Some((line, text, way, to)) = &self.pass else { return Routed::Nothing };
+        let scripts = scripts::of(pattern);
+        match self.value(*way, to, pattern, upstreams, &scripts) {
+            Ok(value) => {
+                let key = if *way == Way::Http { "proxy" } else { "fastcgi" };
+                let narrowed = match scripts {
+                    Scripts::Narrowed(expression, _) if *way == Way::FastCgi => Some(expression),
+                    _ => None,
+                };
+                Routed::By { key, value, narrowed }
+            }
+            Err(why) => {
+                draft.lose(*line, format!("`{text}`: {why}, so what it is for is answered with 404"));
+                Routed::Denied
+            }
+        }
+    }
+
+    fn value(
+        &self,
+        way: Way,
+        to: &str,
+        pattern: Option<&Pattern>,
+        upstreams: &[Upstream],
+        scripts: &Scripts,
+    ) -> Result<String, String> {
+        if to.contains('$') {
+            return Err("an address is written out".to_owned());
+        }
+        let authority = match way {
+            Way::Http => {
+                let unverified = "nginx does not verify the certificate of an application, and this server does";
+                let rest = to.strip_prefix("http://").ok_or(unverified)?;
+                // `http://unix:/run/a.sock:/path`
+                let (authority, path) = match rest.strip_prefix("unix:") {
+                    Some(rest) => rest.split_once(':').map_or((rest, ""), |(socket, path)| (socket, path)),
+                    None => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+                };
+                let begins = match pattern {
+                    Some(Pattern::Prefix(prefix) | Pattern::Exact(prefix)) => prefix.as_str(),
+                    Some(_) => "",
+                    None => "/",
+                };
+                if !path.is_empty() && path != begins {
+                    return Err(format!("the application would be asked for `{path}` in place of `{begins}`"));
+                }
+                if rest.starts_with("unix:") { format!("unix:{authority}") } else { authority.to_owned() }
+            }
+            Way::FastCgi if to.contains("://") => return Err("it is no address of FastCGI".to_owned()),
+            Way::FastCgi => to.to_owned(),
+        };
+        let named = upstreams.iter().find(|one| one.name == authority);
+        let places = named.map_or_else(|| vec![(authority.clone(), 1)], |one| one.places.clone());
+        let mut addresses = Vec::new();
+        for (place, _) in &places {
+            let is_path = place.starts_with("unix:");
+            let address = if is_path || way == Way::FastCgi { place.clone() } else { format!("http://{place}") };
+            let read = address.parse::<UpstreamAddress>().map_err(|why| format!("`{place}` {why}"))?;
+            if read.is_secure {
+                return Err(format!("`{place}` uses TLS, and FastCGI has none"));
+            }
+            addresses.push(address);
+        }
+        if addresses.is_empty() {
+            return Err("it has no places".to_owned());
+        }
+        let mut keys = self.keys(way, &places, &authority);
+        match scripts {
+            _ if way == Way::Http => {}
+            Scripts::Whole => keys.push("extensions = []".to_owned()),
+            Scripts::Files(extensions) | Scripts::Narrowed(_, extensions) if *extensions == ["php"] => {}
+            Scripts::Files(extensions) | Scripts::Narrowed(_, extensions) => {
+                keys.push(format!("extensions = {}", list(extensions)));
+            }
+        }
+        let to = match &addresses[..] {
+            [one] => quoted(one),
+            several => list(several),
+        };
+        let is_plain = keys.is_empty() && addresses.len() == 1;
+        keys.insert(0, format!("to = {to}"));
+        Ok(if is_plain { to } else { format!("{{ {} }}", keys.join(", ")) })
+    }
+
+    /// The keys that say where a service is, which is asked for who is let in by a location of `path`.
+    pub(super) fn service(&self, path: &str, upstreams: &[Upstream]) -> Result<String, String> {
+        let Some((_, _, Way::Http, to)) = &self.pass else {
+            return Err("its location passes no request on by `proxy_pass`".to_owned());
+        };
+        let (scheme, rest) = to.split_once("://").unwrap_or(("", to));
+        let (authority, own) =
+            rest.split_at(rest.find('/').filter(|_| !rest.starts_with("unix:")).unwrap_or(rest.len()));
+        if own.contains('$') {
+            return Err("the path that a service is asked for is written out".to_owned());
+        }
+        let value = self.value(Way::Http, &format!("{scheme}://{authority}"), None, upstreams, &Scripts::Whole)?;
+        let keys = value.strip_prefix("{ ").and_then(|keys| keys.strip_suffix(" }"));
+        let keys = keys.map_or_else(|| format!("to = {value}"), str::to_owned);
+        if keys.contains("weights = ") {
+            return Err("its places have weights".to_owned());
+        }
+        Ok(format!("{keys}, path = {}", quoted(if own.is_empty() { path } else { own })))
+    }
+
+    /// Keys beside the places.
+    fn keys(&self, way: Way, places: &[(String, u32)], authority: &str) -> Vec<String> {
+        let mut keys = Vec::new();
+        if places.iter().any(|(_, weight)| *weight != 1) {
+            let weights: Vec<String> = places.iter().map(|(_, weight)| weight.to_string()).collect();
+            keys.push(format!("weights = [{}]", weights.join(", ")));
+        }
+        let is_clients = |host: &str| matches!(host, "$host" | "$http_host");
+        match &self.host {
+            _ if way == Way::FastCgi => {}
+            Some(host) if is_clients(host) => {}
+            Some(host) if !host.contains('$') => keys.push(format!("host = {}", quoted(host))),
+            _ if authority.starts_with("unix:") => keys.push(format!("host = {}", quoted("localhost"))),
+            _ => keys.push(format!("host = {}", quoted(authority))),
+        }
+        if self.keeps_content {
+            keys.push(
+                self.memory_bytes.map_or_else(|| "buffer = true".to_owned(), |bytes| format!("buffer = {bytes}")),
+            );
+        }
+        keys.extend(self.body_bytes_max.map(|bytes| format!("body_bytes_max = {bytes}")));
+        keys.extend(self.timeouts.iter().map(|(key, ms)| format!("{key} = {ms}")));
+        keys
+    }
+}
+
+/// Whether an application is told a field with what a variable stands for.
+fn is_told(name: &str, value: &str) -> bool {
+    match name {
+        "x-forwarded-for" => matches!(value, "$proxy_add_x_forwarded_for" | "$remote_addr"),
+        "x-forwarded-proto" => matches!(value, "$scheme" | "$http_x_forwarded_proto"),
+        "x-forwarded-host" => matches!(value, "$host" | "$http_host" | "$server_name"),
+        "x-request-id" => value == "$request_id",
+        "upgrade" => value == "$http_upgrade",
+        "connection" => {
+            matches!(value.to_ascii_lowercase().as_str(), "" | "upgrade" | "$connection_upgrade" | "$http_connection")
+        }
+        _ => false,
+    }
+}
+
+/// Why requests for programs of another kind are not passed on.
+pub(super) fn passed_words(name: &str) -> String {
+    match name.strip_suffix("_pass") {
+        Some(way) => format!("{way} is not spoken: {PASSED_WORDS}"),
+        None => format!("`{name}` is not done here: {PASSED_WORDS}"),
+    }
+}

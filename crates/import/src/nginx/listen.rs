@@ -1,0 +1,48 @@
+//! Addresses of nginx.
+//!
+//! Owns: `listen`. What an address speaks is decided in `tls`.
+
+use super::syntax::Directive;
+use crate::{Draft, Site};
+
+/// An address of a server.
+pub(super) struct Listen {
+    pub(super) line: usize,
+    pub(super) text: String,
+    pub(super) address: String,
+    pub(super) has_tls: bool,
+}
+
+/// An address. None if it cannot be carried over.
+pub(super) fn listen(directive: &Directive, site: &mut Site, draft: &mut Draft) -> Option<Listen> {
+    let address = directive.argument(0);
+    let address = match address.parse::<u16>() {
+        Ok(port) => format!("0.0.0.0:{port}"),
+        Err(_) => address.replace("*:", "0.0.0.0:"),
+    };
+    let mut has_tls = false;
+    for option in &directive.arguments[directive.arguments.len().min(1)..] {
+        match &**option {
+            "default_server" | "default" => site.is_default = true,
+            "ssl" | "http2" => has_tls |= option == "ssl",
+            "quic" | "http3" => {
+                draft.lose(directive.line, format!("`{}`: HTTP/3 is not spoken", directive.text()));
+                return None;
+            }
+            option if option.starts_with("backlog=") || option.starts_with("ipv6only=") || option == "reuseport" => {}
+            option => {
+                draft.lose(directive.line, format!("`{option}` of `{}`: nothing here stands for it", directive.text()))
+            }
+        }
+    }
+    let is_address = address.starts_with("unix:")
+        || address.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && port.parse::<u16>().is_ok() && host.parse::<std::net::Ipv4Addr>().is_ok()
+                || address.parse::<std::net::SocketAddr>().is_ok()
+        });
+    if !is_address {
+        draft.lose(directive.line, format!("`{}`: an address is an IP address and a port", directive.text()));
+        return None;
+    }
+    Some(Listen { line: directive.line, text: directive.text(), address, has_tls })
+}

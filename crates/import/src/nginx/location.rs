@@ -1,0 +1,536 @@
+//! Locations of nginx as routes.
+//!
+//! Of several locations nginx takes one, and here routes that fit come together: so a location says explicitly what others are not to
+//! say for it.
+
+use lamna_config::render::quoted;
+use lamna_config::route::pattern::Pattern;
+
+use super::limit::{self, Speed};
+use super::rewrite::{self, Rewrite, Within};
+use super::syntax::Directive;
+use super::{
+    Action, Caching, Limit, Names, Scope, acts, index_names, inherited, pages, settle, table, unknown, with_caching,
+};
+use super::{pattern, refusal, scripts, source};
+use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, beside_applications, denied, list};
+
+/// A location that is carried over.
+pub(super) struct Location {
+    pub(super) line: usize,
+    /// As nginx chooses: the greater one first.
+    priority: i32,
+    pub(super) pattern: Pattern,
+    /// What it says of how often it may be asked.
+    pub(super) limits: Vec<Limit>,
+    /// How fast it is sent, if it says so itself.
+    pub(super) speed: Option<Speed>,
+    fields: Vec<(String, Vec<String>)>,
+    /// Whether it has fields of its own, in place of those of the server.
+    has_own_fields: bool,
+    pub(super) scope: Scope,
+    pub(super) action: Action,
+    rewrites: Vec<Rewrite>,
+    /// Expressions for paths of it that its `rewrite` leaves as they are, with their lines.
+    excepted: Vec<(usize, String)>,
+}
+
+impl Location {
+    /// Whether it has files run that end in some way.
+    pub(super) fn runs_scripts(&self) -> bool {
+        matches!(&self.action.gateway, Some(("fastcgi", value)) if !value.contains("extensions = []"))
+    }
+}
+
+/// A location, in what it stands, and the pattern and priority of the location around it.
+type Unread<'d> = (&'d Directive, Scope, Option<(Pattern, i32)>);
+
+/// Reads the locations of a server, and those within them.
+pub(super) fn read(
+    directives: &[&Directive],
+    scope: &Scope,
+    names: &Names,
+    site: &mut Site,
+    draft: &mut Draft,
+) -> Vec<Location> {
+    let mut read = Vec::new();
+    let mut rest: Vec<Unread<'_>> = directives.iter().rev().map(|one| (*one, scope.clone(), None)).collect();
+    while let Some((directive, outer, around)) = rest.pop() {
+        let is_outermost = around.is_none();
+        let Some(found) = location(directive, (read.len(), around.as_ref()), &outer, names, site, draft) else {
+            continue;
+        };
+        directive.carry();
+        let within = directive.block.iter().flatten().filter(|one| one.name == "location");
+        let mut scope = Scope { fields: found.fields.clone(), ..found.scope.clone() };
+        scope.gateway.forget_pass();
+        for inner in within.rev() {
+            match may_stand_beside(inner, &found, is_outermost, directives) {
+                true => rest.push((inner, scope.clone(), Some((found.pattern.clone(), found.priority)))),
+                false => {
+                    let text = inner.text();
+                    draft.lose(inner.line, format!("`{text}` and all that it says: a location within another"));
+                    if source::is_decided_in(inner) {
+                        draft.lose(
+                            found.line,
+                            format!("`{}`: {DENIED_WORDS}, for the sake of `{text}`", directive.text()),
+                        );
+                        // Whatever else is said of its paths: what is within counted before that.
+                        let matches = match &found.pattern {
+                            Pattern::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
+                            plain => quoted(&plain.text()),
+                        };
+                        let keys = [("match", matches), ("priority", DENIED_PRIORITY.to_owned())];
+                        let keys = keys.into_iter().chain(denied()).collect();
+                        site.routes.push(Route { line: found.line, keys });
+                    }
+                }
+            }
+        }
+        read.push(found);
+    }
+    read
+}
+
+/// Whether `inner`, which is within `found`, is chosen for the same requests where it stands beside it.
+fn may_stand_beside(inner: &Directive, found: &Location, is_outermost: bool, siblings: &[&Directive]) -> bool {
+    let Pattern::Prefix(prefix) = &found.pattern else { return false };
+    match (inner.argument(0), inner.argument(1)) {
+        ("=" | "^~", path) | (path, "") if path.starts_with('/') => path.starts_with(prefix.as_str()),
+        ("~" | "~*", regex) if is_outermost => {
+            // Expressions are looked at where the prefix around them was chosen: for any other path than a sibling's.
+            let is_other = |one: &&&Directive| one.argument(0).starts_with(['/', '~']);
+            let is_alone = prefix == "/" && siblings.iter().filter(is_other).count() == 1;
+            let is_path = |path: &str| path.starts_with(prefix.as_str()) && path.len() > prefix.len();
+            let path_of = |one: &Directive| matches!((one.argument(0), one.argument(1)), ("^~", path) | (path, "") if is_path(path));
+            let within = found_within(siblings, prefix);
+            let is_last = !siblings.iter().any(|one| path_of(one)) && !within.iter().any(|one| path_of(one));
+            is_alone || is_last && joined(prefix, regex).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// The locations that stand in the one of `prefix`.
+fn found_within<'d>(siblings: &[&'d Directive], prefix: &str) -> Vec<&'d Directive> {
+    let is_it =
+        |one: &&&Directive| matches!((one.argument(0), one.argument(1)), ("^~", path) | (path, "") if path == prefix);
+    let block = siblings.iter().find(is_it).and_then(|one| one.block.as_deref()).unwrap_or_default();
+    block.iter().filter(|one| one.name == "location").collect()
+}
+
+/// The expression for paths that begin with `prefix` and that `regex` fits. None if it cannot be said.
+fn joined(prefix: &str, regex: &str) -> Option<String> {
+    if regex.starts_with('^') && !regex.contains('|') {
+        let pattern = Pattern::from_regex(regex).ok()?;
+        return pattern.prefix().starts_with(prefix).then(|| regex.to_owned());
+    }
+    if regex.contains('^') && !regex.contains("[^") {
+        return None;
+    }
+    let escaped = |text: &str| regex::escape(text);
+    Some(match regex.strip_prefix('/').and(prefix.strip_suffix('/')) {
+        // The slash that ends the one may begin the other.
+        Some(before) => format!("^{}(?:/(?s:.*))?(?:{regex})", escaped(before)),
+        None => format!("^{}(?s:.*)(?:{regex})", escaped(prefix)),
+    })
+}
+
+/// Reads a location, without those within it.
+fn location(
+    directive: &Directive,
+    (at, around): (usize, Option<&(Pattern, i32)>),
+    outer: &Scope,
+    names: &Names,
+    site: &mut Site,
+    draft: &mut Draft,
+) -> Option<Location> {
+    // What asks a service is carried over where it is named.
+    let is_asked = outer.services.has_to_itself(directive, &names.asked);
+    if is_asked {
+        directive.block.iter().flatten().for_each(Directive::carry);
+    }
+    let inner = directive.block.as_deref().filter(|_| !is_asked).unwrap_or_default();
+    let (line, order) = (directive.line, i32::try_from(at).unwrap_or(i32::MAX / 2));
+    // Those within another are looked at before those beside it.
+    let (first, within) = match around {
+        Some((Pattern::Prefix(prefix), _)) if prefix != "/" => (20_000, Some(prefix.as_str())),
+        _ => (8_000, None),
+    };
+    let expression =
+        |regex: &str| within.map_or_else(|| Some(regex.to_owned()), |prefix| joined(prefix, regex)).unwrap_or_default();
+    let found = match (directive.argument(0), directive.argument(1)) {
+        ("=", path) => Ok((30_000, Pattern::Exact(path.to_owned()))),
+        // The longest one counts.
+        ("^~", path) => Ok((9_000 + i32::try_from(path.len()).unwrap_or(0), Pattern::Prefix(path.to_owned()))),
+        // The first one counts.
+        ("~", regex) => Pattern::from_regex(&expression(regex)).map(|pattern| (first - 2 * order, pattern)),
+        ("~*", regex) => {
+            Pattern::from_regex(&format!("(?i){}", expression(regex))).map(|pattern| (first - 2 * order, pattern))
+        }
+        (name, "") if name.starts_with('@') => Err("locations with a name are not done".to_owned()),
+        // Within one after which no expression is looked at, none is.
+        (path, "") if path.starts_with('/') => {
+            let of_around = around.map_or(0, |(_, priority)| *priority);
+            let priority = if of_around >= 9_000 { 9_000 + i32::try_from(path.len()).unwrap_or(0) } else { 0 };
+            Ok((priority, Pattern::Prefix(path.to_owned())))
+        }
+        _ => Err("it is no path".to_owned()),
+    };
+    let (priority, pattern) = match found {
+        Ok(found) => found,
+        Err(why) => {
+            draft.lose(line, format!("`{}` and all that it says: {why}", directive.text()));
+            deny_unread(directive, site, draft);
+            return None;
+        }
+    };
+    let mut rewrites = Vec::new();
+    let mut scope = outer.clone();
+    if inner.iter().any(|one| one.name == "proxy_set_header") {
+        scope.gateway.forget_host();
+    }
+    scope.access = outer.access.inherited_by(&inner.iter().collect::<Vec<_>>());
+    let (mut own, mut limits, mut action) = (Vec::new(), Vec::new(), Action::default());
+    let (mut is_lost_rewrite, mut roots, mut excepted) = (false, Vec::new(), Vec::new());
+    let mut refused = Vec::new();
+    let is_run = runs_scripts_of(inner, &pattern);
+    for inner in inner {
+        match &*inner.name {
+            "location" => {}
+            "limit_req" => limits.extend(Limit::new(inner, &scope, draft)),
+            "limit_conn" => limit::lose_connections(inner, draft),
+            "autoindex" if (inner.argument(0) == "on") != outer.autoindex => {
+                draft.lose(inner.line, format!("`{}`: listings are for a whole site", inner.text()));
+            }
+            // It is asked for by what is tried and by index files only, which lead to the script and not to this route.
+            "internal" if is_run => action.is_internal = true,
+            "if" | "limit_except" if refusal::whom(inner, names.has_tls).is_some() => {
+                let whom = refusal::whom(inner, names.has_tls);
+                refused.extend(whom.into_iter().flat_map(|whom| refusal::said(inner, whom, Some(&pattern), draft)));
+            }
+            "alias" => alias(inner, &pattern, &mut action, site, draft),
+            "rewrite" => match rewrite::of_location(inner, &pattern, names, draft) {
+                None => is_lost_rewrite = true,
+                Some(Within::All(key, value)) => {
+                    action.rewrite.get_or_insert((key, value));
+                }
+                Some(Within::Some(rewrite)) => rewrites.push(rewrite),
+                Some(Within::Except(does, except)) => {
+                    action.rewrite.get_or_insert(does);
+                    excepted.push((inner.line, except));
+                }
+            },
+            "root" => roots.push(inner),
+            _ if inherited(inner, &mut scope, &mut own, draft) => {}
+            _ if acts(inner, names, &mut action, draft) => {}
+            _ => {
+                unknown(inner, draft);
+                continue;
+            }
+        }
+        if inner.name != "location" {
+            inner.carry();
+        }
+    }
+    site.routes.extend(refused);
+    for directive in roots {
+        root(directive, &mut scope, &pattern, (names, &mut action), site, draft);
+    }
+    settle(&scope, Some(&pattern), &mut action, site, draft);
+    action.is_denied |= is_asked;
+    let is_changed = |rewrite: &Option<(&str, String)>| matches!(rewrite, Some(("rewrite", _)));
+    // Scripts are looked for at the path that comes of it; any other application is asked for the one that the client asks for.
+    let runs_files = matches!(&action.gateway, Some(("fastcgi", value)) if !value.contains("extensions = []"));
+    let is_carried = runs_files && !is_lost_rewrite;
+    if action.gateway.is_some()
+        && !is_carried
+        && (is_lost_rewrite || !rewrites.is_empty() || is_changed(&action.rewrite))
+    {
+        let why =
+            "an application is asked for the path that the client asks for, so what it is for is answered with 404";
+        for rewrite in inner.iter().filter(|one| one.name == "rewrite") {
+            draft.lose(rewrite.line, format!("`{}`: {why}", rewrite.text()));
+        }
+        (action.is_denied, action.gateway) = (true, None);
+        rewrites.clear();
+    }
+    let speed = (scope.speed != outer.speed).then(|| scope.speed.clone());
+    let has_own_fields = !own.is_empty();
+    let fields = if has_own_fields { own } else { scope.fields.clone() };
+    Some(Location { line, priority, pattern, limits, speed, fields, has_own_fields, scope, action, rewrites, excepted })
+}
+
+/// Whether a block has an application of FastCGI run the files of its paths.
+fn runs_scripts_of(block: &[Directive], pattern: &Pattern) -> bool {
+    block.iter().any(|one| one.name == "fastcgi_pass") && scripts::of(Some(pattern)) != scripts::Scripts::Whole
+}
+
+/// Denies what a location is for of which the expression cannot be read here, and more rather than less, if it restricts or has programs answer.
+fn deny_unread(directive: &Directive, site: &mut Site, draft: &mut Draft) {
+    let is_expression = directive.argument(0).starts_with('~');
+    if !is_expression || !source::is_decided_in(directive) {
+        return;
+    }
+    let wider = directive.arguments.last().map_or_else(String::new, |regex| pattern::without_looks(regex));
+    let wider = if directive.argument(0).starts_with("~*") { format!("(?i){wider}") } else { wider };
+    let regex = Some(wider).filter(|wider| Pattern::from_regex(wider).is_ok()).unwrap_or_else(|| "^".to_owned());
+    draft.lose(directive.line, format!("`{}`: {DENIED_WORDS}, and so is all that fits `{regex}`", directive.text()));
+    let matches = format!("{{ regex = {} }}", quoted(&regex));
+    let keys = [("match", matches), ("priority", DENIED_PRIORITY.to_owned())];
+    site.routes.push(Route { line: directive.line, keys: keys.into_iter().chain(denied()).collect() });
+}
+
+/// Whether a location of these says that it is not listed.
+pub(super) fn stop_listings(locations: &[&Directive]) -> bool {
+    let is_stop = |one: &Directive| one.name == "autoindex" && one.argument(0) == "off";
+    let within = |one: &Directive| {
+        let inner: Vec<&Directive> = one.block.iter().flatten().filter(|one| one.name == "location").collect();
+        one.block.iter().flatten().any(is_stop) || stop_listings(&inner)
+    };
+    locations.iter().any(|one| within(one))
+}
+
+/// The `root` of the location for all paths, if there is one.
+pub(super) fn root_of_all<'d>(locations: &[&'d Directive]) -> Option<&'d Directive> {
+    let all = locations.iter().find(|one| matches!((one.argument(0), one.argument(1)), ("/", "") | ("^~", "/")))?;
+    all.block.iter().flatten().rev().find(|one| one.name == "root")
+}
+
+/// Another directory in place of what the location begins with.
+fn alias(directive: &Directive, pattern: &Pattern, action: &mut Action, site: &mut Site, draft: &mut Draft) {
+    let to = directive.argument(0);
+    match pattern {
+        Pattern::Prefix(prefix) if prefix != "/" && !to.contains('$') && prefix.ends_with('/') == to.ends_with('/') => {
+            beneath(directive, prefix, to, site, draft);
+        }
+        Pattern::Prefix(prefix) if prefix.ends_with('/') && prefix != "/" && !to.contains('$') => {
+            // nginx puts what follows right behind it, into the last part of the path.
+            lose_directory(directive, "the directory ends with `/` where its location does", action, draft);
+        }
+        _ => lose_directory(directive, "another directory is for paths that begin alike", action, draft),
+    }
+}
+
+/// Another root for a location: files are beneath it with their whole path.
+fn root(
+    directive: &Directive,
+    scope: &mut Scope,
+    pattern: &Pattern,
+    (names, action): (&Names, &mut Action),
+    site: &mut Site,
+    draft: &mut Draft,
+) {
+    let root = directive.argument(0);
+    match pattern {
+        // All of the site is there.
+        Pattern::Exact(_) | Pattern::Regex(_) | Pattern::Glob(_) if names.root.as_deref() == Some(root) => {
+            scope.root = Some(root.to_owned());
+        }
+        _ if root.contains('$') => lose_directory(directive, "a directory is written out", action, draft),
+        Pattern::Prefix(prefix) if prefix == "/" => {
+            match site.keys.iter_mut().find(|(key, _)| *key == "root") {
+                Some((_, value)) => *value = quoted(root),
+                None => site.keys.insert(0, ("root", quoted(root))),
+            }
+            draft.lost.retain(|note| note.line != site.line || !note.words.contains("has no `root`"));
+            scope.root = Some(root.to_owned());
+        }
+        Pattern::Prefix(prefix) => {
+            beneath(directive, prefix, &format!("{}{prefix}", root.trim_end_matches('/')), site, draft);
+            scope.root = Some(root.to_owned());
+        }
+        _ => lose_directory(directive, "another directory is for paths that begin alike", action, draft),
+    }
+}
+
+/// The directory `to` for all paths beneath `prefix`; those that go on without a slash are in it there, and are not served here.
+fn beneath(directive: &Directive, prefix: &str, to: &str, site: &mut Site, draft: &mut Draft) {
+    let whole = |path: &str| format!("{}/", path.trim_end_matches('/'));
+    site.aliases.push((whole(prefix), whole(to)));
+    if !prefix.ends_with('/') {
+        let rest = format!("^{}[^/]", regex::escape(prefix));
+        let why = format!("paths that fit `{rest}` are in another directory there, and are answered with 404");
+        draft.lose(directive.line, format!("`{}` for all that `{prefix}` begins: {why}", directive.text()));
+        let keys = [("match", format!("{{ regex = {} }}", quoted(&rest))), ("priority", DENIED_PRIORITY.to_owned())];
+        site.routes.push(Route { line: directive.line, keys: keys.into_iter().chain(denied()).collect() });
+    }
+}
+
+/// What is in another directory there is not in that of the site here.
+fn lose_directory(directive: &Directive, why: &str, action: &mut Action, draft: &mut Draft) {
+    draft.lose(directive.line, format!("`{}`: {why}; {DENIED_WORDS}", directive.text()));
+    action.is_denied = true;
+}
+
+/// Writes a location as routes.
+pub(super) fn push_location(
+    one: &Location,
+    all: &[Location],
+    outer: &Scope,
+    (runs_scripts, asks_applications): (bool, bool),
+    site: &mut Site,
+    draft: &mut Draft,
+) {
+    let others = || all.iter().filter(|other| !std::ptr::eq(*other, one) && !other.pattern.is_apart_from(&one.pattern));
+    let matches = match &one.pattern {
+        Pattern::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
+        Pattern::Prefix(text) if text == "/" => quoted("*"),
+        plain => match Pattern::from_glob(&plain.text()) {
+            Ok(patterns) if patterns == [plain.clone()] => quoted(&plain.text()),
+            _ => {
+                return draft.lose(
+                    one.line,
+                    format!("this location and all that it says: `{}` is no pattern here", plain.text()),
+                );
+            }
+        },
+    };
+    let mut keys = vec![("match", matches.clone())];
+    if one.priority != 0 {
+        keys.push(("priority", one.priority.to_string()));
+    }
+    keys.extend(headers(one, &others().collect::<Vec<_>>(), outer, asks_applications, draft));
+    if one.scope.index != outer.index
+        && let Some(index) = index_names(&one.scope, runs_scripts, draft)
+    {
+        keys.push(("index", index));
+    }
+    if one.scope.error_pages != outer.error_pages {
+        keys.push(("error_pages", pages(&one.scope.error_pages)));
+    }
+    if one.action.is_denied {
+        keys.extend(denied());
+    } else if let Some(value) = &one.action.redirect {
+        keys.push(("redirect", value.clone()));
+    } else {
+        let acts = |is: &dyn Fn(&Action) -> bool| others().any(|other| is(&other.action));
+        match &one.action.tried {
+            Some(tried) => keys.push(("try", list(tried))),
+            None if acts(&|action| action.tried.is_some()) => keys.push(("try", "[]".into())),
+            None => {}
+        }
+        let of_site = outer.access.value(&|path| outer.services.keys(path, &outer.upstreams));
+        let own = &one.action.access;
+        if *own != of_site || acts(&|action| action.access != *own) {
+            keys.push(("access", own.clone().unwrap_or_else(|| "{ anyone = true }".to_owned())));
+        }
+        // One application answers, or none, however others are spoken to.
+        match &one.action.gateway {
+            Some((key, value)) => {
+                keys.push((key, value.clone()));
+                keys.extend(one.scope.gateway.beside());
+                if one.action.is_internal {
+                    keys.retain(|(key, _)| *key != "try");
+                    keys.extend(denied());
+                }
+            }
+            None if acts(&|action| action.gateway.is_some()) => keys.push(("proxy", "false".into())),
+            None => {}
+        }
+        let own_rewrite = one.action.is_internal.then_some("rewrite");
+        let own = one.action.rewrite.as_ref().map(|(key, _)| *key).or(own_rewrite);
+        let turns = |action: &Action, key: &str| action.rewrite.as_ref().is_some_and(|(other, _)| *other == key);
+        keys.extend(one.action.rewrite.clone().filter(|_| !one.action.is_internal));
+        if own != Some("redirect") && acts(&|action| action.redirect.is_some() || turns(action, "redirect")) {
+            keys.push(("redirect", "false".into()));
+        }
+        if own != Some("rewrite") && acts(&|action| action.is_denied || turns(action, "rewrite")) {
+            keys.push(("rewrite", "false".into()));
+        }
+    }
+    if let Some(narrowed) = &one.action.narrowed {
+        // What fits the location and is no file that is run was answered by the application there.
+        let narrow = format!("{{ regex = {} }}", quoted(narrowed));
+        let own = keys.iter().map(|(key, value)| match *key {
+            "match" => ("match", narrow.clone()),
+            "priority" => ("priority", (one.priority + 1).to_string()),
+            key => (key, value.clone()),
+        });
+        site.routes.push(Route { line: one.line, keys: own.collect() });
+        keys = vec![("match", matches), ("priority", one.priority.to_string())];
+        keys.extend(denied());
+    }
+    let says_nothing = keys.iter().all(|(key, _)| matches!(*key, "match" | "priority"));
+    if !says_nothing {
+        site.routes.push(Route { line: one.line, keys });
+    }
+    for (line, regex) in &one.excepted {
+        let priority = ("priority", (one.priority + 1).to_string());
+        let keys =
+            vec![("match", format!("{{ regex = {} }}", quoted(regex))), priority, ("rewrite", "false".to_owned())];
+        site.routes.push(Route { line: *line, keys });
+    }
+    let others = || all.iter().filter(|other| !std::ptr::eq(*other, one) && other.priority <= one.priority);
+    let is_longer =
+        |other: &&Location| other.priority < one.priority || !one.pattern.prefix().starts_with(&other.pattern.prefix());
+    for (at, rewrite) in one.rewrites.iter().enumerate() {
+        let priority = one.priority + i32::try_from(one.rewrites.len() - at).unwrap_or(1);
+        let patterns = others().filter(is_longer).map(|other| &other.pattern);
+        site.routes.extend(rewrite.route(priority, patterns, draft));
+    }
+}
+
+/// The key `headers` of a location, beside those that are for some of its paths as well.
+fn headers(
+    one: &Location,
+    others: &[&Location],
+    outer: &Scope,
+    asks_applications: bool,
+    draft: &mut Draft,
+) -> Option<(&'static str, String)> {
+    let mut fields = one.fields.clone();
+    let has_own = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"));
+    let caching = one.scope.caching.as_ref().filter(|_| !has_own);
+    if let Some(Caching { line, text, .. }) = caching.filter(|_| one.action.gateway.is_some()) {
+        let why = "where an application has a `Cache-Control` of its own, that stays";
+        draft.lose(*line, format!("`{text}` in the place of what an application says: {why}"));
+    }
+    with_caching(caching, &mut fields);
+    // What the site says already is said again only if another location might say something else.
+    let is_named = |list: &[String], name: &str| list.iter().any(|other| other.eq_ignore_ascii_case(name));
+    let mut of_others: Vec<String> =
+        others.iter().flat_map(|other| other.fields.iter().map(|(name, _)| name.clone())).collect();
+    of_others
+        .extend(others.iter().filter_map(|other| other.scope.caching.as_ref().map(|_| "Cache-Control".to_owned())));
+    if one.has_own_fields || asks_applications {
+        of_others.extend(outer.fields.iter().map(|(name, _)| name.clone()));
+    }
+    if one.scope.caching != outer.caching {
+        of_others.extend(outer.caching.as_ref().map(|_| "Cache-Control".to_owned()));
+    }
+    let own: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+    let mut kept: Vec<String> = Vec::new();
+    for name in of_others {
+        // What is added, or is there if nothing else is, is not to be there twice.
+        if (asks_applications || !is_named(&own, &name)) && !is_named(&kept, &name) {
+            kept.push(name);
+        }
+    }
+    let is_of_site = one.fields == outer.fields
+        && one.scope.caching == outer.caching
+        && others.iter().all(|other| other.fields == one.fields && other.scope.caching == outer.caching);
+    if is_of_site || fields.is_empty() && kept.is_empty() {
+        return None;
+    }
+    let value = if asks_applications { beside_applications(&fields, &kept) } else { table(&fields, &kept) };
+    Some(("headers", value))
+}
+
+/// Writes where answers of a whole server come from as routes.
+pub(super) fn push_action(line: usize, action: &Action, site: &mut Site) {
+    let mut keys = vec![("match", quoted("*"))];
+    if action.is_denied {
+        keys.push(("priority", DENIED_PRIORITY.to_owned()));
+        keys.extend(denied());
+    } else if let Some(to) = &action.redirect {
+        keys.push(("priority", "10000".to_owned()));
+        keys.push(("redirect", to.clone()));
+    } else if let Some(tried) = &action.tried {
+        keys.push(("priority", "-1".to_owned()));
+        keys.push(("try", list(tried)));
+    } else {
+        return;
+    }
+    site.routes.push(Route { line, keys });
+}

@@ -1,0 +1,684 @@
+//! The configuration of nginx: what its directives are here.
+//!
+//! Owns: which directives are carried over and how; locations are in `location`. What blocks inherit, they inherit here.
+
+mod access;
+mod gateway;
+mod include;
+mod limit;
+mod listen;
+mod location;
+mod needless;
+mod pattern;
+mod proxies;
+mod refusal;
+mod rewrite;
+#[cfg(test)]
+mod script_tests;
+mod scripts;
+mod service;
+mod source;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod variables;
+
+use lamna_config::render::quoted;
+use lamna_config::route::pattern::Pattern;
+use lamna_config::site::{FieldUse, is_sendable, is_single};
+use lamna_policy::limit::Period;
+
+use super::{
+    DENIED_WORDS, Draft, Files, Imported, Note, PASSED_WORDS, Route, Site, audit, beside_applications, is_program,
+    list, values_of,
+};
+use access::{Access, Let};
+use gateway::{Gateway, Routed, Upstream};
+use limit::Limit;
+use limit::Speed;
+use listen::listen;
+use location::{Location, push_action, push_location};
+use proxies::Proxies;
+pub(super) use proxies::Said as Proxied;
+use service::Services;
+use syntax::Directive;
+use tls::Tls;
+use variables::{location_of, template};
+
+pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
+    let mut base = Draft::default();
+    let directives = include::expand(syntax::parse(text)?, files, &mut base);
+    access::read_files(&directives, files.read, &mut base);
+    let of = |directives: &[Directive]| {
+        let mut draft = Draft {
+            files: base.files.clone(),
+            file_names: base.file_names.clone(),
+            lost: base.lost.clone(),
+            ..Draft::default()
+        };
+        main(directives, &Scope::default(), &mut draft);
+        limit::finish_connections(&mut draft);
+        proxies::finish(&mut draft);
+        leftovers(directives, &mut draft);
+        draft
+    };
+    let mut draft = of(&directives);
+    if draft.sites.is_empty() {
+        return Err(Note::new(1, "there is no server block in it, nor in what it includes"));
+    }
+    let outcome = |directives: &[Directive]| Some(of(directives).outcome());
+    let indifferent = audit::indifferent(&directives, &outcome, &|line, text| draft.says(line, text));
+    indifferent.into_iter().for_each(|(line, words)| draft.need_not(line, words));
+    draft.finish("nginx")
+}
+
+/// Every directive that nobody has said anything of is lost: so none is dropped without a word.
+fn leftovers(directives: &[Directive], draft: &mut Draft) {
+    for directive in directives {
+        if !directive.is_carried() && !draft.says(directive.line, &directive.text()) {
+            draft.lose(directive.line, format!("`{}`: nothing was made of it", directive.text()));
+        }
+        if directive.is_carried() && matches!(&*directive.name, "http" | "server" | "location") {
+            leftovers(directive.block.as_deref().unwrap_or_default(), draft);
+        }
+    }
+}
+
+/// What blocks inherit.
+#[derive(Clone, Debug, Default)]
+struct Scope {
+    root: Option<String>,
+    /// Names of index files, and where they are said.
+    index: Option<(usize, String, Vec<String>)>,
+    autoindex: bool,
+    fields: Vec<(String, Vec<String>)>,
+    /// What `expires` says.
+    caching: Option<Caching>,
+    error_pages: Vec<(String, String)>,
+    /// Names of zones, and the rates that requests of one client have in them.
+    zones: Vec<(String, u32, Period)>,
+    /// Places under names.
+    upstreams: Vec<Upstream>,
+    /// Who is let in, unless a block says it for itself.
+    access: Access,
+    /// Locations that are asked who is let in.
+    services: Services,
+    /// What is said beside applications.
+    gateway: Gateway,
+    speed: Speed,
+    /// Names of zones that count connections by client address.
+    connection_zones: Vec<String>,
+    /// The most connections of a client: line, text and number.
+    connections: Option<(usize, String, u64)>,
+    tls: Tls,
+    /// Whose word counts of who a client is.
+    proxies: Proxies,
+}
+
+/// `expires`: where it is said, and the `Cache-Control` that it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Caching {
+    line: usize,
+    text: String,
+    value: String,
+}
+
+/// Where answers of a block come from.
+#[derive(Clone, Debug, Default)]
+struct Action {
+    /// The value of `redirect`.
+    redirect: Option<String>,
+    tried: Option<Vec<String>>,
+    is_denied: bool,
+    /// Its scripts are run for who comes to them by another path, and for nobody who asks for them.
+    is_internal: bool,
+    /// The value of `access`.
+    access: Option<String>,
+    /// By which key, and how, an application answers.
+    gateway: Option<(&'static str, String)>,
+    /// The expression of a location in a narrower form, for which its scripts are run. What else fits it is not served.
+    narrowed: Option<String>,
+    /// `rewrite` or `redirect` for all of its paths.
+    rewrite: Option<(&'static str, String)>,
+    /// Scripts that are tried: line, directive, and what is tried.
+    programs: Vec<(usize, String, String)>,
+}
+
+/// By which requests leave for another program, in a way that is not spoken here.
+const PASSES: &[&str] = &[
+    "uwsgi_pass",
+    "scgi_pass",
+    "grpc_pass",
+    "memcached_pass",
+    "passenger_enabled",
+    "content_by_lua",
+    "content_by_lua_block",
+    "content_by_lua_file",
+    "js_content",
+    "perl",
+    "ssi",
+    "xslt_stylesheet",
+    "empty_gif",
+    "stub_status",
+    "status",
+    "api",
+];
+
+fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
+    let mut scope = outer.clone();
+    let (blocks, plain): (Vec<&Directive>, Vec<&Directive>) =
+        directives.iter().partition(|one| matches!(&*one.name, "http" | "server"));
+    let upstreams = plain.iter().filter(|one| one.name == "upstream");
+    scope.upstreams.extend(upstreams.inspect(|one| one.carry()).map(|one| gateway::upstream(one, draft)));
+    scope.access = outer.access.inherited_by(&plain);
+    for directive in plain.into_iter().filter(|one| one.name != "upstream") {
+        let mut fields = Vec::new();
+        if PASSES.contains(&&*directive.name) && directive.argument(0) != "off" {
+            passed(directive, draft);
+            scope.access.shut();
+            continue;
+        }
+        match inherited(directive, &mut scope, &mut fields, draft) {
+            true => directive.carry(),
+            false => unknown(directive, draft),
+        }
+        scope.fields.extend(fields);
+    }
+    for directive in blocks {
+        let inner = directive.block.as_deref().unwrap_or_default();
+        directive.carry();
+        match &*directive.name {
+            "http" => main(inner, &scope, draft),
+            _ => server(directive.line, inner, &scope, draft),
+        }
+    }
+}
+
+/// What is neither carried over nor needless.
+fn unknown(directive: &Directive, draft: &mut Draft) {
+    if let Some(why) = needless::why(directive) {
+        return draft.need_not(directive.line, format!("`{}`: {why}", directive.text()));
+    }
+    let why = match &*directive.name {
+        "error_log" => return error_log(directive, draft),
+        "log_format" => "lines are in the combined format, or JSON with `log_format = \"json\"`",
+        "access_log" if draft.log.is_none() => match directive.argument(0) {
+            "off" => "there is one log for all sites",
+            path if path.contains('$') || path.starts_with("syslog:") => "only a file can be written to",
+            path => {
+                directive.carry();
+                return draft.log = Some(of_standard(path).to_owned());
+            }
+        },
+        "access_log" => "there is one log for all sites",
+        "keepalive_timeout" => match milliseconds(directive.argument(0)).filter(|ms| (100..=3_600_000).contains(ms)) {
+            Some(_) if draft.limits.iter().any(|(key, _)| key == "idle_timeout_ms") => "there is one for all sites",
+            Some(ms) => {
+                directive.carry();
+                return draft.limits.push(("idle_timeout_ms".into(), ms.to_string()));
+            }
+            None => "it is outside of 100 ms to an hour",
+        },
+        "if" => "conditions of this kind are not understood: a [[site.route]] with `match` may say the same",
+        name if name.starts_with("ssl") => tls::lost_words(name),
+        _ => "nothing here stands for it",
+    };
+    draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+}
+
+/// The path of a log, with that of a standard stream as it is written here.
+fn of_standard(path: &str) -> &str {
+    if matches!(path, "/dev/stdout" | "/dev/stderr" | "stderr") { "-" } else { path }
+}
+
+/// Where the error log is, and from which level on. Without one it is `error` there.
+fn error_log(directive: &Directive, draft: &mut Draft) {
+    let (path, level) = (directive.argument(0), directive.argument(1));
+    let why = match path {
+        _ if draft.keys.iter().any(|(key, _)| *key == "error_log") => "there is one error log for all sites",
+        path if path.starts_with("syslog:") || path.starts_with("memory:") => "only a file can be written to",
+        "/dev/null" => "it is written to standard error",
+        path => {
+            let level = match level {
+                "debug" | "debug_http" | "info" | "notice" => "info",
+                "warn" => "warning",
+                _ => "error",
+            };
+            directive.carry();
+            draft.key("error_log", quoted(of_standard(path)));
+            return draft.key("error_log_level", quoted(level));
+        }
+    };
+    draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+}
+
+/// Takes over what blocks inherit, and what they set instead of what they inherit. False if it is something else.
+fn inherited(
+    directive: &Directive,
+    scope: &mut Scope,
+    fields: &mut Vec<(String, Vec<String>)>,
+    draft: &mut Draft,
+) -> bool {
+    let words = &directive.arguments;
+    match &*directive.name {
+        "root" if !directive.argument(0).contains('$') => scope.root = Some(directive.argument(0).to_owned()),
+        "index" => {
+            let is_name = |word: &&String| !word.contains(['/', '$']);
+            let names = words.iter().filter(is_name).cloned().collect();
+            scope.index = Some((directive.line, directive.text(), names));
+            for word in words.iter().filter(|word| !is_name(word)) {
+                draft.lose(
+                    directive.line,
+                    format!("`{word}` of `{}`: an index file is the name of one that can be sent", directive.text()),
+                );
+            }
+        }
+        "autoindex" => scope.autoindex = directive.argument(0) == "on",
+        "add_header" => {
+            let (name, value) = (directive.argument(0), directive.argument(1));
+            let is_twice = is_single(name) && fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+            let why = match is_sendable(name, value, FieldUse::Site) {
+                Err(why) => why,
+                Ok(()) if value.contains('$') => "has a variable in its value",
+                Ok(()) if is_twice => "has one value in an answer, and has been given already",
+                Ok(()) => {
+                    match fields.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                        Some((_, values)) => values.push(value.to_owned()),
+                        None => fields.push((name.to_owned(), vec![value.to_owned()])),
+                    }
+                    return true;
+                }
+            };
+            draft.lose(directive.line, format!("`{}`: the field {why}", directive.text()));
+        }
+        "expires" => match caching(directive.argument(0)) {
+            Some(value) if words.len() == 1 => {
+                let (line, text) = (directive.line, directive.text());
+                scope.caching = value.map(|value| Caching { line, text, value });
+            }
+            _ => return false,
+        },
+        "limit_rate" | "limit_rate_after" => scope.speed.take(directive, draft),
+        _ if scope.proxies.take(directive) => {}
+        "limit_conn_zone" => scope.connection_zones.extend(limit::connection_zone(directive)),
+        "limit_conn" => scope.connections = limit::connections(directive, scope, draft).or(scope.connections.take()),
+        _ if scope.tls.take(directive) => {}
+        _ if access::is_about(directive) => {
+            scope.access.take(directive, draft);
+        }
+        _ if scope.access.take_field(directive, draft) => {}
+        _ if scope.gateway.take(directive, draft) => {}
+        "limit_req_zone" => match limit::zone(directive) {
+            Some(zone) => scope.zones.push(zone),
+            None => return false,
+        },
+        "error_page" => error_page(directive, scope, draft),
+        _ => return false,
+    }
+    true
+}
+
+fn error_page(directive: &Directive, scope: &mut Scope, draft: &mut Draft) {
+    let Some((page, statuses)) = directive.arguments.split_last() else { return };
+    for status in statuses {
+        let why = match &**status {
+            changed if changed.starts_with('=') => "the status stays what it is",
+            "403" | "404" | "500" if is_program(page) => "a page is a file that is sent, and this one is run",
+            "403" | "404" | "500" if page.starts_with('/') && !page.contains('$') => {
+                scope.error_pages.retain(|(other, _)| other != status);
+                scope.error_pages.push((status.clone(), page.clone()));
+                continue;
+            }
+            "403" | "404" | "500" => "a page is a path of the site",
+            _ => "there are pages for 403, 404 and 500",
+        };
+        draft.lose(directive.line, format!("`{status}` of `{}`: {why}", directive.text()));
+    }
+}
+
+/// The `Cache-Control` that `expires` means; none inside for `off`.
+fn caching(time: &str) -> Option<Option<String>> {
+    match time {
+        "off" => Some(None),
+        "epoch" => Some(Some("no-cache".into())),
+        "max" => Some(Some("max-age=315360000".into())),
+        time if time.starts_with('-') => Some(Some("no-cache".into())),
+        time => milliseconds(time).map(|ms| Some(format!("max-age={}", ms / 1000))),
+    }
+}
+
+/// `1d 12h`, `30m`, `5s`, `100ms`, or a number of seconds.
+fn milliseconds(time: &str) -> Option<u64> {
+    let mut total = 0u64;
+    let mut rest = time.trim_end();
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().ok()?;
+        let unit: String = rest[digits..].chars().take_while(char::is_ascii_alphabetic).collect();
+        let factor = match &*unit {
+            "ms" => 1,
+            "" | "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            "w" => 7 * 86_400_000,
+            "M" => 30 * 86_400_000,
+            "y" => 365 * 86_400_000,
+            _ => return None,
+        };
+        total = total.checked_add(number.checked_mul(factor)?)?;
+        rest = rest[digits + unit.len()..].trim_start();
+    }
+    (!time.is_empty()).then_some(total)
+}
+
+fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draft) {
+    let mut scope = outer.clone();
+    let mut site = Site { line, ..Site::default() };
+    let (mut own, mut limits, mut listens) = (Vec::new(), Vec::new(), Vec::new());
+    let (locations, plain): (Vec<&Directive>, Vec<&Directive>) =
+        directives.iter().partition(|one| one.name == "location");
+    // What is said of names is needed by what refers to them.
+    for directive in &plain {
+        match &*directive.name {
+            "listen" => listens.extend(listen(directive, &mut site, draft)),
+            "server_name" => names(directive, &mut site, draft),
+            _ => continue,
+        }
+        directive.carry();
+    }
+    let has_tls = listens.iter().any(|one| one.has_tls);
+    let leads_to_tls = !has_tls && plain.iter().any(|one| tls::is_redirect_to_itself(one));
+    let asked = [service::asked_by(directives), outer.access.asked_path().into_iter().collect()].concat();
+    let root = location::root_of_all(&locations).or_else(|| plain.iter().rev().find(|one| one.name == "root").copied());
+    let root = root.map(|one| one.argument(0).to_owned()).or_else(|| outer.root.clone());
+    let names = Names { hosts: site.hosts.clone(), asked, has_tls, root };
+    let mut action = Action::default();
+    scope.access = outer.access.inherited_by(&plain);
+    for directive in plain {
+        match &*directive.name {
+            "listen" | "server_name" => {}
+            // As certbot writes it, with a 404 for other hosts.
+            "if" if leads_to_tls && tls::is_redirect_to_itself(directive) => {
+                action.redirect = Some(format!("{{ to = {}, status = 301 }}", quoted("https://$host$path")));
+            }
+            "return" if leads_to_tls && directive.argument(0) == "404" => {}
+            "if" if refusal::whom(directive, has_tls).is_some() => {
+                let whom = refusal::whom(directive, has_tls);
+                let routes = whom.into_iter().flat_map(|whom| refusal::said(directive, whom, None, draft));
+                site.routes.extend(routes.collect::<Vec<_>>());
+            }
+            "rewrite" => rewrite::of_server(directive, &names, &mut site, draft),
+            "limit_req" => limits.extend(Limit::new(directive, &scope, draft)),
+            _ if inherited(directive, &mut scope, &mut own, draft) => {}
+            _ if acts(directive, &names, &mut action, draft) => {}
+            _ => {
+                unknown(directive, draft);
+                continue;
+            }
+        }
+        directive.carry();
+    }
+    if !own.is_empty() {
+        scope.fields = own;
+    }
+    let redirects_all = action.redirect.is_some();
+    let leads_to_itself = leads_to_itself(&site.hosts, has_tls);
+    site.leads_to_tls = leads_to_itself(&action);
+    scope.tls.settle(&listens, &mut site, draft);
+    scope.services = Services::of(&locations, &scope.gateway);
+    draft.connections.push(scope.connections.clone());
+    draft.proxies.push(scope.proxies.said());
+    settle(&scope, None, &mut action, &mut site, draft);
+    site.source = source::of(directives);
+    if scope.autoindex && location::stop_listings(&locations) {
+        scope.autoindex = false;
+        let why = "listings are for a whole site, and a location has none: there are none";
+        draft.lose(line, format!("`autoindex on` of this server: {why}"));
+    }
+    let asks_applications = source::passes_within(directives);
+    site_keys(&scope, redirects_all, asks_applications, &mut site, draft);
+    if let Some(value) = &action.access {
+        site.keys.push(("access", value.clone()));
+    }
+    if redirects_all {
+        // Nothing gets as far as a location.
+        action.forget_programs(draft);
+        push_action(line, &action, &mut site);
+        return draft.add(site);
+    }
+    let mut read = location::read(&locations, &scope, &names, &mut site, draft);
+    let is_challenge =
+        |one: &Location| matches!(&one.pattern, Pattern::Prefix(prefix) if prefix.starts_with("/.well-known/"));
+    let leads = |one: &Location| leads_to_itself(&one.action);
+    site.leads_to_tls |= read.iter().any(leads) && read.iter().all(|one| leads(one) || is_challenge(one));
+    limit::push(&limits, &read, &mut site, draft);
+    limit::push_speeds(&scope.speed, &read, &mut site, draft);
+    let runs_scripts = read.iter().any(|one| one.runs_scripts());
+    if !runs_scripts {
+        action.forget_programs(draft);
+        read.iter_mut().for_each(|one| one.action.forget_programs(draft));
+    }
+    if let Some(names) = index_names(&scope, runs_scripts, draft) {
+        site.keys.push(("index", names));
+    }
+    push_action(line, &action, &mut site);
+    for one in &read {
+        push_location(one, &read, &scope, (runs_scripts, asks_applications), &mut site, draft);
+    }
+    draft.add(site);
+}
+
+/// Who is let in, and which application answers: once a block has been read to its end.
+fn settle(scope: &Scope, pattern: Option<&Pattern>, action: &mut Action, site: &mut Site, draft: &mut Draft) {
+    match scope.access.decide(&|path| scope.services.keys(path, &scope.upstreams), draft) {
+        Let::All => {}
+        Let::Nobody => action.is_denied = true,
+        Let::Some(_) if !scope.access.add_users(site, draft) => action.is_denied = true,
+        Let::Some(value) => action.access = Some(value),
+    }
+    match scope.gateway.route(pattern, &scope.upstreams, draft) {
+        Routed::Nothing => {}
+        Routed::Denied => action.is_denied = true,
+        Routed::By { key, value, narrowed } => {
+            action.gateway = Some((key, value));
+            action.narrowed = narrowed;
+        }
+    }
+}
+
+/// Names of index files as a list. Those that are programs are among them if programs are run.
+fn index_names(scope: &Scope, runs_scripts: bool, draft: &mut Draft) -> Option<String> {
+    let (line, text, names) = scope.index.as_ref()?;
+    let (kept, programs): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| runs_scripts || !is_program(name));
+    for name in programs {
+        draft.lose(*line, format!("`{name}` of `{text}`: an index file is the name of one that can be sent"));
+    }
+    (!kept.is_empty()).then(|| list(&kept))
+}
+
+impl Action {
+    /// Nobody runs scripts: none is tried, or it would be sent.
+    fn forget_programs(&mut self, draft: &mut Draft) {
+        for (line, text, word) in self.programs.drain(..) {
+            draft.lose(line, format!("`{word}` of `{text}`: {PASSED_WORDS}"));
+        }
+        self.tried.iter_mut().for_each(|tried| tried.retain(|path| !is_program(path)));
+    }
+}
+
+/// What is known of a server when its directives refer to it.
+struct Names {
+    hosts: Vec<String>,
+    /// Paths that are asked who is let in.
+    asked: Vec<String>,
+    has_tls: bool,
+    /// The directory of the site.
+    root: Option<String>,
+}
+
+/// Whether an action leads to the same with TLS: for a server of these hosts that does not speak TLS itself.
+fn leads_to_itself(hosts: &[String], has_tls: bool) -> impl Fn(&Action) -> bool + use<> {
+    let own = hosts.iter().map(|host| format!("\"https://{host}$path"));
+    let starts: Vec<String> = own.chain(["\"https://$host".to_owned()]).collect();
+    move |action| !has_tls && action.redirect.as_ref().is_some_and(|to| starts.iter().any(|start| to.contains(start)))
+}
+
+fn names(directive: &Directive, site: &mut Site, draft: &mut Draft) {
+    for name in &directive.arguments {
+        let lower = name.to_ascii_lowercase();
+        let is_label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        };
+        let bare = lower.strip_prefix("*.").or_else(|| lower.strip_prefix('.')).unwrap_or(&lower);
+        if lower == "_" || lower.is_empty() {
+            // It answers for any host if no name stands beside it.
+        } else if !bare.split('.').all(is_label) {
+            draft.lose(
+                directive.line,
+                format!("`{name}` of `{}`: a host is a name, or `*.` and a name", directive.text()),
+            );
+        } else {
+            let both = match lower.strip_prefix('.') {
+                Some(bare) => vec![bare.to_owned(), format!("*.{bare}")],
+                None => vec![lower.clone()],
+            };
+            for host in both {
+                if !site.hosts.contains(&host) {
+                    site.hosts.push(host);
+                }
+            }
+        }
+    }
+}
+
+fn site_keys(scope: &Scope, redirects_all: bool, asks_applications: bool, site: &mut Site, draft: &mut Draft) {
+    match &scope.root {
+        Some(root) => {
+            if !root.starts_with('/') {
+                draft.lose(
+                    site.line,
+                    format!("`root {root}` is beneath the directory of nginx there, and beside this file here"),
+                );
+            }
+            site.keys.push(("root", quoted(root)));
+        }
+        None if redirects_all => {}
+        None => {
+            draft.lose(
+                site.line,
+                "this server has no `root`, and nginx has one of its own: /usr/share/nginx/html is taken",
+            );
+            site.keys.push(("root", quoted("/usr/share/nginx/html")));
+        }
+    }
+    if scope.autoindex {
+        site.keys.push(("browse", "true".into()));
+    }
+    let mut fields = scope.fields.clone();
+    with_caching(scope.caching.as_ref(), &mut fields);
+    if asks_applications && !fields.is_empty() {
+        let keys = [("match", quoted("*")), ("priority", "-2".to_owned())];
+        let headers = ("headers", beside_applications(&fields, &[]));
+        site.routes.push(Route { line: site.line, keys: keys.into_iter().chain([headers]).collect() });
+    } else if !fields.is_empty() {
+        site.keys.push(("headers", table(&fields, &[])));
+    }
+    if !scope.error_pages.is_empty() {
+        site.keys.push(("error_pages", pages(&scope.error_pages)));
+    }
+}
+
+fn with_caching(caching: Option<&Caching>, fields: &mut Vec<(String, Vec<String>)>) {
+    let has_own = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"));
+    if let Some(caching) = caching.filter(|_| !has_own) {
+        fields.push(("Cache-Control".into(), vec![caching.value.clone()]));
+    }
+}
+
+/// Fields of files. Of the names in `kept` nothing counts that is said for more paths.
+fn table(fields: &[(String, Vec<String>)], kept: &[String]) -> String {
+    let set = fields.iter().map(|(name, values)| format!("{} = {}", quoted(name), values_of(values)));
+    let kept = kept.iter().map(|name| format!("{} = true", quoted(name)));
+    format!("{{ {} }}", set.chain(kept).collect::<Vec<_>>().join(", "))
+}
+
+fn pages(pages: &[(String, String)]) -> String {
+    let pages = pages.iter().map(|(status, page)| format!("{} = {}", quoted(status), quoted(page)));
+    format!("{{ {} }}", pages.collect::<Vec<_>>().join(", "))
+}
+
+/// Takes over where answers come from. False if it is something else.
+fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut Draft) -> bool {
+    match &*directive.name {
+        "return" => {
+            let (status, to) = match &directive.arguments[..] {
+                [to] if to.contains("://") => ("302", &**to),
+                [status, to] => (&**status, &**to),
+                [status] => (&**status, ""),
+                _ => ("", ""),
+            };
+            match (status, to) {
+                ("301" | "302" | "303" | "307" | "308", to) if !to.is_empty() => match location_of(to, names) {
+                    Ok(to) => action.redirect = Some(format!("{{ to = {}, status = {status} }}", quoted(&to))),
+                    Err(why) => lose_answer(directive, &why, action, draft),
+                },
+                ("404", "") => action.is_denied = true,
+                (status @ ("403" | "410" | "444" | "401" | "400"), _) => {
+                    lose_answer(directive, &format!("the answer is 404 in place of {status}"), action, draft);
+                }
+                _ => lose_answer(directive, "a text cannot be answered with", action, draft),
+            }
+        }
+        "try_files" => {
+            let mut tried = Vec::new();
+            for word in &directive.arguments {
+                let why = match &**word {
+                    "$uri" | "$uri/" | "$fastcgi_script_name" if tried.iter().any(|one| one == "$path") => continue,
+                    "$uri" | "$uri/" | "$fastcgi_script_name" => {
+                        tried.push("$path".to_owned());
+                        continue;
+                    }
+                    "=404" => continue,
+                    word if word.starts_with(['@', '=']) => "only files can be tried, and 404 be the end",
+                    word => match template(word, names) {
+                        Ok(path) if path.contains('?') => "files have no query",
+                        Ok(path) if is_program(&path) => {
+                            action.programs.push((directive.line, directive.text(), word.to_owned()));
+                            tried.push(path);
+                            continue;
+                        }
+                        Ok(path) if path.starts_with(['/', '$']) => {
+                            tried.push(path);
+                            continue;
+                        }
+                        Ok(_) => "it is no path",
+                        Err(_) => "it has a variable that is not known here",
+                    },
+                };
+                draft.lose(directive.line, format!("`{word}` of `{}`: {why}", directive.text()));
+            }
+            action.tried = Some(tried);
+        }
+        name if PASSES.contains(&name) && directive.argument(0) != "off" => {
+            passed(directive, draft);
+            action.is_denied = true;
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Says that something else answers there, in a way that is not done here.
+fn passed(directive: &Directive, draft: &mut Draft) {
+    draft.lose(directive.line, format!("`{}`: {}", directive.text(), gateway::passed_words(&directive.name)));
+}
+
+/// What nginx answers by itself, so that nothing is looked for, is no file here either.
+fn lose_answer(directive: &Directive, why: &str, action: &mut Action, draft: &mut Draft) {
+    draft.lose(directive.line, format!("`{}`: {why}; {DENIED_WORDS}", directive.text()));
+    action.is_denied = true;
+}

@@ -1,0 +1,9 @@
+//! What of files is in the kernel's page cache, and sending from it.
+//!
+//! Owns: residency by test and by experience, and the mappings that `--send mapped` sends from. Holds no content of its
+//! own: that is `cache`.
+
+pub mod mapped_chunks;
+pub mod mapped_send;
+pub mod residency_cache;
+pub mod residency_predictor;

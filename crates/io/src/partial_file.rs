@@ -1,0 +1,442 @@
+//! Files of which a part has arrived, kept so that their senders can go on.
+//!
+//! Owns: [`PartialFile`], and the hidden directory [`FOLDER`] of a root in which such files are. The name of one is a hash of where it
+//! is to be stored, and the bytes that it will have: so no name collides with another or leads out of the directory, and nothing
+//! else has to be remembered. Guarantees: one user at a time, over all processes, by a lock (`flock(2)`) that ends with its
+//! holder; together they are within [`Bounds`]; what nobody has added to for a while is deleted by whoever comes next, and by
+//! [`sweep`]. The directory is there only as long as something is in it.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use lamna_sys::clock::unix_ms;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, SeekFrom, Stat};
+use rustix::io::Errno;
+
+use super::new_file::{Before, NewFile};
+
+/// The directory of partial files, in the root. Hidden, and so never served.
+pub const FOLDER: &str = ".lamna-parts";
+
+/// A file of which a part has arrived. Nobody else has it. Stays if it is dropped.
+#[derive(Debug)]
+pub struct PartialFile {
+    folder: OwnedFd,
+    file: OwnedFd,
+    name: String,
+    arrived: u64,
+    total: u64,
+}
+
+/// Bounds of all partial files of a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many.
+    pub files_max: usize,
+    /// Bytes of all of them, counted as if they were complete.
+    pub bytes_max: u64,
+    /// How long one stays that nothing is added to, in seconds.
+    pub kept_s: u64,
+}
+
+/// Why a partial file cannot be gone on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Somebody else adds to it.
+    Busy,
+    /// Only so many bytes have arrived.
+    Gap(u64),
+    /// There are too many, or they are too large.
+    TooMany,
+    /// What a system call says.
+    Failed(Errno),
+}
+
+impl From<Errno> for Refused {
+    fn from(errno: Errno) -> Refused {
+        Refused::Failed(errno)
+    }
+}
+
+/// A name in the directory, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part<'a> {
+    key: &'a str,
+    total: u64,
+}
+
+/// What is in the directory.
+#[derive(Debug, Default)]
+struct Census {
+    files: usize,
+    bytes: u64,
+    /// Those of the file that is asked for: there is one, unless somebody has put others there.
+    own: Vec<u64>,
+}
+
+/// Bytes of a hash in a name.
+const KEY_BYTES: usize = 16;
+/// Whose name it is, nobody else may read it.
+const FOLDER_MODE: Mode = Mode::RWXU;
+const FILE_MODE: Mode =
+    Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::WGRP).union(Mode::ROTH).union(Mode::WOTH);
+const OPEN: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+/// How often the directory is made anew that others delete at the same time.
+const TRIES_MAX: usize = 16;
+
+impl PartialFile {
+    /// The file that is to have `total` bytes and to be stored as `path` of `root`, to be written from byte `from` on: what has
+    /// arrived behind that is given up. With `from` 0 it is begun if there is none.
+    ///
+    /// # Errors
+    /// See [`Refused`]; nothing has changed then.
+    pub fn open(
+        root: BorrowedFd<'_>,
+        path: &[u8],
+        total: u64,
+        from: u64,
+        bounds: Bounds,
+    ) -> Result<PartialFile, Refused> {
+        let key = key(path);
+        for _ in 0..TRIES_MAX {
+            let folder = match open_folder(root) {
+                Err(Errno::NOENT) if from > 0 => return Err(Refused::Gap(0)),
+                Err(Errno::NOENT) => match retry(|| rustix::fs::mkdirat(root, FOLDER, FOLDER_MODE)) {
+                    Ok(()) | Err(Errno::EXIST) => continue,
+                    Err(errno) => return Err(errno.into()),
+                },
+                folder => folder?,
+            };
+            // Held for a look at the directory. Files are locked without waiting.
+            retry(|| rustix::fs::flock(&folder, FlockOperation::LockExclusive))?;
+            let opened = open_in(&folder, &key, total, from, bounds);
+            retry(|| rustix::fs::flock(&folder, FlockOperation::Unlock))?;
+            match opened {
+                // Whoever was done with the last file has deleted the directory meanwhile.
+                Err(Refused::Failed(Errno::NOENT)) => {}
+                Err(refused) => {
+                    remove_folder(&folder);
+                    return Err(refused);
+                }
+                Ok((file, name)) => {
+                    let arrived = retry(|| rustix::fs::seek(&file, SeekFrom::Start(from)))?;
+                    return Ok(PartialFile { folder, file, name, arrived, total });
+                }
+            }
+        }
+        Err(Refused::Busy)
+    }
+
+    /// Bytes that have arrived of the file that is to have `total` bytes and to be stored as `path` of `root`; 0 if there is none.
+    ///
+    /// # Errors
+    /// What the system calls say.
+    pub fn arrived(root: BorrowedFd<'_>, path: &[u8], total: u64) -> Result<u64, Errno> {
+        let state = open_folder(root).and_then(|folder| stat(&folder, &file_name(&key(path), total)));
+        match state {
+            Ok(state) => Ok(size(&state).min(total)),
+            Err(Errno::NOENT) => Ok(0),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Writes `bytes` behind what has arrived.
+    ///
+    /// # Errors
+    /// What `write(2)` says.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
+        while !bytes.is_empty() {
+            let written = retry(|| rustix::io::write(&self.file, bytes))?;
+            self.arrived += written as u64;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    /// Bytes that have arrived.
+    pub fn bytes(&self) -> u64 {
+        self.arrived
+    }
+
+    /// Whether all of it has arrived.
+    pub fn is_complete(&self) -> bool {
+        self.arrived == self.total
+    }
+
+    /// Gives up what has arrived.
+    pub fn discard(self) {
+        let PartialFile { folder, file, name, .. } = self;
+        // If that fails, it is deleted when its time has come.
+        let _ = rustix::fs::unlinkat(&folder, name.as_str(), AtFlags::empty());
+        drop(file);
+        remove_folder(&folder);
+    }
+
+    /// Moves it, which is complete, to `name` in `directory`: in the place of a file that is there, or only where nothing is. If that
+    /// cannot be done, it is given up. Says whether a file was replaced.
+    ///
+    /// # Errors
+    /// What [`NewFile::move_to`] and [`NewFile::move_to_unused`] say; `EXDEV` if `directory` is on another file system.
+    pub fn move_to(self, directory: OwnedFd, name: &[u8], only_unused: bool) -> Result<Before, Errno> {
+        let PartialFile { folder, file, name: own, .. } = self;
+        let place = rustix::io::fcntl_dupfd_cloexec(&folder, 0)?;
+        let file = NewFile::complete(directory, file, place, own);
+        let moved = match only_unused {
+            true => file.move_to_unused(name).map(|()| Before::Nothing),
+            false => file.move_to(name),
+        };
+        remove_folder(&folder);
+        moved
+    }
+
+    /// Whether it can be moved into `directory`: not to another file system.
+    ///
+    /// # Errors
+    /// What `fstat(2)` says.
+    pub fn can_be_moved_to(&self, directory: BorrowedFd<'_>) -> Result<bool, Errno> {
+        Ok(rustix::fs::fstat(&self.file)?.st_dev == rustix::fs::fstat(directory)?.st_dev)
+    }
+}
+
+/// Deletes the partial files of `root` that nobody has added to for `kept_s` seconds. For whoever looks after a root from time to time.
+///
+/// # Errors
+/// What the system calls say.
+pub fn sweep(root: BorrowedFd<'_>, kept_s: u64) -> Result<(), Errno> {
+    let folder = match open_folder(root) {
+        Err(Errno::NOENT) => return Ok(()),
+        folder => folder?,
+    };
+    retry(|| rustix::fs::flock(&folder, FlockOperation::LockExclusive))?;
+    census(&folder, "", kept_s)?;
+    remove_folder(&folder);
+    Ok(())
+}
+
+/// In `folder`, which is locked.
+fn open_in(folder: &OwnedFd, key: &str, total: u64, from: u64, bounds: Bounds) -> Result<(OwnedFd, String), Refused> {
+    let census = census(folder, key, bounds.kept_s)?;
+    let name = file_name(key, total);
+    if census.own.contains(&total) {
+        let file = lock(folder, &name)?;
+        let arrived = size(&rustix::fs::fstat(&file)?);
+        if from > arrived {
+            return Err(Refused::Gap(arrived));
+        }
+        retry(|| rustix::fs::ftruncate(&file, from))?;
+        return Ok((file, name));
+    }
+    if from > 0 {
+        return Err(Refused::Gap(0));
+    }
+    // Another file is sent under the same name now.
+    let (mut files, mut bytes) = (census.files, census.bytes);
+    for other in &census.own {
+        let name = file_name(key, *other);
+        let _file = lock(folder, &name)?;
+        retry(|| rustix::fs::unlinkat(folder, name.as_str(), AtFlags::empty()))?;
+        files -= 1;
+        bytes = bytes.saturating_sub(*other);
+    }
+    if files >= bounds.files_max || bytes.saturating_add(total) > bounds.bytes_max {
+        return Err(Refused::TooMany);
+    }
+    let flags = OPEN | OFlags::CREATE | OFlags::EXCL;
+    let file = retry(|| rustix::fs::openat(folder, name.as_str(), flags, FILE_MODE))?;
+    retry(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive))?;
+    Ok((file, name))
+}
+
+/// Opens a file that nobody else has.
+fn lock(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Refused> {
+    // Whoever has moved it away or deleted it was done with it: the sender is to ask again.
+    let gone = |errno: Errno| if errno == Errno::NOENT { Refused::Busy } else { errno.into() };
+    let file = retry(|| rustix::fs::openat(folder, name, OPEN, Mode::empty())).map_err(gone)?;
+    match retry(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)) {
+        Err(Errno::WOULDBLOCK) => return Err(Refused::Busy),
+        locked => locked?,
+    }
+    // What was moved away before it was locked is no longer ours to write.
+    let (opened, named) = (rustix::fs::fstat(&file)?, stat(folder, name).map_err(gone)?);
+    let is_same = (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino);
+    if is_same { Ok(file) } else { Err(Refused::Busy) }
+}
+
+/// Counts what is in `folder`, which is locked, and deletes what nobody has added to for `kept_s` seconds.
+fn census(folder: &OwnedFd, key: &str, kept_s: u64) -> Result<Census, Errno> {
+    let mut census = Census::default();
+    let now_s = unix_ms() / 1000;
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let Some((name, part)) = entry.file_name().to_str().ok().and_then(|name| Some((name, Part::of(name)?))) else {
+            continue;
+        };
+        let Ok(state) = stat(folder, name) else { continue };
+        let age_s = now_s.saturating_sub(u64::try_from(state.st_mtime).unwrap_or(0));
+        // Who has it may be about to add to it.
+        if age_s > kept_s && lock(folder, name).is_ok() {
+            retry(|| rustix::fs::unlinkat(folder, name, AtFlags::empty()))?;
+            continue;
+        }
+        census.files += 1;
+        census.bytes = census.bytes.saturating_add(part.total);
+        if part.key == key {
+            census.own.push(part.total);
+        }
+    }
+    Ok(census)
+}
+
+fn open_folder(root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    retry(|| rustix::fs::openat(root, FOLDER, flags, Mode::empty()))
+}
+
+/// Deletes the directory if nothing is in it.
+fn remove_folder(folder: &OwnedFd) {
+    // Then somebody else uses it, or it is gone already.
+    let _ = rustix::fs::unlinkat(folder, format!("../{FOLDER}"), AtFlags::REMOVEDIR);
+}
+
+fn stat(folder: &OwnedFd, name: &str) -> Result<Stat, Errno> {
+    retry(|| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))
+}
+
+fn size(state: &Stat) -> u64 {
+    u64::try_from(state.st_size).unwrap_or(0)
+}
+
+/// What a file that is to be stored as `path` is known by.
+fn key(path: &[u8]) -> String {
+    let hash = ring::digest::digest(&ring::digest::SHA256, path);
+    hash.as_ref()[..KEY_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn file_name(key: &str, total: u64) -> String {
+    format!("{key}-{total}")
+}
+
+impl<'a> Part<'a> {
+    fn of(name: &'a str) -> Option<Part<'a>> {
+        let (key, total) = name.split_once('-')?;
+        let is_key = key.len() == 2 * KEY_BYTES && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Some(Part { key, total: total.parse().ok().filter(|_| is_key)? })
+    }
+}
+
+fn retry<T>(call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    rustix::io::retry_on_intr(call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::fd::AsFd;
+    use std::path::Path;
+    use std::time::{Duration, SystemTime};
+
+    const BOUNDS: Bounds = Bounds { files_max: 2, bytes_max: 100, kept_s: 60 };
+
+    fn directory(path: &Path) -> OwnedFd {
+        fs::File::open(path).unwrap().into()
+    }
+
+    fn open(root: &Path, path: &str, total: u64, from: u64) -> Result<PartialFile, Refused> {
+        PartialFile::open(directory(root).as_fd(), path.as_bytes(), total, from, BOUNDS)
+    }
+
+    fn arrived(root: &Path, path: &str, total: u64) -> u64 {
+        PartialFile::arrived(directory(root).as_fd(), path.as_bytes(), total).unwrap()
+    }
+
+    fn is_empty(root: &Path) -> bool {
+        fs::read_dir(root).unwrap().next().is_none()
+    }
+
+    #[test]
+    fn a_file_is_gone_on_with_where_it_was_left() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let mut file = open(root, "/a", 6, 0).unwrap();
+        file.write(b"abcd").unwrap();
+        drop(file);
+        assert_eq!(arrived(root, "/a", 6), 4);
+        assert_eq!(open(root, "/a", 6, 5).err(), Some(Refused::Gap(4)));
+        // What comes after the byte that is gone on from is given up.
+        let mut file = open(root, "/a", 6, 3).unwrap();
+        file.write(b"def").unwrap();
+        assert!(file.is_complete() && file.can_be_moved_to(directory(root).as_fd()).unwrap());
+        assert_eq!(file.move_to(directory(root), b"a", false), Ok(Before::Nothing));
+        assert_eq!(fs::read(root.join("a")).unwrap(), b"abcdef");
+        assert_eq!(fs::read_dir(root).unwrap().count(), 1, "the directory is gone with the last of its files");
+        assert_eq!(arrived(root, "/a", 6), 0);
+    }
+
+    #[test]
+    fn two_do_not_add_to_one_file() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let first = open(root, "/a", 6, 0).unwrap();
+        assert_eq!(open(root, "/a", 6, 0).err(), Some(Refused::Busy));
+        assert_eq!(open(root, "/a", 7, 0).err(), Some(Refused::Busy));
+        assert!(open(root, "/b", 6, 0).is_ok());
+        drop(first);
+        assert!(open(root, "/a", 7, 0).is_ok());
+        assert_eq!(
+            (open(root, "/a", 6, 1).err(), open(root, "/c", 6, 1).err()),
+            (Some(Refused::Gap(0)), Some(Refused::Gap(0)))
+        );
+    }
+
+    #[test]
+    fn there_are_no_more_and_no_larger_ones_than_the_bounds_allow() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        drop(open(root, "/a", 60, 0).unwrap());
+        assert_eq!(open(root, "/b", 41, 0).err(), Some(Refused::TooMany));
+        drop(open(root, "/b", 40, 0).unwrap());
+        assert_eq!(open(root, "/c", 0, 0).err(), Some(Refused::TooMany));
+        // In the place of another of the same name there is room.
+        drop(open(root, "/b", 39, 0).unwrap());
+        open(root, "/b", 39, 0).unwrap().discard();
+        drop(open(root, "/c", 40, 0).unwrap());
+    }
+
+    #[test]
+    fn what_nobody_adds_to_is_deleted_and_what_is_in_use_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let used = open(root, "/a", 6, 0).unwrap();
+        drop(open(root, "/b", 6, 0).unwrap());
+        let long_ago = SystemTime::now() - Duration::from_secs(100);
+        for entry in fs::read_dir(root.join(FOLDER)).unwrap() {
+            fs::File::options().write(true).open(entry.unwrap().path()).unwrap().set_modified(long_ago).unwrap();
+        }
+        fs::write(root.join(FOLDER).join("somebody's"), "").unwrap();
+        sweep(directory(root).as_fd(), 60).unwrap();
+        assert_eq!(fs::read_dir(root.join(FOLDER)).unwrap().count(), 2);
+        drop(used);
+        fs::remove_file(root.join(FOLDER).join("somebody's")).unwrap();
+        sweep(directory(root).as_fd(), 60).unwrap();
+        assert!(is_empty(root));
+        sweep(directory(root).as_fd(), 60).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_directory_is_not_followed() {
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::os::unix::fs::symlink(outside.path(), root.path().join(FOLDER)).unwrap();
+        assert!(matches!(open(root.path(), "/a", 6, 0), Err(Refused::Failed(Errno::NOTDIR | Errno::LOOP))));
+        assert!(is_empty(outside.path()));
+    }
+
+    #[test]
+    fn what_is_new_replaces_nothing_and_what_cannot_be_moved_is_given_up() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        fs::write(root.join("a"), "old").unwrap();
+        let file = open(root, "/a", 0, 0).unwrap();
+        assert_eq!(file.move_to(directory(root), b"a", true), Err(Errno::EXIST));
+        assert_eq!((fs::read(root.join("a")).unwrap(), fs::read_dir(root).unwrap().count()), (b"old".to_vec(), 1));
+    }
+}

@@ -1,0 +1,511 @@
+//! Who is let in: by what a request shows, what it does and where it comes from.
+//!
+//! ```text
+//!   rules of the action ─ none ──────────────────────────────> served
+//!          └─ network ─ no ──────────────────────────────────> 403
+//!              └─ nothing shown, or a wrong token ───────────> 401
+//!                  └─ a token, or a password that is remembered ─ named by the rules ─> served, or 403
+//!                  └─ another password ─ too many wrong ones of the network ──────────> 429
+//!                       └─ Verify ─ right: asked again ─ wrong: 401
+//!          └─ a service decides ─ it has let the request in ──> served
+//!              └─ Ask: gateway::Question ─ let in: asked again ─ not: what it answers
+//! ```
+//!
+//! Owns: [`Guard`] of a site and its memory. Guarantees: what is remembered of a password is a keyed hash of it, for a bounded number and
+//! a bounded time; whoever has been verified is let in without an allocation, and without a lock when this worker knows it. Waits for
+//! nothing: that is the business of [`verify`].
+
+pub mod authorization;
+#[cfg(test)]
+mod authorization_checks;
+mod verify;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lamna_config::access::{AccessRule, Accounts, ServiceSettings};
+use lamna_policy::limit::{Period, Rate, TICKS_PER_MS};
+use lamna_proto::exchange::program::Program;
+use lamna_proto::exchange::{Finding, Translate};
+use lamna_proto::message::Request;
+use lamna_proto::resource::{HeadTooLong, Resource};
+use lamna_proto::time::Instant;
+use ring::{digest, hmac, rand};
+
+use self::authorization::Shown;
+use super::action::Action;
+use super::answers::{self, Extras};
+use super::route::Effective;
+
+/// What is remembered of something shown: a keyed hash.
+type Tag = [u8; 32];
+
+/// A network of clients: a /32 of IPv4 or a /64 of IPv6.
+pub type Network = (bool, u64);
+
+/// Who has been verified, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Verified {
+    user: u16,
+    until: Instant,
+}
+
+/// How long a password is not verified again.
+const REMEMBERED_MS: u32 = 10 * 60 * 1000;
+/// Passwords that are remembered.
+const REMEMBERED_MAX: usize = 1024;
+/// Wrong passwords of one network: so many at once, and so many in a minute.
+const WRONG_MAX: u32 = 10;
+/// How long a password waits until it is verified.
+const TURN_MS: u32 = 10_000;
+
+/// Who can say who he is to a site, and who has.
+pub struct Guard {
+    users: Vec<(String, String)>,
+    /// Keyed hashes of what the configuration has.
+    tokens: Vec<(String, Tag)>,
+    key: hmac::Key,
+    /// Passwords that are verified at once.
+    turns: usize,
+    held: Mutex<Held>,
+}
+
+/// What changes.
+#[derive(Default)]
+struct Held {
+    verified: HashMap<Tag, Verified>,
+    under_way: Vec<Tag>,
+}
+
+/// Counts wrong passwords, for all processes of a server.
+pub trait WrongPasswords: fmt::Debug + Send + Sync {
+    /// In how many ticks another one of `network` is taken on the site of this number, if not now.
+    fn wait(&self, of: (u32, Network), rate: Rate, now: Instant) -> Option<u64>;
+
+    /// There was another one.
+    fn count(&self, of: (u32, Network), rate: Rate, now: Instant);
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Guard").finish_non_exhaustive()
+    }
+}
+
+/// What is decided about a request.
+pub enum Verdict {
+    /// It goes on.
+    Passes,
+    /// This is its answer.
+    Answer(Arc<Resource>),
+    /// This finds out.
+    Verify(Box<dyn Program>),
+    /// This service is asked.
+    Ask(Arc<ServiceSettings>),
+}
+
+/// What services have said of a request that they let in. It goes with that request, and with no other.
+#[derive(Clone, Debug, Default)]
+pub struct Vouched {
+    /// Those that have let it in.
+    pub services: Vec<Arc<ServiceSettings>>,
+    /// What they say to applications, as lines.
+    pub lines: Vec<u8>,
+    /// Who the user is.
+    pub user: Option<Box<str>>,
+}
+
+impl Vouched {
+    /// What has been said of this request.
+    pub fn of(found: Option<&Finding>) -> Option<&Vouched> {
+        found?.downcast_ref()
+    }
+
+    fn is_by(&self, service: &Arc<ServiceSettings>) -> bool {
+        self.services.iter().any(|one| Arc::ptr_eq(one, service) || one == service)
+    }
+}
+
+/// Who somebody is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who<'a> {
+    /// A user, who has given a password.
+    User(&'a str),
+    /// A token.
+    Token(&'a str),
+    /// Whose certificate it is.
+    Certificate(&'a str),
+    /// Whom a service has named.
+    Service(&'a str),
+}
+
+impl<'a> Who<'a> {
+    /// What he is called.
+    pub fn name(self) -> &'a str {
+        let (Who::User(name) | Who::Token(name) | Who::Certificate(name) | Who::Service(name)) = self;
+        name
+    }
+
+    /// How he has said so, as `AUTH_TYPE` has it (RFC 3875 4.1.1).
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Who::User(_) => "Basic",
+            Who::Token(_) => "Bearer",
+            Who::Certificate(_) => "Certificate",
+            Who::Service(_) => "Service",
+        }
+    }
+
+    /// Whether `rule` names him.
+    fn is_named_by(self, rule: &AccessRule) -> bool {
+        let names = match self {
+            Who::User(_) => &rule.users,
+            Who::Token(_) => &rule.tokens,
+            Who::Certificate(_) => &rule.certificates,
+            Who::Service(_) => return false,
+        };
+        AccessRule::names(names, self.name())
+    }
+}
+
+/// The rules that a request has to keep: of one action, or of several for a request that may do anything.
+pub struct Rules<'e>([Option<&'e AccessRule>; Action::ALL.len()]);
+
+impl<'e> Rules<'e> {
+    /// Those of `effective` for what `translate` does.
+    pub fn of(effective: &'e Effective, translate: &Translate<'_>) -> Rules<'e> {
+        if effective.asks_an_application() {
+            return Rules::of_application(effective, translate);
+        }
+        let own = Action::of(translate);
+        Rules(Action::ALL.map(|action| effective.whom(action).filter(|_| own.is_none_or(|own| own == action))))
+    }
+
+    /// The same where an application answers `translate`. Whatever is done there reads what it answers: an action of which nothing is said is
+    /// for those who may read.
+    pub fn of_application(effective: &'e Effective, translate: &Translate<'_>) -> Rules<'e> {
+        let own = Action::of_application(translate);
+        let whom = |action| match effective.says_whom(action) {
+            true => effective.whom(action),
+            false => effective.whom(Action::Read),
+        };
+        Rules(Action::ALL.map(|action| whom(action).filter(|_| own.is_none_or(|own| own == action))))
+    }
+
+    /// Whether anybody may.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// Whether who asks has to say who he is.
+    pub fn ask_for_credentials(&self) -> bool {
+        self.iter().any(AccessRule::asks_for_credentials)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &'e AccessRule> {
+        self.0.iter().flatten().copied()
+    }
+
+    /// A service that has not been asked yet.
+    fn service_besides(&self, vouched: Option<&Vouched>) -> Option<&'e Arc<ServiceSettings>> {
+        let mut services = self.iter().filter_map(|rule| rule.service.as_ref());
+        services.find(|service| !vouched.is_some_and(|vouched| vouched.is_by(service)))
+    }
+
+    /// Those that still ask who it is when he is `who`.
+    fn besides(&self, who: Option<Who<'_>>) -> Rules<'e> {
+        let is_left = |rule: &&AccessRule| rule.asks_for_credentials() && !who.is_some_and(|who| who.is_named_by(rule));
+        Rules(self.0.map(|rule| rule.filter(is_left)))
+    }
+}
+
+/// Passwords that a worker knows, without asking anybody: few, found by their first byte.
+#[derive(Debug, Default)]
+pub struct Known([Option<(u32, Tag, Verified)>; 16]);
+
+impl Guard {
+    /// That of a site with these accounts.
+    pub fn new(accounts: &Accounts) -> Guard {
+        let random = rand::SystemRandom::new();
+        // The kernel gives random numbers to whoever has started.
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &random).expect("the system has random numbers");
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Guard {
+            users: accounts.users.iter().map(|(name, hash)| (name.clone(), hash.clone())).collect(),
+            tokens: accounts.tokens.iter().map(|(name, hash)| (name.clone(), tag(&key, hash))).collect(),
+            key,
+            turns: (processors / 2).max(1),
+            held: Mutex::default(),
+        }
+    }
+
+    /// What is decided about a request that does what `rules` are about, on `site`.
+    pub fn judge(
+        self: &Arc<Guard>,
+        rules: &Rules<'_>,
+        asking: &Asking<'_>,
+        known: &mut Known,
+    ) -> Result<Verdict, HeadTooLong> {
+        let is_kept_out = |rule: &AccessRule| match asking.client {
+            Some(client) => {
+                rule.deny.iter().any(|network| network.contains(client))
+                    || !rule.allow.is_empty() && !rule.allow.iter().any(|network| network.contains(client))
+            }
+            None => !(rule.allow.is_empty() && rule.deny.is_empty()),
+        };
+        if rules.iter().any(is_kept_out) {
+            return asking.forbidden("This is not for the network that the request comes from.");
+        }
+        match self.judge_who(rules, asking, known)? {
+            Verdict::Passes => {}
+            verdict => return Ok(verdict),
+        }
+        let service = rules.service_besides(Vouched::of(asking.translate.found));
+        Ok(service.map_or(Verdict::Passes, |service| Verdict::Ask(service.clone())))
+    }
+
+    /// The same by what the request shows.
+    fn judge_who(
+        self: &Arc<Guard>,
+        rules: &Rules<'_>,
+        asking: &Asking<'_>,
+        known: &mut Known,
+    ) -> Result<Verdict, HeadTooLong> {
+        let rules = &rules.besides(asking.client_subject.map(Who::Certificate));
+        if rules.is_empty() {
+            return Ok(Verdict::Passes);
+        }
+        if rules.iter().any(|rule| rule.users.is_empty() && rule.tokens.is_empty()) {
+            return asking.forbidden("This is for clients that show a certificate.");
+        }
+        let who = match shown(asking.translate.request) {
+            None => return self.unauthorized(rules, asking),
+            Some(Shown::Bearer(token)) => match self.token(token) {
+                Some(who) => who,
+                None => return self.unauthorized(rules, asking),
+            },
+            // Passwords that nothing here takes are not verified.
+            Some(Shown::Basic(_)) if rules.iter().any(|rule| rule.users.is_empty()) => {
+                return self.unauthorized(rules, asking);
+            }
+            Some(Shown::Basic(encoded)) => {
+                let tag = tag(&self.key, encoded);
+                match self.known(&tag, (asking.site, asking.now), known) {
+                    Some(user) => Who::User(user),
+                    None => return self.verify(rules, asking, tag, encoded),
+                }
+            }
+        };
+        match rules.iter().all(|rule| who.is_named_by(rule)) {
+            true => Ok(Verdict::Passes),
+            false => asking.forbidden("This is not for whoever the request says it is from."),
+        }
+    }
+
+    /// Who a request is from that has been let in on the site of this number: as it says itself, and as was verified.
+    pub fn who(&self, request: Option<Request<'_>>, of: (u32, Instant), known: &mut Known) -> Option<Who<'_>> {
+        match shown(request)? {
+            Shown::Bearer(token) => self.token(token),
+            Shown::Basic(encoded) => self.known(&tag(&self.key, encoded), of, known).map(Who::User),
+        }
+    }
+
+    /// Whose token it is. All are looked at, whole, and what is compared is hashed with a key that nobody knows: time says nothing.
+    fn token(&self, token: &[u8]) -> Option<Who<'_>> {
+        let shown = tag(&self.key, digest::digest(&digest::SHA256, token).as_ref());
+        let mut found = None;
+        for (name, other) in &self.tokens {
+            if shown.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0 {
+                found = Some(Who::Token(name));
+            }
+        }
+        found
+    }
+
+    fn known(&self, tag: &Tag, (site, now): (u32, Instant), known: &mut Known) -> Option<&str> {
+        let place = &mut known.0[usize::from(tag[0]) % 16];
+        let own = place.filter(|(of, other, verified)| *of == site && other == tag && now < verified.until);
+        let verified = match own {
+            Some((_, _, verified)) => verified,
+            None => {
+                let verified = self.verified(tag, now)?;
+                *place = Some((site, *tag, verified));
+                verified
+            }
+        };
+        self.users.get(usize::from(verified.user)).map(|(name, _)| &**name)
+    }
+
+    fn verify(
+        self: &Arc<Guard>,
+        rules: &Rules<'_>,
+        asking: &Asking<'_>,
+        tag: Tag,
+        encoded: &[u8],
+    ) -> Result<Verdict, HeadTooLong> {
+        let network = asking.client.filter(|_| !asking.is_of_proxy).map(network_of);
+        let tries = Tries { counted: asking.wrong.clone(), of: network.map(|network| (asking.site, network)) };
+        if let Some(wait_s) = tries.wait_s(asking.now) {
+            let wait = [("Retry-After".to_owned(), wait_s.to_string())];
+            let cause = "Too many wrong passwords came from this network.";
+            return Ok(Verdict::Answer(asking.answer(429, cause, &wait)?));
+        }
+        let refused = asking.answer(401, WRONG, &challenges(rules))?;
+        let busy = asking.answer(503, "Too many passwords are being verified.", &[])?;
+        Ok(Verdict::Verify(Box::new(verify::Verify {
+            guard: self.clone(),
+            tag,
+            encoded: encoded.to_vec(),
+            tries,
+            refused,
+            busy,
+            until: asking.now.after_ms(TURN_MS),
+        })))
+    }
+
+    fn unauthorized(&self, rules: &Rules<'_>, asking: &Asking<'_>) -> Result<Verdict, HeadTooLong> {
+        Ok(Verdict::Answer(asking.answer(401, WRONG, &challenges(rules))?))
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn verified(&self, tag: &Tag, now: Instant) -> Option<Verified> {
+        self.held().verified.get(tag).copied().filter(|verified| now < verified.until)
+    }
+
+    fn remember(&self, tag: Tag, user: u16, now: Instant) {
+        let verified = &mut self.held().verified;
+        if verified.len() >= REMEMBERED_MAX {
+            verified.retain(|_, one| now < one.until);
+        }
+        if verified.len() >= REMEMBERED_MAX {
+            let oldest = verified.iter().min_by_key(|(_, one)| one.until).map(|(tag, _)| *tag);
+            oldest.map(|tag| verified.remove(&tag));
+        }
+        verified.insert(tag, Verified { user, until: now.after_ms(REMEMBERED_MS) });
+    }
+}
+
+/// The wrong passwords of one network.
+struct Tries {
+    counted: Arc<dyn WrongPasswords>,
+    /// Of whom, on which site; none if that is not known.
+    of: Option<(u32, Network)>,
+}
+
+impl Tries {
+    fn rate() -> Rate {
+        Rate::new(WRONG_MAX, Period::Minute, WRONG_MAX).expect("it is a rate")
+    }
+
+    /// In how many seconds another password is verified, if not now.
+    fn wait_s(&self, now: Instant) -> Option<u64> {
+        let ticks = self.counted.wait(self.of?, Tries::rate(), now)?;
+        Some(ticks.div_ceil(1000 * TICKS_PER_MS))
+    }
+
+    fn count(&self, now: Instant) {
+        if let Some(of) = self.of {
+            self.counted.count(of, Tries::rate(), now);
+        }
+    }
+}
+
+/// Who asks, and for what.
+pub struct Asking<'a> {
+    /// The number of the site.
+    pub site: u32,
+    /// The request.
+    pub translate: &'a Translate<'a>,
+    /// Whom it is from.
+    pub client: Option<IpAddr>,
+    /// The subject of the certificate that the client has shown.
+    pub client_subject: Option<&'a str>,
+    /// A proxy does not say whom it is from.
+    pub is_of_proxy: bool,
+    /// Where wrong passwords are counted.
+    pub wrong: &'a Arc<dyn WrongPasswords>,
+    /// What applies to it besides.
+    pub effective: &'a Effective,
+    /// The time.
+    pub now: Instant,
+}
+
+const WRONG: &str = "This is for those who say who they are.";
+
+impl Asking<'_> {
+    fn forbidden(&self, cause: &str) -> Result<Verdict, HeadTooLong> {
+        Ok(Verdict::Answer(self.answer(403, cause, &[])?))
+    }
+
+    fn answer(&self, status: u16, cause: &str, fields: &[(String, String)]) -> Result<Arc<Resource>, HeadTooLong> {
+        let extras = self.effective.extras(status);
+        let fields = [&*extras.fields, fields].concat();
+        answers::error(status, cause, &Extras { fields: fields.into(), vary: extras.vary }).map(Arc::new)
+    }
+}
+
+/// What a request says about who it is from. Two fields are none.
+fn shown(request: Option<Request<'_>>) -> Option<Shown<'_>> {
+    let mut lines = request?.lines_named(b"authorization");
+    match (lines.next(), lines.next()) {
+        (Some(value), None) => authorization::parse(value),
+        _ => None,
+    }
+}
+
+/// How who asks can say who he is. All of `rules` ask.
+fn challenges(rules: &Rules<'_>) -> Vec<(String, String)> {
+    let name = || "WWW-Authenticate".to_owned();
+    let mut challenges = Vec::new();
+    if rules.iter().all(|rule| !rule.users.is_empty()) {
+        challenges.push((name(), "Basic realm=\"Lamna\", charset=\"UTF-8\"".to_owned()));
+    }
+    if rules.iter().all(|rule| !rule.tokens.is_empty()) || challenges.is_empty() {
+        challenges.push((name(), "Bearer realm=\"Lamna\"".to_owned()));
+    }
+    challenges
+}
+
+fn tag(key: &hmac::Key, bytes: &[u8]) -> Tag {
+    let mut tag = [0; 32];
+    tag.copy_from_slice(hmac::sign(key, bytes).as_ref());
+    tag
+}
+
+fn network_of(client: IpAddr) -> Network {
+    match client.to_canonical() {
+        IpAddr::V4(address) => (false, u64::from(address.to_bits())),
+        IpAddr::V6(address) => (true, (address.to_bits() >> 64) as u64), // The upper half.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard() -> Guard {
+        Guard::new(&Accounts::default())
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_in_number_and_time() {
+        let guard = guard();
+        let tag = |number: usize| {
+            let mut tag = [0; 32];
+            tag[..8].copy_from_slice(&number.to_ne_bytes());
+            tag
+        };
+        for number in 0..REMEMBERED_MAX + 10 {
+            guard.remember(tag(number), 0, Instant::from_ms(number as u64));
+        }
+        assert_eq!(guard.held().verified.len(), REMEMBERED_MAX);
+        assert!(guard.verified(&tag(REMEMBERED_MAX + 9), Instant::from_ms(2000)).is_some());
+        assert!(guard.verified(&tag(0), Instant::from_ms(2000)).is_none());
+        assert!(guard.verified(&tag(REMEMBERED_MAX), Instant::from_ms(2000 + u64::from(REMEMBERED_MS))).is_none());
+    }
+}

@@ -1,0 +1,353 @@
+//! A directory listing as an HTML page.
+//!
+//! Owns: the page. It is self-contained, works without its script, and no name or path can break out of the place where
+//! it is shown.
+
+use std::fmt::Write as _;
+
+use lamna_config::route::Changes;
+
+use super::{Item, Key, Kind, Listing, Order, arrange, push_link, rfc3339};
+use crate::content::escape::push_html;
+
+/// The listing as a self-contained HTML page in UTF-8.
+pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
+    let (shown, omitted) = arrange(listing, order);
+    let mut page = String::with_capacity(4096 + 256 * shown.len());
+    page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>");
+    push_html(&mut page, listing.path);
+    page.push_str(HEAD_AFTER_TITLE);
+    push_breadcrumb(&mut page, listing.path);
+    page.push_str(SEARCH);
+    page.push_str("<main>\n<table>\n<thead><tr>");
+    push_column_head(&mut page, Column { key: Key::Name, title: "Name" }, order);
+    push_column_head(&mut page, Column { key: Key::Size, title: "Size" }, order);
+    push_column_head(&mut page, Column { key: Key::Modified, title: "Modified" }, order);
+    page.push_str(if listing.changes.delete { "<th></th></tr></thead>\n" } else { "</tr></thead>\n" });
+    if listing.path != "/" {
+        page.push_str(
+            "<tbody><tr><td><a href=\"../\" class=\"d\" rel=\"up\">Parent folder</a></td><td></td><td></td></tr></tbody>\n",
+        );
+    }
+    page.push_str("<tbody id=\"entries\">\n");
+    for item in &shown {
+        push_row(&mut page, item, listing);
+    }
+    page.push_str("</tbody>\n</table>\n<p id=\"found\" role=\"status\" hidden></p>\n");
+    push_summary(&mut page, listing, omitted);
+    let Changes { upload, delete, mkdir } = listing.changes;
+    for (_, form) in
+        [(upload, UPLOAD_FORM), (mkdir, MKDIR_FORM), (delete, DELETE_FORM)].iter().filter(|(is_on, _)| *is_on)
+    {
+        page.push_str(form);
+    }
+    page.push_str(concat!("</main>\n<script>", include_str!("../assets/listing.js"), "</script>\n</body>\n</html>\n"));
+    page.into_bytes()
+}
+
+/// Works without the script, as the others do. Sent to the address of the listing.
+const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">\
+    <label>Upload files <input type=\"file\" name=\"file\" multiple required></label> <button>Upload</button></form>\n";
+
+const MKDIR_FORM: &str = "<form class=\"upload\" method=\"post\" action=\"?mkdir\">\
+    <label>New folder <input name=\"name\" maxlength=\"255\" autocomplete=\"off\" required></label> <button>Create</button></form>\n";
+
+/// The form of the buttons in the rows, each of which has the address that it is sent to. The script asks first.
+const DELETE_FORM: &str = "<form id=\"delete\" method=\"post\"></form>\n";
+
+/// Shown by the script, without which it would do nothing.
+const SEARCH: &str = concat!(
+    "<input type=\"search\" placeholder=\"Search this folder\" aria-label=\"Search this folder\" aria-keyshortcuts=\"/\" ",
+    "autocomplete=\"off\" spellcheck=\"false\" hidden>\n</header>\n",
+);
+
+const HEAD_AFTER_TITLE: &str = concat!(
+    "</title>\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<style>\n",
+    include_str!("../assets/page.css"),
+    include_str!("../assets/listing.css"),
+    "</style>\n</head>\n<body>\n<header>\n",
+);
+
+/// The path with a link to each directory above. Links go up step by step, so they hold whatever the path contains.
+fn push_breadcrumb(page: &mut String, path: &str) {
+    let inner = path.strip_prefix('/').unwrap_or(path);
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    let segments: Vec<&str> = if inner.is_empty() { Vec::new() } else { inner.split('/').collect() };
+    page.push_str("<nav aria-label=\"Path\">");
+    push_crumb(page, "Home", segments.len());
+    for (index, segment) in segments.iter().enumerate() {
+        page.push_str("<i>/</i>");
+        push_crumb(page, segment, segments.len() - 1 - index);
+    }
+    page.push_str("</nav>\n");
+}
+
+/// One part of the breadcrumb, this many directories above the one listed.
+fn push_crumb(page: &mut String, name: &str, levels_up: usize) {
+    if levels_up == 0 {
+        page.push_str("<bdi aria-current=\"page\">");
+    } else {
+        page.push_str("<a href=\"");
+        page.extend(std::iter::repeat_n("../", levels_up));
+        page.push_str("\"><bdi>");
+    }
+    push_html(page, name);
+    page.push_str(if levels_up == 0 { "</bdi>" } else { "</bdi></a>" });
+}
+
+struct Column {
+    key: Key,
+    title: &'static str,
+}
+
+/// A column's title: its link sorts by this column, or turns the order round if that is so already. Sizes and dates are
+/// first sorted from the largest and the latest, which is what one looks for.
+fn push_column_head(page: &mut String, column: Column, order: Order) {
+    let active = column.key == order.key;
+    let descending = if active { !order.descending } else { column.key != Key::Name };
+    let state = match (active, order.descending) {
+        (false, _) => "",
+        (true, false) => " aria-sort=\"ascending\"",
+        (true, true) => " aria-sort=\"descending\"",
+    };
+    let sort = match column.key {
+        Key::Name => "name",
+        Key::Size => "size",
+        Key::Modified => "modified",
+    };
+    let direction = if descending { "desc" } else { "asc" };
+    let title = column.title;
+    push_formatted(
+        page,
+        format_args!("<th{state}><a rel=\"nofollow\" href=\"?sort={sort}&amp;order={direction}\">{title}</a></th>"),
+    );
+}
+
+/// Kept short: there may be thousands.
+fn push_row(page: &mut String, item: &Item, listing: &Listing<'_>) {
+    page.push_str("<tr><td><a href=\"");
+    push_link(page, item);
+    page.push_str(if item.kind == Kind::Directory { "\" class=\"d\">" } else { "\">" });
+    if listing.thumbnails && is_picture(item) {
+        page.push_str("<img src=\"");
+        push_link(page, item);
+        page.push_str(THUMBNAIL);
+    }
+    page.push_str("<bdi>");
+    push_html(page, &String::from_utf8_lossy(&item.name));
+    page.push_str(if item.kind == Kind::Directory { "/</bdi></a></td>" } else { "</bdi></a></td>" });
+    match item.kind {
+        Kind::Directory => page.push_str("<td></td>"),
+        Kind::File if item.size < 1024 => push_formatted(page, format_args!("<td>{} B</td>", item.size)),
+        Kind::File => {
+            push_formatted(page, format_args!("<td title=\"{} bytes\">{}</td>", item.size, human_size(item.size)));
+        }
+    }
+    let modified = rfc3339(item.modified_unix_seconds);
+    let (day, minute) = (&modified[..10], &modified[11..16]);
+    push_formatted(page, format_args!("<td><time datetime=\"{modified}\">{day} {minute}</time></td>"));
+    if listing.changes.delete {
+        page.push_str("<td><button form=\"delete\" formaction=\"");
+        push_link(page, item);
+        page.push_str("?delete\" aria-label=\"Delete ");
+        push_html(page, &String::from_utf8_lossy(&item.name));
+        page.push_str("\">Delete</button></td>");
+    }
+    page.push_str("</tr>\n");
+}
+
+/// Fetched when it comes into view, so that a folder of many pictures does not have all of them made.
+const THUMBNAIL: &str =
+    "?scale=64x64&amp;format=auto\" loading=\"lazy\" decoding=\"async\" width=\"48\" height=\"48\" alt=\"\">";
+
+/// Whether the filter for pictures makes others of this entry, by its name.
+fn is_picture(item: &Item) -> bool {
+    let is_of = |end: &&str| {
+        item.name.len() > end.len() && item.name[item.name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+    };
+    item.kind == Kind::File && [".jpg", ".jpeg", ".png", ".webp"].iter().any(is_of)
+}
+
+fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
+    let directories = listing.entries.iter().filter(|item| item.kind == Kind::Directory).count();
+    let files = listing.entries.len() - directories;
+    let bytes = listing.entries.iter().filter(|item| item.kind == Kind::File);
+    let bytes = bytes.fold(0_u64, |sum, item| sum.saturating_add(item.size));
+    let (folder_word, file_word) = (plural(directories, "folder"), plural(files, "file"));
+    let total = human_size(bytes);
+    push_formatted(
+        page,
+        format_args!("<p>{directories} {folder_word}, {files} {file_word}, {total}. Times are UTC.</p>\n"),
+    );
+    if listing.downloads {
+        page.push_str(DOWNLOAD);
+    }
+    page.push_str(KEYS);
+    if omitted > 0 {
+        let shown = listing.entries.len() - omitted;
+        push_formatted(page, format_args!("<p>The first {shown} entries are shown, {omitted} more are not.</p>\n"));
+    }
+}
+
+const DOWNLOAD: &str = "<p><a rel=\"nofollow\" href=\"?download=zip\" download>Download this folder (.zip)</a> <a rel=\"nofollow\" href=\"?download=tar\" download>.tar</a></p>\n";
+
+/// Shown where there is a pointer, and so probably a keyboard.
+const KEYS: &str = "<p class=\"k\"><kbd>/</kbd> search, <kbd>↑</kbd> <kbd>↓</kbd> move, <kbd>Enter</kbd> open, <kbd>Backspace</kbd> parent folder</p>\n";
+
+fn plural(count: usize, singular: &str) -> String {
+    format!("{singular}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A size to three digits or so with a binary unit (IEC 80000-13).
+fn human_size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut size = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.95 is where one decimal would show 1024.0.
+    while size >= 1023.95 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
+fn push_formatted(page: &mut String, arguments: std::fmt::Arguments<'_>) {
+    page.write_fmt(arguments).expect("writing to a string cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ENTRIES_SHOWN_MAX;
+    use super::super::tests::{any_name, file};
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn page(path: &str, entries: Vec<Item>, query: &str) -> String {
+        String::from_utf8(html(
+            &Listing { path, entries, changes: ALL, downloads: true, thumbnails: true },
+            Order::from_query(query),
+        ))
+        .expect("UTF-8")
+    }
+
+    const ALL: Changes = Changes { upload: true, delete: true, mkdir: true };
+
+    /// The names that the links of the rows lead to.
+    fn linked_names(page: &str) -> Vec<Vec<u8>> {
+        let links = page.split("<tr><td><a href=\"./").skip(1);
+        links.map(|rest| percent_decode(rest.split('"').next().expect("split gives one part"))).collect()
+    }
+
+    fn percent_decode(encoded: &str) -> Vec<u8> {
+        let mut parts = encoded.split('%');
+        let mut decoded = parts.next().expect("split gives one part").as_bytes().to_vec();
+        for part in parts {
+            decoded.push(u8::from_str_radix(&part[..2], 16).expect("two hexadecimal digits"));
+            decoded.extend_from_slice(&part.as_bytes()[2..]);
+        }
+        decoded
+    }
+
+    #[test]
+    fn the_links_of_the_columns_turn_the_order_round() {
+        let page = page("/", Vec::new(), "sort=size&order=desc");
+        assert!(page.contains("aria-sort=\"descending\"><a rel=\"nofollow\" href=\"?sort=size&amp;order=asc\""));
+        assert!(
+            page.contains("href=\"?sort=name&amp;order=asc\"")
+                && page.contains("href=\"?sort=modified&amp;order=desc\"")
+        );
+    }
+
+    #[test]
+    fn awkward_names_are_shown_and_linked_as_what_they_are() {
+        let names: [&[u8]; 5] = [b"a b?#%\"<>&'.txt", b"//evil.example", b"javascript:alert(1)", b"\xff\xfe", b"..."];
+        for name in names {
+            let page = page("/", vec![file(name, 1, 0)], "");
+            assert_eq!(linked_names(&page), [name], "{}", name.escape_ascii());
+        }
+        let page = page("/", vec![file(b"a b?#%\"<>&'.txt", 1, 0)], "");
+        assert!(page.contains(
+            "<a href=\"./a%20b%3F%23%25%22%3C%3E%26%27.txt\"><bdi>a b?#%&quot;&lt;&gt;&amp;&#39;.txt</bdi></a>"
+        ));
+    }
+
+    #[test]
+    fn all_but_the_root_lead_to_their_parents() {
+        assert!(!page("/", Vec::new(), "").contains("href=\"../"));
+        let page = page("/a/<b>/", Vec::new(), "");
+        assert!(page.contains("<a href=\"../../\"><bdi>Home</bdi></a><i>/</i><a href=\"../\"><bdi>a</bdi></a>"));
+        assert!(
+            page.contains("<bdi aria-current=\"page\">&lt;b&gt;</bdi>")
+                && page.contains("<title>/a/&lt;b&gt;/</title>")
+        );
+    }
+
+    #[test]
+    fn pictures_are_shown_small_where_they_can_be_had_so() {
+        let entries = || vec![file(b"a \".JPG", 1, 0), file(b"b.txt", 1, 0)];
+        let shown = page("/", entries(), "");
+        assert_eq!(shown.matches("<img ").count(), 1);
+        assert!(shown.contains("<img src=\"./a%20%22.JPG?scale=64x64&amp;format=auto\" loading=\"lazy\""), "{shown}");
+        let listing = Listing { path: "/", entries: entries(), changes: ALL, downloads: true, thumbnails: false };
+        assert!(!String::from_utf8(html(&listing, Order::default())).unwrap().contains("<img "));
+    }
+
+    #[test]
+    fn forms_and_buttons_are_there_for_what_clients_may_change() {
+        let page = |changes| {
+            let listing =
+                Listing { path: "/", entries: vec![file(b"a b", 1, 0)], changes, downloads: false, thumbnails: false };
+            String::from_utf8(html(&listing, Order::default())).unwrap()
+        };
+        let nothing = Changes::default();
+        assert!(!page(nothing).contains("<form") && !page(nothing).contains("<button"));
+        let upload = page(Changes { upload: true, ..nothing });
+        assert!(upload.contains("<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">"));
+        let mkdir = page(Changes { mkdir: true, ..nothing });
+        assert!(mkdir.contains("method=\"post\" action=\"?mkdir\">") && mkdir.contains("<input name=\"name\""));
+        let delete = page(Changes { delete: true, ..nothing });
+        let button = "<button form=\"delete\" formaction=\"./a%20b?delete\" aria-label=\"Delete a b\">";
+        assert!(delete.contains(button) && delete.contains("<form id=\"delete\" method=\"post\"></form>"));
+        assert_eq!((upload.matches("<form").count(), mkdir.matches("<form").count()), (1, 1));
+    }
+
+    #[test]
+    fn a_listing_beyond_the_cap_says_what_is_missing() {
+        let entries = |count: usize| (0..count).map(|_| file(b"x", 1, 0)).collect();
+        assert!(page("/", entries(ENTRIES_SHOWN_MAX + 3), "").contains("10000 entries are shown, 3 more are not"));
+        assert!(!page("/", entries(3), "").contains("more are not"));
+    }
+
+    #[test]
+    fn sizes_are_readable() {
+        let sizes = [0, 1023, 1024, 1_572_864, 1_048_575, u64::MAX].map(human_size);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.5 MiB", "1.0 MiB", "16.0 EiB"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_adds_syntax_to_the_page(names in vec(any_name(), 0..8), path in any::<String>()) {
+            let syntax = |page: &str| page.chars().filter(|c| "<>\"'".contains(*c)).count();
+            let listed = names.iter().map(|name| file(name, 1, 0)).collect();
+            let harmless = names.iter().map(|_| file(b"x", 1, 0)).collect();
+            let slashes_only: String = path.chars().map(|c| if c == '/' { '/' } else { 'x' }).collect();
+            let listed = page(&format!("/{path}/"), listed, "");
+            prop_assert_eq!(syntax(&listed), syntax(&page(&format!("/{slashes_only}/"), harmless, "")));
+            prop_assert!(!listed.contains(|c: char| c.is_control() && c != '\n'));
+        }
+
+        #[test]
+        fn every_link_leads_to_its_name(names in vec(any_name(), 0..8)) {
+            let entries = names.iter().map(|name| file(name, 1, 0)).collect();
+            let mut expected = names.clone();
+            let mut linked = linked_names(&page("/", entries, ""));
+            expected.sort();
+            linked.sort();
+            prop_assert_eq!(linked, expected);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What a page that is to load itself again has in it, and when its site is looked at.
+//!
+//! Owns: the script, and [`Lookout`], which has one of all who ask look at a time. Guarantees: a state is told when two looks agree. Looks at nothing itself.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use lamna_filter::Step;
+use lamna_sys::clock::Clock;
+
+/// Where the script asks. Nothing else is answered there: hidden files are not served.
+pub(super) const PATH: &[u8] = b"/.lamna/changes";
+
+/// A page knows the first state that it is told, and loads itself again at any other. The browser asks again by itself when the stream ends.
+const SCRIPT: &str = "<script>(()=>{let known;new EventSource(\"/.lamna/changes\").onmessage=event=>{\
+                      if(known&&known!==event.data)location.reload();known=event.data}})()</script>";
+
+/// How long until the next look.
+pub(super) const LOOK_MS: u32 = 300;
+/// A look that takes long is made less often, so that it takes at most a tenth of the time.
+const REST_PER_LOOK: u64 = 10;
+/// What adds the script to pages.
+pub(super) fn step() -> Step {
+    let parameters = [("where", "body"), ("html", SCRIPT)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Step { name: "insert".to_owned(), parameters: BTreeMap::from(parameters) }
+}
+
+/// The state that the files of a site are in, as far as it has been looked at.
+#[derive(Debug, Default)]
+pub struct Lookout {
+    /// When the next look is due, in the server's milliseconds.
+    due_ms: AtomicU64,
+    /// What the last look has found; 0 for nothing yet.
+    seen: AtomicU64,
+    /// What two looks one after the other have found, or the first one.
+    settled: AtomicU64,
+}
+
+impl Lookout {
+    /// The number of the state, or 0 while somebody takes the first look.
+    pub(super) fn state(&self, clock: Clock, look: impl FnOnce() -> u64) -> u64 {
+        let (now_ms, due_ms) = (clock.now().ms(), self.due_ms.load(Relaxed));
+        let later_ms = now_ms + u64::from(LOOK_MS);
+        let is_ours = now_ms >= due_ms && self.due_ms.compare_exchange(due_ms, later_ms, Relaxed, Relaxed).is_ok();
+        if is_ours {
+            let found = look().max(1);
+            let took_ms = clock.now().ms().saturating_sub(now_ms);
+            self.due_ms.store(later_ms.max(now_ms + took_ms * (1 + REST_PER_LOOK)), Relaxed);
+            let before = self.seen.swap(found, Relaxed);
+            if before == found || before == 0 {
+                self.settled.store(found, Relaxed);
+            }
+        }
+        self.settled.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_told_when_two_looks_agree() {
+        let (lookout, clock) = (Lookout::default(), Clock::start());
+        let look = |found: u64| {
+            lookout.due_ms.store(0, Relaxed);
+            lookout.state(clock, || found)
+        };
+        let told: Vec<u64> = [7, 8, 9, 9, 7, 9].into_iter().map(look).collect();
+        assert_eq!(told, [7, 7, 7, 9, 9, 9]);
+        // Whoever asks in between has no look of his own.
+        lookout.due_ms.store(u64::MAX, Relaxed);
+        assert_eq!(lookout.state(clock, || unreachable!()), 9);
+    }
+}

@@ -1,0 +1,37 @@
+//! What is served: sites and their rules, who may have what, and what the server makes itself (listings, archives, searches, pages of errors).
+//!
+//! Owns: what a request leads to, and the bytes of what is generated. Does not: serve files, which is [`crate::cache`]'s and [`lamna_io`]'s, or send. What has to
+//! read from the disk (folders, archives, searches, uploads) is a program whose steps an engine carries out where it may wait.
+
+pub mod access;
+pub mod action;
+pub mod admission;
+pub mod answers;
+pub mod at_once;
+pub mod directory;
+pub mod download;
+mod escape;
+pub mod explain;
+pub mod handler;
+mod kept;
+pub mod listing;
+pub mod live_reload;
+mod lookout;
+pub mod media_type;
+mod media_types;
+pub mod pages;
+mod permitted;
+pub mod purge;
+pub mod route;
+pub mod search;
+pub mod site;
+mod texts;
+pub mod translate;
+mod tree;
+pub mod turns;
+pub mod upload;
+mod walk;
+mod workroom;
+
+pub use media_type::MediaType;
+pub use pages::Page;

@@ -1,0 +1,682 @@
+//! Routes at run time: what applies to a request of a site, found in memory before anything is looked for.
+//!
+//! Owns: [`Routes`] of a site and [`Effective`], what several routes come to, made once for each set of routes that matched
+//! together. What is cached under a path is made with the rules of that path, so that heads have the configured fields and a
+//! hit looks nothing up here. Where more than the path decides, the outcome is a part of what caches find an answer by
+//! (`worker/context.rs`). Waits for nothing, and opens no file.
+
+mod cors;
+mod runner;
+mod services;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use lamna_config::access::{AccessRule, AccessRules, Allowed, ServiceSettings};
+use lamna_config::gateway::GatewaySettings;
+use lamna_config::route::condition::Asked;
+use lamna_config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
+use lamna_config::route::matcher::{Dependence, Matcher, RouteId};
+use lamna_config::route::template::Captures;
+use lamna_config::route::{Changes, Immutable, RULE_FILES, Rules, merge};
+use lamna_config::settings::SiteSettings;
+use lamna_filter::Chain;
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::negotiate::Coding;
+use lamna_proto::gateway::forwarding::spells;
+use lamna_proto::message::Request;
+use lamna_proto::parse::path;
+use lamna_proto::parse::target::{self, Target};
+use lamna_proto::resource::{HeadTooLong, Resource};
+
+use self::cors::{ALLOW_ORIGIN, PREFLIGHT_METHOD, preflight, shared_with};
+use self::services::steps;
+use crate::content::action::Action;
+use crate::content::answers::{self, Errors, Extras};
+use crate::service::{Registry, Unavailable};
+use crate::upstream::group::Group;
+
+pub use self::cors::is_preflight;
+pub use self::runner::runs;
+
+/// The routes of a site.
+#[derive(Debug)]
+pub struct Routes {
+    matcher: Matcher,
+    depends_on_requests: bool,
+    /// Pages are told to load themselves again when files change.
+    live_reload: bool,
+    hides_rule_files: bool,
+    changes: Changes,
+    /// The fields of the site.
+    base: Vec<HeaderRule>,
+    /// Who may do what where no route says otherwise.
+    access: AccessRules,
+    keeps_out: bool,
+    /// The applications that routes name.
+    groups: Vec<Arc<Group>>,
+    /// The services that say who is let in.
+    services: Vec<Arc<Group>>,
+    /// The services that filters may be.
+    registry: Arc<Registry>,
+    /// Fields that only these say to applications.
+    own_fields: Vec<String>,
+    /// What applies without any route.
+    plain: Arc<Effective>,
+    made: Mutex<Made>,
+}
+
+/// What was made for sets of routes.
+#[derive(Debug, Default)]
+struct Made {
+    by_routes: HashMap<Vec<u16>, Arc<Effective>>,
+    errors: HashMap<Vec<Vec<(String, String)>>, Arc<Errors>>,
+    last_number: u32,
+    /// What the services were when these were made.
+    epoch: u64,
+}
+
+/// Sets of routes that are kept: a client who varies what routes look at makes others, and no more than these are in memory.
+const KEPT_MAX: usize = 1024;
+
+/// What applies to a request.
+#[derive(Debug)]
+pub struct Effective {
+    /// Another one for each that was ever made for this site; 0 without any route.
+    pub number: u32,
+    /// What the routes come to.
+    pub rules: Rules,
+    /// What clients may change.
+    pub changes: Changes,
+    /// Ready pages for what cannot be served.
+    pub errors: Arc<Errors>,
+    /// Header fields that decided about the routes, for `Vary`.
+    vary: Option<String>,
+    /// The application that answers.
+    pub gateway: Option<Arc<Group>>,
+    /// What files and answers pass through.
+    pub filters: Chain,
+    /// A service of the filters that cannot be used: nothing is answered but why.
+    pub unavailable: Option<Unavailable>,
+    /// Whether filters are services, and may be others the next time.
+    has_services: bool,
+    /// What the services were when this was made.
+    epoch: u64,
+    /// Fields of an answer with 200.
+    fields: Vec<(String, String)>,
+    /// Who may do what.
+    access: AccessRules,
+    /// Whether anybody may read there, whatever else routes ask of a request.
+    pub is_for_anybody: bool,
+    /// The routes that apply, and those that would if the request fulfilled what else they ask for.
+    matched: Vec<RouteId>,
+    failed: Vec<RouteId>,
+    /// The number of the origin that asks.
+    origin: Option<u16>,
+}
+
+/// What routes come to: rules, names for `Vary`, who may do what, and by which routes.
+type Outcome = (Rules, Option<String>, AccessRules, (Vec<RouteId>, Vec<RouteId>, Option<u16>));
+
+/// Marks the number of an origin among the outcomes, which are numbers of routes otherwise.
+const ORIGIN: u16 = 0x8000;
+/// Marks that what the query asks a filter for follows: its length, and as many bytes of text, to which one is added if they are odd.
+const RECIPE: u16 = 0xfffe;
+/// Marks that the host that is asked follows.
+const HOST: u16 = u16::MAX;
+
+impl Routes {
+    /// Those of `site`.
+    ///
+    /// # Errors
+    /// The fields of the site are too long for a head, which no configuration has that was checked.
+    pub fn new(site: &SiteSettings, registry: &Arc<Registry>) -> Result<Routes, HeadTooLong> {
+        let fields_of_site = base(site);
+        let mut base = Rules { headers: fields_of_site.clone(), ..Rules::default() };
+        let keeps_out = site.access.keeps_out() || site.routes.iter().any(|route| route.access.keeps_out());
+        keep_private(&mut base, &site.access);
+        let fields = |status| headers::fields(&base.headers, status);
+        let errors = Errors::new(|status| Extras { fields: fields(status).into(), vary: None })?;
+        let fields = fields(200);
+        let (changes, errors, gateway) = (site.changes(), Arc::new(errors), None);
+        let filters = Chain::new(&steps(None, site.live_reload)).unwrap_or_default();
+        let plain = Arc::new(Effective {
+            number: 0,
+            rules: base,
+            changes,
+            errors,
+            vary: None,
+            gateway,
+            filters,
+            unavailable: None,
+            has_services: false,
+            epoch: 0,
+            fields,
+            access: site.access.clone(),
+            is_for_anybody: !matches!(site.access.0[Action::Read as usize], Some(Allowed::Only(_))),
+            matched: Vec::new(),
+            failed: Vec::new(),
+            origin: None,
+        });
+        let group = |(seed, (name, gateway)): (usize, (String, &GatewaySettings))| {
+            Arc::new(Group::new(gateway.clone(), seed as u64).named(name))
+        };
+        let groups: Vec<Arc<Group>> = site.applications().into_iter().enumerate().map(group).collect();
+        let mut services: Vec<Arc<Group>> = Vec::new();
+        let mut own_fields: Vec<String> = Vec::new();
+        for service in site.services() {
+            if !services.iter().any(|group| group.settings == service.gateway) {
+                let seed = (groups.len() + services.len()) as u64;
+                services.push(Arc::new(Group::new(service.gateway.clone(), seed)));
+            }
+            let names = service.own_fields().map(|name| name.to_ascii_lowercase());
+            own_fields.extend(names.collect::<Vec<_>>());
+        }
+        own_fields.sort_unstable();
+        own_fields.dedup();
+        // What cannot be compiled was refused with the settings.
+        let matcher = Matcher::new(&site.routes).unwrap_or_default();
+        let depends_on_requests = matcher.depends_on_requests();
+        Ok(Routes {
+            matcher,
+            depends_on_requests,
+            live_reload: site.live_reload,
+            hides_rule_files: site.rule_files,
+            changes,
+            base: fields_of_site,
+            access: site.access.clone(),
+            keeps_out,
+            groups,
+            services,
+            registry: registry.clone(),
+            own_fields,
+            plain,
+            made: Mutex::default(),
+        })
+    }
+
+    /// What applies without any route.
+    pub fn plain(&self) -> &Arc<Effective> {
+        &self.plain
+    }
+
+    /// Which routes fit `path`, the most specific first: a sentence for each.
+    pub fn describe(&self, path: &[u8]) -> Vec<String> {
+        let sentence = |id: RouteId| {
+            let route = self.matcher.route(id);
+            let verb = if route.conditions.is_empty() { "applies" } else { "may apply: it depends on the request" };
+            format!("the route {} {verb}", route.title_with_place())
+        };
+        self.matcher.by_path(path).into_iter().map(sentence).collect()
+    }
+
+    /// Whether there is any route.
+    pub fn is_empty(&self) -> bool {
+        self.matcher.is_empty()
+    }
+
+    /// Whether some application runs files.
+    pub fn run_files(&self) -> bool {
+        self.groups.iter().any(|group| group.settings.scripts.is_some())
+    }
+
+    /// The applications that routes name.
+    pub fn groups(&self) -> &[Arc<Group>] {
+        &self.groups
+    }
+
+    /// The services that say who is let in.
+    pub fn services(&self) -> &[Arc<Group>] {
+        &self.services
+    }
+
+    /// Where this service is.
+    pub fn service(&self, service: &ServiceSettings) -> Option<&Arc<Group>> {
+        self.services.iter().find(|group| group.settings == service.gateway)
+    }
+
+    /// Whether some service says things to applications that no client may say.
+    pub fn have_own_fields(&self) -> bool {
+        !self.own_fields.is_empty()
+    }
+
+    /// Whether a field is such a thing, in whatever spelling.
+    pub fn is_own_field(&self, name: &[u8]) -> bool {
+        self.own_fields.iter().any(|own| spells(name, own))
+    }
+
+    /// Whether for some path more than the path decides.
+    pub fn depends_on_requests(&self) -> bool {
+        self.depends_on_requests
+    }
+
+    /// What besides the path decides about `path`.
+    pub fn dependence(&self, path: &[u8]) -> Dependence {
+        self.matcher.dependence(path)
+    }
+
+    /// Whether anything is kept from anybody.
+    pub fn keep_out(&self) -> bool {
+        self.keeps_out
+    }
+
+    /// Whether every path at which a file is has to be judged: something is kept from somebody, or is read by the server and not served.
+    pub fn judge_files(&self) -> bool {
+        self.keeps_out || self.hides_rule_files
+    }
+
+    /// Whether anybody may read what is at `path`, whatever else routes ask of a request.
+    pub fn is_for_anybody(&self, path: &[u8]) -> bool {
+        let is_open = |path: &[u8]| self.are_for_anybody(self.matcher.by_path(path));
+        // A variant of a file is as much as the file.
+        !self.keeps_out || is_open(path) && variant_of(path).is_none_or(is_open)
+    }
+
+    /// The same where these routes may apply, the most specific first.
+    fn are_for_anybody(&self, ids: Vec<RouteId>) -> bool {
+        for id in ids {
+            let route = self.matcher.route(id);
+            match &route.access.0[Action::Read as usize] {
+                Some(Allowed::Only(_)) => return false,
+                Some(Allowed::Anyone) if route.conditions.is_empty() => return true,
+                Some(Allowed::Anyone) | None => {}
+            }
+        }
+        !matches!(self.access.0[Action::Read as usize], Some(Allowed::Only(_)))
+    }
+
+    /// Whether who was let in where `from` applies may see what has the path `to`, though he has not asked for it by that path. It has to be
+    /// for anybody, or for the same: who else may be let in there is not known here, and what is found is kept for all who ask.
+    pub fn lets_on(&self, from: &Effective, to: &[u8]) -> bool {
+        // A variant of a file is as much as the file.
+        let is_let = || self.lets_on_to(from, to) && variant_of(to).is_none_or(|file| self.lets_on_to(from, file));
+        !self.hides(to) && (!self.keeps_out || is_let())
+    }
+
+    fn lets_on_to(&self, from: &Effective, to: &[u8]) -> bool {
+        let own = from.whom(Action::Read);
+        let is_alike = |whom: Option<&AccessRule>| whom.is_none() || whom == own;
+        for id in self.matcher.by_path(to) {
+            let route = self.matcher.route(id);
+            let Some(whom) = &route.access.0[Action::Read as usize] else { continue };
+            let whom = match whom {
+                Allowed::Anyone => None,
+                Allowed::Only(rule) => Some(&**rule),
+            };
+            match () {
+                () if route.conditions.is_empty() || from.matched.contains(&id) => return is_alike(whom),
+                () if from.failed.contains(&id) => {}
+                // It may fit, or not: then the next one decides.
+                () if is_alike(whom) => {}
+                () => return false,
+            }
+        }
+        is_alike(match &self.access.0[Action::Read as usize] {
+            Some(Allowed::Only(rule)) => Some(rule),
+            Some(Allowed::Anyone) | None => None,
+        })
+    }
+
+    /// Whether `path` is read by the server, and not served.
+    pub fn hides(&self, path: &[u8]) -> bool {
+        self.hides_rule_files
+            && path.strip_prefix(b"/").is_some_and(|name| RULE_FILES.iter().any(|own| own.as_bytes() == name))
+    }
+
+    /// Writes which of the conditions that matter the request fulfils behind `out`: nothing if it fulfils none.
+    pub fn push_outcome(&self, dependence: &Dependence, asked: &Asked<'_>, out: &mut Vec<u8>) {
+        for id in self.matcher.fulfilled(&dependence.conditional, asked) {
+            out.extend(id.to_le_bytes());
+        }
+        if let Some(origin) = self.matcher.origin(asked).filter(|_| dependence.origin) {
+            out.extend((ORIGIN | origin).to_le_bytes());
+        }
+        let recipe = dependence.recipes.as_ref().zip(asked.request).and_then(|(chain, request)| {
+            let lines = |name: &'static str| request.lines_named(name.as_bytes()).collect();
+            chain.recipe(asked.query.unwrap_or_default(), &lines)
+        });
+        if let Some(recipe) = recipe
+            && let Ok(length) = u16::try_from(recipe.len())
+        {
+            out.extend(RECIPE.to_le_bytes());
+            out.extend(length.to_le_bytes());
+            out.extend(recipe.as_bytes());
+            out.extend((length % 2 == 1).then_some(b'&'));
+        }
+        if let Some(host) = asked.host.filter(|_| dependence.host) {
+            out.extend(HOST.to_le_bytes());
+            out.extend(host.iter().map(u8::to_ascii_lowercase));
+        }
+    }
+
+    /// The host that [`Routes::push_outcome`] wrote; empty if none was asked, or does not matter.
+    pub fn host_of(outcome: &[u8]) -> &[u8] {
+        // A recipe is text: it has no such bytes, and its length is less.
+        let at = outcome.chunks_exact(2).position(|pair| *pair == HOST.to_le_bytes());
+        at.map_or(&[], |at| &outcome[2 * at + 2..])
+    }
+
+    /// What the query asks a filter for, which [`Routes::push_outcome`] wrote.
+    pub fn recipe_of(outcome: &[u8]) -> Option<&str> {
+        let marks = [RECIPE.to_le_bytes(), HOST.to_le_bytes()];
+        let at = 2 * outcome.chunks_exact(2).position(|pair| marks.iter().any(|mark| pair == mark))?;
+        let rest = outcome[at..].strip_prefix(&RECIPE.to_le_bytes())?;
+        let (length, rest) = rest.split_first_chunk()?;
+        std::str::from_utf8(rest.get(..usize::from(u16::from_le_bytes(*length)))?).ok()
+    }
+
+    /// What applies to `path`, which is normalised, if the request fulfils what [`Routes::push_outcome`] wrote.
+    pub fn effective(&self, path: &[u8], outcome: &[u8]) -> Arc<Effective> {
+        if self.is_empty() || path.is_empty() {
+            return self.plain.clone();
+        }
+        let marks = [RECIPE.to_le_bytes(), HOST.to_le_bytes()];
+        let pairs = outcome.chunks_exact(2).take_while(|pair| !marks.iter().any(|mark| pair == mark));
+        let outcome: Vec<u16> = pairs.map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let by_path = self.matcher.by_path(path);
+        let asks = |id: &RouteId| !self.matcher.route(*id).conditions.is_empty();
+        // Those that were not fulfilled count as well: what they look at decided.
+        let (matched, failed): (Vec<u16>, Vec<u16>) =
+            by_path.into_iter().partition(|id| !asks(id) || outcome.contains(id));
+        let origin = outcome.iter().find(|one| **one & ORIGIN != 0).map(|one| one & !ORIGIN);
+        if matched.is_empty() && failed.is_empty() {
+            return self.plain.clone();
+        }
+        let key = [&matched[..], &[u16::MAX], &failed, &[origin.map_or(u16::MAX, |origin| origin)]].concat();
+        self.of_key(key, || {
+            let (rules, vary) = self.rules(&matched, &failed, origin);
+            let access = rules.access.clone().or(&self.access);
+            (rules, vary, access, (matched.clone(), failed.clone(), origin))
+        })
+    }
+
+    /// What applies to a request that `asked` applies to and that has come to a script of another path, which `own` applies to: the routes of
+    /// both, the most specific first. What one of both keeps from somebody is private. Answers are not kept where conditions of the script's own
+    /// routes decide about them, of which nothing is known where they are looked for.
+    pub fn joined(&self, asked: &Arc<Effective>, own: &Arc<Effective>) -> Arc<Effective> {
+        if Arc::ptr_eq(asked, own) || asked.matched == own.matched && asked.failed == own.failed {
+            return asked.clone();
+        }
+        let origin = own.origin.or(asked.origin);
+        let bound = &[u16::MAX];
+        let parts = [&asked.matched, &bound[..], &asked.failed, bound, &own.matched, bound, &own.failed];
+        let key = [&parts.concat()[..], bound, &[origin.unwrap_or(u16::MAX)]].concat();
+        self.of_key(key, || {
+            let both = |one: &[RouteId], other: &[RouteId]| {
+                let mut both = [one, other].concat();
+                both.sort_unstable();
+                both.dedup();
+                both
+            };
+            let matched = both(&asked.matched, &own.matched);
+            let failed = both(&asked.failed, &own.failed);
+            let (mut rules, vary) = self.rules(&matched, &failed, origin);
+            let mut access = own.access.clone();
+            for (own, other) in access.0.iter_mut().zip(&asked.access.0) {
+                if !matches!(own, Some(Allowed::Only(_))) && other.is_some() {
+                    own.clone_from(other);
+                }
+            }
+            keep_private(&mut rules, &access);
+            let is_conditional = |id: &RouteId| !self.matcher.route(*id).conditions.is_empty();
+            let depends =
+                |own: &[RouteId], asked: &[RouteId]| own.iter().any(|id| is_conditional(id) && !asked.contains(id));
+            if depends(&own.matched, &asked.matched) || depends(&own.failed, &asked.failed) {
+                rules.answer_cache = None;
+            }
+            (rules, vary, access, (matched, failed, origin))
+        })
+    }
+
+    /// What was made for `key`, which has the numbers of routes, or what `make` makes.
+    fn of_key(&self, key: Vec<u16>, make: impl FnOnce() -> Outcome) -> Arc<Effective> {
+        // Before the services are looked at: if they change meanwhile, this is made again.
+        let epoch = self.registry.epoch();
+        let lock = || self.made_since(epoch);
+        if let Some(made) = lock().by_routes.get(&key) {
+            return made.clone();
+        }
+        let (rules, vary, access, (matched, failed, origin)) = make();
+        let mut made = lock();
+        if made.by_routes.len() >= KEPT_MAX {
+            made.by_routes.clear();
+            made.errors.clear();
+        }
+        made.last_number = made.last_number.wrapping_add(1).max(1);
+        let number = made.last_number;
+        let errors = self.errors(&rules, vary.as_deref(), &mut made);
+        let fields = headers::fields(&rules.headers, 200);
+        let gateway = rules.gateway.as_ref();
+        let gateway =
+            gateway.and_then(|settings| self.groups.iter().find(|group| group.settings == *settings).cloned());
+        let changes = rules.changes.over(self.changes);
+        let steps = steps(rules.filters.as_deref(), self.live_reload && gateway.is_none());
+        let (filters, unavailable, has_services) = self.filters_of(&steps);
+        let mut asked = [&matched[..], &failed].concat();
+        asked.sort_unstable();
+        let is_for_anybody = self.are_for_anybody(asked);
+        let effective = Effective {
+            number,
+            rules,
+            changes,
+            errors,
+            vary,
+            gateway,
+            filters,
+            unavailable,
+            has_services,
+            epoch,
+            fields,
+            access,
+            is_for_anybody,
+            matched,
+            failed,
+            origin,
+        };
+        let effective = Arc::new(effective);
+        if made.epoch == epoch || !effective.has_services {
+            made.by_routes.insert(key, effective.clone());
+        }
+        effective
+    }
+
+    fn rules(&self, matched: &[RouteId], failed: &[RouteId], origin: Option<u16>) -> (Rules, Option<String>) {
+        let mut rules = merge(matched.iter().map(|id| (usize::from(*id), self.matcher.route(*id))));
+        rules.headers.splice(0..0, self.base.iter().cloned());
+        headers::settle(&mut rules.headers);
+        let access = rules.access.clone().or(&self.access);
+        keep_private(&mut rules, &access);
+        let mut names: Vec<String> = Vec::new();
+        let looked_at = self.matcher.headers_of(matched).chain(self.matcher.headers_of(failed));
+        let has_origins = rules.cors.as_ref().is_some_and(|cors| !cors.is_for_any());
+        // What cannot be made was refused with the settings.
+        let filters = Chain::new(rules.filters.as_deref().unwrap_or_default()).unwrap_or_default();
+        let varied: Vec<&str> = filters.varies_by().collect();
+        for name in looked_at.chain(has_origins.then_some("Origin")).chain(varied) {
+            if !names.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+                names.push(name.to_owned());
+            }
+        }
+        if let Some(cors) = &rules.cors {
+            let origin = origin.and_then(|origin| self.matcher.origins().get(usize::from(origin)));
+            rules.headers.extend(shared_with(cors, origin.map(String::as_str)));
+        }
+        (rules, (!names.is_empty()).then(|| names.join(", ")))
+    }
+
+    fn errors(&self, rules: &Rules, vary: Option<&str>, made: &mut Made) -> Arc<Errors> {
+        let mut key: Vec<_> = Errors::STATUSES.iter().map(|status| headers::fields(&rules.headers, *status)).collect();
+        key.push(vec![(String::new(), vary.unwrap_or_default().to_owned())]);
+        if let Some(errors) = made.errors.get(&key) {
+            return errors.clone();
+        }
+        let extras = |status| Extras { fields: headers::fields(&rules.headers, status).into(), vary };
+        // What several routes come to may be too long for a head, though each of them is not.
+        let errors = Errors::new(extras).map_or_else(|_| self.plain.errors.clone(), Arc::new);
+        made.errors.insert(key, errors.clone());
+        errors
+    }
+
+    /// What the route that `id` names captures of `path`.
+    pub fn captures(&self, id: usize, path: &[u8]) -> Captures {
+        self.matcher.captures(id as RouteId, path) // It is from `merge`, which was given one.
+    }
+
+    /// What applies to a request that is answered without a translation.
+    fn of_request(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Effective> {
+        let (given, query) = match target::parse(request.target(), false) {
+            Ok(Target::Origin { path, query } | Target::Absolute { path, query, .. }) => (path, query),
+            _ => return self.plain.clone(),
+        };
+        let mut path = Vec::new();
+        if self.is_empty() || path::normalise(given, &mut path).is_err() {
+            return self.plain.clone();
+        }
+        // A preflight asks about a request that is yet to come.
+        let method = request.lines_named(PREFLIGHT_METHOD).next();
+        self.applying(&path, &Asked { host, query, method, request: Some(request), client: None })
+    }
+
+    /// What applies to `path`, which is normalised, for who asks so.
+    pub fn applying(&self, path: &[u8], asked: &Asked<'_>) -> Arc<Effective> {
+        let mut outcome = Vec::new();
+        if self.depends_on_requests {
+            self.push_outcome(&self.dependence(path), asked, &mut outcome);
+        }
+        self.effective(path, &outcome)
+    }
+
+    /// The page for a request that is refused, if it is another one than that of the site.
+    pub fn refusal(&self, refusal: Refusal, host: Option<&[u8]>, request: Request<'_>) -> Option<Arc<Resource>> {
+        let effective = self.of_request(host, request);
+        let status = refusal.status().0;
+        let is_alike = *effective.fields(status) == *self.plain.fields(status) && effective.vary.is_none();
+        if effective.number == 0 || is_alike && effective.changes == self.changes {
+            return None;
+        }
+        answers::refusal_page(refusal, &effective.extras(status), effective.changes).ok().map(Arc::new)
+    }
+
+    /// The answer to OPTIONS, if it is another one than that of the site.
+    pub fn options(&self, host: Option<&[u8]>, request: Request<'_>) -> Option<Arc<Resource>> {
+        let effective = self.of_request(host, request);
+        if effective.number == 0 {
+            return None;
+        }
+        let mut extras = effective.extras(204);
+        if let Some(cors) = effective.rules.cors.as_ref().filter(|_| is_preflight(request)) {
+            let is_let_in = extras.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(ALLOW_ORIGIN));
+            extras.fields.to_mut().extend(is_let_in.then(|| preflight(cors)).into_iter().flatten());
+        }
+        answers::options(&extras, effective.changes).ok().map(Arc::new)
+    }
+}
+
+/// The path of the file that has this variant beside it, if it is the path of one.
+pub fn variant_of(path: &[u8]) -> Option<&[u8]> {
+    SIBLINGS.iter().find_map(|(_, suffix)| path.strip_suffix(suffix.as_bytes()))
+}
+
+/// Where precompressed variants of a file are: beside it.
+pub const SIBLINGS: [(Coding, &str); 3] = [(Coding::Brotli, ".br"), (Coding::Zstd, ".zst"), (Coding::Gzip, ".gz")];
+
+/// What is not for anybody is not kept for others by caches on the way, unless a field says otherwise.
+fn keep_private(rules: &mut Rules, access: &AccessRules) {
+    if !matches!(access.0[Action::Read as usize], Some(Allowed::Only(_))) {
+        return;
+    }
+    rules.immutable = None;
+    if !rules.headers.iter().any(|rule| rule.names().any(|name| name.eq_ignore_ascii_case("Cache-Control"))) {
+        let private = ("Cache-Control".to_owned(), "private".to_owned());
+        rules.headers.push(HeaderRule::of_fields(&[private]));
+    }
+}
+
+/// The fields of all answers of a site.
+fn base(site: &SiteSettings) -> Vec<HeaderRule> {
+    let mut fields = site.headers.clone();
+    // Pages have to ask for what the requests of their pictures are to say.
+    let chains = site.routes.iter().filter_map(|route| Chain::new(route.filters.as_deref()?).ok());
+    let mut hints: Vec<&str> = chains.flat_map(|chain| chain.client_hints().collect::<Vec<_>>()).collect();
+    hints.sort_unstable();
+    hints.dedup();
+    let is_said = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Accept-CH"));
+    if !hints.is_empty() && !is_said {
+        fields.push(("Accept-CH".to_owned(), hints.join(", ")));
+    }
+    let rule = HeaderRule::of_fields(&fields);
+    if rule.is_empty() { Vec::new() } else { vec![rule] }
+}
+
+impl Effective {
+    /// The configured fields of an answer with `status`.
+    pub fn fields(&self, status: u16) -> Cow<'_, [(String, String)]> {
+        match status {
+            200 => Cow::Borrowed(&self.fields),
+            _ => Cow::Owned(headers::fields(&self.rules.headers, status)),
+        }
+    }
+
+    /// Whom an action is for; none if anybody may.
+    pub fn whom(&self, action: Action) -> Option<&AccessRule> {
+        match &self.access.0[action as usize] {
+            Some(Allowed::Only(rule)) => Some(rule),
+            Some(Allowed::Anyone) | None => None,
+        }
+    }
+
+    /// Whether it is said whom an action is for.
+    pub fn says_whom(&self, action: Action) -> bool {
+        self.access.0[action as usize].is_some()
+    }
+
+    /// Whether something else than files answers whatever is asked for: an application, or the program that the server is a part of.
+    pub fn asks_an_application(&self) -> bool {
+        let runs_files = |group: &Arc<Group>| group.settings.scripts.is_some();
+        self.gateway.as_ref().is_some_and(|group| !runs_files(group)) || self.rules.handler.is_some()
+    }
+
+    /// Who may do what, in sentences.
+    pub fn access_in_words(&self) -> Vec<String> {
+        self.access.sentences()
+    }
+
+    /// What is sent with an answer of `status`.
+    pub fn extras(&self, status: u16) -> Extras<'_> {
+        Extras { fields: self.fields(status), vary: self.vary.as_deref() }
+    }
+
+    /// Whether it says anything about the fields of answers.
+    pub fn changes_answers(&self) -> bool {
+        !self.rules.headers.is_empty() || self.vary.is_some()
+    }
+
+    /// Does to the fields of an answer of `status`, which an application has given, what the routes say.
+    pub fn change(&self, status: u16, fields: &mut Vec<(String, String)>) {
+        self.rules.headers.iter().for_each(|rule| rule.apply(status, fields));
+        fields.extend(self.vary.iter().map(|names| ("Vary".to_owned(), names.clone())));
+    }
+
+    /// Whether the file at `path` never changes.
+    pub fn is_immutable(&self, path: &[u8]) -> bool {
+        match self.rules.immutable {
+            Some(Immutable::All) => true,
+            Some(Immutable::Hashed) => has_hash(path),
+            Some(Immutable::None) | None => false,
+        }
+    }
+
+    /// What is sent with a file.
+    pub fn extras_of_file(&self, status: u16, is_immutable: bool) -> Extras<'_> {
+        let mut extras = self.extras(status);
+        if is_immutable {
+            let fields = extras.fields.to_mut();
+            fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Cache-Control"));
+            fields.push(("Cache-Control".into(), IMMUTABLE.into()));
+        }
+        extras
+    }
+}

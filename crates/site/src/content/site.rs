@@ -1,0 +1,545 @@
+//! Sites at run time: which one a host names, and the open directories that each serves from.
+//!
+//! Owns: the host table, root directories (reopened when their path comes to name another directory, so that deploying
+//! by switching a link works), home directories of users, and the pages that a site answers errors with.
+//! Does not look at files beneath the roots.
+
+mod users;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lamna_config::compression::Compression;
+use lamna_config::gateway::GatewayProtocol;
+use lamna_config::route::condition::Condition;
+use lamna_config::settings::{Settings, SiteSettings};
+use lamna_config::site_limit::LimitKey;
+use lamna_filter::Structure;
+use lamna_io::{Blocked, Wait, open};
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::Translate;
+use lamna_proto::message::Request;
+use lamna_proto::resource::{HeadTooLong, Resource};
+use lamna_proto::workspace::{Pages, PagesByHost};
+use lamna_sys::clock::Clock;
+use lamna_sys::metrics::counters::Counters;
+use lamna_sys::shared_memory::SharedMemory;
+use lamna_tls::TlsError;
+use rustix::io::Errno;
+
+use crate::cache::Store;
+use crate::content::access::Guard;
+use crate::content::action::Action;
+use crate::content::admission::Demand;
+use crate::content::answers;
+use crate::content::kept::Kept;
+use crate::content::lookout::Lookout;
+use crate::content::route::{Effective, Routes, variant_of};
+use crate::content::site::users::Users;
+use crate::content::texts::Texts;
+use crate::content::tree::leads_to_files;
+use crate::content::turns::Forms;
+use crate::service::Registry;
+use crate::upstream::group::Group;
+
+/// All sites. The first answers for hosts that no site names.
+#[derive(Debug)]
+pub struct Sites {
+    sites: Vec<Site>,
+    by_host: HashMap<Vec<u8>, usize>,
+    by_suffix: HashMap<Vec<u8>, usize>,
+    look_at_clients: bool,
+    /// Whether a route of some site names an application.
+    has_applications: bool,
+    have_limits: bool,
+    have_guards: bool,
+    /// Whether any site demands something of connections.
+    have_demands: bool,
+}
+
+/// One site.
+#[derive(Debug)]
+pub struct Site {
+    /// Its number, part of cache keys.
+    pub index: u32,
+    /// What was configured.
+    pub settings: SiteSettings,
+    /// The directory that is served.
+    pub root: Root,
+    /// Prefixes served from elsewhere, the longest first.
+    pub aliases: Vec<(Vec<u8>, Root)>,
+    /// What is compressed that nobody has compressed beforehand.
+    pub compression: Compression,
+    /// What else applies to some requests.
+    pub routes: Routes,
+    /// What the core answers by itself where no route matches. Sites with the same further fields share them.
+    pub pages: Arc<Pages>,
+    /// Who is let in; none if everybody is.
+    pub guard: Option<Arc<Guard>>,
+    /// How many forms of its files were made.
+    pub forms: Forms,
+    /// How its pages are divided, where sections of them were asked for.
+    pub structures: Kept<Structure>,
+    /// The texts of its pages, if they are searched.
+    pub texts: Option<Arc<Texts>>,
+    /// In which state its files are, if pages are to load themselves again when that changes.
+    pub lookout: Option<Arc<Lookout>>,
+    /// What it demands of a connection.
+    pub demand: Demand,
+    users: Users,
+}
+
+impl Sites {
+    /// Opens what `settings` names, without services.
+    ///
+    /// # Errors
+    /// The first root that cannot be opened, and why: `E2BIG` if the fields of its site are too long for a head, which a
+    /// configuration that was checked never has.
+    pub fn open(settings: &Settings) -> Result<Sites, (PathBuf, Errno)> {
+        Sites::with_services(settings, &Arc::default())
+    }
+
+    /// The same, with filters that are services.
+    ///
+    /// # Errors
+    /// As [`Sites::open`].
+    pub fn with_services(settings: &Settings, registry: &Arc<Registry>) -> Result<Sites, (PathBuf, Errno)> {
+        let mut sites = Sites {
+            sites: Vec::new(),
+            by_host: HashMap::new(),
+            by_suffix: HashMap::new(),
+            look_at_clients: false,
+            has_applications: false,
+            have_limits: settings.sites.iter().any(|site| !site.limits.is_empty()),
+            have_guards: false,
+            have_demands: settings.speak_tls(),
+        };
+        let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
+        let compression = match settings.caches.keep_codings() {
+            true => Compression { bytes_max, ..settings.compression },
+            false => Compression::OFF,
+        };
+        for (index, site) in settings.sites.iter().enumerate() {
+            for host in &site.hosts {
+                match host.strip_prefix("*.") {
+                    Some(suffix) => sites.by_suffix.insert(suffix.as_bytes().to_vec(), index),
+                    None => sites.by_host.insert(host.as_bytes().to_vec(), index),
+                };
+            }
+            let is_alike = |other: &&Site| {
+                let of = |site: &SiteSettings| (site.headers.clone(), site.changes(), site.access.clone());
+                of(&other.settings) == of(site)
+            };
+            let alike = sites.sites.iter().find(is_alike);
+            let pages = alike.map(|other| other.pages.clone());
+            sites.look_at_clients |=
+                site.routes.iter().any(|route| route.conditions.iter().any(Condition::looks_at_client));
+            sites.sites.push(Site::open(index as u32, site, compression, pages, registry)?);
+        }
+        sites.has_applications = sites.sites.iter().any(|site| !site.routes.groups().is_empty());
+        sites.have_guards = sites.sites.iter().any(|site| site.guard.is_some());
+        Ok(sites)
+    }
+
+    /// The applications of all sites and the services that say who is let in, with what their sites are called.
+    pub fn groups(&self) -> impl Iterator<Item = (String, &Arc<Group>)> {
+        self.sites.iter().flat_map(|site| {
+            let groups = site.routes.groups().iter().chain(site.routes.services());
+            groups.map(move |group| (site.label(), group))
+        })
+    }
+
+    /// Whether some application speaks HTTP, and so may speak what HTTP is changed to.
+    pub fn have_proxies(&self) -> bool {
+        let mut groups = self.sites.iter().flat_map(|site| site.routes.groups());
+        groups.any(|group| group.settings.protocol == GatewayProtocol::Http)
+    }
+
+    /// Has applications ready to be asked: see [`Group::prepare`].
+    ///
+    /// # Errors
+    /// Nothing tells who one of them is.
+    pub fn prepare_applications(&self, counters: &SharedMemory<Counters>, clock: Clock) -> Result<(), TlsError> {
+        self.groups().try_for_each(|(site, group)| group.prepare(&site, counters, clock))
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Site> {
+        self.sites.iter()
+    }
+
+    /// Whether any site limits how much clients may ask for.
+    pub fn have_limits(&self) -> bool {
+        self.have_limits
+    }
+
+    /// Whether any site asks who its clients are.
+    pub fn have_guards(&self) -> bool {
+        self.have_guards
+    }
+
+    /// The paths of all roots that are known from the beginning.
+    pub fn root_paths(&self) -> Vec<PathBuf> {
+        let roots = |site: &Site| {
+            let aliases = site.aliases.iter().map(|(_, root)| root.path.clone());
+            let own = site.settings.has_root().then(|| site.root.path.clone());
+            aliases.chain(own).collect::<Vec<_>>()
+        };
+        self.sites.iter().flat_map(roots).collect()
+    }
+
+    /// Whether a route of some site asks who the client is.
+    pub fn look_at_clients(&self) -> bool {
+        self.look_at_clients
+    }
+
+    /// The site that `host` (in any case of letters, without port) names.
+    pub fn find(&self, host: Option<&[u8]>) -> &Site {
+        let index = match host {
+            Some(host) if !(self.by_host.is_empty() && self.by_suffix.is_empty()) => self.find_named(host),
+            _ => 0,
+        };
+        &self.sites[index]
+    }
+
+    /// The site of this index.
+    ///
+    /// # Panics
+    /// If there is none: indexes come from sites.
+    pub fn at(&self, index: u32) -> &Site {
+        &self.sites[index as usize]
+    }
+
+    fn find_named(&self, host: &[u8]) -> usize {
+        let mut lower = [0; HOST_BYTES_MAX];
+        let host = host.strip_suffix(b".").unwrap_or(host);
+        let Some(lower) = lower.get_mut(..host.len()) else { return 0 };
+        lower.copy_from_slice(host);
+        lower.make_ascii_lowercase();
+        if let Some(&index) = self.by_host.get(&*lower) {
+            return index;
+        }
+        let mut rest = &*lower;
+        while let Some(dot) = memchr::memchr(b'.', rest) {
+            rest = &rest[dot + 1..];
+            if let Some(&index) = self.by_suffix.get(rest) {
+                return index;
+            }
+        }
+        0
+    }
+}
+
+impl PagesByHost for Sites {
+    fn pages_of(&self, host: Option<&[u8]>) -> &Pages {
+        &self.find(host).pages
+    }
+
+    fn refusal_of(&self, host: Option<&[u8]>, request: Option<Request<'_>>, refusal: Refusal) -> Arc<Resource> {
+        let site = self.find(host);
+        let own = request.filter(|_| !site.routes.is_empty());
+        let own = own.and_then(|request| site.routes.refusal(refusal, host, request));
+        own.unwrap_or_else(|| site.pages.refusals[refusal as usize].clone())
+    }
+
+    fn asks_for_every_method(&self, host: Option<&[u8]>) -> bool {
+        // Where a connection may be the wrong one, what the core answers by itself waits for that to be known.
+        self.have_demands || self.has_applications && !self.find(host).routes.groups().is_empty()
+    }
+
+    fn options_of(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Resource> {
+        let site = self.find(host);
+        let own = if site.routes.is_empty() { None } else { site.routes.options(host, request) };
+        own.unwrap_or_else(|| site.pages.options.clone())
+    }
+}
+
+/// A domain name has at most 253 bytes (RFC 1035 2.3.4); an address in brackets has fewer.
+const HOST_BYTES_MAX: usize = 255;
+
+/// Bytes of memory that the structures of a site's pages may take in one process.
+const STRUCTURES_BYTES_MAX: u64 = 16 << 20;
+
+impl Site {
+    /// Whether it limits how much users may take, whoever they are.
+    pub fn limits_users(&self) -> bool {
+        self.settings.limits.iter().any(|limit| limit.key == LimitKey::User)
+    }
+
+    fn open(
+        index: u32,
+        settings: &SiteSettings,
+        compression: Compression,
+        pages: Option<Arc<Pages>>,
+        registry: &Arc<Registry>,
+    ) -> Result<Site, (PathBuf, Errno)> {
+        let too_long = |HeadTooLong| (settings.root.clone(), Errno::TOOBIG);
+        let root = |path: &Path| Root::open(path).map_err(|errno| (path.to_owned(), errno));
+        let mut aliases = Vec::new();
+        for alias in &settings.aliases {
+            aliases.push((alias.prefix.as_bytes().to_vec(), root(&alias.root)?));
+        }
+        aliases.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        let routes = Routes::new(settings, registry).map_err(too_long)?;
+        let site = Site {
+            index,
+            root: if settings.has_root() { root(&settings.root)? } else { Root::none() },
+            aliases,
+            compression,
+            pages: match pages {
+                Some(pages) => pages,
+                None => {
+                    let extras = |status| routes.plain().extras(status);
+                    Arc::new(answers::pages(extras, settings.changes()).map_err(too_long)?)
+                }
+            },
+            guard: routes.keep_out().then(|| Arc::new(Guard::new(&settings.accounts))),
+            routes,
+            users: Users::default(),
+            forms: Forms::default(),
+            structures: Kept::new(STRUCTURES_BYTES_MAX),
+            texts: settings.routes.iter().any(|route| route.search == Some(true)).then(Arc::default),
+            lookout: settings.live_reload.then(Arc::default),
+            demand: Demand::of(settings.tls.as_ref()),
+            settings: settings.clone(),
+        };
+        Ok(site)
+    }
+
+    /// What leads to the same place over https: at the host that was asked for, or where none was at the first of the site. At `port`, or that of https.
+    ///
+    /// # Errors
+    /// There is no such host, or the way there is longer than a head.
+    pub fn secure_redirect(&self, translate: &Translate<'_>, port: Option<u16>) -> Result<Resource, Refusal> {
+        let host = match translate.host {
+            Some(host) if !host.is_empty() => str::from_utf8(host).map_err(|_| Refusal::HostInvalid)?,
+            _ => self.settings.hosts.iter().find(|host| !host.contains('*')).ok_or(Refusal::HostMissing)?,
+        };
+        // Targets are visible ASCII (RFC 9112 3.2).
+        let target = str::from_utf8(translate.path_and_query).map_err(|_| Refusal::TargetForm)?;
+        let extras = answers::Extras::of(&self.settings.headers);
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        answers::redirect(308, &format!("https://{host}{port}{target}"), false, &extras)
+            .map_err(|_| Refusal::TargetTooLong)
+    }
+
+    /// The root that serves `path`, which is normalised, and the name beneath it. Directories of users are others.
+    pub fn root_of<'p>(&self, path: &'p [u8]) -> (&Root, &'p [u8]) {
+        let alias = self.aliases.iter().find_map(|(prefix, root)| {
+            let bare = path == &prefix[..prefix.len() - 1];
+            if bare { Some((root, &b"."[..])) } else { path.strip_prefix(&prefix[..]).map(|name| (root, name)) }
+        });
+        alias.unwrap_or((&self.root, &path[1..]))
+    }
+
+    /// The root whose open directory this is, and what the paths of its files begin with; none if it is a user's.
+    pub fn root_with(&self, directory: &OwnedFd) -> Option<(&[u8], &Root)> {
+        self.roots().find(|(_, root)| root.is_open_as(directory))
+    }
+
+    /// Its roots, and what the paths of their files begin with. Directories of users are others.
+    pub fn roots(&self) -> impl Iterator<Item = (&[u8], &Root)> {
+        let aliases = self.aliases.iter().map(|(prefix, root)| (&prefix[..], root));
+        aliases.chain([(&b"/"[..], &self.root)])
+    }
+
+    /// What it is called in messages: by its first host name, or by its place in the configuration.
+    pub fn label(&self) -> String {
+        self.settings.label(self.index as usize + 1)
+    }
+
+    /// Whether what is read at `path`, normalised, is the same for all requests, and may be seen by anybody. `effective` applies to it.
+    fn is_the_same_for_everybody(&self, path: &[u8], effective: &Effective) -> bool {
+        let depends = self.routes.depends_on_requests() && !self.routes.dependence(path).is_of_path();
+        // A variant of a file is as much as the file.
+        let is_open = |file: &[u8]| self.routes.effective(file, b"").whom(Action::Read).is_none();
+        !depends && effective.whom(Action::Read).is_none() && variant_of(path).is_none_or(is_open)
+    }
+
+    /// The same, and whether it is a file: what an application makes is not, wherever routes lead to it.
+    pub fn is_file_for_everybody(&self, path: &[u8]) -> bool {
+        let effective = self.routes.effective(path, b"");
+        let is_file = self.routes.groups().is_empty() || leads_to_files(&effective.rules);
+        is_file && self.is_the_same_for_everybody(path, &effective)
+    }
+
+    /// Whether clients may be told to fetch `path`, normalised, ahead, if it is a page. `effective` applies to it.
+    pub fn may_be_fetched_ahead(&self, path: &[u8], effective: &Effective) -> bool {
+        let said = effective.rules.link_prefetch;
+        let is_made = effective.gateway.is_some() || effective.rules.handler.is_some();
+        // What an application does when it is asked is for the route to know.
+        let is_allowed = said.unwrap_or(self.settings.link_prefetch.is_on) && (said.is_some() || !is_made);
+        is_allowed && self.routes.is_for_anybody(path) && self.is_the_same_for_everybody(path, effective)
+    }
+
+    /// The directory that `/~user/` stands for. Looking a user up may ask the network, so that it waits.
+    ///
+    /// # Errors
+    /// [`Blocked::Disk`] with [`Wait::No`] if the user is not known yet; `ENOENT` if there is none or nothing to serve;
+    /// `EBUSY` if too many names are looked up.
+    pub fn user_root(&self, user: &[u8], wait: Wait, now_ms: u64) -> Result<Arc<Root>, Blocked> {
+        self.users.root(user, wait, now_ms, |name| self.open_user(name))
+    }
+
+    fn open_user(&self, name: &str) -> Option<Arc<Root>> {
+        let directory = self.settings.user_directory.as_ref()?;
+        let user = uzers::get_user_by_name(name)?;
+        // The administrator's home is nobody's business.
+        let home = (user.uid() != 0).then(|| uzers::os::unix::UserExt::home_dir(&user).to_owned())?;
+        Root::open_owned(home, directory.clone(), user.uid()).ok().map(Arc::new)
+    }
+}
+
+/// An open directory that follows its path.
+#[derive(Debug)]
+pub struct Root {
+    path: PathBuf,
+    /// None if there is no directory.
+    current: Option<Mutex<Current>>,
+    /// If it is a user's: its name beneath `path`, which is the home, and the number of the user.
+    owned: Option<(String, u32)>,
+}
+
+#[derive(Debug)]
+struct Current {
+    directory: Arc<OwnedFd>,
+    identity: (u64, u64),
+    checked_ms: u64,
+}
+
+impl Root {
+    /// Where there is nothing.
+    fn none() -> Root {
+        Root { path: PathBuf::new(), current: None, owned: None }
+    }
+
+    fn open(path: &Path) -> Result<Root, Errno> {
+        Root::with(path.to_owned(), None, open::open_root(path)?)
+    }
+
+    /// The directory `name` in the home of the user `owner`.
+    fn open_owned(home: PathBuf, name: String, owner: u32) -> Result<Root, Blocked> {
+        let directory = open::open_owned(&home, &name, owner, Wait::Yes)?;
+        Ok(Root::with(home, Some((name, owner)), directory)?)
+    }
+
+    fn with(path: PathBuf, owned: Option<(String, u32)>, directory: OwnedFd) -> Result<Root, Errno> {
+        let identity = identity(&directory)?;
+        let current = Current { directory: Arc::new(directory), identity, checked_ms: 0 };
+        Ok(Root { path, current: Some(Mutex::new(current)), owned })
+    }
+
+    /// Whether `directory` is the one that is open for it.
+    fn is_open_as(&self, directory: &OwnedFd) -> bool {
+        let current = self.current.as_ref().map(|current| current.lock().unwrap_or_else(PoisonError::into_inner));
+        current.is_some_and(|current| current.directory.as_raw_fd() == directory.as_raw_fd())
+    }
+
+    /// Where the directory really is that is open for it, or what the system says in its place; none if none is open.
+    pub fn real_path(&self) -> Option<Result<Vec<u8>, Errno>> {
+        let current = self.current.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).directory.clone();
+        Some(open::real_path(current.as_fd()))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        match &self.owned {
+            Some((name, _)) => self.path.join(name),
+            None => self.path.clone(),
+        }
+    }
+
+    /// The directory that the path names, looked at within [`ROOT_FRESH_MS`].
+    ///
+    /// # Errors
+    /// [`Blocked::Disk`] with [`Wait::No`] if looking might wait; `ENOENT` if there is no directory; else what `open(2)` says.
+    pub fn directory(&self, wait: Wait, now_ms: u64) -> Result<Arc<OwnedFd>, Blocked> {
+        let current = self.current.as_ref().ok_or(Blocked::Failed(Errno::NOENT))?;
+        let lock = || current.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let current = lock();
+            if current.checked_ms + ROOT_FRESH_MS > now_ms {
+                return Ok(current.directory.clone());
+            }
+        }
+        let directory = match (&self.owned, wait) {
+            (Some((name, owner)), wait) => open::open_owned(&self.path, name, *owner, wait)?,
+            (None, Wait::Yes) => open::open_root(&self.path)?,
+            (None, Wait::No) => open::open_root_cached(&self.path)?,
+        };
+        let identity = identity(&directory)?;
+        let mut current = lock();
+        current.checked_ms = now_ms;
+        if identity != current.identity && !open::is_out_of_reach(&directory) {
+            current.directory = Arc::new(directory);
+            current.identity = identity;
+        }
+        Ok(current.directory.clone())
+    }
+}
+
+/// How long a root is taken to be what its path names, in milliseconds.
+pub const ROOT_FRESH_MS: u64 = 100;
+
+fn identity(directory: &OwnedFd) -> Result<(u64, u64), Errno> {
+    let stat = rustix::fs::fstat(directory.as_fd())?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(hosts: &[&str], root: &Path) -> SiteSettings {
+        SiteSettings {
+            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            ..SiteSettings::new(root.to_owned())
+        }
+    }
+
+    #[test]
+    fn a_host_names_its_site_exactly_or_by_suffix_and_others_get_the_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let sites = [site(&["a.example"], directory.path()), site(&["*.b.example", "b.example"], directory.path())];
+        let settings = Settings { sites: sites.to_vec(), ..Settings::default() };
+        let sites = Sites::open(&settings).unwrap();
+        let find = |host: &str| sites.find(Some(host.as_bytes())).index;
+        assert_eq!(find("A.EXAMPLE"), 0);
+        assert_eq!(find("b.example."), 1);
+        assert_eq!(find("x.y.b.example"), 1);
+        assert_eq!(find("xb.example"), 0);
+        assert_eq!(find(&"long.".repeat(100)), 0);
+        assert_eq!(sites.find(None).index, 0);
+    }
+
+    #[test]
+    fn a_users_directory_that_becomes_a_link_or_somebody_elses_is_not_followed() {
+        let outer = tempfile::tempdir().unwrap();
+        let (home, own) = (outer.path().join("home"), rustix::process::geteuid().as_raw());
+        std::fs::create_dir_all(home.join("pages")).unwrap();
+        assert!(Root::open_owned(home.clone(), "pages".to_owned(), own + 1).is_err());
+        let root = Root::open_owned(home.clone(), "pages".to_owned(), own).unwrap();
+        assert!(root.directory(Wait::Yes, 5000).is_ok());
+        std::fs::remove_dir(home.join("pages")).unwrap();
+        std::os::unix::fs::symlink("/", home.join("pages")).unwrap();
+        assert!(matches!(root.directory(Wait::Yes, 5100), Err(Blocked::Failed(_))));
+    }
+
+    #[test]
+    fn a_root_that_is_switched_is_followed() {
+        let outer = tempfile::tempdir().unwrap();
+        for name in ["one", "two"] {
+            std::fs::create_dir(outer.path().join(name)).unwrap();
+        }
+        let link = outer.path().join("current");
+        std::os::unix::fs::symlink("one", &link).unwrap();
+        let root = Root::open(&link).unwrap();
+        let before = identity(&root.directory(Wait::Yes, 5000).unwrap()).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("two", &link).unwrap();
+        assert_eq!(identity(&root.directory(Wait::Yes, 5099).unwrap()).unwrap(), before);
+        assert_ne!(identity(&root.directory(Wait::Yes, 5100).unwrap()).unwrap(), before);
+    }
+}

@@ -1,0 +1,261 @@
+//! What routes do to a translation: redirects, other paths, paths that are tried in turn.
+//!
+//! Owns: the order of these, and which names a translation looks at. Opens files by what `translate` has for it.
+
+use std::borrow::Cow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use lamna_config::route::RouteRedirect;
+use lamna_config::route::template::Template;
+use lamna_io::Blocked;
+use lamna_io::file_state::{self, Kind, Stamps};
+use lamna_proto::error::Refusal;
+use lamna_proto::message::Status;
+use lamna_proto::parse::path;
+use rustix::io::Errno;
+
+use super::{Open, Place, Question, index_name};
+use crate::cache::Entry;
+use crate::content::answers;
+use crate::content::media_type;
+use crate::content::route::SIBLINGS;
+
+/// The name of the page for 404 of a root, if nothing else is configured.
+const NOT_FOUND_PAGE: &str = "/404.html";
+
+impl Question<'_> {
+    /// What the path stands for by the routes of the site.
+    pub(super) fn routed(&self) -> Result<Arc<Entry>, Blocked> {
+        let redirect = self.rules.rules.redirect.as_ref();
+        let at_once = redirect.filter(|(redirect, _)| !redirect.if_missing);
+        if let Some(redirected) = at_once.and_then(|(redirect, from)| self.routed_redirect(redirect, *from)) {
+            return Ok(redirected);
+        }
+        let found = self.look();
+        match (&found, redirect) {
+            (Err(Blocked::Failed(errno)), Some((redirect, from))) if is_missing(*errno) => {
+                self.routed_redirect(redirect, *from).map_or(found, Ok)
+            }
+            _ => found,
+        }
+    }
+
+    fn look(&self) -> Result<Arc<Entry>, Blocked> {
+        let path = self.rewritten()?;
+        let Some((tried, from)) = self.tried() else {
+            return match self.at(&path) {
+                Err(Blocked::Failed(errno)) if is_missing(errno) => {
+                    self.script_before_its_end(&path)?.ok_or(Blocked::Failed(errno))
+                }
+                found => found,
+            };
+        };
+        // Nothing is in the place of what is hidden.
+        if self.rules.rules.rewrite.is_none() && self.is_hidden(&path) {
+            return Err(Blocked::Failed(Errno::NOENT));
+        }
+        for template in tried {
+            let Some(candidate) = self.filled(template, from, &path).filter(|path| !self.is_hidden(path)) else {
+                continue;
+            };
+            let found = match template.is_fixed() {
+                true => self.for_many(&candidate, &path)?,
+                false => match self.candidate(&candidate)? {
+                    None => self.script_before_its_end(&candidate)?,
+                    found => found,
+                },
+            };
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        Err(Blocked::Failed(Errno::NOENT))
+    }
+
+    /// The path that is looked for.
+    fn rewritten(&self) -> Result<Cow<'_, [u8]>, Blocked> {
+        match &self.rules.rules.rewrite {
+            None => Ok(Cow::Borrowed(self.path)),
+            Some((template, from)) => {
+                let path = self.filled(template, *from, self.path);
+                path.map(Cow::Owned).ok_or(Blocked::Failed(Errno::NOENT))
+            }
+        }
+    }
+
+    fn tried(&self) -> Option<(&[Template], usize)> {
+        let (tried, from) = self.rules.rules.try_files.as_ref()?;
+        (!tried.is_empty()).then_some((tried, *from))
+    }
+
+    /// What a template of the route `from` comes to, normalised. None if that is no path.
+    fn filled(&self, template: &Template, from: usize, path: &[u8]) -> Option<Vec<u8>> {
+        if template.is_path() {
+            return Some(path.to_vec());
+        }
+        let filled = template.fill(path, &self.site.routes.captures(from, self.path));
+        let mut normal = Vec::new();
+        path::normalise(path::encode(&filled).as_bytes(), &mut normal).ok()?;
+        Some(normal)
+    }
+
+    /// What is at a path that is tried: a file, or a directory that has something to show.
+    fn candidate(&self, path: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
+        let found = self.place(path).and_then(|place| {
+            let name = place.name.strip_suffix(b"/").unwrap_or(place.name);
+            let opened = self.open(&place.directory, name)?;
+            let (kind, stamp) = file_state::inspect(opened.as_fd())?;
+            let slash = place.name.is_empty() || place.name.ends_with(b"/");
+            match kind {
+                Kind::Regular if !slash => {
+                    let open = Open { file: opened, stamp, name: name.to_vec() };
+                    self.file(&place.directory, open, Status(200)).map(Some)
+                }
+                Kind::Directory if self.site.settings.browse || self.has_index(&place, name)? => {
+                    let is_asked_without =
+                        !self.path.ends_with(b"/") && path.strip_suffix(b"/").unwrap_or(path) == self.path;
+                    match slash && !is_asked_without {
+                        true => self.directory(&place, name, opened).map(Some),
+                        false => Ok(Some(self.slash_redirect(path.strip_suffix(b"/").unwrap_or(path))?)),
+                    }
+                }
+                Kind::Regular | Kind::Directory => Ok(None),
+                Kind::Special => Err(Blocked::Failed(Errno::ACCESS)),
+            }
+        });
+        match found {
+            Err(Blocked::Failed(errno)) if is_missing(errno) => Ok(None),
+            other => other,
+        }
+    }
+
+    /// The file at a path that is the same for many targets, of which one is `looked_for`.
+    fn for_many(&self, path: &[u8], looked_for: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
+        if let Some(script) = self.script_for_many(path, looked_for)? {
+            return Ok(Some(script));
+        }
+        let place = self.place(path)?;
+        match self.open_regular(&place.directory, place.name)? {
+            Some(open) => self.page(&place.directory, open, Status(200)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn routed_redirect(&self, redirect: &RouteRedirect, from: usize) -> Option<Arc<Entry>> {
+        let captures = self.site.routes.captures(from, self.path);
+        if redirect.to.names_host() && self.host.is_empty() {
+            return None;
+        }
+        let location = redirect.to.fill_encoded(self.path, self.host, &captures);
+        if location.starts_with("//") {
+            // It would lead to any host that the client names.
+            return None;
+        }
+        let query_follows = !location.contains('?');
+        Some(self.redirect(redirect.status, &location, query_follows).unwrap_or_else(|_| {
+            // What captures stand for is the client's: escaped, it is three times as long.
+            let page = answers::refusal_page(Refusal::TargetTooLong, &self.rules.extras(414), self.rules.changes);
+            match page {
+                Ok(page) => self.entry(page, Stamps::none()),
+                Err(_) => self.ready(&self.site.pages.refusals[Refusal::TargetTooLong as usize], Stamps::none()),
+            }
+        }))
+    }
+}
+
+// What the rules of a target say instead of the site.
+impl Question<'_> {
+    /// Names of index files.
+    pub(super) fn indices(&self) -> impl Iterator<Item = &String> {
+        let own = self.rules.rules.index.as_deref();
+        let scripts = if own.is_some() { &[] } else { self.index_scripts() };
+        scripts.iter().chain(own.unwrap_or(&self.site.settings.index))
+    }
+
+    /// The index file of the directory `name`, if it has one.
+    pub(super) fn index(&self, place: &Place<'_>, name: &[u8]) -> Result<Option<Open>, Blocked> {
+        for index in self.indices() {
+            if let Some(open) = self.open_regular(&place.directory, &index_name(name, index))? {
+                return Ok(Some(open));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn has_index(&self, place: &Place<'_>, name: &[u8]) -> Result<bool, Blocked> {
+        let bare = if name == b"." { b"" } else { name };
+        self.index(place, bare).map(|open| open.is_some())
+    }
+
+    /// Whether a directory without anything to show is the business of a single-page application.
+    pub(super) fn is_for_application(&self) -> bool {
+        self.site.settings.spa && !self.site.settings.browse
+    }
+
+    /// Whether nothing is told about a path, whatever is there.
+    pub(super) fn is_hidden(&self, path: &[u8]) -> bool {
+        path::is_hidden(path) || self.site.routes.hides(path)
+    }
+
+    /// The media type of a file whose name says `by_name`.
+    pub(super) fn media_type<'m>(&'m self, by_name: &'m str, status: Status) -> &'m str {
+        let configured = self.rules.rules.media_type.as_deref().filter(|_| status.0 == 200);
+        configured.unwrap_or(by_name)
+    }
+
+    /// The path beneath the root of the page for `status`.
+    pub(super) fn page_for(&self, status: u16) -> Option<&str> {
+        let of_route = self.rules.rules.error_pages.get(&status);
+        let configured = of_route.or_else(|| self.site.settings.error_pages.get(&status)).map(String::as_str);
+        configured.or_else(|| (status == 404).then_some(NOT_FOUND_PAGE))
+    }
+}
+
+// What it will look at.
+impl Question<'_> {
+    /// A directory, and the names beneath it that translating may open: for those who bring them into memory first.
+    /// Nothing if that cannot be told without waiting, if nothing will be opened, or if they are not all beneath one directory.
+    /// Names that decide about errors are not among them.
+    pub fn names(&self) -> Option<(Arc<OwnedFd>, Vec<Vec<u8>>)> {
+        let is_redirected = self.rules.rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing);
+        if self.path.is_empty() || is_redirected {
+            return None;
+        }
+        let path = self.rewritten().ok()?;
+        let paths: Vec<Vec<u8>> = match self.tried() {
+            None => vec![path.into_owned()],
+            Some((tried, from)) => tried.iter().filter_map(|template| self.filled(template, from, &path)).collect(),
+        };
+        let mut beneath: Option<Arc<OwnedFd>> = None;
+        let mut names = Vec::new();
+        for path in paths.iter().filter(|path| !self.is_hidden(path)) {
+            let Place { directory, name } = self.place(path).ok()?;
+            if !Arc::ptr_eq(beneath.get_or_insert_with(|| directory.clone()), &directory) {
+                return None;
+            }
+            self.push_names(name, &mut names);
+        }
+        beneath.map(|directory| (directory, names))
+    }
+
+    fn push_names(&self, name: &[u8], names: &mut Vec<Vec<u8>>) {
+        let start = names.len();
+        let bare = name.strip_suffix(b"/").unwrap_or(name);
+        let is_directory = name.is_empty() || bare.len() < name.len();
+        let indices = self.indices().filter(|_| is_directory);
+        names.extend(indices.map(|index| index_name(bare, index)));
+        names.push(bare.to_vec());
+        for at in start..names.len() {
+            if media_type::by_name(&names[at]).compressible {
+                let siblings = SIBLINGS.map(|(_, suffix)| [&names[at], suffix.as_bytes()].concat());
+                names.extend(siblings);
+            }
+        }
+    }
+}
+
+/// Whether there is nothing of a name that is served.
+fn is_missing(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::ISDIR)
+}

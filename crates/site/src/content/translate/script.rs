@@ -1,0 +1,101 @@
+//! Files that an application runs, found on the way from a path to a file.
+//!
+//! Owns: which files are scripts, by the route of the path. Guarantees: where a route has an application that runs files of some extension, no
+//! such file is ever served as text; a script is a regular file beneath the root, found from the root down, so that `/image.png/x.php` never
+//! has a picture run.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use lamna_io::Blocked;
+use lamna_io::file_state::Stamps;
+use rustix::io::Errno;
+
+use super::{Open, Previous, Question};
+use crate::cache::{Entry, Script};
+use crate::content::route::runs;
+use crate::content::site::Root;
+use crate::upstream::group::Group;
+
+/// Who runs a file.
+pub(super) struct Runner<'a> {
+    group: &'a Arc<Group>,
+    /// Which paths lead beneath the root.
+    prefix: &'a [u8],
+    /// The root that the file is beneath; none for the directory of a user.
+    root: Option<&'a Root>,
+}
+
+impl Question<'_> {
+    /// Who runs the file `name` beneath `directory`, if it is a script: by the routes of the request, or else by those of the path at which the
+    /// file itself is. So a script that a request comes to in another way is no text either: as an index file, or by `try`.
+    pub(super) fn runner(&self, directory: &OwnedFd, name: &[u8]) -> Option<Runner<'_>> {
+        let routes = &self.site.routes;
+        if !routes.run_files() {
+            return None;
+        }
+        let place = self.site.root_with(directory);
+        let (prefix, root) = place.map_or((&b"/"[..], None), |(prefix, root)| (prefix, Some(root)));
+        let of_request = self.rules.gateway.as_ref().filter(|group| runs(group, name));
+        let group = of_request.or_else(|| routes.runner(&[prefix, name].concat()))?;
+        Some(Runner { group, prefix, root })
+    }
+
+    /// Index files that are scripts, where the route says nothing of index files.
+    pub(super) fn index_scripts(&self) -> &[String] {
+        let scripts = self.rules.rules.gateway.as_ref().and_then(|gateway| gateway.scripts.as_ref());
+        scripts.map_or(&[], |scripts| &scripts.index)
+    }
+
+    /// The entry of a script.
+    pub(super) fn script(&self, runner: &Runner<'_>, open: &Open, path_info: &[u8]) -> Result<Arc<Entry>, Blocked> {
+        // Directories of users are theirs alone: nothing of them is run by the application of the site.
+        let root = runner.root.ok_or(Blocked::Failed(Errno::NOENT))?.path();
+        let stamps = Stamps::new(vec![open.stamp]);
+        let prefix = runner.prefix;
+        let other_places = self.other_places(&[prefix, &open.name].concat(), &open.file)?;
+        let is_same = |known: &Script| {
+            let is_file = known.root == root && known.prefix == prefix && known.name[1..] == *open.name;
+            is_file && known.path_info == path_info && known.other_places == other_places
+        };
+        let holds = |previous: &Previous<'_>| {
+            previous.entry.script().is_some_and(is_same) && previous.entry.stamps == stamps && stamps.settled
+        };
+        if let Some(Previous { entry, events }) = self.previous.filter(holds) {
+            entry.confirm(self.now_ms, events);
+            return Ok(entry.clone());
+        }
+        let (group, name) = (runner.group.clone(), [b"/", &*open.name].concat());
+        let (prefix, path_info) = (prefix.to_vec(), path_info.to_vec());
+        let script = Script { group, root, prefix, name, path_info, other_places };
+        Ok(Arc::new(Entry::of_script(script, self.rules.errors.not_found.clone(), stamps, self.now_ms)))
+    }
+
+    /// The script that `path`, which is looked for, goes beyond, as `/a.php` in `/a.php/b`: the first file on the way down (RFC 3875 4.1.5).
+    pub(super) fn script_before_its_end(&self, path: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
+        if !self.site.routes.run_files() || self.is_hidden(path) {
+            return Ok(None);
+        }
+        for end in memchr::memchr_iter(b'/', path).skip(1) {
+            let place = self.place(&path[..end])?;
+            let Some(runner) = self.runner(&place.directory, place.name) else { continue };
+            if let Some(open) = self.open_regular(&place.directory, place.name)? {
+                return self.script(&runner, &open, &path[end..]).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The script at `path`, which stands for many that are asked for: what is `looked_for` is its path information, from the folder of the script on.
+    pub(super) fn script_for_many(&self, path: &[u8], looked_for: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
+        let place = self.place(path)?;
+        let Some(runner) = self.runner(&place.directory, place.name) else { return Ok(None) };
+        let Some(open) = self.open_regular(&place.directory, place.name)? else { return Ok(None) };
+        let folder = memchr::memrchr(b'/', path).unwrap_or(0);
+        let beneath = looked_for.strip_prefix(&path[..folder]).filter(|rest| rest.starts_with(b"/"));
+        let rest = beneath.unwrap_or(looked_for);
+        // Who asks for the script itself, or for its folder, asks for nothing within it.
+        let is_itself = looked_for == path || rest == b"/";
+        self.script(&runner, &open, if is_itself { b"" } else { rest }).map(Some)
+    }
+}

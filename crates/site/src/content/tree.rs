@@ -1,0 +1,140 @@
+//! What of a site is served to one client, seen from a folder that he was let into: for archives of that folder, and for searching it.
+//!
+//! Owns: [`Tree`], which knows who asks, and the judgement of paths. Guarantees: a path is only said to be served if a request for it by the same client
+//! would be answered with the file that is there. Opens nothing.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use lamna_config::route::Rules;
+use lamna_io::KernelFeatures;
+use lamna_proto::exchange::Translate;
+use lamna_proto::message::Request;
+use lamna_proto::parse::path;
+use lamna_sys::clock::Clock;
+
+use super::action::Action;
+use super::permitted::Permitted;
+use super::route::{Effective, variant_of};
+use super::site::{Site, Sites};
+use super::upload::{Asking, Means};
+
+/// Whether what these rules apply to is answered with the file or the folder that is there, to whoever gets the folder around it.
+pub(super) fn leads_to_files(rules: &Rules) -> bool {
+    // All of them are named: whoever adds one decides here whether it matters.
+    let Rules {
+        headers: _,
+        immutable: _,
+        media_type: _,
+        redirect,
+        rewrite,
+        try_files,
+        index: _,
+        error_pages: _,
+        cors: _,
+        gateway,
+        handler,
+        // Of what applications answer, which is not here.
+        answer_cache: _,
+        changes: _,
+        // By path, for who asks: see `Tree::serves`.
+        access: _,
+        filters,
+        search: _,
+        early_hints: _,
+        link_prefetch: _,
+    } = rules;
+    let is_filtered = filters.as_ref().is_some_and(|filters| lamna_filter::change_files(filters));
+    let is_elsewhere = redirect.is_some() || rewrite.is_some() || gateway.is_some() || handler.is_some();
+    !is_elsewhere && try_files.is_none() && !is_filtered
+}
+
+/// What is served to who asks.
+#[derive(Debug)]
+pub(super) struct Tree {
+    sites: Arc<Sites>,
+    pub(super) abilities: Arc<KernelFeatures>,
+    pub(super) clock: Clock,
+    site: u32,
+    /// Who asks, if routes of the site look at more than paths.
+    asking: Option<Asking>,
+    /// What applies to the folder that was asked for: who asks was let in there.
+    entered: Arc<Effective>,
+}
+
+impl Tree {
+    /// What of `site` is served to who asks for the folder at `path`, which is normalised.
+    pub(super) fn of(
+        site: &Site,
+        path: &[u8],
+        (translate, request, client): (&Translate<'_>, Request<'_>, Option<IpAddr>),
+        means: Means<'_>,
+    ) -> Tree {
+        let asking = site.routes.depends_on_requests().then(|| Asking::of(translate, request, client));
+        let entered = match &asking {
+            Some(asking) => site.routes.applying(path, &asking.asked()),
+            None => site.routes.effective(path, &[]),
+        };
+        let (sites, abilities) = (means.sites.clone(), means.abilities.clone());
+        Tree { entered, sites, abilities, clock: means.clock, site: site.index, asking }
+    }
+
+    /// What applies to the folder.
+    pub(super) fn entered(&self) -> &Effective {
+        &self.entered
+    }
+
+    pub(super) fn site(&self) -> &Site {
+        self.sites.at(self.site)
+    }
+
+    pub(super) fn rules_of(&self, path: &[u8]) -> Arc<Effective> {
+        match &self.asking {
+            Some(asking) => self.site().routes.applying(path, &asking.asked()),
+            None => self.site().routes.effective(path, &[]),
+        }
+    }
+
+    /// Whether `path`, which is normalised, is answered with what is there, as it is.
+    pub(super) fn serves(&self, path: &[u8]) -> bool {
+        self.shows(path, leads_to_files)
+    }
+
+    /// That who asks may have `file`, which is open and is at `path`, as it is: something else than its name may lead to it, and nothing of what is run, by
+    /// whomever it is asked for, is shown.
+    pub(super) fn permit(&self, path: &[u8], file: &OwnedFd) -> Option<Permitted<'static>> {
+        let site = self.site();
+        let may = |path: &[u8]| site.routes.runner(path).is_none() && self.lets_in(path);
+        Permitted::judge(site, Cow::Owned(path.to_vec()), file.as_fd(), may)
+    }
+
+    /// Whether who asks is let in at `path`, and where it is a variant of a file, at that.
+    fn lets_in(&self, path: &[u8]) -> bool {
+        if self.site().routes.hides(path) {
+            return false;
+        }
+        if !self.site().routes.keep_out() {
+            return true;
+        }
+        let is_for = |rules: &Effective| {
+            rules.whom(Action::Read).is_none_or(|whom| self.entered.whom(Action::Read) == Some(whom))
+        };
+        is_for(&self.rules_of(path)) && variant_of(path).is_none_or(|file| is_for(&self.rules_of(file)))
+    }
+
+    /// Whether `path`, which is normalised, is answered with what is there, by rules that `leads` takes for that.
+    pub(super) fn shows(&self, path: &[u8], leads: fn(&Rules) -> bool) -> bool {
+        let site = self.site();
+        let is_moved = std::str::from_utf8(path)
+            .is_ok_and(|text| site.settings.redirects.iter().any(|redirect| redirect.location(text).is_some()));
+        let rules = self.rules_of(path);
+        self.lets_in(path) && leads(&rules.rules) && !is_moved && !path::is_hidden(path) && !site.routes.hides(path)
+    }
+
+    /// What is served in the directory `path` is beneath another root than it.
+    pub(super) fn is_elsewhere(&self, path: &[u8], entry: &[u8]) -> bool {
+        !std::ptr::eq(self.site().root_of(path).0, self.site().root_of(entry).0)
+    }
+}

@@ -1,0 +1,507 @@
+//! What clients change: files that they send, by PUT or with a form, what they delete, and directories that they make.
+//!
+//! Owns: who may change what, where that goes, and what is answered. Guarantees: a file is moved into place whole, in one step, or
+//! not at all, and nothing is left behind of one that is not, unless its sender asked to go on with it later (`partial`); nothing
+//! is changed outside of the root or under a hidden name. A request is begun without touching the disk: everything that may wait
+//! is in the steps of the program.
+
+mod delete;
+mod form;
+mod mkdir;
+pub(super) mod multipart;
+pub mod partial;
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use lamna_config::route::condition::Asked;
+use lamna_io::file_state::{self, Kind};
+use lamna_io::new_file::{Before, NewFile};
+use lamna_io::{Blocked, KernelFeatures, Wait, open};
+use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::conditional::{self, Outcome, Preconditions, Validators};
+use lamna_proto::exchange::negotiate::Coding;
+use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
+use lamna_proto::message::{Field, Head, Method, Request, Status};
+use lamna_proto::parse::path;
+use lamna_proto::resource::{Description, Representation, Resource};
+use lamna_sys::clock::Clock;
+use rustix::io::Errno;
+
+use crate::cache::Store;
+use crate::cache::two_generation_map::Key;
+use crate::content::action::Action;
+use crate::content::answers;
+use crate::content::listing::View;
+use crate::content::permitted::other_places;
+use crate::content::route::Effective;
+use crate::content::site::{Site, Sites};
+
+/// What uploads need of the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Means<'a> {
+    /// Where they go.
+    pub sites: &'a Arc<Sites>,
+    /// What has been found out about targets, and is no longer true of what was uploaded.
+    pub store: &'a Arc<Store>,
+    /// What the kernel can do.
+    pub abilities: &'a Arc<KernelFeatures>,
+    /// The server's clock.
+    pub clock: Clock,
+}
+
+/// The program that answers a request that changes something; none if it may not be changed so here.
+pub fn begin(
+    site: &Site,
+    translate: &Translate<'_>,
+    client: Option<IpAddr>,
+    means: Means<'_>,
+) -> Option<Box<dyn Program>> {
+    let (request, action) = (translate.request?, Action::of(translate)?);
+    let mut path = Vec::new();
+    // What cannot be normalised is refused by the first step.
+    let _ = path::normalise(translate.path, &mut path);
+    // Directories of users are theirs alone, however the path is spelled.
+    if site.settings.user_directory.is_some() && path.starts_with(b"/~") {
+        return None;
+    }
+    let place = Place {
+        sites: means.sites.clone(),
+        store: means.store.clone(),
+        abilities: means.abilities.clone(),
+        clock: means.clock,
+        site: site.index,
+        path,
+        is_from_elsewhere: is_from_elsewhere(request),
+        asking: site.routes.depends_on_requests().then(|| Asking::of(translate, request, client)),
+    };
+    let is_form = request.head.method == Method::Post;
+    if !place.permits(action, &place.path) {
+        return None;
+    }
+    let conditions = Conditions::of(request);
+    Some(match action {
+        Action::Read => return None,
+        Action::Upload if is_form => {
+            let boundary = multipart::boundary(request.lines_named(b"content-type").next()?)?;
+            Box::new(form::Form::new(place, &boundary))
+        }
+        Action::Upload => match partial::Given::of(request) {
+            Some(given) => Box::new(partial::PartialPut::new(place, conditions, given)),
+            None => Box::new(Put { place, conditions, file: None, gathered: Gathered::default() }),
+        },
+        Action::Delete => Box::new(delete::Delete::new(place, conditions, is_form)),
+        Action::Mkdir => Box::new(mkdir::Mkdir::new(place, is_form)),
+    })
+}
+
+/// Where a request wants to change something.
+#[derive(Debug)]
+struct Place {
+    sites: Arc<Sites>,
+    store: Arc<Store>,
+    abilities: Arc<KernelFeatures>,
+    clock: Clock,
+    site: u32,
+    /// The path, normalised; empty if it cannot be.
+    path: Vec<u8>,
+    /// A page of another site has sent the request.
+    is_from_elsewhere: bool,
+    /// Who asks, if routes of the site look at more than paths.
+    asking: Option<Asking>,
+}
+
+/// What routes look at besides the path, in values of its own: the names of files in a form are known later.
+#[derive(Debug)]
+pub(super) struct Asking {
+    host: Option<Vec<u8>>,
+    query: Option<Vec<u8>>,
+    bytes: Vec<u8>,
+    head: Head,
+    client: Option<IpAddr>,
+}
+
+impl Asking {
+    pub(super) fn of(translate: &Translate<'_>, request: Request<'_>, client: Option<IpAddr>) -> Asking {
+        Asking {
+            host: translate.host.map(<[u8]>::to_vec),
+            query: translate.query.map(<[u8]>::to_vec),
+            bytes: request.bytes[..usize::from(request.head.length)].to_vec(),
+            head: *request.head,
+            client,
+        }
+    }
+
+    pub(super) fn asked(&self) -> Asked<'_> {
+        let request = Some(Request { bytes: &self.bytes, head: &self.head });
+        Asked { host: self.host.as_deref(), query: self.query.as_deref(), method: None, request, client: self.client }
+    }
+}
+
+/// Whether a page of another site has sent `request`: a browser sends forms anywhere, whoever wrote them (cross-site request
+/// forgery). Browsers say so in Sec-Fetch-Site; older ones say where the page is from, and that has to be the host that is asked.
+fn is_from_elsewhere(request: Request<'_>) -> bool {
+    let named = |name| request.lines_named(name).next();
+    match (named(b"sec-fetch-site"), named(b"origin")) {
+        (Some(site), _) => site != b"same-origin" && site != b"none",
+        (None, Some(origin)) => {
+            let host = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
+            !host.zip(request.field(Field::Host)).is_some_and(|(one, other)| one.eq_ignore_ascii_case(other))
+        }
+        (None, None) => false,
+    }
+}
+
+const NOT_FOR_ALL: Refused = Refused(403, "This is for others than the address that the request was sent to.");
+
+/// Why something cannot be stored: the status, and a sentence for the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refused(u16, &'static str);
+
+impl Place {
+    fn bytes_max(&self) -> u64 {
+        self.site().settings.upload_bytes_max.unwrap_or(u64::MAX)
+    }
+
+    fn site(&self) -> &Site {
+        self.sites.at(self.site)
+    }
+
+    /// What applies to the path.
+    fn rules(&self) -> Arc<Effective> {
+        self.rules_of(&self.path)
+    }
+
+    /// What applies to `path` for who asks.
+    fn rules_of(&self, path: &[u8]) -> Arc<Effective> {
+        match &self.asking {
+            Some(asking) => self.site().routes.applying(path, &asking.asked()),
+            None => self.site().routes.effective(path, &[]),
+        }
+    }
+
+    /// Whether clients may do this to `path`.
+    fn permits(&self, action: Action, path: &[u8]) -> bool {
+        let changes = self.rules_of(path).changes;
+        match action {
+            Action::Read => true,
+            Action::Upload => changes.upload,
+            Action::Delete => changes.delete,
+            Action::Mkdir => changes.mkdir,
+        }
+    }
+
+    /// Whether who was let in to do this at the path that was asked for may do it to `path`, be that a file or a directory.
+    fn lets_on(&self, action: Action, path: &[u8]) -> bool {
+        if !self.site().routes.keep_out() {
+            return true;
+        }
+        let (entered, inner) = (self.rules(), [path, b"/"].concat());
+        let may = |path: &[u8]| self.rules_of(path).whom(action).is_none_or(|whom| entered.whom(action) == Some(whom));
+        may(path) && may(&inner)
+    }
+
+    /// The directory that `path` is in, in which this is to be done to it. A link may lead to it, or a prefix: what is said of its other paths counts as well.
+    fn directory(&self, action: Action, path: &[u8]) -> Result<OwnedFd, Refused> {
+        let directory = self.open_directory(parent_of(path))?;
+        let others = other_places(self.site(), parent_of(path), directory.as_fd());
+        for other in others.map_err(|errno| refused_by(Blocked::Failed(errno)))? {
+            let place = [&other, name_of(path)].concat();
+            match () {
+                () if path::is_hidden(&place) => return Err(HIDDEN),
+                () if self.site().routes.hides(&place) => return Err(RULES),
+                () if !self.permits(action, &place) => return Err(NOT_HERE),
+                () if !self.lets_on(action, &place) => return Err(NOT_FOR_ALL),
+                () => {}
+            }
+        }
+        Ok(directory)
+    }
+
+    /// The directory that `path` names, which ends with a slash.
+    fn open_directory(&self, path: &[u8]) -> Result<OwnedFd, Refused> {
+        let (root, name) = self.site().root_of(path);
+        let root = root.directory(Wait::Yes, self.clock.now().ms()).map_err(refused_by)?;
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        let opened = open::open_beneath(root.as_fd(), name, Wait::Yes, &self.abilities).map_err(refused_by)?;
+        match file_state::inspect(opened.as_fd()).map_err(|_| FAILED)?.0 {
+            Kind::Directory => Ok(opened),
+            _ => Err(NO_DIRECTORY),
+        }
+    }
+
+    /// Whether something may be stored as `path`, or be made there, whoever may write there. Paths of directories have no slash
+    /// at the end here.
+    fn check(&self, action: Action, path: &[u8]) -> Result<(), Refused> {
+        match path {
+            _ if self.is_from_elsewhere => Err(ELSEWHERE),
+            [] | [.., b'/'] => Err(MALFORMED),
+            path if path::is_hidden(path) => Err(HIDDEN),
+            path if self.site().routes.hides(path) => Err(RULES),
+            path if !self.permits(action, path) => Err(NOT_HERE),
+            path if !self.lets_on(action, path) => Err(NOT_FOR_ALL),
+            _ => Ok(()),
+        }
+    }
+
+    /// `path`, of a file or of a directory, without a slash at its end, has changed: what was found out about it is not used any
+    /// more, nor are listings of its directory.
+    fn handle_change(&self, path: &[u8]) {
+        self.forget(path);
+        self.forget_directory(&[path, b"/"].concat());
+        self.forget_directory(parent_of(path));
+    }
+
+    /// What was found out about `directory`, whose path ends with a slash, is not used any more.
+    fn forget_directory(&self, directory: &[u8]) {
+        self.forget(directory);
+        for number in View::numbers() {
+            self.forget(&[directory, &[0, number]].concat());
+        }
+    }
+
+    fn forget(&self, path: &[u8]) {
+        if let Some(entry) = self.store.lookup(Key { site: self.site, path }, 0) {
+            entry.handle_change();
+        }
+    }
+
+    fn refusal(&self, refused: Refused) -> Ran {
+        self.refusal_with(refused, None)
+    }
+
+    /// A refusal that says more in `field`.
+    fn refusal_with(&self, Refused(status, cause): Refused, field: Option<(String, String)>) -> Ran {
+        let rules = self.rules();
+        let mut extras = rules.extras(status);
+        extras.fields.to_mut().extend(field);
+        match answers::error(status, cause, &extras) {
+            Ok(resource) => Ran::Answer(Arc::new(resource)),
+            Err(_) => Ran::Failed,
+        }
+    }
+
+    /// The listing of the directory `path`, to which a form leads back: the browser asks for it next, and a reload does not send
+    /// the form again.
+    fn back_to(&self, path: &[u8]) -> Ran {
+        match answers::redirect(303, &path::encode(path), false, &self.rules().extras(303)) {
+            Ok(resource) => Ran::Answer(Arc::new(resource)),
+            Err(_) => Ran::Failed,
+        }
+    }
+
+    /// An answer without content.
+    fn done(&self, status: u16, location: Option<&str>) -> Ran {
+        self.done_with(status, location, None)
+    }
+
+    /// An answer without content that says more in `field`.
+    fn done_with(&self, status: u16, location: Option<&str>, field: Option<(String, String)>) -> Ran {
+        let status = Status(status);
+        let rules = self.rules();
+        let mut extras = rules.extras(status.0);
+        extras.fields.to_mut().extend(field);
+        let (fields, vary) = (&*extras.fields, extras.vary);
+        let description = Description { location, fields, vary, ..Description::of(status) };
+        match Representation::with_content(&description, b"") {
+            Ok(representation) => Ran::Answer(Arc::new(Resource::one(status, representation))),
+            Err(_) => Ran::Failed,
+        }
+    }
+}
+
+const FAILED: Refused = Refused(500, "The file system reported an error.");
+const FULL: Refused = Refused(507, "There is no room left to store this.");
+const NO_DIRECTORY: Refused = Refused(409, "The directory that this would be in does not exist.");
+const IS_DIRECTORY: Refused = Refused(409, "A directory has this name.");
+const FORBIDDEN: Refused = Refused(403, "The server may not write this.");
+const HIDDEN: Refused = Refused(403, "Names that begin with a dot are not stored.");
+const RULES: Refused = Refused(403, "A file of this name would be read as rules of the site.");
+const ELSEWHERE: Refused = Refused(403, "A page of another site has sent this.");
+const MALFORMED: Refused = Refused(400, "The path of the request target does not name a file.");
+const NOT_HERE: Refused = Refused(403, "This may not be changed by clients.");
+const CONDITION: Refused = Refused(412, "A precondition of the request does not hold for the file as it is now.");
+
+fn refused_by(blocked: Blocked) -> Refused {
+    match blocked {
+        Blocked::Failed(errno) => refused(errno),
+        Blocked::Disk => FAILED,
+    }
+}
+
+/// What the client is told.
+fn refused(errno: Errno) -> Refused {
+    match errno {
+        Errno::NOSPC | Errno::DQUOT => FULL,
+        Errno::FBIG => Refused(413, "The file is larger than the file system takes."),
+        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::XDEV | Errno::LOOP => FORBIDDEN,
+        Errno::NOENT | Errno::NOTDIR => NO_DIRECTORY,
+        Errno::ISDIR => IS_DIRECTORY,
+        Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => Refused(400, "The file system does not take this name."),
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
+            Refused(503, "The server is out of descriptors or memory for a moment.")
+        }
+        _ => FAILED,
+    }
+}
+
+/// Content on its way to whoever writes it, so that many small pieces are one step.
+#[derive(Debug, Default)]
+struct Gathered(Vec<u8>);
+
+/// Bytes gathered for one step: a step costs a change of threads, some 10 microseconds.
+const GATHERED_BYTES_MAX: usize = 128 * 1024;
+
+/// What an upload holds: its file and the directory of that, if it has begun, and what was gathered.
+fn held(has_file: bool, gathered: &Gathered) -> Holds {
+    Holds { bytes: gathered.0.capacity(), descriptors: 2 * usize::from(has_file) }
+}
+
+impl Gathered {
+    /// Whether there was room for it.
+    fn add(&mut self, content: &[u8]) -> bool {
+        let has_room = self.0.len() + content.len() <= GATHERED_BYTES_MAX;
+        if has_room {
+            self.0.extend_from_slice(content);
+        }
+        has_room
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// A file to be stored under the path of the request (RFC 9110 9.3.4).
+#[derive(Debug)]
+struct Put {
+    place: Place,
+    conditions: Conditions,
+    /// What is being written. Nothing before the first step.
+    file: Option<NewFile>,
+    /// Content that has not been written.
+    gathered: Gathered,
+}
+
+impl Put {
+    fn store(&mut self, content: &[u8], is_last: bool) -> Result<Option<Before>, Refused> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.create()?,
+        };
+        file.write(&self.gathered.take()).map_err(refused)?;
+        file.write(content).map_err(refused)?;
+        if !is_last {
+            self.file = Some(file);
+            return Ok(None);
+        }
+        let name = name_of(&self.place.path);
+        let before = match self.conditions.is_for_nothing() {
+            // Another request may have stored one since the first step.
+            true => file.move_to_unused(name).map(|()| Before::Nothing).map_err(|errno| match errno {
+                Errno::EXIST => CONDITION,
+                other => refused(other),
+            })?,
+            false => file.move_to(name).map_err(refused)?,
+        };
+        self.place.handle_change(&self.place.path);
+        Ok(Some(before))
+    }
+
+    fn create(&self) -> Result<NewFile, Refused> {
+        let path = &self.place.path;
+        self.place.check(Action::Upload, path)?;
+        let directory = self.place.directory(Action::Upload, path)?;
+        self.conditions.check(&directory, name_of(path), &self.place.abilities)?;
+        NewFile::create(directory).map_err(refused)
+    }
+}
+
+impl Program for Put {
+    fn content_bytes_max(&self) -> u64 {
+        self.place.bytes_max()
+    }
+
+    fn gather(&mut self, content: &[u8]) -> bool {
+        self.file.is_some() && self.gathered.add(content)
+    }
+
+    fn holds(&self) -> Holds {
+        held(self.file.is_some(), &self.gathered)
+    }
+
+    fn run(&mut self, input: Input<'_>) -> Ran {
+        match self.store(input.content, input.is_last) {
+            Ok(None) => Ran::Continue,
+            Ok(Some(Before::Nothing)) => self.place.done(201, Some(&path::encode(&self.place.path))),
+            Ok(Some(Before::File)) => self.place.done(204, None),
+            Err(refused) => self.place.refusal(refused),
+        }
+    }
+}
+
+/// The last segment of `path`.
+fn name_of(path: &[u8]) -> &[u8] {
+    &path[parent_of(path).len()..]
+}
+
+/// The directory that `path`, which does not end with a slash, is in; with a slash at its end.
+fn parent_of(path: &[u8]) -> &[u8] {
+    &path[..memchr::memrchr(b'/', path).map_or(0, |at| at + 1)]
+}
+
+/// The preconditions of a request (RFC 9110 13.1), in values of their own.
+#[derive(Debug)]
+struct Conditions {
+    if_match: Vec<Vec<u8>>,
+    if_none_match: Vec<Vec<u8>>,
+    if_unmodified_since: Option<Vec<u8>>,
+}
+
+impl Conditions {
+    fn of(request: Request<'_>) -> Conditions {
+        let lines = |field| request.field_lines(field).map(<[u8]>::to_vec).collect();
+        Conditions {
+            if_match: lines(Field::IfMatch),
+            if_none_match: lines(Field::IfNoneMatch),
+            if_unmodified_since: request.field(Field::IfUnmodifiedSince).map(<[u8]>::to_vec),
+        }
+    }
+
+    /// Whether there must be nothing under the name (`If-None-Match: *`).
+    fn is_for_nothing(&self) -> bool {
+        self.if_none_match.iter().any(|line| line.trim_ascii() == b"*")
+    }
+
+    fn are_none(&self) -> bool {
+        self.if_match.is_empty() && self.if_none_match.is_empty() && self.if_unmodified_since.is_none()
+    }
+
+    fn check(&self, directory: &OwnedFd, name: &[u8], abilities: &KernelFeatures) -> Result<(), Refused> {
+        if self.are_none() {
+            return Ok(());
+        }
+        let stamp = match open::open_beneath(directory.as_fd(), name, Wait::Yes, abilities) {
+            Ok(file) => Some(file_state::inspect(file.as_fd()).map_err(|_| FAILED)?.1),
+            Err(Blocked::Failed(Errno::NOENT)) => None,
+            Err(blocked) => return Err(refused_by(blocked)),
+        };
+        let Some(stamp) = stamp else {
+            return if self.if_match.is_empty() { Ok(()) } else { Err(CONDITION) };
+        };
+        let etag = stamp.etag(Coding::Identity);
+        let validators =
+            Validators { etag: Some(etag.as_bytes()), modified_unix_seconds: stamp.modified_unix_seconds() };
+        let preconditions = Preconditions {
+            if_match: self.if_match.iter().map(|line| &**line),
+            if_none_match: self.if_none_match.iter().map(|line| &**line),
+            if_modified_since: None,
+            if_unmodified_since: self.if_unmodified_since.as_deref(),
+        };
+        match conditional::evaluate(preconditions, false, validators) {
+            Outcome::Proceed => Ok(()),
+            Outcome::NotModified | Outcome::PreconditionFailed => Err(CONDITION),
+        }
+    }
+}

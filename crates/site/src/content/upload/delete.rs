@@ -1,0 +1,125 @@
+//! Deleting files and empty directories: DELETE (RFC 9110 9.3.5), and buttons in listings.
+//!
+//! Owns: [`Delete`]. Guarantees: what is deleted is what the path serves, or the link that leads to it, never what a link leads to;
+//! a directory only if nothing is in it; never a root.
+
+use std::os::fd::AsFd;
+
+use lamna_io::{Wait, open};
+use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
+use lamna_proto::parse::path;
+use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
+
+use super::{
+    Action, Conditions, ELSEWHERE, MALFORMED, NOT_FOR_ALL, NOT_HERE, Place, RULES, Refused, name_of, parent_of,
+    refused, refused_by,
+};
+
+/// Something that is to be deleted.
+#[derive(Debug)]
+pub(super) struct Delete {
+    place: Place,
+    conditions: Conditions,
+    /// The button of a listing: who pressed it is shown the listing.
+    is_form: bool,
+}
+
+const NOTHING: Refused = Refused(404, "There is nothing at this address.");
+const ROOT: Refused = Refused(403, "This is the root of what is served, which is not deleted.");
+const NOT_EMPTY: Refused =
+    Refused(409, "The directory is not empty, though it may look so: hidden files are not listed.");
+const IN_USE: Refused = Refused(409, "The system uses this directory.");
+/// Of content, which means nothing.
+const CONTENT_BYTES_MAX: u64 = 4096;
+
+impl Delete {
+    /// Of what is at `place`.
+    pub(super) fn new(place: Place, conditions: Conditions, is_form: bool) -> Delete {
+        Delete { place, conditions, is_form }
+    }
+
+    /// The path without a slash at its end.
+    fn path(&self) -> &[u8] {
+        self.place.path.strip_suffix(b"/").unwrap_or(&self.place.path)
+    }
+
+    fn delete(&self) -> Result<(), Refused> {
+        let (place, path) = (&self.place, self.path());
+        self.check()?;
+        let (root, name) = place.site().root_of(path);
+        let directory = root.directory(Wait::Yes, place.clock.now().ms()).map_err(refused_by)?;
+        // What a request would be answered with: nothing is said about what lies outside.
+        let is_outside = match open::stat_beneath(directory.as_fd(), name, &place.abilities) {
+            Ok(state) => match FileType::from_raw_mode(state.st_mode) {
+                FileType::Directory => false,
+                FileType::RegularFile if !place.path.ends_with(b"/") => false,
+                _ => return Err(NOTHING),
+            },
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG) => true,
+            Err(other) => return Err(refused(other)),
+        };
+        let parent = place.directory(Action::Delete, path).map_err(|why| if is_outside { NOTHING } else { why })?;
+        let name = name_of(path);
+        let own = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(gone)?;
+        // A link that leads out of the root, or nowhere, is itself beneath it.
+        let is_link = FileType::from_raw_mode(own.st_mode) == FileType::Symlink;
+        let is_deleted_as_link = is_link && self.conditions.are_none() && !place.path.ends_with(b"/");
+        if is_outside && !is_deleted_as_link {
+            return Err(NOTHING);
+        }
+        if !is_outside {
+            self.conditions.check(&parent, name, &place.abilities)?;
+        }
+        let is_directory = FileType::from_raw_mode(own.st_mode) == FileType::Directory;
+        let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        rustix::fs::unlinkat(&parent, name, flags).map_err(gone)?;
+        place.handle_change(path);
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Refused> {
+        let (place, path) = (&self.place, self.path());
+        let is_root = || matches!(place.site().root_of(path).1, b"" | b".");
+        match () {
+            () if place.is_from_elsewhere => Err(ELSEWHERE),
+            () if place.path.is_empty() => Err(MALFORMED),
+            () if path.is_empty() || is_root() => Err(ROOT),
+            () if path::is_hidden(path) => Err(NOTHING),
+            () if place.site().routes.hides(path) => Err(RULES),
+            () if !place.lets_on(Action::Delete, path) => Err(NOT_FOR_ALL),
+            () if !place.permits(Action::Delete, path) => Err(NOT_HERE),
+            () => Ok(()),
+        }
+    }
+}
+
+fn gone(errno: Errno) -> Refused {
+    match errno {
+        Errno::NOENT => NOTHING,
+        Errno::NOTEMPTY | Errno::EXIST => NOT_EMPTY,
+        Errno::BUSY => IN_USE,
+        other => refused(other),
+    }
+}
+
+impl Program for Delete {
+    fn content_bytes_max(&self) -> u64 {
+        CONTENT_BYTES_MAX
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::default()
+    }
+
+    fn run(&mut self, Input { is_last, .. }: Input<'_>) -> Ran {
+        if !is_last {
+            return Ran::Continue;
+        }
+        match self.delete() {
+            Ok(()) if self.is_form => self.place.back_to(parent_of(self.path())),
+            Ok(()) => self.place.done(204, None),
+            Err(refused) => self.place.refusal(refused),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What goes to the application: the head, and content as it comes or from where it is kept.
+//!
+//! Owns: the sending side of a [`Gateway`]. Guarantees: no more is taken from the client, or read from a file, than the connection takes.
+
+use lamna_io::Wait;
+use lamna_proto::gateway::GatewayError;
+
+use super::buffer::ContentBuffer;
+use super::{Gateway, Problem, State};
+
+/// Pieces in one step: others have their turn.
+const PIECES_MAX: usize = 8;
+
+impl Gateway {
+    /// Sends what there is to send, and what is kept behind it. Whether that was anything.
+    pub(super) fn send(&mut self) -> Result<bool, Problem> {
+        // Carried out where that may be, then.
+        let wait = if self.buffer.as_ref().is_some_and(ContentBuffer::may_block) { Wait::Yes } else { Wait::No };
+        let mut has_sent = false;
+        for _ in 0..PIECES_MAX {
+            let has_more = self.refill(wait)?;
+            has_sent |= self.send_once()?;
+            if !has_more || !self.outgoing.is_empty() {
+                break;
+            }
+        }
+        Ok(has_sent)
+    }
+
+    /// Puts the next piece of what is kept behind what is being sent, if that has left or is only the head. Whether more may follow at once.
+    fn refill(&mut self, wait: Wait) -> Result<bool, Problem> {
+        let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.has_left()) else { return Ok(false) };
+        if !self.outgoing.is_empty() && buffer.sent > 0 {
+            return Ok(false);
+        }
+        let Some(piece) = buffer.next(wait) else { return Ok(false) };
+        // What is kept is as long as was said.
+        let too_long = |_| Problem::of(GatewayError::BrokenOff);
+        self.codec.write_content(piece, &mut self.outgoing.bytes).map_err(too_long)?;
+        if buffer.sent == buffer.bytes() {
+            buffer.end();
+            self.codec.end_content(&mut self.outgoing.bytes).map_err(too_long)?;
+        }
+        Ok(buffer.has_left())
+    }
+
+    /// Whether the application has been sent all that there is for it.
+    pub(super) fn is_sent(&self) -> bool {
+        let has_left = self.buffer.as_ref().is_some_and(ContentBuffer::has_left);
+        !has_left && self.outgoing.is_empty() && !matches!(&self.state, State::Talking(link) if link.wants_write())
+    }
+
+    /// Sends what is on its way. Whether that was anything.
+    fn send_once(&mut self) -> Result<bool, Problem> {
+        let State::Talking(link) = &mut self.state else { return Ok(false) };
+        let sent = self.outgoing.send(link);
+        self.has_sent |= sent.any;
+        match sent.failed {
+            None => {}
+            Some(errno) if !self.has_sent => return Err(Problem::with(GatewayError::Closed, &errno)),
+            // It takes no more, and may have answered: that is read, and what the client sends is not asked for.
+            Some(_) => {
+                self.outgoing.clear();
+                self.buffer.iter_mut().for_each(ContentBuffer::stop);
+                self.content_is_over = true;
+            }
+        }
+        if self.tunnels && self.content_is_over && self.outgoing.is_empty() {
+            // The client has said its last word; one that was told so before is told nothing new.
+            link.end_sending();
+        }
+        Ok(sent.any)
+    }
+}

@@ -1,0 +1,369 @@
+//! What an application is asked: the request as it is written for it.
+//!
+//! Owns: [`begin`], and [`Asking`], what it is made from. Guarantees: nothing of the client's head is passed through: all is written from what was
+//! understood.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use lamna_config::access::ServiceSettings;
+use lamna_config::gateway::{BufferSettings, GatewayProtocol};
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::Translate;
+use lamna_proto::gateway::cgi::{self, Place};
+use lamna_proto::gateway::fields::{Fields, LineEnds};
+use lamna_proto::gateway::forwarding::spells;
+use lamna_proto::gateway::http1::{self, Asked, HostChoice, Unwritable, requested_upgrade};
+use lamna_proto::gateway::proxy::{self, Sender};
+use lamna_proto::gateway::{Inbound, Origin, Protocol, RequestContent, fastcgi, path};
+use lamna_proto::message::{Content, Field, Method, Request, RequestId, Version};
+use lamna_proto::parse::target::{self, Target};
+
+use super::exchange::Gateway;
+use super::service::Question;
+use super::websocket::Opening;
+use crate::cache::Script;
+use crate::content::access::{Vouched, Who};
+use crate::content::route::Effective;
+use crate::content::site::Site;
+use crate::upstream::group::Group;
+use crate::upstream::shares::Payer;
+
+/// A request that an application answers, and what is known of the client.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'a> {
+    /// The site that is asked.
+    pub site: &'a Site,
+    /// What its routes come to.
+    pub rules: &'a Arc<Effective>,
+    /// The application.
+    pub group: &'a Arc<Group>,
+    /// The file that it is to run, if it runs files.
+    pub script: Option<&'a Script>,
+    /// What is asked for.
+    pub translate: &'a Translate<'a>,
+    /// By which request.
+    pub request: Request<'a>,
+    /// From where; none for Unix sockets.
+    pub client: Option<IpAddr>,
+    /// Who the server has made sure that it is, where it had to say so.
+    pub who: Option<Who<'a>>,
+    /// Both ends of the client's connection, for applications that are told them; none if it has no address.
+    pub ends: Option<(SocketAddr, SocketAddr)>,
+    /// Whether `client` is a proxy whose words about the client are believed.
+    pub is_trusted: bool,
+    /// Whether the request came over TLS.
+    pub is_secure: bool,
+    /// What the request is called.
+    pub called: &'a str,
+    /// For whom a connection to the application counts; none if it counts for nobody.
+    pub payer: Option<&'a Payer>,
+}
+
+impl<'a> Asking<'a> {
+    /// What services have said of the request.
+    fn vouched(&self) -> Option<&'a Vouched> {
+        Vouched::of(self.translate.found)
+    }
+}
+
+/// Protocols that may be changed to.
+const UPGRADES: &[&str] = &["websocket"];
+
+/// The program that answers a request.
+///
+/// # Errors
+/// The request cannot be given to an application.
+pub fn begin(asking: &Asking<'_>) -> Result<Box<Gateway>, Refusal> {
+    begin_with(asking, Fields::of(asking.request))
+}
+
+/// The same for a request with other fields than the client has sent.
+///
+/// # Errors
+/// As [`begin`].
+pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway>, Refusal> {
+    let Asking { request, translate, group, rules, .. } = *asking;
+    let mut lines = Vec::new();
+    let fields = without_own_fields(asking.site, fields, &mut lines)?;
+    let for_filters = rules.filters.reads().map(|codings| fields_for_filters(fields, codings));
+    let fields = match &for_filters {
+        Some(lines) => Fields::check(lines, LineEnds::CrLf).map_err(|_| Refusal::RunFailed)?,
+        None => fields,
+    };
+    let mut path = Vec::new();
+    write_asked_path(translate, &mut path)?;
+    let stream_for = stream_for(request, group)?;
+    let content = match RequestContent::from(request.content()) {
+        // What comes on a stream that is opened for another protocol is that protocol's.
+        _ if stream_for.is_some() => RequestContent::None,
+        RequestContent::Streamed if group.settings.buffer.is_some() => RequestContent::Kept,
+        content => content,
+    };
+    // An upgrade has no content, and HTTP/2 has another way to ask for one.
+    let may_upgrade = content == RequestContent::None && request.head.version == Version::Http11;
+    let upgrade = requested_upgrade(fields, UPGRADES).filter(|_| may_upgrade).or(stream_for);
+    // Names of hosts are the same in any case, and what is kept is found by any. So applications get one.
+    let is_kept = rules.rules.answer_cache.is_some();
+    let lower = |authority: &'_ [u8]| Cow::Owned(authority.to_ascii_lowercase());
+    let authority = authority_of(request).map(|one| if is_kept { lower(one) } else { Cow::Borrowed(one) });
+    let inbound = Inbound {
+        method: if stream_for.is_some() { b"GET" } else { request.method_token() },
+        path: &path,
+        query: translate.query,
+        authority: authority.as_deref(),
+        fields,
+        content,
+        origin: origin_of(asking),
+    };
+    let asked = Asked { is_head: request.head.method == Method::Head, upgrade: upgrade.map(Into::into) };
+    let mut head = Vec::with_capacity(usize::from(request.head.length) + HEAD_SPARE_BYTES);
+    let mut opening = None;
+    match group.settings.protocol {
+        GatewayProtocol::Http => {
+            write_http(&inbound, group, upgrade, &mut head)?;
+            // In front of the empty line.
+            head.truncate(head.len() - b"\r\n".len());
+            opening = stream_for.map(|_| Opening::begin(&mut head));
+            head.extend_from_slice(asking.vouched().map_or(&[], |vouched| &vouched.lines));
+            end_head(asking, &mut head);
+        }
+        GatewayProtocol::FastCgi => write_fastcgi(&inbound, asking, &mut head)?,
+    }
+    Ok(Gateway::new(asking, asked, opening, content, head))
+}
+
+/// Appends the path that an application is asked for. The keys of what is kept are made of it as well.
+///
+/// # Errors
+/// It is none.
+pub fn write_asked_path(translate: &Translate<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    path::write(translate.path, out).map_err(|_| Refusal::TargetPath)
+}
+
+/// The program that asks `service`, which is at `asking.group`, whether a request is let in. `before` is what others have said of it.
+///
+/// # Errors
+/// Nobody can be asked about such a request.
+pub fn begin_question(
+    asking: &Asking<'_>,
+    service: &Arc<ServiceSettings>,
+    before: Option<Arc<Vouched>>,
+) -> Result<Question, Refusal> {
+    let Asking { site, request, translate, group, rules, .. } = *asking;
+    // In the one spelling by which it is judged here.
+    let mut asked_for = Vec::new();
+    path::write(translate.path, &mut asked_for).map_err(|_| Refusal::TargetPath)?;
+    if let Some(query) = translate.query {
+        asked_for.push(b'?');
+        asked_for.extend_from_slice(query);
+    }
+    let method = if request.head.method == Method::Connect { b"GET" } else { request.method_token() };
+    if !asked_for.iter().chain(method).all(u8::is_ascii_graphic) {
+        return Err(Refusal::TargetPath);
+    }
+    let mut lines = Vec::new();
+    keep_lines(Fields::of(request), |name| is_of_question(name) && !site.routes.is_own_field(name), &mut lines);
+    let (path, query) = match service.path.split_once('?') {
+        Some((path, query)) => (path, Some(query.as_bytes())),
+        None => (&*service.path, None),
+    };
+    let inbound = Inbound {
+        method: b"GET",
+        path: path.as_bytes(),
+        query,
+        authority: authority_of(request),
+        fields: Fields::check(&lines, LineEnds::CrLf).map_err(|_| Refusal::FieldsTooLarge)?,
+        content: RequestContent::None,
+        origin: origin_of(asking),
+    };
+    let mut head = Vec::with_capacity(usize::from(request.head.length) + HEAD_SPARE_BYTES);
+    write_http(&inbound, group, None, &mut head)?;
+    head.truncate(head.len() - b"\r\n".len());
+    for part in [&b"X-Forwarded-Method: "[..], method, b"\r\nX-Forwarded-Uri: ", &asked_for, b"\r\n"] {
+        head.extend_from_slice(part);
+    }
+    end_head(asking, &mut head);
+    let gateway = Gateway::question(asking, head);
+    Ok(Question::new(gateway, service, before, rules, (site.label(), asking.called.into())))
+}
+
+/// Whether a service is told a field of a request: but for what asks for a part of something, or whether it is still what it was, and what we
+/// say in its place. What other servers say in the place of `X-Forwarded-Uri` a service might believe as well.
+fn is_of_question(name: &[u8]) -> bool {
+    const OURS: [&str; 4] = ["x-forwarded-method", "x-forwarded-uri", "x-rewrite-url", "range"];
+    let begins = |beginning: &str| name.get(..beginning.len()).is_some_and(|start| spells(start, beginning));
+    !begins("if-") && !begins("x-original-") && !OURS.iter().any(|own| spells(name, own))
+}
+
+/// The fields that a client may say to applications: not those that services say.
+fn without_own_fields<'f>(site: &Site, fields: Fields<'f>, lines: &'f mut Vec<u8>) -> Result<Fields<'f>, Refusal> {
+    if !site.routes.have_own_fields() {
+        return Ok(fields);
+    }
+    keep_lines(fields, |name| !site.routes.is_own_field(name), lines);
+    Fields::check(lines, LineEnds::CrLf).map_err(|_| Refusal::FieldsTooLarge)
+}
+
+fn keep_lines(fields: Fields<'_>, is_kept: impl Fn(&[u8]) -> bool, lines: &mut Vec<u8>) {
+    for (name, value) in fields.iter().filter(|(name, _)| is_kept(name)) {
+        [name, b": ", value, b"\r\n"].iter().for_each(|part| lines.extend_from_slice(part));
+    }
+}
+
+/// What ends a head: what the request is called, and the empty line.
+fn end_head(asking: &Asking<'_>, head: &mut Vec<u8>) {
+    for part in [RequestId::FIELD, ": ", asking.called, "\r\n\r\n"] {
+        head.extend_from_slice(part.as_bytes());
+    }
+}
+
+fn origin_of(asking: &Asking<'_>) -> Origin {
+    Origin {
+        client: asking.client.map(|address| (address, 0)),
+        is_trusted: asking.is_trusted,
+        is_secure: asking.is_secure,
+        protocol: match asking.request.head.version {
+            Version::Http10 => Protocol::Http10,
+            Version::Http11 => Protocol::Http11,
+            Version::Http2 => Protocol::Http2,
+        },
+    }
+}
+
+/// The fields of a request whose answer passes through filters that look into it: it has to be whole, and under a coding that they read.
+fn fields_for_filters(fields: Fields<'_>, codings: &str) -> Vec<u8> {
+    const CHANGED: [&str; 3] = ["accept-encoding", "range", "if-range"];
+    let mut lines = Vec::new();
+    let mut push = |name: &[u8], value: &[u8]| {
+        [name, b": ", value, b"\r\n"].iter().for_each(|part| lines.extend_from_slice(part));
+    };
+    let is_changed = |name: &[u8]| CHANGED.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()));
+    fields.iter().filter(|(name, _)| !is_changed(name)).for_each(|(name, value)| push(name, value));
+    push(b"Accept-Encoding", codings.as_bytes());
+    lines
+}
+
+/// The protocol for which a client of HTTP/2 opens a stream (RFC 8441 4); none if it does not.
+///
+/// # Errors
+/// It is one that is not spoken here, or the application does not speak it (501, as RFC 9220 3 has it for HTTP/3).
+fn stream_for<'a>(request: Request<'a>, group: &Group) -> Result<Option<&'a [u8]>, Refusal> {
+    if request.head.method != Method::Connect {
+        return Ok(None);
+    }
+    let fields = Fields::of(request);
+    let protocol = fields.values("upgrade").next().filter(|_| group.settings.protocol == GatewayProtocol::Http);
+    let protocol = protocol.filter(|protocol| UPGRADES.iter().any(|one| one.as_bytes() == *protocol));
+    // A key of the client's would stand beside ours.
+    let has_key = fields.values("sec-websocket-key").next().is_some();
+    protocol.filter(|_| !has_key).map(Some).ok_or(Refusal::MethodUnknown)
+}
+
+/// What says for whom a connection is; empty if the application is not told.
+pub(super) fn preface_of(asking: &Asking<'_>) -> Vec<u8> {
+    let sender = asking.ends.map_or(Sender::Unknown, |(from, to)| Sender::Client(from, to));
+    asking.group.settings.send_proxy.map_or_else(Vec::new, |version| proxy::header(version, sender))
+}
+
+/// Who is asked. A host in the target overrides the field (RFC 9112 3.2.2), as it does where the site is chosen.
+pub fn authority_of(request: Request<'_>) -> Option<&[u8]> {
+    match target::parse(request.target(), false) {
+        Ok(Target::Absolute { authority, .. }) => Some(authority),
+        _ => request.field(Field::Host),
+    }
+}
+
+/// Whether a request is for caches to look at: it has no content, and asks for no other protocol.
+pub fn may_be_cached(request: Request<'_>) -> bool {
+    request.content() == Content::None && requested_upgrade(Fields::of(request), UPGRADES).is_none()
+}
+
+/// Who is asked, as an application learns it: what a proxy that is trusted has said before what the request says.
+pub fn told_authority<'r>(request: Request<'r>, is_trusted: bool) -> &'r [u8] {
+    let fields = Fields::of(request);
+    let said = if is_trusted { fields.values("x-forwarded-host").find(|value| !value.is_empty()) } else { None };
+    said.or(authority_of(request)).unwrap_or_default()
+}
+
+/// The head of a request to an application that speaks HTTP.
+fn write_http(inbound: &Inbound<'_>, group: &Group, upgrade: Option<&[u8]>, head: &mut Vec<u8>) -> Result<(), Refusal> {
+    let authority = group.authority();
+    let how = http1::Outgoing {
+        host: match &group.settings.host {
+            Some(host) => HostChoice::Fixed(host.as_bytes()),
+            None => HostChoice::Client { upstream: authority.as_bytes() },
+        },
+        forwarded: false,
+        expects_continue: false,
+        upgrade,
+        // A connection that is for one client is not kept for others.
+        keep_alive: group.settings.send_proxy.is_none(),
+    };
+    http1::write_head(inbound, &how, head).map_err(|why| match why {
+        Unwritable::Host => Refusal::HostInvalid,
+        Unwritable::Target => Refusal::TargetPath,
+        Unwritable::Method | Unwritable::Forwards => Refusal::MethodNotAllowed,
+        Unwritable::Connection | Unwritable::Upgrade => Refusal::FieldsTooLarge,
+    })
+}
+
+/// What begins a request to an application that speaks FastCGI.
+fn write_fastcgi(inbound: &Inbound<'_>, asking: &Asking<'_>, head: &mut Vec<u8>) -> Result<(), Refusal> {
+    // Without a length there may be no content: that is known when some comes, or the end (`Gateway::lacks_length`). A client that waits to be
+    // told to send it has some.
+    if inbound.content == RequestContent::Streamed && asking.request.field(Field::Expect).is_some() {
+        return Err(Refusal::LengthRequired);
+    }
+    let mut decoded = Vec::new();
+    lamna_proto::parse::path::normalise(inbound.path, &mut decoded).map_err(|_| Refusal::TargetPath)?;
+    let root;
+    let place = match asking.script {
+        Some(script) => {
+            root = script.root.as_os_str().as_bytes();
+            Place::of_script(&script.prefix, &script.name, &script.path_info, root)
+        }
+        None => cgi::mounted(b"", &decoded).ok_or(Refusal::TargetPath)?,
+    };
+    let server = cgi::Server { software: SOFTWARE, name: b"localhost", address: None };
+    let user = asking.who.map(|who| (who.scheme(), who.name().as_bytes()));
+    let variables = cgi::Variables { request: inbound, place: &place, server, user };
+    let mut is_named_too_often = false;
+    let written = fastcgi::write_begin(asking.group.settings.keeps_connections(), head, |parameters| {
+        is_named_too_often =
+            cgi::for_each_variable(&variables, &mut |name, value| parameters.give(name, value)).is_err();
+        parameters.give(b"HTTP_X_REQUEST_ID", asking.called.as_bytes());
+        for (name, value) in variables_of(asking.vouched().map_or(&[], |vouched| &vouched.lines)) {
+            parameters.give(&name, &value);
+        }
+    });
+    if written.is_err() || is_named_too_often { Err(Refusal::FieldsTooLarge) } else { Ok(()) }
+}
+
+/// What services have said, as variables. Lines of one field are joined.
+fn variables_of(lines: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut variables: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for (name, value) in Fields::check(lines, LineEnds::CrLf).unwrap_or_default().iter() {
+        let upper = name.iter().map(|byte| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() });
+        let name: Vec<u8> = b"HTTP_".iter().copied().chain(upper).collect();
+        match variables.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, joined)) => joined.extend([b", ", value].concat()),
+            None => variables.push((name, value.to_vec())),
+        }
+    }
+    variables
+}
+
+/// What scripts are told that runs them.
+const SOFTWARE: &str = concat!("lamna/", env!("CARGO_PKG_VERSION"));
+
+/// What [`http1::write_head`] adds to a head at most.
+const HEAD_SPARE_BYTES: usize = 400;
+
+/// How the content of a request to `group` is kept until it is whole; none if it goes on as it comes, or there is none.
+pub(super) fn keeps(group: &Group, content: RequestContent) -> Option<BufferSettings> {
+    let settings = group.settings.buffer.as_ref()?;
+    (!matches!(content, RequestContent::None | RequestContent::Sized(0))).then(|| settings.clone())
+}

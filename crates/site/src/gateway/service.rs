@@ -1,0 +1,183 @@
+//! Asking a service whether a request is let in, before anything else is done about it.
+//!
+//! ```text
+//!  judge: Ask ──> Question: GET to the service ── 2xx ──> Ran::Found(Vouched): the request is translated again, and passes
+//!                                   ├── 3xx, 401, 403, 429 ──> the client gets this answer
+//!                                   └── another status, or none ──> 502, 503 or 504
+//! ```
+//!
+//! Owns: [`Question`], a [`Gateway`] with what becomes of its answer, and [`Vouched`], what is known of a request that is let in. Guarantees:
+//! nothing of the request's content is read or sent; what is not a clear yes lets nobody in; of the content of a yes no more is received than
+//! a bounded number of bytes. What the service is told is written by `request.rs`.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use lamna_config::access::ServiceSettings;
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::gateway::fields::{Fields, LineEnds};
+
+use super::exchange::Gateway;
+use super::report;
+use crate::content::access::Vouched;
+use crate::content::answers;
+use crate::content::route::Effective;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Question {
+    gateway: Box<Gateway>,
+    service: Arc<ServiceSettings>,
+    /// What services have said of the request before.
+    before: Option<Arc<Vouched>>,
+    rules: Arc<Effective>,
+    /// Site and request, as the error log calls them.
+    called: (String, Box<str>),
+    progress: Progress,
+}
+
+/// How far the answer is.
+#[derive(Debug)]
+enum Progress {
+    /// Its head has not come.
+    Head,
+    /// It is a yes: what it says, and how much content has come with it.
+    Yes(Arc<Vouched>, u64),
+    /// It is a no, which the client gets.
+    No,
+}
+
+/// Bytes of content of a yes that are received, so that the connection can be used again.
+const CONTENT_BYTES_MAX: u64 = 64 * 1024;
+
+impl Question {
+    pub(super) fn new(
+        gateway: Box<Gateway>,
+        service: &Arc<ServiceSettings>,
+        before: Option<Arc<Vouched>>,
+        rules: &Arc<Effective>,
+        called: (String, Box<str>),
+    ) -> Question {
+        let (service, rules) = (service.clone(), rules.clone());
+        Question { gateway, service, before, rules, called, progress: Progress::Head }
+    }
+
+    /// What becomes of a part of the answer.
+    fn handle_part(&mut self, mut part: Box<Part>, next: Next) -> Ran {
+        // What it says before its answer is not about what the client has asked for.
+        part.interim.clear();
+        if let Some(head) = &mut part.head {
+            match head.status.0 {
+                200..300 => self.progress = Progress::Yes(self.vouched(head), 0),
+                300..=303 | 305..=399 | 401 | 403 | 429 => {
+                    self.dress(head);
+                    self.progress = Progress::No;
+                }
+                status => {
+                    report::service((&self.called.0, &self.called.1), &self.service.path, status);
+                    return self.fail(502);
+                }
+            }
+        }
+        match &mut self.progress {
+            Progress::Head => Ran::Waits(next),
+            Progress::Yes(vouched, content_bytes) => {
+                *content_bytes += part.content.map_or(0, |content| content.bytes().len() as u64);
+                if part.end.is_some() || *content_bytes > CONTENT_BYTES_MAX {
+                    return Ran::Found(vouched.clone());
+                }
+                Ran::Waits(next)
+            }
+            Progress::No if part.head.is_none() && part.content.is_none() && part.end.is_none() => Ran::Waits(next),
+            Progress::No => Ran::Gives(part, next),
+        }
+    }
+
+    /// What a yes says.
+    fn vouched(&self, head: &StreamHead) -> Arc<Vouched> {
+        let fields = Fields::check(&head.fields, LineEnds::CrLf).unwrap_or_default();
+        let mut vouched = self.before.as_deref().cloned().unwrap_or_default();
+        for name in &self.service.fields {
+            for value in fields.values(name) {
+                [name.as_bytes(), b": ", value, b"\r\n"].iter().for_each(|part| vouched.lines.extend_from_slice(part));
+            }
+        }
+        let user = self.service.user.as_deref().and_then(|name| fields.values(name).find(|value| !value.is_empty()));
+        if let Some(user) = user {
+            vouched.user = Some(String::from_utf8_lossy(user).into());
+        }
+        vouched.services.push(self.service.clone());
+        Arc::new(vouched)
+    }
+
+    /// Does to the head of a no what the routes say. For how long it is kept says the service, if it says anything.
+    fn dress(&self, head: &mut StreamHead) {
+        if !self.rules.changes_answers() {
+            return;
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let given = Fields::check(&head.fields, LineEnds::CrLf).unwrap_or_default();
+        let mut fields: Vec<_> = given.iter().map(|(name, value)| (text(name), text(value))).collect();
+        let is_kept = |name: &str| name.eq_ignore_ascii_case("cache-control");
+        let kept: Vec<_> = fields.iter().filter(|(name, _)| is_kept(name)).cloned().collect();
+        self.rules.change(head.status.0, &mut fields);
+        if !kept.is_empty() {
+            fields.retain(|(name, _)| !is_kept(name));
+            fields.extend(kept);
+        }
+        let mut lines = Vec::with_capacity(head.fields.len());
+        for (name, value) in &fields {
+            [name, ": ", value, "\r\n"].iter().for_each(|part| lines.extend_from_slice(part.as_bytes()));
+        }
+        head.fields = lines;
+    }
+
+    /// What the client is told if there is no clear answer.
+    fn fail(&self, status: u16) -> Ran {
+        let cause = match status {
+            503 => "The service that says who is let in here is not available at the moment.",
+            504 => "The service that says who is let in here did not answer in time.",
+            _ => "The service that says who is let in here cannot be reached, or did not answer as it should.",
+        };
+        match answers::error(status, cause, &self.rules.extras(status)) {
+            Ok(page) => Ran::Answer(Arc::new(page)),
+            Err(_) => Ran::Failed,
+        }
+    }
+}
+
+impl Program for Question {
+    fn content_bytes_max(&self) -> u64 {
+        // What the request sends is for whoever answers it.
+        u64::MAX
+    }
+
+    fn begins_with(&self) -> Next {
+        Next::ROOM
+    }
+
+    fn may_block(&self) -> bool {
+        false
+    }
+
+    fn holds(&self) -> Holds {
+        self.gateway.holds()
+    }
+
+    fn run(&mut self, input: Input<'_>) -> Ran {
+        // The question has no content, whatever the request has.
+        match self.gateway.run(Input { content: &[], is_last: true, ..input }) {
+            Ran::Gives(part, next) => self.handle_part(part, next),
+            Ran::Answer(page) => self.fail(page.status.0),
+            Ran::Failed if matches!(self.progress, Progress::No) => Ran::Failed,
+            Ran::Failed => self.fail(502),
+            Ran::Waits(next) => Ran::Waits(next),
+            Ran::Redirected(_) => self.fail(502),
+            ran @ (Ran::Continue | Ran::Again | Ran::Found(_)) => ran,
+        }
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.gateway.socket()
+    }
+}

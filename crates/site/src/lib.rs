@@ -1,0 +1,13 @@
+//! What a site answers with: files, listings, archives, searches, uploads, services and applications, and the caches in front of them.
+//!
+//! Owns: the way from a path to a resource, and what is kept of it. Does not know a client's socket, an engine or the administrator.
+
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod content;
+pub mod early_hints;
+pub mod gateway;
+pub mod hints;
+pub mod service;
+pub mod upstream;

@@ -1,0 +1,327 @@
+//! The places where one application is, as a gateway asks them.
+//!
+//! Owns: [`Group`]: which place is asked next, what its name means at the moment, and the connections that are kept to it; shared by all
+//! workers of a process. Guarantees: whoever asks waits for nothing but a lock that is held for a choice; what a name means is looked up on
+//! threads of their own, which begin with [`Group::prepare`] or the first request, so that a process may still be forked before.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use lamna_config::gateway::{GatewaySettings, UpstreamSettings};
+use lamna_config::upstream_address::{self, UpstreamAddress};
+use lamna_policy::upstream::health::{Availability, HealthSettings};
+use lamna_policy::upstream::{Attempt, Outcome, Upstreams};
+use lamna_proto::gateway::GatewayError;
+use lamna_proto::time::Instant;
+use lamna_sys::clock::{Clock, unix_ms};
+use lamna_sys::metrics::applications::Place as CountedPlace;
+use lamna_sys::metrics::counters::Counters;
+use lamna_sys::shared_memory::SharedMemory;
+use lamna_tls::client::{ClientSession, Trust};
+use lamna_tls::{TlsError, trust_of};
+
+use crate::upstream::check::Checks;
+use crate::upstream::dial::Destination;
+use crate::upstream::link::Link;
+use crate::upstream::pool::Pool;
+use crate::upstream::resolve::{NameView, ResolveSettings, Resolver, by_system};
+
+/// The places of one application.
+#[derive(Debug)]
+pub struct Group {
+    /// What is configured.
+    pub settings: GatewaySettings,
+    /// What it is called where services are suspended; nothing if that cannot be.
+    pub name: String,
+    members: Vec<Member>,
+    choice: Mutex<Upstreams>,
+    /// Looks up the names among the places.
+    resolver: OnceLock<Option<Resolver>>,
+    /// Whom it takes for those that are asked by `https`; none if there are no such, or why nobody.
+    trust: OnceLock<Result<Option<Trust>, String>>,
+    /// Where requests are counted: the row of each place, if there was room.
+    counted: OnceLock<(SharedMemory<Counters>, Vec<Option<usize>>)>,
+    /// Asks whether places are well.
+    checks: OnceLock<Checks>,
+}
+
+/// One place.
+#[derive(Debug)]
+struct Member {
+    place: Place,
+    pool: Pool,
+    /// Why the last request has failed, in words, and when, in seconds since 1970.
+    last_failure: Mutex<Option<(String, u64)>>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Fixed(Destination),
+    /// A name: the number of it among the names, and what is known of it.
+    Named(usize, Mutex<Option<NameView>>),
+}
+
+/// Where a place is at the moment.
+#[derive(Debug)]
+pub enum Located {
+    /// There.
+    At(Destination),
+    /// It is being looked up for the first time.
+    Unknown,
+    /// It cannot be looked up: why.
+    Failed(String),
+}
+
+/// How a place is doing, for reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Where it is, as it is configured.
+    pub address: String,
+    /// Whether it is asked, and how much.
+    pub availability: Option<Availability>,
+    /// Requests under way.
+    pub load: u32,
+    /// Connections that are kept.
+    pub kept: usize,
+    /// Why the last request has failed, in words, and when, in seconds since 1970.
+    pub last_failure: Option<(String, u64)>,
+}
+
+impl Group {
+    /// The same under this name.
+    pub fn named(self, name: String) -> Group {
+        Group { name, ..self }
+    }
+
+    /// Nothing is connected to before the first request, nor looked up or read unless [`Group::prepare`] is called. `seed` decides ties.
+    pub fn new(settings: GatewaySettings, seed: u64) -> Group {
+        let weights: Vec<u32> = settings.upstreams.iter().map(|upstream| upstream.weight).collect();
+        let mut names = 0;
+        let member = |address: &UpstreamAddress| {
+            let place = match &address.place {
+                upstream_address::Place::Fixed { addresses, .. } => {
+                    Place::Fixed(Destination::Tcp(addresses.as_slice().into()))
+                }
+                upstream_address::Place::Unix(path) => Place::Fixed(Destination::Unix(path.as_path().into())),
+                upstream_address::Place::Named { .. } => {
+                    names += 1;
+                    Place::Named(names - 1, Mutex::default())
+                }
+            };
+            Member { place, pool: Pool::default(), last_failure: Mutex::default() }
+        };
+        let members = settings.upstreams.iter().map(|upstream| &upstream.address).map(member).collect();
+        let mut health = HealthSettings::default();
+        if let Some(check) = &settings.check {
+            (health.passes_min, health.misses_max) = (check.passes, check.misses);
+        }
+        let choice = Mutex::new(Upstreams::new(&weights, health, seed));
+        Group {
+            settings,
+            name: String::new(),
+            members,
+            choice,
+            resolver: OnceLock::new(),
+            trust: OnceLock::new(),
+            counted: OnceLock::new(),
+            checks: OnceLock::new(),
+        }
+    }
+
+    /// The place that is asked next, by a request that has tried `tried`. None if there is none left. What is given has to be given back with
+    /// [`Group::end`].
+    pub fn begin(&self, now: Instant, tried: &[usize], may_retry: bool) -> Option<Attempt> {
+        let attempt = lock(&self.choice).choose(now.ms(), tried, may_retry)?;
+        if let Some(row) = self.row(attempt.index()) {
+            row.count_asked();
+        }
+        Some(attempt)
+    }
+
+    /// A request to place `index` has failed: how, and what else is known of it.
+    pub fn note_failure(&self, index: usize, error: GatewayError, why: Option<&str>) {
+        if let Some(row) = self.row(index) {
+            row.count_failed(error);
+        }
+        if let Some(member) = self.members.get(index) {
+            let words = why.map_or_else(|| error.to_string(), |why| format!("{error} ({why})"));
+            *lock(&member.last_failure) = Some((words, unix_ms() / 1000));
+        }
+    }
+
+    /// Place `index` has been found to be well or not. Whether it is held to be down.
+    pub(super) fn handle_check(&self, index: usize, now: Instant, is_well: bool) -> bool {
+        let mut choice = lock(&self.choice);
+        choice.handle_check(index, now.ms(), is_well);
+        choice.availability(index, now.ms()) == Some(Availability::Down)
+    }
+
+    /// A check of place `index` has failed: why.
+    pub(super) fn note_check(&self, index: usize, why: &str) {
+        if let Some(member) = self.members.get(index) {
+            *lock(&member.last_failure) = Some((why.to_owned(), unix_ms() / 1000));
+        }
+    }
+
+    /// What `Host` says for place `index` if nothing else is wanted.
+    pub(super) fn authority_of(&self, index: usize) -> String {
+        self.settings.upstreams.get(index).map(|upstream| upstream.address.authority()).unwrap_or_default()
+    }
+
+    /// Where requests to place `index` are counted.
+    pub(super) fn row(&self, index: usize) -> Option<&CountedPlace> {
+        let (counters, rows) = self.counted.get()?;
+        counters.places.at(rows.get(index).copied().flatten()?)
+    }
+
+    /// A request to a place is over.
+    pub fn end(&self, attempt: Attempt, now: Instant, outcome: Outcome) {
+        lock(&self.choice).handle_ended(attempt, now.ms(), outcome);
+    }
+
+    /// A connection that is kept to place `index`, if there is one. `looks`: see [`Link::is_quiet`].
+    pub fn take(&self, index: usize, now: Instant, looks: bool) -> Option<Link> {
+        self.members.get(index)?.pool.take(now, looks)
+    }
+
+    /// Keeps a connection to place `index` that can carry another request.
+    pub fn put(&self, index: usize, link: Link, now: Instant) {
+        if let Some(member) = self.members.get(index) {
+            member.pool.put(link, now);
+        }
+    }
+
+    /// Closes connections that nobody has used for too long.
+    pub fn close_old(&self, now: Instant) {
+        self.members.iter().for_each(|member| member.pool.close_old(now));
+    }
+
+    /// Where place `index` is at the moment. Connections that are kept to where it was before are closed.
+    pub fn locate(&self, index: usize) -> Located {
+        let Some(member) = self.members.get(index) else { return Located::Failed("there is no such place".into()) };
+        let (number, view) = match &member.place {
+            Place::Fixed(destination) => return Located::At(destination.clone()),
+            Place::Named(number, view) => (*number, view),
+        };
+        let mut view = lock(view);
+        if view.is_none() {
+            *view = self.resolver().and_then(|resolver| resolver.view(number));
+        }
+        let Some(view) = &mut *view else { return Located::Failed("names cannot be looked up".into()) };
+        let (addresses, is_changed) = view.addresses();
+        if is_changed {
+            member.pool.clear();
+        }
+        if !addresses.is_empty() {
+            return Located::At(Destination::Tcp(addresses.clone()));
+        }
+        view.error().map_or(Located::Unknown, Located::Failed)
+    }
+
+    /// Reads the certificates that places are known by, and begins to look up the names among them and to check them, by threads that this one starts: with the
+    /// first request both would be confined as who serves that. Requests are counted as those of this site from now on.
+    ///
+    /// # Errors
+    /// Nothing tells who a place is that is asked by `https`.
+    pub fn prepare(
+        self: &Arc<Self>,
+        site: &str,
+        counters: &SharedMemory<Counters>,
+        clock: Clock,
+    ) -> Result<(), TlsError> {
+        let row = |upstream: &UpstreamSettings| counters.places.take_row(site, &upstream.address.to_string());
+        let _ = self.counted.set((counters.clone(), self.settings.upstreams.iter().map(row).collect()));
+        // Who has been asked before has read them.
+        let _ = self.trust.set(Ok(trust_of(&self.settings)?));
+        let _ = self.resolver();
+        let _ = self.checks.get_or_init(|| Checks::start(self, site, clock));
+        Ok(())
+    }
+
+    /// What begins TLS with place `index`; none if none is spoken with it.
+    ///
+    /// # Errors
+    /// Nothing tells who it is: why.
+    pub fn session(&self, index: usize) -> Result<Option<ClientSession>, String> {
+        let upstream = self.settings.upstreams.get(index).filter(|upstream| upstream.address.is_secure);
+        let Some(upstream) = upstream else { return Ok(None) };
+        let trust = self.trust.get_or_init(|| trust_of(&self.settings).map_err(|error| error.to_string()));
+        let Some(trust) = trust.as_ref().map_err(String::clone)? else { return Ok(None) };
+        let name = self.settings.tls.server_name.clone().unwrap_or_else(|| upstream.address.host());
+        trust.begin(&name).map(Some)
+    }
+
+    fn resolver(&self) -> Option<&Resolver> {
+        let start = || {
+            let named = |address: &UpstreamAddress| match &address.place {
+                upstream_address::Place::Named { host, port } => Some((host.clone(), *port)),
+                upstream_address::Place::Fixed { .. } | upstream_address::Place::Unix(_) => None,
+            };
+            let names: Vec<_> =
+                self.settings.upstreams.iter().filter_map(|upstream| named(&upstream.address)).collect();
+            (!names.is_empty()).then(|| Resolver::start(&names, ResolveSettings::default(), Arc::new(by_system)))
+        };
+        self.resolver.get_or_init(start).as_ref()
+    }
+
+    /// What place `index` is called in messages.
+    pub fn name(&self, index: usize) -> String {
+        self.settings.upstreams.get(index).map(|upstream| upstream.address.to_string()).unwrap_or_default()
+    }
+
+    /// What `Host` says for the first place if the client named no host.
+    pub fn authority(&self) -> String {
+        self.settings.upstreams.first().map(|upstream| upstream.address.authority()).unwrap_or_default()
+    }
+
+    /// How all places are doing.
+    pub fn status(&self, now: Instant) -> Vec<MemberStatus> {
+        let choice = lock(&self.choice);
+        let status = |(index, member): (usize, &Member)| MemberStatus {
+            address: self.name(index),
+            availability: choice.availability(index, now.ms()),
+            load: choice.load(index),
+            kept: member.pool.len(),
+            last_failure: lock(&member.last_failure).clone(),
+        };
+        self.members.iter().enumerate().map(status).collect()
+    }
+}
+
+/// What is behind these locks is whole after every statement.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lamna_config::gateway::GatewayProtocol;
+
+    fn group(places: &[&str]) -> Group {
+        let upstreams = places.iter().map(|place| UpstreamSettings::new(place.parse().unwrap())).collect();
+        Group::new(GatewaySettings::new(GatewayProtocol::Http, upstreams), 1)
+    }
+
+    #[test]
+    fn a_place_that_was_tried_is_not_asked_again() {
+        let group = group(&["127.0.0.1:1", "127.0.0.1:2"]);
+        let first = group.begin(Instant::from_ms(0), &[], true).unwrap();
+        let second = group.begin(Instant::from_ms(0), &[first.index()], true).unwrap();
+        assert_ne!(first.index(), second.index());
+        assert_eq!(group.begin(Instant::from_ms(0), &[0, 1], true), None);
+        assert_eq!(group.status(Instant::from_ms(0)).iter().map(|one| one.load).sum::<u32>(), 2);
+        for attempt in [first, second] {
+            group.end(attempt, Instant::from_ms(1), Outcome::Answered);
+        }
+        assert_eq!(group.status(Instant::from_ms(1))[0].load, 0);
+    }
+
+    #[test]
+    fn a_place_is_where_it_is_configured_or_where_its_name_leads() {
+        let group = group(&["127.0.0.1:1", "unix:/run/x.sock", "no.such.name.invalid:80"]);
+        assert!(matches!(group.locate(0), Located::At(Destination::Tcp(addresses)) if addresses[0].port() == 1));
+        assert!(matches!(group.locate(1), Located::At(Destination::Unix(path)) if path.ends_with("x.sock")));
+        assert!(matches!(group.locate(2), Located::Unknown | Located::Failed(_)), "nobody waits for a name");
+        assert!(matches!(group.locate(3), Located::Failed(_)));
+    }
+}

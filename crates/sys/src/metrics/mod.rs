@@ -1,0 +1,18 @@
+//! What is counted and measured while serving.
+//!
+//! Owns: the counters that all workers add to, the time of each step, how busy each worker is, and the account of memory.
+//! Guarantees: nothing here is written on the cached path but a worker's own memory. Does not report: `admin` does.
+
+pub mod applications;
+pub mod counters;
+pub mod memory_accounting;
+pub mod scoreboard;
+pub mod stall;
+pub mod step_timer;
+
+/// What the account of memory is made of. The model has another one.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    pub(super) use crate::allocator::LARGE_BYTES_MIN;
+}

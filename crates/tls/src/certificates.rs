@@ -1,0 +1,326 @@
+//! Certificates and keys from files: reading, judging, and noticing new ones.
+//!
+//! Owns: what of a pair of files is usable, and the words for what is not. A pair is taken as a whole or not at all: a certificate and
+//! a key that belong together, read while neither file changed. What is doubtful, as a date that has passed or a name that is missing, is
+//! said and used all the same: whoever serves it may know why, and no server at all is worse.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lamna_config::settings::TlsFiles;
+use rustls::RootCertStore;
+use rustls::client::verify_server_name;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
+
+use super::{crypto, der};
+
+/// The most bytes of a file with certificates or a key.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Days before the end of a certificate from which on it is said.
+const SOON_DAYS: i64 = 14;
+
+/// A pair that can be served, and what it was read from.
+#[derive(Debug)]
+pub struct Pair {
+    /// The certificate with its chain, and the key.
+    pub certified: Arc<CertifiedKey>,
+    /// Which certificates of clients are taken; none if clients are not asked for one.
+    pub clients: Option<Clients>,
+    /// The state of the files.
+    pub stamps: Vec<Option<Stamp>>,
+}
+
+/// Which certificates of clients are taken.
+#[derive(Debug)]
+pub struct Clients {
+    /// Who signs them.
+    pub roots: Arc<RootCertStore>,
+    /// Clients without one are taken as well.
+    pub may_lack: bool,
+    /// What tells who signs from others who do.
+    pub digest: u64,
+}
+
+/// The state of a file, as far as it tells that it was replaced or written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// Why a pair cannot be used.
+#[derive(Debug)]
+pub struct PairError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub words: String,
+}
+
+impl fmt::Display for PairError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.file.display(), self.words)
+    }
+}
+
+impl std::error::Error for PairError {}
+
+/// The state of each file of a pair; none of what is not there.
+pub fn stamps(files: &TlsFiles) -> Vec<Option<Stamp>> {
+    let paths = [Some(&files.certificate), Some(&files.key), files.client_ca.as_ref().map(|client_ca| &client_ca.file)];
+    paths.into_iter().flatten().map(|path| stamp(path)).collect()
+}
+
+/// The state of a file; none if it is not there.
+pub fn stamp(path: &Path) -> Option<Stamp> {
+    fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata))
+}
+
+impl Stamp {
+    fn of(metadata: &fs::Metadata) -> Stamp {
+        Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// Reads a pair.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair, PairError> {
+    let pair = load_unjudged(files, provider)?;
+    let wrong = |words: String| PairError { file: files.certificate.clone(), words };
+    match pair.certified.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(pair),
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            Err(wrong(format!("the certificate is of another key than {}", files.key.display())))
+        }
+        Err(error) => Err(wrong(format!("the certificate cannot be used: {error}"))),
+    }
+}
+
+/// Reads a pair without asking whether the two belong together, and whether a client would take them: what answers a challenge is for
+/// somebody who looks for something else in it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn load_unjudged(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair, PairError> {
+    let stamps = stamps(files);
+    let wrong = |file: &Path, words: String| PairError { file: file.to_owned(), words };
+    let chain = certificates(&files.certificate)?;
+    let text = read(&files.key)?;
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
+        let words = if contains(&text, b"ENCRYPTED") {
+            "the key is encrypted: write it without a passphrase, readable by the server only"
+        } else {
+            "there is no private key in it: expected PEM, as in -----BEGIN PRIVATE KEY-----"
+        };
+        wrong(&files.key, words.to_owned())
+    })?;
+    let key = provider.key_provider.load_private_key(key).map_err(|error| {
+        wrong(
+            &files.key,
+            format!(
+                "the key cannot be used ({error}): expected ECDSA P-256 or P-384, Ed25519, or RSA of 2048 bits and more"
+            ),
+        )
+    })?;
+    let certified = CertifiedKey::new(chain, key);
+    let clients = files.client_ca.as_ref().map(|client_ca| -> Result<Clients, PairError> {
+        let chain = certificates(&client_ca.file)?;
+        let mut digest = [0; 8];
+        digest.copy_from_slice(&digest_of(&chain)[..8]);
+        let digest = u64::from_be_bytes(digest);
+        Ok(Clients { roots: roots_of(&client_ca.file, chain)?, may_lack: client_ca.is_optional, digest })
+    });
+    let clients = clients.transpose()?;
+    if stamps != self::stamps(files) {
+        return Err(wrong(&files.certificate, "the files change while they are read".to_owned()));
+    }
+    Ok(Pair { certified: Arc::new(certified), clients, stamps })
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    memchr::memmem::find(text, word).is_some()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, PairError> {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)?;
+        Ok(text)
+    };
+    let wrong = |words| PairError { file: path.to_owned(), words };
+    let text = read().map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(wrong("is longer than any certificate or key".to_owned())),
+        false => Ok(text),
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PairError> {
+    let text = read(path)?;
+    let wrong = |words: String| PairError { file: path.to_owned(), words };
+    let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| wrong(format!("is not whole PEM: {error}")))?;
+    match chain.is_empty() {
+        true => Err(wrong("there is no certificate in it: expected PEM, as in -----BEGIN CERTIFICATE-----".to_owned())),
+        false => Ok(chain),
+    }
+}
+
+pub(super) fn roots(path: &Path) -> Result<Arc<RootCertStore>, PairError> {
+    roots_of(path, certificates(path)?)
+}
+
+fn roots_of(path: &Path, chain: Vec<CertificateDer<'static>>) -> Result<Arc<RootCertStore>, PairError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in chain {
+        let wrong =
+            |error| PairError { file: path.to_owned(), words: format!("a certificate cannot be used: {error}") };
+        roots.add(certificate).map_err(wrong)?;
+    }
+    Ok(Arc::new(roots))
+}
+
+/// A digest of certificates in their order.
+fn digest_of(chain: &[CertificateDer<'_>]) -> [u8; 32] {
+    let mut bytes = Vec::new();
+    for certificate in chain {
+        bytes.extend_from_slice(&(certificate.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(certificate);
+    }
+    crypto::sha256(&bytes)
+}
+
+impl Pair {
+    /// What tells the certificate and its chain from others.
+    pub fn chain_digest(&self) -> [u8; 32] {
+        digest_of(&self.certified.cert)
+    }
+
+    /// Whether the certificate names `host`, which may be a pattern as in `*.example.org`.
+    pub fn covers(&self, host: &str) -> bool {
+        covers(&self.certified, host)
+    }
+
+    /// What is doubtful about the pair for `hosts` at a time, in words.
+    pub fn doubts(&self, hosts: &[String], unix_seconds: i64) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if let Some(validity) = self.certified.cert.first().and_then(|first| der::validity(first)) {
+            let days = |seconds: i64| seconds.div_euclid(86_400);
+            if unix_seconds < validity.from {
+                doubts.push("the certificate is not valid yet: clients will refuse it".to_owned());
+            } else if unix_seconds > validity.until {
+                let ago = days(unix_seconds - validity.until);
+                doubts.push(format!("the certificate has expired {ago} days ago: clients will refuse it"));
+            } else if days(validity.until - unix_seconds) < SOON_DAYS {
+                let left = days(validity.until - unix_seconds);
+                doubts.push(format!("the certificate expires in {left} days"));
+            }
+        }
+        for host in hosts.iter().filter(|host| !self.covers(host)) {
+            doubts.push(format!("the certificate does not name {host}: clients that ask for it will refuse it"));
+        }
+        doubts
+    }
+}
+
+/// Whether `certified` names `host`.
+pub fn covers(certified: &CertifiedKey, host: &str) -> bool {
+    let name = match host.strip_prefix("*.") {
+        Some(parent) => format!("any.{parent}"),
+        None => host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+    };
+    let Ok(name) = ServerName::try_from(name) else { return false };
+    let Some(Ok(parsed)) = certified.cert.first().map(ParsedCertificate::try_from) else { return false };
+    verify_server_name(&parsed, &name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::provider;
+    use crate::testing::{self, files_of};
+
+    fn refused(files: &TlsFiles) -> String {
+        load(files, &provider()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_pair_covers_the_names_of_its_certificate() {
+        let directory = tempfile::tempdir().unwrap();
+        let pair = load(&files_of(directory.path(), &testing::pair("example.org")), &provider()).unwrap();
+        assert!(pair.covers("example.org") && !pair.covers("other.example.org") && !pair.covers("192.0.2.1"));
+        let wild = load(&files_of(directory.path(), &testing::pair("*.example.org")), &provider()).unwrap();
+        assert!(wild.covers("a.example.org") && wild.covers("*.example.org") && !wild.covers("a.b.example.org"));
+    }
+
+    #[test]
+    fn a_key_of_another_certificate_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = files_of(directory.path(), &testing::pair("example.org"));
+        fs::write(&files.key, &testing::pair("example.org").key_pem).unwrap();
+        assert!(refused(&files).contains("is of another key than"), "{}", refused(&files));
+    }
+
+    #[test]
+    fn half_a_file_is_not_a_pair() {
+        let directory = tempfile::tempdir().unwrap();
+        let pair = testing::pair("example.org");
+        let files = files_of(directory.path(), &pair);
+        for length in [0, 20, pair.certificate_pem.len() / 2, pair.certificate_pem.len() - 10] {
+            fs::write(&files.certificate, &pair.certificate_pem[..length]).unwrap();
+            assert!(refused(&files).contains("certificate.pem: "), "{}", refused(&files));
+        }
+        fs::write(&files.certificate, &pair.certificate_pem).unwrap();
+        for length in [0, 20, pair.key_pem.len() / 2] {
+            fs::write(&files.key, &pair.key_pem[..length]).unwrap();
+            assert!(refused(&files).contains("no private key"), "{}", refused(&files));
+        }
+    }
+
+    #[test]
+    fn what_is_no_pair_is_said_in_words_that_help() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = files_of(directory.path(), &testing::pair("example.org"));
+        fs::write(&files.key, "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n")
+            .unwrap();
+        assert!(refused(&files).contains("passphrase"));
+        fs::remove_file(&files.key).unwrap();
+        assert!(refused(&files).contains("cannot be read: No such file"));
+    }
+
+    #[test]
+    fn dates_and_missing_names_are_doubts() {
+        let directory = tempfile::tempdir().unwrap();
+        let pair = testing::pair_of("example.org", (2024, 1, 1), (2024, 3, 1));
+        let pair = load(&files_of(directory.path(), &pair), &provider()).unwrap();
+        let day = 86_400;
+        let doubts = |unix_seconds| pair.doubts(&["example.org".to_owned()], unix_seconds).join("");
+        let begin = 19_723 * day;
+        assert!(doubts(begin - 1).contains("not valid yet"));
+        assert_eq!(doubts(begin + 10 * day), "");
+        assert!(doubts(begin + 50 * day).contains("expires in 10 days"));
+        assert!(doubts(begin + 70 * day).contains("expired 10 days ago"));
+        let hosts = ["example.org".to_owned(), "*.example.org".to_owned()];
+        assert!(pair.doubts(&hosts, begin + day).join("").contains("does not name *.example.org"));
+    }
+}

@@ -1,0 +1,456 @@
+//! The server's end of TLS: which certificate belongs to which name, and what becomes of renewed ones.
+//!
+//! Owns: the choice of a site's certificate by the name that a client asks for, and the watch over files. A name that no site has gets
+//! no certificate, and never that of another site. Renewed files are taken while serving; a pair that does not fit together is not, and
+//! the one before stays. Both are said once. Shared by all workers of a process; [`Endpoint::look`] is called by its main thread.
+//!
+//! A site whose certificates are ordered has one for each host, which `acme` puts into files ([`automatic`]). Before the first one is there,
+//! a handshake for the host ends with an alert. The handshake of a TLS-ALPN-01 challenge is the one for which a file is read while it is under
+//! way: whoever orders may be another process, and has written the file just before.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use lamna_config::gateway::GatewaySettings;
+use lamna_config::settings::{Settings, SiteTls, TlsFiles};
+use lamna_io::log::errors::Level;
+use lamna_sys::metrics::counters::Counters;
+use lamna_sys::shared_memory::SharedMemory;
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
+
+use super::alert::{Alert, Failure};
+use super::automatic::{self, StateError, StateFiles};
+use super::certificates::{self, Clients, Pair, PairError, Stamp};
+use super::client::{Trust, TrustError};
+use super::client_hello::ClientHello;
+use super::crypto::provider;
+use super::negotiated::{Alpn, Chosen};
+use super::tickets::Tickets;
+use crate::local_ca;
+
+/// Tickets that a client of TLS 1.3 is given. Each costs 2 us, and a client that comes again gets another.
+const TICKETS_OF_A_CLIENT: usize = 1;
+
+/// Which certificate belongs to which name.
+pub struct Endpoint {
+    provider: Arc<CryptoProvider>,
+    tickets: Arc<Tickets>,
+    counters: SharedMemory<Counters>,
+    protocols: Vec<Alpn>,
+    selection: RwLock<Arc<Selection>>,
+    /// What the selection was made of.
+    sources: Mutex<Vec<Source>>,
+    /// Where certificates are that are ordered; none if no site has such.
+    state: Option<State>,
+    /// Of each certificate with whom its clients are judged by: see [`Endpoint::authorities`].
+    authorities: HashMap<u64, AtomicU64>,
+}
+
+/// What belongs to certificates that are ordered.
+struct State {
+    files: StateFiles,
+    /// Of the account that orders them.
+    thumbprint: String,
+}
+
+/// A site and where its pair comes from.
+struct Source {
+    hosts: Vec<String>,
+    identity: u64,
+    files: Option<TlsFiles>,
+    loaded: Option<Loaded>,
+    /// Somebody else looks after its dates, and it may not be there yet.
+    is_ordered: bool,
+    /// The state in which the files were looked at last.
+    seen: Vec<Option<Stamp>>,
+}
+
+#[derive(Clone)]
+struct Loaded {
+    pair: Arc<Pair>,
+    chosen: Chosen,
+}
+
+/// Sites by name, as they are found for a request.
+#[derive(Default)]
+struct Selection {
+    exact: HashMap<String, Option<Chosen>>,
+    /// By what follows the asterisk and the dot.
+    patterns: HashMap<String, Option<Chosen>>,
+    /// The site that has every other name.
+    any: Option<Loaded>,
+    /// For clients that ask for no name.
+    first: Option<Chosen>,
+    /// Names whose certificates are ordered. There may be none yet.
+    ordered: HashSet<String>,
+}
+
+/// Why TLS cannot be spoken.
+#[derive(Debug)]
+pub enum TlsError {
+    /// A pair of files.
+    Pair(PairError),
+    /// The local authority.
+    Local(local_ca::LocalError),
+    /// What is kept of certificates that are ordered.
+    State(StateError),
+    /// rustls does not take what it was given.
+    Config(String),
+    /// An application that is asked by `https` cannot be known: which, and why.
+    Application(String, TrustError),
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TlsError::Pair(error) => error.fmt(formatter),
+            TlsError::Local(error) => error.fmt(formatter),
+            TlsError::State(error) => error.fmt(formatter),
+            TlsError::Config(words) => write!(formatter, "TLS cannot be set up: {words}"),
+            TlsError::Application(place, error) => write!(formatter, "nothing tells who {place} is: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+impl From<PairError> for TlsError {
+    fn from(error: PairError) -> TlsError {
+        TlsError::Pair(error)
+    }
+}
+
+/// A name that a client has made up, as it can be shown.
+pub fn printable(name: &str) -> String {
+    name.chars().take(255).map(|character| if character.is_ascii_graphic() { character } else { '?' }).collect()
+}
+
+impl Endpoint {
+    /// For the sites of `settings` that speak TLS; none if none does. Speaks `protocols`, best first, and counts handshakes in `counters`.
+    ///
+    /// # Errors
+    /// A pair that cannot be used.
+    pub fn open(
+        settings: &Settings,
+        tickets: Arc<Tickets>,
+        counters: SharedMemory<Counters>,
+        protocols: &[Alpn],
+    ) -> Result<Option<Arc<Endpoint>>, TlsError> {
+        if !settings.speak_tls() {
+            return Ok(None);
+        }
+        let provider = provider();
+        let mut sources = Vec::new();
+        let state = state_of(settings)?;
+        for site in &settings.sites {
+            if let (Some(SiteTls::Auto), Some(state)) = (&site.tls, &state) {
+                for host in &site.hosts {
+                    let (files, identity) = (state.files.pair(host), SiteTls::Auto.identity());
+                    // What is not there yet, or is no pair, is ordered.
+                    let loaded = load(&files, identity, &provider, &tickets, protocols).ok();
+                    let looked = || certificates::stamps(&files);
+                    let seen = loaded.as_ref().map_or_else(looked, |loaded| loaded.pair.stamps.clone());
+                    let (hosts, files) = (vec![host.clone()], Some(files));
+                    sources.push(Source { hosts, identity, files, loaded, is_ordered: true, seen });
+                }
+                continue;
+            }
+            let files = match &site.tls {
+                None | Some(SiteTls::Auto) => None,
+                Some(SiteTls::Files(files)) => Some(files.clone()),
+                Some(SiteTls::Local) => Some(local_ca::pair_for(settings).map_err(TlsError::Local)?),
+            };
+            let identity = site.tls.as_ref().map_or(0, SiteTls::identity);
+            let (mut loaded, mut seen) = (None, Vec::new());
+            if let Some(files) = &files {
+                let pair = load(files, identity, &provider, &tickets, protocols)?;
+                seen = pair.pair.stamps.clone();
+                loaded = Some(pair);
+            }
+            sources.push(Source { hosts: site.hosts.clone(), identity, files, loaded, is_ordered: false, seen });
+        }
+        let selection = RwLock::new(Arc::new(Selection::of(&sources)));
+        let protocols = protocols.to_vec();
+        let judged = sources.iter().filter_map(|source| source.loaded.as_ref()?.chosen.judges());
+        let authorities = judged.map(|(identity, authorities)| (identity, AtomicU64::new(authorities))).collect();
+        Ok(Some(Arc::new(Endpoint {
+            provider,
+            tickets,
+            counters,
+            protocols,
+            selection,
+            sources: Mutex::new(sources),
+            state,
+            authorities,
+        })))
+    }
+
+    /// Where handshakes are counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// By which authorities the clients of the site that shows this certificate are judged now, as a number that others do not have; none if
+    /// they are not asked for certificates. It changes with the content of the file.
+    pub fn authorities(&self, identity: u64) -> Option<u64> {
+        self.authorities.get(&identity).map(|authorities| authorities.load(Relaxed))
+    }
+
+    /// What a client gets that asks for `name`; none if no site with a certificate has it.
+    pub fn choose(&self, name: Option<&str>) -> Option<Chosen> {
+        self.selection().choose(name)
+    }
+
+    /// What the client gets whose `hello` begins a TLS-ALPN-01 challenge for the name that it asks for (RFC 8737 3). None if it begins
+    /// something else, or no challenge for this name is under way.
+    pub fn choose_for_challenge(&self, hello: &ClientHello<'_>) -> Option<Chosen> {
+        let (state, name) = (self.state.as_ref()?, hello.name()?.trim_end_matches('.'));
+        if !hello.offers_only(automatic::CHALLENGE_PROTOCOL) || !self.selection().orders(name) {
+            return None;
+        }
+        let pair = certificates::load_unjudged(&state.files.challenge(name), &self.provider).ok()?;
+        let mut config = config_of(&pair, &self.provider, false, &[]).ok()?;
+        config.alpn_protocols = vec![automatic::CHALLENGE_PROTOCOL.to_vec()];
+        // No site shows it: a request over such a connection is for none.
+        Some(Chosen { config: Arc::new(config), identity: !SiteTls::Auto.identity(), authorities: None, tickets: None })
+    }
+
+    /// The answer to an HTTP-01 challenge (RFC 8555 8.3), if `path` is one for a host whose certificates are ordered.
+    pub fn answer_challenge(&self, host: Option<&[u8]>, path: &[u8]) -> Option<String> {
+        let answer = automatic::answer_challenge(path, &self.state.as_ref()?.thumbprint)?;
+        let host = str::from_utf8(host?).ok()?;
+        self.selection().orders(host).then_some(answer)
+    }
+
+    /// Why a client that asks for `name` gets no certificate.
+    pub fn refusal(&self, name: Option<&str>) -> Failure {
+        let shown = name.map(printable);
+        let is_ordered = name.is_some_and(|name| self.selection().orders(name));
+        match (shown, is_ordered) {
+            (Some(name), true) => Failure {
+                alert: Some(Alert::InternalError),
+                words: format!("the first certificate of {name} has not been issued yet"),
+            },
+            (Some(name), false) => Failure {
+                alert: Some(Alert::UnrecognizedName),
+                words: format!("no site with a certificate has the name {name}"),
+            },
+            (None, _) => Failure::of(Alert::UnrecognizedName),
+        }
+    }
+
+    fn selection(&self) -> Arc<Selection> {
+        self.selection.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes files that have changed. Says what was taken, and what could not be.
+    pub fn look(&self) -> Vec<(Level, String)> {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut words, mut has_changed) = (Vec::new(), false);
+        for source in sources.iter_mut() {
+            let Some(files) = &source.files else { continue };
+            let stamps = certificates::stamps(files);
+            if stamps == source.seen {
+                continue;
+            }
+            // Whatever comes of it: it is tried again when something changes again.
+            source.seen = stamps;
+            match load(files, source.identity, &self.provider, &self.tickets, &self.protocols) {
+                Ok(loaded) => {
+                    // Who was judged by others, or comes in a moment with the choice of before, is sent away to be judged again.
+                    if let Some((identity, now)) = loaded.chosen.judges()
+                        && let Some(authorities) = self.authorities.get(&identity)
+                    {
+                        authorities.store(now, Relaxed);
+                    }
+                    words
+                        .push((Level::Info, format!("{}: the new certificate is served", files.certificate.display())));
+                    let doubts = source.doubts(files, &loaded.pair);
+                    words.extend(doubts.into_iter().map(|doubt| (Level::Warning, doubt)));
+                    (source.loaded, has_changed) = (Some(loaded), true);
+                }
+                Err(error) => {
+                    words.push((Level::Error, format!("the certificate before is still served, because {error}")));
+                }
+            }
+        }
+        if has_changed {
+            *self.selection.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Selection::of(&sources));
+        }
+        words
+    }
+
+    /// What is doubtful about the pairs.
+    pub fn doubts(&self) -> Vec<String> {
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let doubts = sources
+            .iter()
+            .filter_map(|source| Some(source.doubts(source.files.as_ref()?, &source.loaded.as_ref()?.pair)));
+        let mut all: Vec<String> = doubts.flatten().collect();
+        all.dedup();
+        all
+    }
+}
+
+impl Source {
+    fn doubts(&self, files: &TlsFiles, pair: &Pair) -> Vec<String> {
+        if self.is_ordered { Vec::new() } else { doubts_of(files, pair, &self.hosts) }
+    }
+}
+
+/// The files of certificates that are ordered, ready to be used; none if no site has such.
+fn state_of(settings: &Settings) -> Result<Option<State>, TlsError> {
+    if settings.automatic_names().is_empty() {
+        return Ok(None);
+    }
+    let files = StateFiles::of(settings).map_err(TlsError::State)?;
+    files.prepare().map_err(TlsError::State)?;
+    let thumbprint = files.thumbprint().map_err(TlsError::State)?;
+    Ok(Some(State { files, thumbprint }))
+}
+
+fn doubts_of(files: &TlsFiles, pair: &Pair, hosts: &[String]) -> Vec<String> {
+    let now = i64::try_from(lamna_sys::clock::unix_ms() / 1000).unwrap_or(i64::MAX);
+    let doubt = |doubt: String| format!("{}: {doubt}", files.certificate.display());
+    pair.doubts(hosts, now).into_iter().map(doubt).collect()
+}
+
+/// Judges the pairs of `settings` without serving them. Returns what is doubtful.
+///
+/// # Errors
+/// A pair that cannot be used.
+pub fn check(settings: &Settings) -> Result<Vec<String>, TlsError> {
+    let provider = provider();
+    let mut doubts = Vec::new();
+    if !settings.automatic_names().is_empty() {
+        // Nothing is made: whoever checks may be another user.
+        StateFiles::of(settings).map_err(TlsError::State)?;
+    }
+    for site in &settings.sites {
+        if let Some(SiteTls::Files(files)) = &site.tls {
+            let pair = certificates::load(files, &provider)?;
+            doubts.extend(doubts_of(files, &pair, &site.hosts));
+        }
+        for gateway in site.gateways() {
+            trust_of(gateway)?;
+        }
+    }
+    Ok(doubts)
+}
+
+/// Whom a gateway trusts; none if it asks nobody by `https`.
+///
+/// # Errors
+/// There is nobody to trust.
+pub fn trust_of(gateway: &GatewaySettings) -> Result<Option<Trust>, TlsError> {
+    let Some(upstream) = gateway.upstreams.iter().find(|upstream| upstream.address.is_secure) else { return Ok(None) };
+    let trust = Trust::of_gateway(&gateway.tls);
+    trust.map(Some).map_err(|error| TlsError::Application(upstream.address.to_string(), error))
+}
+
+fn load(
+    files: &TlsFiles,
+    identity: u64,
+    provider: &Arc<CryptoProvider>,
+    tickets: &Arc<Tickets>,
+    protocols: &[Alpn],
+) -> Result<Loaded, TlsError> {
+    let pair = Arc::new(certificates::load(files, provider)?);
+    // A ticket stands for a handshake, and so it would for the judgement of a client's certificate of whatever day: there is none.
+    let tickets = pair.clients.is_none().then(|| tickets.bound_to(pair.chain_digest()));
+    let config = Arc::new(config_of(&pair, provider, tickets.is_some(), protocols)?);
+    let authorities = pair.clients.as_ref().map(|clients| clients.digest);
+    Ok(Loaded { pair, chosen: Chosen { config, identity, authorities, tickets } })
+}
+
+fn config_of(
+    pair: &Pair,
+    provider: &Arc<CryptoProvider>,
+    gives_tickets: bool,
+    protocols: &[Alpn],
+) -> Result<ServerConfig, TlsError> {
+    let wrong = |error: &dyn fmt::Display| TlsError::Config(error.to_string());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(rustls::ALL_VERSIONS)
+        .map_err(|error| wrong(&error))?;
+    let builder = match &pair.clients {
+        None => builder.with_no_client_auth(),
+        Some(Clients { roots, may_lack, .. }) => {
+            let mut verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+            if *may_lack {
+                verifier = verifier.allow_unauthenticated();
+            }
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| wrong(&error))?)
+        }
+    };
+    let resolver = SingleCertAndKey::from(pair.certified.clone());
+    let mut config = builder.with_cert_resolver(Arc::new(resolver));
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.name().to_vec()).collect();
+    // Tickets hold what a session needs; the server holds nothing for clients that are not there. What has no tickets takes none either.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    // Each handshake has its own: see `ClientHello::config`.
+    config.send_tls13_tickets = if gives_tickets { TICKETS_OF_A_CLIENT } else { 0 };
+    // What costs least is chosen, but for clients for which it would not: see `ClientHello::config`.
+    config.ignore_client_order = true;
+    // The record layer is ours (`record`).
+    config.enable_secret_extraction = true;
+    Ok(config)
+}
+
+impl Selection {
+    fn of(sources: &[Source]) -> Selection {
+        let mut selection = Selection::default();
+        for source in sources {
+            let config = source.loaded.as_ref().map(|loaded| loaded.chosen.clone());
+            if selection.first.is_none() {
+                selection.first = config.clone();
+            }
+            if source.is_ordered {
+                selection.ordered.extend(source.hosts.iter().cloned());
+            }
+            if source.hosts.is_empty() && selection.any.is_none() {
+                selection.any = source.loaded.clone();
+            }
+            for host in &source.hosts {
+                match host.strip_prefix("*.") {
+                    Some(parent) => selection.patterns.insert(parent.to_owned(), config.clone()),
+                    None => selection.exact.insert(host.clone(), config.clone()),
+                };
+            }
+        }
+        selection
+    }
+
+    /// Whether the certificate of `name` is ordered.
+    fn orders(&self, name: &str) -> bool {
+        self.ordered.contains(&name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase())
+    }
+
+    fn choose(&self, name: Option<&str>) -> Option<Chosen> {
+        let Some(name) = name else { return self.first.clone() };
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        if let Some(chosen) = self.exact.get(&name) {
+            return chosen.clone();
+        }
+        let parents = name.match_indices('.').map(|(at, _)| &name[at + 1..]);
+        for parent in parents {
+            if let Some(chosen) = self.patterns.get(parent) {
+                return chosen.clone();
+            }
+        }
+        // A site for every name answers for those that its certificate has.
+        let any = self.any.as_ref()?;
+        any.pair.covers(&name).then(|| any.chosen.clone())
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Endpoint").field("protocols", &self.protocols).finish_non_exhaustive()
+    }
+}
