@@ -100,12 +100,13 @@ pub fn content_of(file: BorrowedFd<'_>, state: &FileState, abilities: &KernelFea
         return Content::Same;
     }
     let Some(known) = state.ends.get().filter(|_| state.version != 0) else { return Content::Other };
-    if stamp.size == state.size && stamp.was_modified_within(WRITING_NS, now_ns()) {
-        return Content::Unsettled;
+    // What a write that adds to a file has not reached is as it was: other ends are another content, whatever the length.
+    let has_its_ends = || ends(file, state.size, Wait::Yes, abilities).map(|sum| sum.max(1)) == Some(known);
+    let is_writing = stamp.size == state.size && stamp.was_modified_within(WRITING_NS, now_ns());
+    if !(stamp.size > state.size || is_writing) || !has_its_ends() {
+        return Content::Other;
     }
-    let has_grown =
-        stamp.size > state.size && ends(file, state.size, Wait::Yes, abilities).map(|sum| sum.max(1)) == Some(known);
-    if has_grown { Content::Same } else { Content::Other }
+    if is_writing { Content::Unsettled } else { Content::Same }
 }
 
 /// They are those of the state only if the file is still in it when they have been read, or has grown where it may.
@@ -181,12 +182,14 @@ mod tests {
         let state = state_of(&file);
         tick();
         // As if it had its time and not yet its length.
-        rustix::io::pwrite(&file, b"two", 0).unwrap();
+        rustix::io::pwrite(&file, b"one", 0).unwrap();
         let begun_ns = now_ns();
         let content = content_of(&file, &state);
         // A machine that is busy elsewhere takes its time.
         assert!(content == Content::Unsettled || now_ns() - begun_ns > WRITING_NS / 2);
         assert!(!has_content(&file, &state));
+        rustix::io::pwrite(&file, b"two", 0).unwrap();
+        assert_eq!(content_of(&file, &state), Content::Other, "an edit in place is seen at once");
         let mut writes = Writes::default();
         for (after_ns, lasts) in [(0, true), (WRITING_NS - 1, true), (WRITING_NS, false), (REMEMBERED_NS - 1, false)] {
             assert_eq!(writes.may_last(7, begun_ns + after_ns), lasts, "{after_ns}");

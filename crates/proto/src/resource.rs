@@ -184,8 +184,7 @@ pub struct Representation {
     pub coding: Coding,
     /// Bytes of content.
     pub size: u64,
-    /// Last modification, seconds since 1970.
-    pub modified: Option<u64>,
+    modified: Modified,
     /// The state of the file that was described. Held, never used by the core.
     pub state: FileState,
     /// What counts the memory of this for as long as anybody holds it. Held, never used by the core.
@@ -196,6 +195,22 @@ pub struct Representation {
     later: OnceLock<Box<[u8]>>,
     /// The head as a header block of HTTP/2, without date and server, once it was asked for.
     block: OnceLock<Box<[u8]>>,
+}
+
+/// A last modification in seconds since 1970, if there is one, in the space of the number: there are many representations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Modified(u64);
+
+impl Modified {
+    const NONE: Modified = Modified(u64::MAX);
+
+    fn of(seconds: Option<u64>) -> Modified {
+        seconds.map_or(Modified::NONE, Modified)
+    }
+
+    fn seconds(self) -> Option<u64> {
+        (self != Modified::NONE).then_some(self.0)
+    }
 }
 
 /// Where a field line of a head has its parts.
@@ -231,6 +246,11 @@ impl ContentBuffer for Representation {
 }
 
 impl Representation {
+    /// Last modification, seconds since 1970.
+    pub fn modified(&self) -> Option<u64> {
+        self.modified.seconds()
+    }
+
     /// Describes a representation whose content is in `file` (or that has none).
     ///
     /// `Server` and `X-Content-Type-Options` among the described fields stand in the place of ours, so that no field is sent twice.
@@ -313,7 +333,7 @@ impl Representation {
             ranges: description.ranges,
             coding: description.coding,
             size: description.size,
-            modified: description.modified,
+            modified: Modified::of(description.modified),
             file,
             state: FileState::default(),
             keeper: OnceLock::new(),
@@ -386,7 +406,7 @@ impl Representation {
             media_type: (!media_type.is_empty()).then_some(media_type),
             coding,
             size: content.len() as u64,
-            modified: self.modified,
+            modified: self.modified(),
             etag: etag.as_deref(),
             ranges: self.ranges,
             vary,
@@ -465,7 +485,7 @@ impl Representation {
     /// What preconditions are compared with.
     pub fn validators(&self) -> Validators<'_> {
         let etag = self.etag.of(&self.bytes);
-        Validators { etag: (!etag.is_empty()).then_some(etag), modified_unix_seconds: self.modified }
+        Validators { etag: (!etag.is_empty()).then_some(etag), modified_unix_seconds: self.modified() }
     }
 
     /// The media type with its parameters; empty if there is none.

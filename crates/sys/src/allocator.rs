@@ -40,7 +40,7 @@ pub const LARGE_BYTES_MIN: usize = 32 * 1024;
 /// system's.
 ///
 /// ```
-/// use lamna_server::sys::allocator::Allocator;
+/// use lamna_sys::allocator::Allocator;
 ///
 /// #[global_allocator]
 /// static ALLOCATOR: Allocator = Allocator;

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-use super::{FieldLine, Representation};
+use super::{FieldLine, Modified, Representation};
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked, write_bytes};
 use crate::exchange::negotiate::Coding;
 use crate::message::{Span, Status};
@@ -39,7 +39,7 @@ impl Representation {
         let coding = CODINGS.iter().position(|coding| *coding == self.coding).unwrap_or(0);
         (coding as u8).write(to);
         size.write(to);
-        self.modified.write(to);
+        self.modified().write(to);
         self.state.write(to);
         match body {
             Body::Absent => 0u8.write(to),
@@ -71,7 +71,7 @@ impl Representation {
             ranges: bool::read(from)?,
             coding: *CODINGS.get(usize::from(u8::read(from)?)).ok_or(Malformed)?,
             size: u64::read(from)?,
-            modified: Option::read(from)?,
+            modified: Modified::of(Option::read(from)?),
             state: FileState::read(from)?,
             keeper: OnceLock::new(),
             file: None,

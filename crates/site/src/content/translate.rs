@@ -364,7 +364,7 @@ impl Question<'_> {
         let now_s = u64::try_from(file_state::now_ns() / 1_000_000_000).unwrap_or(0);
         entry.resource.variants.all().all(|one| {
             let is_held = one.file.is_none() || one.size > self.content_bytes_max;
-            is_held && one.modified.is_none_or(|modified| modified <= now_s)
+            is_held && one.modified().is_none_or(|modified| modified <= now_s)
         })
     }
 

@@ -544,7 +544,7 @@ impl Gateway {
     /// Whether the request is tried again.
     fn recovers(&mut self, problem: &Problem) -> bool {
         let talking = std::mem::replace(&mut self.state, State::Over);
-        close(talking);
+        drop(talking);
         let was_stale = self.was_kept && !self.codec.has_begun() && problem.error == GatewayError::Closed;
         let attempt = self.attempt.take();
         let index = attempt.as_ref().map(Attempt::index);
@@ -671,19 +671,10 @@ impl Program for Gateway {
 impl Drop for Gateway {
     /// The client has left, or the server ends.
     fn drop(&mut self) {
-        close(std::mem::replace(&mut self.state, State::Over));
+        self.state = State::Over;
         if let Some(attempt) = self.attempt.take() {
             self.group.end(attempt, self.now, Outcome::Unknown);
         }
-    }
-}
-
-/// Ends a connection for all who still wait for it: a ring holds what it waits for.
-fn close(state: State) {
-    match state {
-        State::Greeting(link) | State::Talking(link) => drop(link),
-        State::Dialling(mut dial) => dial.give_up(),
-        State::Choosing | State::Locating(_) | State::Pausing(..) | State::Over => {}
     }
 }
 

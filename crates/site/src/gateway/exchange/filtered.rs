@@ -21,7 +21,7 @@ use lamna_proto::gateway::GatewayError;
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::message::{Method, Request};
 
-use super::{Gateway, State, close};
+use super::{Gateway, State};
 use crate::content::answers;
 use crate::content::route::Effective;
 use crate::gateway::{piece, report};
@@ -317,7 +317,7 @@ impl Gateway {
     fn give_up_filtering(&mut self, filtered: &mut Filtered, fault: &Fault, is_head_left: bool) -> Ran {
         let why = format!("the answer cannot be filtered: {fault}");
         report::filtering((&self.site, &self.called), Level::Error, &why);
-        close(std::mem::replace(&mut self.state, State::Over));
+        self.state = State::Over;
         if let Some(attempt) = self.attempt.take() {
             self.group.end(attempt, self.now, Outcome::Unknown);
         }
