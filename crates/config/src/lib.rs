@@ -28,7 +28,7 @@ mod file;
 pub mod gateway;
 pub mod hints;
 mod limits;
-pub mod load;
+mod load;
 mod looks;
 pub mod profile;
 pub mod proxies;
@@ -59,7 +59,7 @@ pub use lamna_sys::memory::{
     connections_max, default_cache_bytes, default_process_cache_bytes, default_processes_max, is_most_of_memory,
     is_small, least_limit, memory_bytes,
 };
-pub use load::{Overrides, check, has_index, load, parse, parse_rendered, parse_services};
+pub use load::{Overrides, check, has_index, load, parse, parse_services, parse_unseen};
 pub use looks::Probe;
 pub use render::{render, render_services};
 pub use schema::schema;

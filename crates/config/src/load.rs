@@ -125,14 +125,6 @@ pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     Ok(settings)
 }
 
-/// The settings that [`render`](super::render()) has made `text` of. Nothing outside of it is looked at.
-///
-/// # Errors
-/// The text is not a configuration.
-pub fn parse_rendered(text: &str) -> Result<Settings, ConfigError> {
-    parse_unseen(text, Path::new("settings"))
-}
-
 /// As [`parse`], of what no file has yet: nothing outside of the text is looked at, neither directories nor addresses.
 pub fn parse_unseen(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     parse_sites_optional(text, file, Looks::all(Depth::Text))

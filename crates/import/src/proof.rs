@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use lamna_config::load::parse_unseen;
+use lamna_config::parse_unseen;
 use lamna_config::route::sent::Sent;
 
 use super::{Note, Site, is_program};

@@ -166,7 +166,7 @@ fn files_are_sent_only_where_caddy_sends_them() {
     let sent = |site: &str, path: &str| {
         let text = format!(":80 {{\n{site}\n}}\n");
         let imported = caddy(&text).unwrap_or_else(|note| panic!("{text}: {note:?}"));
-        let settings = lamna_config::load::parse_unseen(&imported.text, "/a.toml".as_ref()).unwrap();
+        let settings = lamna_config::parse_unseen(&imported.text, "/a.toml".as_ref()).unwrap();
         let Some(site) = settings.sites.first().filter(|site| site.has_root()) else { return 0 };
         lamna_config::route::sent::Sent::new(site).unwrap().files(path.as_bytes()).len()
     };
@@ -354,7 +354,7 @@ fn what_is_said_twice_for_the_same_paths_is_said_once_or_lost() {
 
 mod scripts {
     use super::super::super::caddy;
-    use lamna_config::load::parse_unseen;
+    use lamna_config::parse_unseen;
     use lamna_config::route::sent::Sent;
     use proptest::prelude::*;
 

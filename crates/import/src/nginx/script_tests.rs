@@ -1,6 +1,6 @@
 //! That no configuration of nginx becomes one that sends what nginx has run, and that nothing in it is dropped without a word.
 
-use lamna_config::load::parse_unseen;
+use lamna_config::parse_unseen;
 use lamna_config::route::sent::Sent;
 use proptest::prelude::*;
 

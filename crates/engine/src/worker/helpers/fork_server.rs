@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_config as config;
@@ -120,7 +121,7 @@ fn to_text(settings: &Settings) -> String {
 fn of_text(text: &str) -> Option<Settings> {
     let (without, text) = text.split_once('\n')?;
     let without = without.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    Some(Settings { without, ..config::parse_rendered(text).ok()? })
+    Some(Settings { without, ..config::parse_unseen(text, Path::new("settings")).ok()? })
 }
 
 /// The life of a fork server.
@@ -246,7 +247,7 @@ mod tests {
     #[test]
     fn a_helper_process_has_the_settings_of_its_server() {
         let text = "caches = \"content\"\n[[service]]\nname = \"a\"\ngateway = true\n[[site]]\nroot = \"/srv/a b\"\nspa = true\n";
-        let settings = config::parse_rendered(text).unwrap();
+        let settings = config::parse_unseen(text, Path::new("settings")).unwrap();
         let settings = Settings { without: vec!["nowait".to_owned(), "openat2".to_owned()], ..settings };
         assert_eq!(of_text(&to_text(&settings)).as_ref(), Some(&settings));
         let everything = Settings { without: Vec::new(), ..settings };
