@@ -46,6 +46,20 @@ fn draining_lets_who_was_not_told_of_the_end_ask_once_more() {
 }
 
 #[test]
+fn draining_lets_the_client_of_an_answer_that_was_taken_and_has_not_left_ask_once_more() {
+    let mut peer = peer();
+    // What TLS has taken of an answer is still to be sent when the worker begins to drain.
+    peer.has_buffer = true;
+    peer.converse(GET).drain_worker();
+    assert_eq!(peer.interest(), Interest::RECEIVE);
+    peer.flush();
+    assert_eq!(peer.interest(), Interest::RECEIVE);
+    peer.converse(GET);
+    let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
+    assert_eq!(connections, [None, Some("close".to_string())]);
+}
+
+#[test]
 fn draining_lets_a_request_that_has_begun_to_arrive_be_the_last() {
     let content = "GET /small HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
     for (request, cut) in [(GET, 1), (GET, 20), (content, content.len() - 2)] {

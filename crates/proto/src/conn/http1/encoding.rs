@@ -79,7 +79,7 @@ impl Connection {
         checked((), from.bytes.is_empty() && connection.is_consistent())?;
         connection.name_exchanges();
         connection.promised =
-            connection.draining && !connection.closing && (connection.is_idle() || connection.has_promised());
+            connection.draining && !connection.closing && (connection.is_idle() || connection.has_promised(true));
         Ok(connection)
     }
 

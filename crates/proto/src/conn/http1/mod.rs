@@ -123,7 +123,7 @@ impl Connection {
         // What was waited for may have come about meanwhile: content that somebody else has read.
         self.advance();
         if drains {
-            self.drain();
+            self.drain_busy(true);
         }
     }
 
@@ -565,20 +565,26 @@ impl Connection {
 
     /// No further request is taken. What has begun to arrive is finished, and the last answer says that it is the last.
     pub fn drain(&mut self) {
+        self.drain_busy(!self.is_idle());
+    }
+
+    /// The same, for a connection that was busy or idle before it was driven. One whose answer has been taken, and has not left, is busy until it
+    /// has a workspace.
+    fn drain_busy(&mut self, is_busy: bool) {
         if !self.draining {
-            self.promised = !self.closing && self.has_promised();
+            self.promised = !self.closing && self.has_promised(is_busy);
         }
         self.draining = true;
         self.closing |= self.receiving == Receiving::Idle && !self.has_input() && !self.promised;
     }
 
-    /// Whether the newest answer has been written as one that others may follow.
-    fn has_promised(&self) -> bool {
+    /// Whether the newest answer has been written as one that others may follow, on a connection that `is_busy` if it is not idle.
+    fn has_promised(&self, is_busy: bool) -> bool {
         match self.active.as_ref().and_then(|active| active.exchanges.back()).map(|newest| &newest.state) {
             Some(State::Answering(answer)) => answer.begun,
             Some(State::Running(running)) => running.has_begun(),
             Some(_) => false,
-            None => self.receiving == Receiving::Idle && !self.has_input() && !self.is_idle(),
+            None => self.receiving == Receiving::Idle && !self.has_input() && is_busy,
         }
     }
 
