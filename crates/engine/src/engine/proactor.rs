@@ -160,9 +160,6 @@ impl<'a> Worker<'a> {
     fn handle_woken(&mut self) {
         self.handle_wake();
         self.await_wake();
-        if self.base.shared.control.is_handing_over() && !self.handing_over {
-            self.hand_over();
-        }
     }
 }
 
@@ -358,6 +355,14 @@ impl<'a> Life<'a> for Worker<'a> {
         let leaves = self.base.draining || self.handing_over;
         let alone = leaves && self.base.slots.count() == 0 && self.accepts.iter().all(Option::is_none);
         alone || self.base.shared.control.is_stopping()
+    }
+
+    /// What has come about is taken in before connections go: it holds bytes that they have received.
+    fn begin_leaving(&mut self) -> bool {
+        if self.base.shared.control.is_handing_over() && !self.handing_over {
+            self.hand_over();
+        }
+        false
     }
 
     fn wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {

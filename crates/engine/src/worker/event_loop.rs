@@ -254,6 +254,10 @@ impl<'a, C: OnSockets> Life<'a> for Worker<'a, C> {
         control.is_stopping() || control.is_handing_over() || has_ended
     }
 
+    fn begin_leaving(&mut self) -> bool {
+        self.base.shared.control.is_handing_over()
+    }
+
     fn wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
         self.poll.wait(timeout_ms)
     }

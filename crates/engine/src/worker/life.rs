@@ -2,8 +2,8 @@
 //! drain, stop.
 //!
 //! Owns: [`Base`], what such a worker has, and the order of its work in [`Life`]. Guarantees: what has come about is handled before
-//! connections that used up their turn go on; deadlines, accepting, counters and orders are looked at after every wait. Does not
-//! wait and does not move bytes: the worker of `event_loop` does so with epoll, that of `proactor` with a ring.
+//! connections that used up their turn go on; deadlines, accepting, counters and orders are looked at after every wait; once it is to hand over,
+//! it answers nothing that arrives. Does not wait and does not move bytes: the worker of `event_loop` does so with epoll, that of `proactor` with a ring.
 
 use lamna_io::wait::Token;
 use lamna_proto::conn::Interest;
@@ -104,6 +104,10 @@ pub trait Life<'a>: Accepting<'a> {
     /// Whether it is to return.
     fn is_over(&self) -> bool;
 
+    /// Begins to give its connections to the successor, if it is to and has not begun. True if nothing of what has come about is for it any more: a
+    /// request that has arrived after the order is answered by the successor, by the rules of that one.
+    fn begin_leaving(&mut self) -> bool;
+
     /// Waits until something has come about, at most so long.
     ///
     /// # Errors
@@ -157,6 +161,9 @@ pub trait Life<'a>: Accepting<'a> {
         while !self.is_over() {
             self.wait(self.timeout_ms())?;
             self.update_time();
+            if self.begin_leaving() {
+                continue;
+            }
             self.handle_events();
             self.resume_queued();
             self.handle_time();
