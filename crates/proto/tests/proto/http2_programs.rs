@@ -3,7 +3,7 @@
 //!
 //! Owns: these cases.
 
-use crate::http2_client::{Client, DATA, END_STREAM, RST_STREAM, frame};
+use crate::http2_client::{Client, DATA, END_STREAM, RST_STREAM, SETTINGS, frame, setting};
 use crate::peer::{Cycle, Habits};
 use crate::site::ECHO_BYTES_MAX;
 
@@ -37,6 +37,20 @@ fn a_request_without_content_runs_once() {
     let mut client = Client::new(Habits::default());
     let response = client.ask(1, "PUT", "/echo", &[]);
     assert_eq!((&*response.status, &*response.content), ("200", &b""[..]));
+}
+
+#[test]
+fn a_program_runs_once_however_much_other_streams_hold() {
+    let mut client = Client::new(Habits::default());
+    client.send(&frame(SETTINGS, 0, 0, &setting(4, 0)));
+    // One stream holds its content, and all connections together hold too much.
+    let large = client.request(1, "GET", "/large", &[]);
+    client.send(&large).settle();
+    client.peer.press(true);
+    let head = client.headers(3, 0, "PUT", "/echo", &[]);
+    client.send(&[head, frame(DATA, END_STREAM, 3, b"abcd")].concat()).settle();
+    client.open_windows().settle();
+    assert_eq!((&*client.streams[&3].status, &*client.streams[&3].content), ("200", &b"abcd"[..]));
 }
 
 #[test]

@@ -271,7 +271,7 @@ impl Connection {
             Ran::Answer(resource) if !has_begun => {
                 self.streams[at].is_early = true;
                 self.give_up_content(at, now);
-                self.handle_translated(at, &resource);
+                self.answer_with(at, &resource);
             }
             Ran::Again | Ran::Found(_) if self.streams[at].request.as_ref().is_some_and(Saved::goes_round) => {
                 self.fail_program(at);

@@ -101,7 +101,7 @@ impl Connection {
         self.begin_content(at);
     }
 
-    /// The answer of a stream is `resource`.
+    /// The answer of a stream is `resource`, which was looked up. Where its streams hold too much it is looked up again later.
     pub(super) fn handle_translated(&mut self, at: usize, resource: &Arc<Resource>) {
         let outlet = &driven(&mut self.workspace).outlet;
         let held: u64 = self.streams.iter().map(Stream::held_bytes).sum();
@@ -112,6 +112,14 @@ impl Connection {
             self.postponed_at = held;
             return;
         }
+        self.answer_with(at, resource);
+    }
+
+    /// The answer of a stream is `resource`, whatever other streams hold: what a program has made is not made again, as its request may have
+    /// changed something.
+    pub(super) fn answer_with(&mut self, at: usize, resource: &Arc<Resource>) {
+        let outlet = &driven(&mut self.workspace).outlet;
+        let stream = &mut self.streams[at];
         let Some(saved) = &stream.request else { return };
         let answer = answer::decide_saved(saved, resource, outlet.grounds());
         stream.work = Work::Answering(answer);
