@@ -156,6 +156,11 @@ impl ConnectionState {
         seat.is_heavy().then(|| now.after_ms(if self.is_idle() { IDLE_LOOK_MS } else { LOOK_MS }))
     }
 
+    /// Whether it has been waited for too long, or is to end for what it holds.
+    pub fn is_over(&self, limits: &Limits, now: Instant) -> bool {
+        self.seat().is_some_and(Seat::is_doomed) || self.poll_timeout(limits).is_some_and(|until| until <= now)
+    }
+
     fn seat(&self) -> Option<&Seat> {
         self.extras.as_ref().and_then(|extras| extras.seat.as_ref())
     }

@@ -109,11 +109,7 @@ impl<'a> IdleSet<'a> {
     fn park_until(&self, mut slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
         slot.generation = self.next_generation();
         let token = Token { index: slot.transport.as_raw_fd() as u32, generation: slot.generation };
-        // One that is idle is closed when its time is over, and not looked at before.
-        let deadline = match slot.is_idle() {
-            true => slot.poll_timeout(&self.shared.limits),
-            false => slot.deadline(&self.shared.limits, self.shared.clock.coarse_now()),
-        };
+        let deadline = slot.deadline(&self.shared.limits, self.shared.clock.coarse_now());
         // Registered before it is in the set, while it is surely open: then the event may come early, which is noted.
         let awaited = Awaited { readable: interest.receive, writable: interest.send };
         if self.registrar.await_once(slot.transport.as_fd(), token, slot.registered, awaited).is_err() {
@@ -280,9 +276,16 @@ impl<'a, D: Dispatch> Listener<'a, D> {
 
     /// What is not an event. Connections are closed here only: the events that are being handled have been for them.
     fn handle_time(&mut self) {
-        for slot in self.set.parked_connections.take_expired(self.refuser.now()) {
-            // Idle too long: closing is all there is to do. Others may be told why.
-            if !slot.is_idle() {
+        let now = self.refuser.now();
+        for slot in self.set.parked_connections.take_expired(now) {
+            let again = match (slot.is_idle(), slot.is_over(&self.shared.limits, now)) {
+                // Idle too long: closing is all there is to do. Others may be told why.
+                (true, true) => None,
+                // It was looked at for what it holds.
+                (true, false) => self.set.park(slot),
+                (false, _) => Some(slot),
+            };
+            if let Some(slot) = again {
                 self.hand_over(slot);
             }
         }
@@ -365,6 +368,23 @@ mod tests {
             });
             Listener::new(&shared, set, poll, ToTest(sender)).unwrap().run().unwrap();
         });
+    }
+
+    #[test]
+    fn an_event_of_a_connection_that_was_taken_out_otherwise_is_of_nobody() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, _poll) = IdleSet::new(&shared, 0).unwrap();
+        let (_peer, mut slot) = pair(&shared);
+        for _ in 0..3 {
+            assert!(set.park(slot).is_none());
+            // It is looked at for what it holds, or makes room, while the kernel tells of an event for how it was parked.
+            slot = set.parked_connections.take_making_room(1).pop().unwrap();
+            let token = Token { index: slot.transport.as_raw_fd() as u32, generation: slot.generation };
+            assert!(set.parked_connections.take(token).is_none());
+            assert!(set.parked_connections.early_count() <= 1);
+        }
+        assert!(set.park(slot).is_none(), "it waits for the next event");
+        assert_eq!(set.parked_connections.early_count(), 0);
     }
 
     #[test]

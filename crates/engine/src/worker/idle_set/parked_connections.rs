@@ -1,7 +1,7 @@
 //! Where connections are parked that hold no thread, by whichever thread, and taken out of by the listener thread.
 //!
 //! Owns: what is parked, with its deadlines, and until when the listener thread sleeps. Guarantees: what is put in is taken
-//! out once or comes back, also if it has an event before it is in, or if the parked connections closes meanwhile; no deadline is
+//! out once or comes back, also if it has an event before it is in, or if the set closes meanwhile; no deadline is
 //! overslept. Checked against every interleaving in `model`. Makes no system call.
 
 use std::sync::PoisonError;
@@ -23,7 +23,7 @@ pub(crate) struct ParkedConnections<'a> {
 #[derive(Debug, Default)]
 struct Parked {
     slots: ConnectionTable,
-    /// Had an event before they were in `slots`.
+    /// Had an event before they were in `slots`; at most one for each socket is kept longer than until that is put in again.
     early: Vec<Token>,
     /// Nothing is taken any more.
     closed: bool,
@@ -32,7 +32,7 @@ struct Parked {
 }
 
 impl<'a> ParkedConnections<'a> {
-    /// An empty parked connections. How many in it are idle is shown at `score`.
+    /// An empty set. How many in it are idle is shown at `score`.
     pub(super) fn new(score: &'a WorkerScore) -> ParkedConnections<'a> {
         ParkedConnections { parked: Mutex::default(), score }
     }
@@ -50,11 +50,10 @@ impl<'a> ParkedConnections<'a> {
         posture: Posture,
     ) -> Result<bool, ConnectionState> {
         let mut parked = self.parked();
-        let early = parked.early.iter().position(|one| *one == token);
-        if let Some(place) = early {
-            parked.early.swap_remove(place);
-        }
-        if early.is_some() || parked.closed {
+        let is_early = parked.early.contains(&token);
+        // Those of earlier times that the socket was waited for are of nobody: it was taken out in another way than by its event.
+        parked.early.retain(|one| one.index != token.index);
+        if is_early || parked.closed {
             return Err(slot);
         }
         parked.slots.adopt(slot);
@@ -126,6 +125,12 @@ impl<'a> ParkedConnections<'a> {
         let mut parked = self.parked();
         parked.sleeps_until = parked.slots.next_deadline().into_iter().chain(due).min();
         parked.sleeps_until
+    }
+
+    /// How many events are remembered.
+    #[cfg(test)]
+    pub(super) fn early_count(&self) -> usize {
+        self.parked().early.len()
     }
 
     /// A store to the worker's own line, under a lock that was taken anyway.
