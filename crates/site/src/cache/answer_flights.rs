@@ -198,4 +198,18 @@ mod tests {
         assert!(third.landed().is_some());
         assert!(matches!(flights.join(KEY), Joined::Lead(_)), "nobody asks any more");
     }
+
+    #[test]
+    fn an_answer_whose_flight_was_given_up_is_void_with_the_next_change() {
+        let flights = AnswerFlights::default();
+        let (Joined::Lead(slow), Joined::Wait(first)) = (flights.join(KEY), flights.join(KEY)) else {
+            panic!("one asks, and one waits")
+        };
+        flights.give_up(KEY, &first);
+        assert!(slow.may_keep());
+        flights.void(&|key| key == KEY);
+        assert!(!slow.may_keep(), "it was asked for before");
+        slow.land(Landed::Stale);
+        assert!(matches!(first.landed(), Some(Landed::Alone)));
+    }
 }

@@ -76,6 +76,13 @@ pub fn write_variant(number: u64, write: impl FnOnce(&mut Vec<u8>), out: &mut Ve
     write(out);
 }
 
+/// Whether `key` is that of the target of key `target`, or of one of its variants.
+pub fn is_of_target(key: &[u8], target: &[u8]) -> bool {
+    // No key of a target begins another: their parts are as long as they say.
+    let rest = key.strip_prefix(target);
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(&VARIANT | &WITH_COOKIES)))
+}
+
 /// Begins what follows the key of a target.
 const VARIANT: u8 = 2;
 /// Appended to the key of a target: for requests with cookies.
@@ -127,6 +134,22 @@ mod tests {
             is_secure: false,
             authority: authority.as_bytes(),
             query: query.map(str::as_bytes),
+        }
+    }
+
+    #[test]
+    fn a_variant_is_of_its_target_and_of_no_other() {
+        let targets = [("/a", None), ("/a", Some("x=1")), ("/a", Some("x=12")), ("/ab", None)];
+        let keys = targets.map(|(path, query)| written(&key(path, "a", query), &[]));
+        for (at, target) in keys.iter().enumerate() {
+            let mut variant = target.clone();
+            write_variant(7, |out| out.push(9), &mut variant);
+            let with_cookies = [&target[..], &[WITH_COOKIES]].concat();
+            for (other, of) in keys.iter().enumerate() {
+                for one in [target, &variant, &with_cookies] {
+                    assert_eq!(is_of_target(one, of), at == other, "{at} {other}");
+                }
+            }
         }
     }
 

@@ -22,6 +22,7 @@ use lamna_sys::shared_memory::SharedMemory;
 
 use super::answer::{self, Kept};
 use super::answer_flights::AnswerFlights;
+use super::answer_key::is_of_target;
 use super::compressor::Compressor;
 use super::counters::Counters;
 use super::entry::Entry;
@@ -215,9 +216,9 @@ impl Store {
         self.keep_answer(key, Arc::new(Entry::of_kept(self.nothing.clone(), kept)));
     }
 
-    /// What is kept for `key` is not used any more, and what is being asked for is not kept.
+    /// What is kept for `key` is not used any more, and what is being asked for is not kept, whichever variant of it.
     pub fn invalidate_answer(&self, key: Key<'_>) {
-        self.answer_flights.void(&|other| other == key);
+        self.answer_flights.void(&|other| other.site == key.site && is_of_target(other.path, key.path));
         self.shards.remove(key);
     }
 

@@ -555,6 +555,8 @@ impl Inner {
         let kept = match (terms, build(status::HIT)) {
             _ if self.wanted.facts.directives.no_store => None,
             (Ok(terms), Ok(kept)) => self.keep_resource(kept, terms, now, &Varies::of(lines(&fields))),
+            // Of this request, and not of what is kept for all.
+            (Err(NotKept::Authorization | NotKept::Cookie), _) => None,
             _ => {
                 self.invalidate();
                 None

@@ -54,6 +54,7 @@ for_engines!([
     who_does_not_read_holds_nobody_up,
     who_waits_for_its_turn_holds_nobody_up,
     streams_share_what_is_kept,
+    a_change_overtakes_what_is_asked_for_of_every_variant,
 ]);
 
 /// Answers what it is told to, and remembers what it was asked.
@@ -72,6 +73,8 @@ struct Script {
     is_held: bool,
     /// Nothing is answered to requests for this.
     held: Option<String>,
+    /// Nor to requests with the field `X-Slow`, whose answers are made when they come.
+    holds_slow: bool,
     is_over: bool,
 }
 
@@ -127,6 +130,12 @@ impl Scripted {
         self.shared.1.notify_all();
     }
 
+    /// From now on nothing is answered to requests with `X-Slow`, or what was held back is.
+    fn hold_slow(&self, is_held: bool) {
+        self.shared.0.lock().unwrap().holds_slow = is_held;
+        self.shared.1.notify_all();
+    }
+
     /// From now on nothing is answered, or what was held back is.
     fn hold(&self, is_held: bool) {
         self.shared.0.lock().unwrap().is_held = is_held;
@@ -159,11 +168,20 @@ fn converse(stream: TcpStream, (script, changed): &(Mutex<Script>, Condvar)) -> 
         let mut script = script.lock().unwrap();
         script.asked.push(head);
         changed.notify_all();
-        while (script.is_held || script.held.as_ref() == Some(&target)) && !script.is_over {
+        let is_slow = script.asked.last()?.contains("\r\nX-Slow: ");
+        let of_now = script.answers.get(&target).filter(|_| is_slow).cloned();
+        while (script.is_held || script.held.as_ref() == Some(&target) || is_slow && script.holds_slow)
+            && !script.is_over
+        {
             script = changed.wait(script).unwrap();
         }
         if script.is_over {
             return None;
+        }
+        if let Some(answer) = of_now {
+            drop(script);
+            stream.write_all(&answer).ok()?;
+            continue;
         }
         let validation = script.validations.get(&target).filter(|_| validates);
         let answer = validation.or(script.answers.get(&target)).cloned();
@@ -363,6 +381,26 @@ fn answers_differ_by_what_vary_names(engine: Engine) {
     server.finish();
 }
 
+fn a_change_overtakes_what_is_asked_for_of_every_variant(engine: Engine) {
+    let application = Scripted::start();
+    let server = start(engine, &application);
+    let (mut slow, mut client) = (server.connect(), server.connect());
+    let answers =
+        |content| application.answers("/a", "200 OK\r\nCache-Control: max-age=600\r\nVary: Accept-Encoding", content);
+    answers("before");
+    assert_got(&get(&mut client, "/a", "Accept-Encoding: gzip\r\n"), "before", MISS);
+    application.hold_slow(true);
+    slow.send(b"GET /a HTTP/1.1\r\nHost: test\r\nAccept-Encoding: br\r\nX-Slow: 1\r\n\r\n");
+    eventually("it is asked for", PATIENCE, || (application.asked("/a") == 2).then_some(()));
+    answers("after");
+    client.send(b"POST /a HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(client.receive(true).unwrap().status, 200);
+    application.hold_slow(false);
+    assert_eq!(slow.receive(true).unwrap().content, b"before", "it was asked for before");
+    assert_eq!(get(&mut client, "/a", "Accept-Encoding: br\r\n").content, b"after");
+    server.finish();
+}
+
 fn stale_answers_are_validated(engine: Engine) {
     let application = Scripted::start();
     let server = start(engine, &application);
@@ -393,6 +431,12 @@ fn stale_answers_are_validated(engine: Engine) {
     application.validates("/c", "304 Not Modified\r\nETag: \"g\"");
     assert_eq!(get(&mut client, "/c", "").content, b"first");
     assert_got(&get(&mut client, "/c", ""), "first", MISS);
+    // What one client's credentials bring about is not for others, and takes nothing from them.
+    application.answers("/d", "200 OK\r\nCache-Control: max-age=10\r\nAge: 20\r\nETag: \"e\"", "first");
+    application.validates("/d", "304 Not Modified\r\nETag: \"e\"\r\nCache-Control: max-age=60");
+    assert_eq!(get(&mut client, "/d", "").content, b"first");
+    assert_eq!(get(&mut client, "/d", "Authorization: Basic eDp5\r\n").content, b"first");
+    assert_got(&get(&mut client, "/d", ""), "first", "Lamna; fwd=stale; fwd-status=304");
     server.finish();
 }
 

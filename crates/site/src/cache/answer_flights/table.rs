@@ -35,6 +35,8 @@ pub(super) struct Flight<T, B> {
 struct State<T, B> {
     landed: Option<T>,
     is_void: bool,
+    /// Another may be under way for the same key, and [`Table::void`] does not find this one any more.
+    is_given_up: bool,
     /// Those who wait, by number, in order: the model runs each order of ringing by itself.
     bells: BTreeMap<u64, B>,
     last_number: u64,
@@ -46,6 +48,8 @@ pub(super) struct Lead<T: Nothing, B: Ring> {
     table: Arc<Table<T, B>>,
     name: Name,
     flight: Arc<Flight<T, B>>,
+    /// [`Table::voids`] before it began.
+    voids: u64,
     has_landed: bool,
 }
 
@@ -72,14 +76,15 @@ impl<T: Nothing, B: Ring> Table<T, B> {
     /// Whoever gets this asks for `key`; nothing if somebody does already.
     pub(super) fn lead(self: &Arc<Self>, key: Key<'_>) -> Option<Lead<T, B>> {
         let name = name(key);
+        let voids = self.voids();
         let mut under_way = lock(&self.under_way);
         if under_way.contains_key(&name) {
             return None;
         }
-        let state = State { landed: None, is_void: false, bells: BTreeMap::new(), last_number: 0 };
+        let state = State { landed: None, is_void: false, is_given_up: false, bells: BTreeMap::new(), last_number: 0 };
         let flight = Arc::new(Flight { state: Mutex::new(state) });
         under_way.insert(name.clone(), flight.clone());
-        Some(Lead { table: self.clone(), name, flight, has_landed: false })
+        Some(Lead { table: self.clone(), name, flight, voids, has_landed: false })
     }
 
     /// Whether anybody asks for `key`.
@@ -135,8 +140,11 @@ impl<T: Nothing, B: Ring> Lead<T, B> {
         self.end(landed);
     }
 
+    /// Whether something has been changed since it began that would make what it lands with one of before. One that was given up does not
+    /// know what: anything.
     pub(super) fn is_void(&self) -> bool {
-        lock(&self.flight.state).is_void
+        let state = lock(&self.flight.state);
+        state.is_void || state.is_given_up && self.table.voids() != self.voids
     }
 
     pub(super) fn is_awaited(&self) -> bool {
@@ -152,10 +160,11 @@ impl<T: Nothing, B: Ring> Lead<T, B> {
                 under_way.remove(&self.name);
             }
         }
+        let is_void = self.is_void();
         let bells = {
             let mut state = lock(&self.flight.state);
             // What has been changed meanwhile is not for those who came before that either: they ask again.
-            state.landed = Some(if state.is_void { T::nothing() } else { landed });
+            state.landed = Some(if is_void || state.is_void { T::nothing() } else { landed });
             std::mem::take(&mut state.bells)
         };
         bells.values().for_each(Ring::ring);
@@ -187,6 +196,8 @@ impl<T: Nothing, B: Ring> Wait<T, B> {
         let mut under_way = lock(&table.under_way);
         let name = name(key);
         if under_way.get(&name).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
+            // Before the table lets it go: whoever makes flights void finds it there, or has counted before it is asked.
+            lock(&self.flight.state).is_given_up = true;
             under_way.remove(&name);
         }
     }
