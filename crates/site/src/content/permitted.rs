@@ -47,7 +47,9 @@ impl<'p> Permitted<'p> {
 pub(super) fn other_places(site: &Site, own: &[u8], file: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
     let Some(real) = told(open::real_path(file))? else { return Ok(Vec::new()) };
     let mut places = Vec::new();
-    for (prefix, root) in site.roots() {
+    let user = site.user_of(own);
+    let of_user = user.iter().map(|(prefix, root)| (&prefix[..], &**root));
+    for (prefix, root) in site.roots().chain(of_user) {
         let Some(above) = root.real_path().map(told).transpose()?.flatten() else { continue };
         let name = match real.strip_prefix(&*above) {
             Some([]) => &[],
@@ -58,7 +60,11 @@ pub(super) fn other_places(site: &Site, own: &[u8], file: BorrowedFd<'_>) -> Res
         let slash = if own.ends_with(b"/") && !name.is_empty() { &b"/"[..] } else { b"" };
         let path = [prefix, name, slash].concat();
         // Beneath another prefix that path is something else.
-        if path != own && std::ptr::eq(site.root_of(&path).0, root) {
+        let has_it = match site.in_user_directory(&path) {
+            Some(_) => user.as_ref().is_some_and(|(_, of_user)| std::ptr::eq(&**of_user, root)),
+            None => std::ptr::eq(site.root_of(&path).0, root),
+        };
+        if path != own && has_it {
             places.push(path);
         }
     }

@@ -86,11 +86,32 @@ fn asked(query: &[u8]) -> Option<(String, bool)> {
 
 /// Whether rules answer with what is in files. A filter that shows what is there in another form does; one that takes words out of it does not.
 fn leads_to_pages(rules: &Rules) -> bool {
-    let Rules { redirect, rewrite, try_files, gateway, filters, .. } = rules;
+    // All of them are named, as in `tree::leads_to_files`.
+    let Rules {
+        headers: _,
+        immutable: _,
+        media_type: _,
+        redirect,
+        rewrite,
+        try_files,
+        index: _,
+        error_pages: _,
+        cors: _,
+        gateway,
+        handler,
+        answer_cache: _,
+        changes: _,
+        access: _,
+        filters,
+        search: _,
+        early_hints: _,
+        link_prefetch: _,
+    } = rules;
     let is_itself =
         try_files.as_ref().is_none_or(|(tried, _)| tried.first().is_none_or(|first| first.text() == "$path"));
     let is_shown = filters.as_ref().is_none_or(|steps| lamna_filter::keep_words(steps, None));
-    redirect.is_none() && rewrite.is_none() && gateway.is_none() && is_itself && is_shown
+    let is_elsewhere = redirect.is_some() || rewrite.is_some() || gateway.is_some() || handler.is_some();
+    !is_elsewhere && is_itself && is_shown
 }
 
 /// Searches a folder.
@@ -398,6 +419,12 @@ mod tests {
         assert_eq!(asked(b"sort=name&q="), Some((String::new(), false)));
         assert_eq!(asked(b"sq=a"), None);
         assert_eq!(asked(b"q=%ff").unwrap().0, "\u{fffd}");
+    }
+
+    #[test]
+    fn what_a_handler_answers_is_not_found_in_the_files_beneath_it() {
+        assert!(leads_to_pages(&Rules::default()));
+        assert!(!leads_to_pages(&Rules { handler: Some("reports".to_owned()), ..Rules::default() }));
     }
 
     #[test]

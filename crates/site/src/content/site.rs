@@ -6,6 +6,7 @@
 
 mod users;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -334,9 +335,28 @@ impl Site {
         alias.unwrap_or((&self.root, &path[1..]))
     }
 
-    /// The root whose open directory this is, and what the paths of its files begin with; none if it is a user's.
+    /// The root whose open directory this is, and what the paths of its files begin with; none if it is a user's ([`Site::prefix_with`]).
     pub fn root_with(&self, directory: &OwnedFd) -> Option<(&[u8], &Root)> {
         self.roots().find(|(_, root)| root.is_open_as(directory))
+    }
+
+    /// What the paths of files begin with whose root, or user, has this open directory.
+    pub fn prefix_with(&self, directory: &OwnedFd) -> Option<Cow<'_, [u8]>> {
+        let of_user = || self.users.with_directory(directory).map(|(name, _)| Cow::Owned(user_prefix(&name)));
+        self.root_with(directory).map(|(prefix, _)| Cow::Borrowed(prefix)).or_else(of_user)
+    }
+
+    /// The directory of the user whose files `path` is among, if that is remembered, and what the paths of those begin with.
+    pub fn user_of(&self, path: &[u8]) -> Option<(Vec<u8>, Arc<Root>)> {
+        let name = self.in_user_directory(path)?;
+        Some((user_prefix(name), self.users.remembered(name)?))
+    }
+
+    /// The name of the user that `path` is about, if users have directories here: none of the site's roots has such a path.
+    pub fn in_user_directory<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
+        self.settings.user_directory.as_ref()?;
+        let rest = path.strip_prefix(b"/~")?;
+        Some(&rest[..memchr::memchr(b'/', rest).unwrap_or(rest.len())])
     }
 
     /// Its roots, and what the paths of their files begin with. Directories of users are others.
@@ -383,6 +403,13 @@ impl Site {
         self.users.root(user, wait, now_ms, |name| self.open_user(name))
     }
 
+    /// Has `directory` be that of the user `name`, whom nobody has to have.
+    #[cfg(test)]
+    pub(super) fn remember_user(&self, name: &str, directory: &Path, now_ms: u64) {
+        let root = || Root::open(directory).ok().map(Arc::new);
+        self.users.root(name.as_bytes(), Wait::Yes, now_ms, |_| root()).unwrap();
+    }
+
     fn open_user(&self, name: &str) -> Option<Arc<Root>> {
         let directory = self.settings.user_directory.as_ref()?;
         let user = uzers::get_user_by_name(name)?;
@@ -390,6 +417,11 @@ impl Site {
         let home = (user.uid() != 0).then(|| uzers::os::unix::UserExt::home_dir(&user).to_owned())?;
         Root::open_owned(home, directory.clone(), user.uid()).ok().map(Arc::new)
     }
+}
+
+/// What the paths of a user's files begin with.
+fn user_prefix(name: &[u8]) -> Vec<u8> {
+    [b"/~", name, b"/"].concat()
 }
 
 /// An open directory that follows its path.

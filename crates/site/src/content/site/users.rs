@@ -4,6 +4,7 @@
 //! look-ups are bounded whatever names are asked for, and names that nobody has displace no user. Asks nobody itself.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lamna_io::{Blocked, Wait};
@@ -70,6 +71,20 @@ impl Users {
         let root = find(text);
         self.table().remember(name, root.clone(), now_ms);
         root.ok_or(missing)
+    }
+
+    /// The user whose open directory this is, among those that are remembered.
+    pub(super) fn with_directory(&self, directory: &OwnedFd) -> Option<(Vec<u8>, Arc<Root>)> {
+        let table = self.table();
+        let mut found = table.found.iter();
+        found
+            .find(|(_, found)| found.root.is_open_as(directory))
+            .map(|(name, found)| (name.clone(), found.root.clone()))
+    }
+
+    /// The directory of the user `name`, if that one is remembered.
+    pub(super) fn remembered(&self, name: &[u8]) -> Option<Arc<Root>> {
+        self.table().found.get(name).map(|found| found.root.clone())
     }
 
     fn table(&self) -> std::sync::MutexGuard<'_, Table> {

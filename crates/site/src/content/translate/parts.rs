@@ -4,6 +4,7 @@
 //! nothing of what is hidden, is run by an application, or is kept from those who see the page. Caching is that of the page: its stamps are
 //! those of all its files, looked at whenever its own is.
 
+use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -27,12 +28,8 @@ pub(super) struct Part {
 impl Question<'_> {
     /// What is said to filters of the page `open` in `directory`: where it is, and that nothing has been read for it yet.
     pub(super) fn no_parts(&self, directory: &OwnedFd, open: &Open) -> Arc<Parts> {
-        let of_user = || {
-            let end = memchr::memchr(b'/', &self.path[1..]).map_or(self.path.len(), |at| at + 1);
-            [&self.path[..end], b"/", &open.name].concat()
-        };
-        let of_root = |prefix: &[u8]| [prefix, &open.name].concat();
-        let path = self.site.root_with(directory).map_or_else(of_user, |(prefix, _)| of_root(prefix));
+        let prefix = self.site.prefix_with(directory).unwrap_or(Cow::Borrowed(b"/"));
+        let path = [&*prefix, &open.name].concat();
         let path = String::from_utf8_lossy(&path).into_owned();
         Arc::new(Parts { path, modified_s: open.stamp.last_modified(now_ns()), ..Parts::default() })
     }

@@ -16,16 +16,12 @@ impl Question<'_> {
     /// is where he asks.
     pub(super) fn permit(&self, directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> Option<Permitted<'_>> {
         let routes = &self.site.routes;
-        let unjudged = || Permitted::unjudged(Cow::Borrowed(self.path));
         if !routes.judge_files() {
-            return Some(unjudged());
+            return Some(Permitted::unjudged(Cow::Borrowed(self.path)));
         }
-        let Some((prefix, _)) = self.site.root_with(directory) else {
-            // In a directory of a user the path that is asked for is the only one.
-            let is_of_user = self.site.settings.user_directory.is_some() && self.path.starts_with(b"/~");
-            return is_of_user.then(unjudged);
-        };
-        let path = [prefix, name].concat();
+        // Without one it is not known whose directory it was, and what may be said of it.
+        let prefix = self.site.prefix_with(directory)?;
+        let path = [&*prefix, name].concat();
         Permitted::judge(self.site, Cow::Owned(path), file.as_fd(), |path| routes.lets_on(self.rules, path))
     }
 

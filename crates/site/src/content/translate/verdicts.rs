@@ -79,22 +79,30 @@ fn whom(whom: Option<u8>) -> Option<Allowed> {
     }))
 }
 
-fn settings(root: &Path, rules: &[OfPath], ways: &[Way], spa: bool) -> Settings {
+/// Of all beneath `base`, which is that of the root or of a user.
+fn settings(root: &Path, base: &str, rules: &[OfPath], ways: &[Way], spa: bool) -> Settings {
     let mut site = SiteSettings::new(root.to_owned());
     site.browse = true;
     site.spa = spa;
     site.aliases = vec![Alias { prefix: "/x/".to_owned(), root: root.to_owned() }];
-    let at = |path: &str| RouteSettings { paths: Pattern::from_glob(path).unwrap(), ..RouteSettings::default() };
+    site.user_directory = Some("public".to_owned());
+    let at = |path: &str| RouteSettings {
+        paths: Pattern::from_glob(&format!("{base}{path}")).unwrap(),
+        ..RouteSettings::default()
+    };
+    let to = |path: &str| Template::literal(&format!("{base}{path}"));
     for OfPath(path, group) in rules {
         let access = AccessRules([whom(*group), None, None, None]);
         site.routes.push(RouteSettings { access, ..at(path) });
     }
     for way in ways {
         site.routes.push(match way {
-            Way::Rewrite(from, to) => RouteSettings { rewrite: Switch::Set(Template::literal(to)), ..at(from) },
-            Way::Try(from, to) => RouteSettings { try_files: Some(vec![Template::literal(to)]), ..at(from) },
+            Way::Rewrite(from, path) => RouteSettings { rewrite: Switch::Set(to(path)), ..at(from) },
+            Way::Try(from, path) => RouteSettings { try_files: Some(vec![to(path)]), ..at(from) },
             Way::Index(from, name) => RouteSettings { index: Some(vec![(*name).to_owned()]), ..at(from) },
-            Way::Error(page) => RouteSettings { error_pages: BTreeMap::from([(404, page.clone())]), ..at("/*") },
+            Way::Error(page) => {
+                RouteSettings { error_pages: BTreeMap::from([(404, format!("{base}{page}"))]), ..at("/*") }
+            }
         });
     }
     Settings { sites: vec![site], ..Settings::default() }
@@ -110,6 +118,52 @@ fn model(rules: &[OfPath], path: &str) -> Option<u8> {
     rules.iter().filter(fits).max_by_key(rank).and_then(|one| one.1)
 }
 
+/// Asks for everything beneath `base`. Each file is there, and beneath `other` as well if there is one.
+fn check(sites: &Sites, base: &str, other: Option<&str>, rules: &[OfPath], ways: &[Way]) -> Result<(), TestCaseError> {
+    let (site, abilities) = (sites.at(0), KernelFeatures::default());
+    for path in FILES.iter().chain(&OTHERS) {
+        let asked_path = format!("{base}{path}");
+        let effective = site.routes.effective(asked_path.as_bytes(), &[]);
+        let question = Question {
+            site,
+            rules: &effective,
+            host: b"",
+            recipe: None,
+            path: asked_path.as_bytes(),
+            view: View::default(),
+            wait: Wait::Yes,
+            request: "",
+            previous: None,
+            now_ms: 5000,
+            abilities: &abilities,
+            holder: None,
+            store: None,
+            content_bytes_max: 1 << 20,
+            caches: CacheSwitches::ALL,
+            makes_until: None,
+        };
+        let entry = translate(&question).unwrap();
+        let content = entry.resource.variants.first().content().unwrap_or_default();
+        let found = FILES.iter().find(|file| content == format!("<p>{file}</p>").as_bytes());
+        let asked = model(rules, path);
+        let is_for = |file: &str| {
+            let mut own =
+                [Some(""), other].into_iter().flatten().map(|beneath| model(rules, &format!("{beneath}{file}")));
+            own.all(|own| own.is_none() || own == asked)
+        };
+        prop_assert!(found.is_none_or(|file| is_for(file)), "{path} ({asked:?}) led to {found:?}");
+        // Listings name nothing either.
+        for file in FILES.iter().filter(|_| found.is_none()) {
+            let name = format!("\"{base}{file}\"");
+            let is_listed = content.windows(name.len()).any(|part| part == name.as_bytes());
+            prop_assert!(!is_listed || is_for(file), "{path} names {file}");
+        }
+        let is_direct = ways.is_empty() && FILES.contains(path) && is_for(path);
+        prop_assert!(!is_direct || found == Some(path), "what is asked for by its own path is there: {path}");
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -118,46 +172,17 @@ proptest! {
         rules in rules(), ways in ways(), spa: bool,
     ) {
         let directory = tree();
-        let sites = Sites::open(&settings(directory.path(), &rules, &ways, spa)).unwrap();
-        let (site, abilities) = (sites.at(0), KernelFeatures::default());
-        for path in FILES.iter().chain(&OTHERS) {
-            let effective = site.routes.effective(path.as_bytes(), &[]);
-            let question = Question {
-                site,
-                rules: &effective,
-                host: b"",
-                recipe: None,
-                path: path.as_bytes(),
-                view: View::default(),
-                wait: Wait::Yes,
-                request: "",
-                previous: None,
-                now_ms: 5000,
-                abilities: &abilities,
-                holder: None,
-                store: None,
-                content_bytes_max: 1 << 20,
-                caches: CacheSwitches::ALL,
-                makes_until: None,
-            };
-            let entry = translate(&question).unwrap();
-            let content = entry.resource.variants.first().content().unwrap_or_default();
-            let found = FILES.iter().find(|file| content == format!("<p>{file}</p>").as_bytes());
-            let asked = model(&rules, path);
-            // Each file is beneath the other prefix as well.
-            let places = |file: &str| [file.to_owned(), format!("/x{file}")];
-            let is_for = |file: &str| {
-                let mut own = places(file).into_iter().map(|place| model(&rules, &place));
-                own.all(|own| own.is_none() || own == asked)
-            };
-            prop_assert!(found.is_none_or(|file| is_for(file)), "{path} ({asked:?}) led to {found:?}");
-            // Listings name nothing either.
-            for file in FILES.iter().filter(|_| found.is_none()) {
-                let is_listed = content.windows(file.len() + 2).any(|part| part == format!("\"{file}\"").as_bytes());
-                prop_assert!(!is_listed || is_for(file), "{path} names {file}");
-            }
-            let is_direct = ways.is_empty() && FILES.contains(path) && is_for(path);
-            prop_assert!(!is_direct || found == Some(path), "what is asked for by its own path is there: {path}");
-        }
+        let sites = Sites::open(&settings(directory.path(), "", &rules, &ways, spa)).unwrap();
+        check(&sites, "", Some("/x"), &rules, &ways)?;
+    }
+
+    #[test]
+    fn nothing_in_the_directory_of_a_user_is_had_by_a_path_at_which_it_is_not(
+        rules in rules(), ways in ways(), spa: bool,
+    ) {
+        let (directory, empty) = (tree(), tempfile::tempdir().unwrap());
+        let sites = Sites::open(&settings(empty.path(), "/~bob", &rules, &ways, spa)).unwrap();
+        sites.at(0).remember_user("bob", directory.path(), 5000);
+        check(&sites, "/~bob", None, &rules, &ways)?;
     }
 }
