@@ -338,15 +338,15 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     watch: bool,
 
-    /// Let clients store files: PUT, and a form in listings. Anyone who reaches the server can write into the directory
+    /// Let clients store files: PUT, and a form in listings. Without --auth every client can write into the directory
     #[arg(long)]
     upload: bool,
 
-    /// Let clients delete files and empty directories: DELETE, and buttons in listings. Anyone who reaches the server can
+    /// Let clients delete files and empty directories: DELETE, and buttons in listings. Without --auth every client can
     #[arg(long)]
     delete: bool,
 
-    /// Let clients make directories: MKCOL, and a form in listings. Anyone who reaches the server can
+    /// Let clients make directories: MKCOL, and a form in listings. Without --auth every client can
     #[arg(long)]
     mkdir: bool,
 

@@ -59,7 +59,7 @@ pub fn state_file(settings: &Settings) -> Option<PathBuf> {
     }
     let is_plain = |each: char| each.is_ascii_alphanumeric() || matches!(each, '.' | '-');
     let name: String = address.to_string().chars().map(|each| if is_plain(each) { each } else { '_' }).collect();
-    Some(super::state::state_directory()?.join("hints").join(name).with_extension("table"))
+    Some(super::state::state_directory()?.join("hints").join(format!("{name}.table")))
 }
 
 /// Whether any site is learned from.

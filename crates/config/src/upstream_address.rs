@@ -6,7 +6,8 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Where an upstream is, and whether TLS is spoken with it.
@@ -132,10 +133,20 @@ impl fmt::Display for UpstreamAddress {
 }
 
 fn unix(path: &str) -> Result<Place, AddressError> {
-    match path.len() {
-        _ if path.contains('\0') => Err(AddressError("has a NUL in the path of the socket")),
+    check_socket(Path::new(path))?;
+    Ok(Place::Unix(PathBuf::from(path)))
+}
+
+/// Whether a Unix socket can be at `path`.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_socket(path: &Path) -> Result<(), AddressError> {
+    let bytes = path.as_os_str().as_bytes();
+    match bytes.len() {
+        _ if bytes.contains(&0) => Err(AddressError("has a NUL in the path of the socket")),
         0 => Err(AddressError("needs the path of the socket, as in unix:/run/app.sock")),
-        1..=UNIX_PATH_BYTES_MAX => Ok(Place::Unix(PathBuf::from(path))),
+        1..=UNIX_PATH_BYTES_MAX => Ok(()),
         _ => Err(AddressError("has a path that is longer than the 107 bytes of a Unix socket's")),
     }
 }

@@ -122,7 +122,12 @@ impl Checker<'_> {
     pub(crate) fn path(&mut self, text: &Text) -> PathBuf {
         let ok = !text.get_ref().is_empty() && !text.get_ref().contains('\0');
         self.expect(ok, text, "is not a path");
-        self.base.join(text.get_ref())
+        self.beside(Path::new(text.get_ref()))
+    }
+
+    /// What a path of the file stands for: a relative one is beside the file.
+    pub(crate) fn beside(&self, path: &Path) -> PathBuf {
+        self.base.join(path)
     }
 
     /// A directory that must exist.

@@ -16,7 +16,7 @@ use crate::gateway::{
     UpstreamSettings, UpstreamTls,
 };
 use crate::limits::Unit;
-use crate::upstream_address::{Place, UpstreamAddress, is_server_name};
+use crate::upstream_address::{self, Place, UpstreamAddress, is_server_name};
 use crate::validate::Checker;
 
 /// The application that the route names.
@@ -67,7 +67,17 @@ fn upstream(
             checker.problem(span, refused(&"uses TLS, and FastCGI has none: write HOST:PORT or unix:PATH"));
             None
         }
-        Ok(address) => Some(address),
+        Ok(mut address) => {
+            if let Place::Unix(path) = &mut address.place {
+                // As every path of the file.
+                *path = checker.beside(path);
+                if let Err(why) = upstream_address::check_socket(path) {
+                    checker.problem(span, refused(&why));
+                    return None;
+                }
+            }
+            Some(address)
+        }
         Err(why) => {
             checker.problem(span, refused(&why));
             None
@@ -364,6 +374,17 @@ mod tests {
             Switch::Set(gateway) => Ok(gateway.clone()),
             other => Err(format!("{other:?}")),
         }
+    }
+
+    #[test]
+    fn the_socket_of_an_application_is_beside_the_file_that_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let there = Place::Unix(directory.path().join("run/app.sock"));
+        for keys in [r#"proxy = "unix:run/app.sock""#, r#"fastcgi = { to = "unix:run/app.sock" }"#] {
+            assert_eq!(gateway_of(keys, directory.path()).unwrap().upstreams[0].address.place, there, "{keys}");
+        }
+        let long = format!(r#"proxy = "unix:{}""#, "a".repeat(100));
+        assert!(gateway_of(&long, directory.path()).unwrap_err().contains("longer than the 107 bytes"));
     }
 
     #[test]

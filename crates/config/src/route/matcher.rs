@@ -309,8 +309,10 @@ mod tests {
         let found = titles(&paths, "/assets/a.css");
         assert_eq!(found[..2], ["/assets/a.css", "/assets/*.css"]);
         assert_eq!(found.len(), 6);
-        assert_eq!(found[4..], ["/*", "*.css"]);
+        assert_eq!(found[4..], ["*.css", "/*"]);
         assert_eq!(titles(&paths, "/"), ["/*"]);
+        // All paths begin with a slash: that alone says nothing.
+        assert_eq!(titles(&["/*", "~[.]css$"], "/a.css"), ["[.]css$", "/*"]);
     }
 
     #[test]

@@ -115,13 +115,14 @@ impl Pattern {
         }
     }
 
-    /// What every path that it matches begins with.
+    /// What every path that it matches begins with: a slash at least.
     pub fn prefix(&self) -> String {
-        match self {
+        let prefix = match self {
             Pattern::Exact(text) | Pattern::Prefix(text) => text.clone(),
             Pattern::Glob(text) => text[..text.find('*').unwrap_or(text.len())].to_owned(),
             Pattern::Regex(text) => regex_prefix(text),
-        }
+        };
+        if prefix.is_empty() { "/".to_owned() } else { prefix }
     }
 
     /// What every path that it matches ends with.
@@ -142,7 +143,9 @@ impl Pattern {
                 let literals = text.bytes().filter(|byte| *byte != b'*').count();
                 Specificity { is_exact: false, prefix, literals }
             }
-            Pattern::Prefix(_) | Pattern::Regex(_) => Specificity { is_exact: false, prefix, literals: prefix },
+            Pattern::Prefix(_) => Specificity { is_exact: false, prefix, literals: prefix },
+            // It says more than what it begins with, whatever that is.
+            Pattern::Regex(_) => Specificity { is_exact: false, prefix, literals: prefix + 1 },
         }
     }
 
@@ -311,13 +314,15 @@ mod tests {
             one("/a"),
             one("/assets/css/*"),
             one("/assets/*.css"),
+            regex("^/assets/[a-z]"),
             one("/assets/*"),
             regex("^/as[sx]ets"),
-            one("/*"),
             one("*.css"),
             regex("css$"),
+            one("/*"),
         ];
-        // `/*` says where a path begins, which `*.css` does not.
+        // That a path begins with a slash says nothing.
+        assert_eq!(one("*").specificity(), one("/*").specificity());
         assert!(in_order.windows(2).all(|pair| pair[0].specificity() > pair[1].specificity()));
     }
 
@@ -326,11 +331,11 @@ mod tests {
         for (text, prefix) in [
             ("^/users/(?<id>[0-9]+)$", "/users/"),
             ("^/a\\.b/c?d", "/a.b/"),
-            ("^/a|^/b", ""),
-            ("/a", ""),
+            ("^/a|^/b", "/"),
+            ("/a", "/"),
             ("^/ab*", "/a"),
             ("\\A/x\\d", "/x"),
-            ("(?i)^/a", ""),
+            ("(?i)^/a", "/"),
         ] {
             assert_eq!(Pattern::from_regex(text).unwrap().prefix(), prefix, "{text}");
         }

@@ -161,7 +161,7 @@ fn routes_that_contradict_each_other_are_refused_and_a_priority_decides() {
     let two = |more: &str| {
         format!(
             "[[site.route]]\nmatch = {{ regex = \"^/a/[0-9]+$\" }}\nindex = [\"a\"]\n{more}\n\
-             [[site.route]]\nmatch = \"/a/*\"\nindex = [\"b\"]\n"
+             [[site.route]]\nmatch = {{ regex = \"^/a/[a-z]+$\" }}\nindex = [\"b\"]\n"
         )
     };
     let said = report_of(&two(""));
