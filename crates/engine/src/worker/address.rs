@@ -13,7 +13,7 @@ use lamna_proto::parse::path;
 use lamna_site::cache::two_generation_map::{Generations, Key};
 use lamna_site::content::listing::{Order, View};
 use lamna_site::content::route::Effective;
-use lamna_site::content::site::{Site, Sites};
+use lamna_site::content::site::Site;
 
 /// The parts of what caches find a target by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,11 +92,10 @@ impl Addresses {
     /// What caches find the target by. What is spelled as usual is taken as it is. `client` is asked for where a route goes by it.
     pub fn address<'t>(
         &mut self,
-        sites: &Sites,
+        site: &Site,
         translate: &Translate<'t>,
         client: impl FnOnce() -> Option<IpAddr>,
     ) -> Address<'t> {
-        let site = sites.find(translate.host);
         let view = |path: &[u8]| match site.settings.browse && path.ends_with(b"/") {
             true => view_of(translate),
             false => View::default(),
@@ -126,10 +125,15 @@ impl Addresses {
     }
 
     /// What the routes come to for a target of a site that has gateways: where nothing is cached, nothing else remembers it.
-    pub fn rules(&mut self, sites: &Sites, translate: &Translate<'_>, client: Option<IpAddr>) -> Arc<Effective> {
-        let address = self.address(sites, translate, || client);
+    pub fn rules(
+        &mut self,
+        site: &Site,
+        translate: &Translate<'_>,
+        client: impl FnOnce() -> Option<IpAddr>,
+    ) -> Arc<Effective> {
+        let address = self.address(site, translate, client);
         let key = address.key();
-        let routes = &sites.at(key.site).routes;
+        let routes = &site.routes;
         let known = self.rules.lookup(key).filter(|known| routes.is_current(known)).map(|known| known.clone());
         let rules = known.unwrap_or_else(|| {
             let parts = KeyParts::of(key.path);

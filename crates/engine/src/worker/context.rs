@@ -5,15 +5,19 @@
 //! except when the local cache has to ask the store. Does not wait, receive or send.
 
 mod answers;
+mod asked;
 mod early_hints;
 mod leave;
 mod observing;
 mod record;
-mod routing;
+mod responders;
 mod scripts;
+mod steps;
 mod target;
 
-pub use routing::{Admitted, Passage, needs_program};
+pub use asked::Asked;
+pub use responders::{RESPONDERS, needs_program};
+pub use steps::{Admitted, Outcome, STEPS};
 pub use target::{Sources, Target};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -26,14 +30,12 @@ use lamna_io::Wait;
 use lamna_io::log::{AccessLog, LogBuffer, Record};
 use lamna_io::send::Sender;
 use lamna_proto::conn::Connection;
-use lamna_proto::exchange::Translate;
 use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use lamna_site::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use lamna_site::content::access::Known;
-use lamna_site::content::route::Effective;
 use lamna_site::content::translate::translate;
 use lamna_site::hints::{Observer, Sight};
 use lamna_sys::clock::unix_ms;
@@ -68,8 +70,6 @@ pub struct WorkerContext<'a> {
     last_described: Option<Arc<Entry>>,
     /// Every request is answered with 503.
     refuses: bool,
-    /// What applies to the last of them.
-    refused_with: Option<Arc<Effective>>,
     log: Option<LogBuffer>,
     /// Whether lines of the log say what requests are called.
     names_requests: bool,
@@ -159,7 +159,6 @@ impl<'a> WorkerContext<'a> {
             caches: shared.store.caches(),
             last_described: None,
             refuses: false,
-            refused_with: None,
             log,
             names_requests: shared.request_id || shared.log.as_ref().is_some_and(|log| log.names_requests()),
             unix_ms,
@@ -254,13 +253,11 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// What is known about the target of a new request.
-    pub fn look_up(&mut self, translate: &Translate<'_>, peer: Peer) -> Found<'_> {
+    pub fn look_up(&mut self, asked: &Asked<'_>) -> Found<'_> {
         self.requests += 1;
-        let sight = self.sight(translate, peer);
-        let client = || self.shared.proxies.client(peer, translate.request);
-        let address = self.addresses.address(&self.shared.sites, translate, client);
-        let shared = self.shared;
-        self.look_up_address(address, sight, || name_of(shared, translate, peer))
+        let sight = self.sight(asked);
+        let address = self.addresses.address(asked.site, asked.translate, || asked.client());
+        self.look_up_address(address, sight, || asked.name())
     }
 
     /// Whether looking several targets up at once is less work than one after the other.
@@ -269,9 +266,8 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// The target of a request that is about to be looked up with others.
-    pub fn foresee(&mut self, translate: &Translate<'_>, peer: Peer) {
-        let client = || self.shared.proxies.client(peer, translate.request);
-        let address = self.addresses.address(&self.shared.sites, translate, client);
+    pub fn foresee(&mut self, asked: &Asked<'_>) {
+        let address = self.addresses.address(asked.site, asked.translate, || asked.client());
         self.foresight.add(&self.local, &self.shared.store, address.key(), self.now.ms());
         self.addresses.take_back(address);
     }
@@ -283,10 +279,11 @@ impl<'a> WorkerContext<'a> {
 
     /// The target of a new request, in values of its own.
     #[cfg(test)]
-    pub fn take(&mut self, translate: &Translate<'_>, peer: Peer) -> Target {
-        let client = || self.shared.proxies.client(peer, translate.request);
-        let address = self.addresses.address(&self.shared.sites, translate, client);
-        let target = Target::new(self.shared, &address, None, name_of(self.shared, translate, peer));
+    pub fn take(&mut self, translate: &lamna_proto::exchange::Translate<'_>, peer: Peer) -> Target {
+        let over = lamna_tls::Over { way: lamna_tls::Way::Clear, socket: None };
+        let asked = Asked::new(self.shared, translate, peer, over);
+        let address = self.addresses.address(asked.site, asked.translate, || asked.client());
+        let target = Target::new(self.shared, &address, None, asked.name());
         self.addresses.take_back(address);
         target
     }
@@ -505,13 +502,6 @@ impl Drop for WorkerContext<'_> {
     }
 }
 
-/// What the request of `translate` is called, which has come from `peer`; empty if there is none.
-pub(super) fn name_of(shared: &Shared, translate: &Translate<'_>, peer: Peer) -> Box<str> {
-    let mut digits = [0; 16];
-    let name = translate.request.map(|request| shared.proxies.name_of(peer, request, &mut digits));
-    String::from_utf8_lossy(name.unwrap_or_default()).into()
-}
-
 /// What `target` stands for, found out for one of all threads of the process that ask for it at the same time. Waits.
 pub fn find_once(shared: &Shared, target: &Target, now: Instant) -> Arc<Entry> {
     shared.store.find_once(target.key(), || {
@@ -533,8 +523,10 @@ mod tests {
     use crate::worker::testing;
     use lamna_config::settings::{Settings, SiteSettings};
     use lamna_io::file_state::Stamps;
+    use lamna_proto::exchange::Translate;
     use lamna_site::content::listing::Order;
     use lamna_site::content::site::Sites;
+    use lamna_tls::{Over, Way};
 
     fn translate_of<'a>(path: &'a str, query: Option<&'a str>) -> Translate<'a> {
         let [path, query] = [Some(path), query].map(|text| text.map(str::as_bytes));
@@ -551,16 +543,24 @@ mod tests {
         }
     }
 
+    fn asked<'r>(shared: &'r Shared, translate: &'r Translate<'r>) -> Asked<'r> {
+        Asked::new(shared, translate, Peer::default(), Over { way: Way::Clear, socket: None })
+    }
+
+    fn take(context: &mut WorkerContext<'_>, path: &str, query: Option<&str>) -> Target {
+        context.take(&translate_of(path, query), Peer::default())
+    }
+
     #[test]
     fn however_a_target_is_spelled_it_is_found_by_one_key() {
         let (shared, _root) = testing::shared(1, 1);
         // Until its file is settled.
         std::thread::sleep(std::time::Duration::from_millis(40));
         let mut context = WorkerContext::new(&shared);
-        let target = context.take(&translate_of("/a", None), Peer::default());
+        let target = take(&mut context, "/a", None);
         for path in ["/a", "//a", "/./a", "/x/../a", "/%61", "/x/%2e%2E//./a"] {
-            assert_eq!(context.take(&translate_of(path, Some("x=1")), Peer::default()), target, "{path}");
-            match context.look_up(&translate_of(path, None), Peer::default()) {
+            assert_eq!(take(&mut context, path, Some("x=1")), target, "{path}");
+            match context.look_up(&asked(&shared, &translate_of(path, None))) {
                 Found::Fresh(_) => {}
                 Found::Missing(target) => {
                     let entry = find_once(&shared, &target, shared.clock.now());
@@ -572,10 +572,10 @@ mod tests {
         }
         assert_eq!(shared.store.len(), 1);
         // Bad ones are all the same, whatever they are.
-        let bad = context.take(&translate_of("/%", None), Peer::default());
-        assert_eq!((bad.path(), &bad), (&b""[..], &context.take(&translate_of("/..", None), Peer::default())));
+        let bad = take(&mut context, "/%", None);
+        assert_eq!((bad.path(), &bad), (&b""[..], &take(&mut context, "/..", None)));
         // What is encoded once more is something else.
-        assert_eq!(context.take(&translate_of("/%2561", None), Peer::default()).path(), b"/%61");
+        assert_eq!(take(&mut context, "/%2561", None).path(), b"/%61");
     }
 
     #[test]
@@ -585,7 +585,7 @@ mod tests {
         let sites = Arc::new(Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap());
         let shared = Shared { sites, ..shared };
         let mut context = WorkerContext::new(&shared);
-        let mut take = |path, query| context.take(&translate_of(path, query), Peer::default());
+        let mut take = |path, query| take(&mut context, path, query);
         let default = take("/", None);
         for query in ["", "x=1", "sort=name", "order=asc&x", "sort=size&sort=name"] {
             assert_eq!(take("/", Some(query)), default, "{query}");
@@ -604,7 +604,7 @@ mod tests {
     fn what_must_not_be_used_again_takes_no_room_but_that_of_what_it_came_after() {
         let (shared, _root) = testing::shared(1, 1);
         let mut context = WorkerContext::new(&shared);
-        let mut target = context.take(&translate_of("/a", None), Peer::default());
+        let mut target = take(&mut context, "/a", None);
         let options = lamna_proto::workspace::PagesByHost::pages_of(&*shared.sites, None).options.clone();
         let entry = |stamps| Arc::new(Entry::shared(options.clone(), stamps, 1));
         context.keep(&target, &entry(Stamps::unsettled()));

@@ -14,13 +14,14 @@
 use lamna_io::send::Sent;
 use lamna_io::wait::Token;
 use lamna_proto::conn::{Fate, Interest};
+use lamna_proto::error::Refusal;
 use lamna_proto::exchange::program::Step;
 use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_site::cache::Entry;
 
 use crate::worker::connection_table::{ConnectionState, Extras};
-use crate::worker::context::{FileRange, Found, Passage, Target, WorkerContext, needs_program};
+use crate::worker::context::{Asked, FileRange, Found, Outcome, Target, WorkerContext, needs_program};
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::helpers::runners;
 use crate::worker::turn_budget::TURN_BYTES;
@@ -235,30 +236,25 @@ fn meet_needs(
         let id = PendingId { token, exchange };
         match need {
             Need::Translate(translate) => {
-                let (peer, over) = (connection.peer, connection.transport.over());
-                let admitted = match context.turn_away(&translate, peer, over) {
-                    Passage::Admitted(admitted) => admitted,
-                    Passage::Answered(done) => {
-                        connection.connection.handle_done(exchange, done, now);
-                        connection.take_terms(context);
-                        continue;
-                    }
-                };
+                let (peer, over, shared) = (connection.peer, connection.transport.over(), context.shared);
                 let mut viewing = Extras::take_viewing(&mut connection.extras);
-                let translate = match context.hint(&translate, peer, &mut viewing) {
-                    None => Some(translate),
+                let asked = Asked::new(shared, &translate, peer, over);
+                let (outcome, hints) = context.decide(&asked, &mut viewing);
+                let again;
+                let asked = match hints {
+                    None => Some(asked),
                     Some(hints) => {
-                        let given = hints.early().map(|early| connection.connection.give_early_hints(exchange, early));
-                        let is_given = given.unwrap_or_default();
-                        hints.link().into_iter().for_each(|link| connection.connection.give_link(exchange, link));
-                        context.handle_hints(&hints, is_given, &mut viewing);
-                        connection.connection.translate_of(exchange)
+                        hints.give(&mut connection.connection, exchange, context, &mut viewing);
+                        again = connection.connection.translate_of(exchange);
+                        again.as_ref().map(|translate| Asked::new(shared, translate, peer, over))
                     }
                 };
                 Extras::put_viewing(&mut connection.extras, viewing);
-                let Some(translate) = translate else { continue };
-                if let Some(done) = context.route(&translate, peer, over, admitted) {
-                    connection.connection.handle_done(exchange, done, now);
+                let Some(asked) = asked else { continue };
+                if !matches!(outcome, Outcome::LookUp) {
+                    if let Some(done) = context.done(outcome) {
+                        connection.connection.handle_done(exchange, done, now);
+                    }
                     connection.take_terms(context);
                     continue;
                 }
@@ -267,12 +263,12 @@ fn meet_needs(
                     connection.take_terms(context);
                     continue;
                 }
-                match context.look_up(&translate, peer) {
-                    Found::Fresh(entry) if needs_program(entry, &translate) => {
+                match context.look_up(&asked) {
+                    Found::Fresh(entry) if needs_program(entry, asked.translate) => {
                         let entry = entry.clone();
                         answer(connection, exchange, &entry, context);
                     }
-                    Found::Aging(entry, target) if needs_program(entry, &translate) => {
+                    Found::Aging(entry, target) if needs_program(entry, asked.translate) => {
                         let entry = entry.clone();
                         answer(connection, exchange, &entry, context);
                         executor.refresh(context, target);
@@ -309,7 +305,8 @@ pub fn look_up(
 ) {
     context.set_connection(connection.number());
     let Some(translate) = connection.connection.translate_of(id.exchange) else { return };
-    let (entry, aging) = match context.look_up(&translate, connection.peer) {
+    let asked = Asked::new(context.shared, &translate, connection.peer, connection.transport.over());
+    let (entry, aging) = match context.look_up(&asked) {
         Found::Fresh(entry) => (entry.clone(), None),
         Found::Aging(entry, target) => (entry.clone(), Some(target)),
         Found::Missing(target) => return translate_missing(connection, id, target, context, executor),
@@ -343,7 +340,8 @@ fn answer_found(
     if !entry.is_unmade()
         && let Some(translate) = connection.connection.translate_of(exchange)
     {
-        context.observe_found(&translate, connection.peer, entry);
+        let asked = Asked::new(context.shared, &translate, connection.peer, connection.transport.over());
+        context.observe_found(&asked, entry);
     }
     answer(connection, exchange, entry, context);
 }
@@ -352,7 +350,11 @@ fn answer_found(
 fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry, context: &mut WorkerContext<'_>) {
     let (peer, over, now) = (connection.peer, connection.transport.over(), context.now);
     let done = match connection.connection.translate_of(exchange) {
-        Some(translate) if needs_program(entry, &translate) => context.run_script(&translate, peer, over, entry),
+        Some(translate) if needs_program(entry, &translate) => {
+            let asked = Asked::new(context.shared, &translate, peer, over);
+            let outcome = context.run_script(&asked, entry);
+            context.done(outcome).unwrap_or(Done::Refused(Refusal::RunFailed))
+        }
         _ => Done::Translated(&entry.resource),
     };
     connection.connection.handle_done(exchange, done, now);

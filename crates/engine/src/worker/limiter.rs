@@ -199,7 +199,7 @@ impl Limiter {
     /// It is over a limit.
     pub fn count(
         &self,
-        sites: &Sites,
+        site: &Site,
         translate: &Translate<'_>,
         client: Option<IpAddr>,
         now: Instant,
@@ -210,9 +210,9 @@ impl Limiter {
         if let Some(rate) = self.rate {
             self.take(rate, 0, (u32::MAX, Party::Network(network)), now)?;
         }
-        match sites.have_limits() {
-            true => self.of_site(sites.find(translate.host), translate, Caller { network, user: None }, now),
-            false => Ok(None),
+        match site.settings.limits.is_empty() {
+            true => Ok(None),
+            false => self.of_site(site, translate, Caller { network, user: None }, now),
         }
     }
 

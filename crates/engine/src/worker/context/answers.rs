@@ -9,11 +9,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use lamna_config::answer_cache::{AnswerCache, is_among};
-use lamna_config::proxies::Peer;
 use lamna_proto::caching::status::Forwarded;
 use lamna_proto::caching::{Facts, Use, VaryNames, usable, write_conditions};
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::{Done, Translate};
+use lamna_proto::exchange::Translate;
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::message::{Method, Request};
 use lamna_proto::resource::Representation;
@@ -27,20 +26,19 @@ use lamna_site::content::route::Effective;
 use lamna_site::gateway::{self, Asking, Cached, Gateway, Role, Wanted};
 use lamna_site::upstream::group::Group;
 use lamna_sys::metrics::counters::AnswerOutcome;
-use lamna_tls::Over;
 use rustix::net::{getpeername, getsockname};
 
+use super::WorkerContext;
+use super::asked::Asked;
 use super::scripts::LetIn;
-use super::{WorkerContext, name_of};
+use super::steps::Outcome;
 use crate::worker::address::KeyParts;
 use crate::worker::shared::Shared;
 
 /// A request that an application answers.
 #[derive(Clone, Copy)]
 pub(super) struct Inquiry<'a> {
-    pub(super) translate: &'a Translate<'a>,
-    pub(super) peer: Peer,
-    pub(super) over: Over<'a>,
+    pub(super) asked: &'a Asked<'a>,
     /// Who it is from, where the server has made sure of that.
     pub(super) who: Option<Who<'a>>,
     /// What the routes come to.
@@ -69,19 +67,19 @@ const REFRESH_PATIENCE_MS: u64 = 10_000;
 
 impl WorkerContext<'_> {
     /// What a request is answered with that is an application's.
-    pub(super) fn ask(&mut self, inquiry: &Inquiry<'_>) -> Done<'_> {
+    pub(super) fn ask(&mut self, inquiry: &Inquiry<'_>) -> Outcome {
         let shared = self.shared;
-        let Some(request) = inquiry.translate.request else { return Done::Refused(Refusal::RunFailed) };
+        let Some(request) = inquiry.asked.translate.request else { return Outcome::Refuse(Refusal::RunFailed) };
         if shared.services.suspends_gateway(&inquiry.group.name) {
             return self.without_asking(inquiry, 503, answers::NOT_AVAILABLE);
         }
-        self.observe_asked(inquiry.translate, inquiry.peer);
+        self.observe_asked(inquiry.asked);
         let settings = inquiry.rules.rules.answer_cache.as_ref().filter(|_| !self.caches.are_off());
         let Some(settings) = settings else { return inquiry.begin(shared, request) };
         let reads = request.head.method.reads();
         let is_tunnel = request.head.method == Method::Connect;
         // What a service has let in is for who asks: it may have said who that is.
-        let is_vouched = Vouched::of(inquiry.translate.found).is_some();
+        let is_vouched = Vouched::of(inquiry.asked.translate.found).is_some();
         if is_tunnel || reads && (is_vouched || !gateway::may_be_cached(request)) {
             return inquiry.begin(shared, request);
         }
@@ -114,9 +112,7 @@ impl WorkerContext<'_> {
             self.refresh_answer(inquiry, request, site, target_length, &facts, entry);
         }
         if let Found::Answer(_) | Found::Stale(_) = found {
-            let key = Key { site, path: &self.answer_key };
-            let entry = self.local.handed_out(key);
-            return entry.map_or(Done::Refused(Refusal::RunFailed), |entry| Done::Translated(&entry.resource));
+            return Outcome::Kept(site);
         }
         if facts.directives.only_if_cached && reads {
             return self.without_asking(inquiry, 504, "This is not kept here, and nothing else was asked for.");
@@ -129,35 +125,33 @@ impl WorkerContext<'_> {
         };
         let wanted = self.wanted(request, settings, site, target_length, facts, stale, why);
         match inquiry.begin_wanted(shared, request, wanted) {
-            Ok((gateway, wanted)) => Done::Run(Box::new(Cached::new(gateway, wanted, role))),
-            Err(refusal) => Done::Refused(refusal),
+            Ok((gateway, wanted)) => Outcome::Run(Box::new(Cached::new(gateway, wanted, role))),
+            Err(refusal) => Outcome::Refuse(refusal),
         }
     }
 
     /// An error page, and nothing goes to the application.
-    fn without_asking(&mut self, inquiry: &Inquiry<'_>, status: u16, cause: &str) -> Done<'_> {
+    fn without_asking(&mut self, inquiry: &Inquiry<'_>, status: u16, cause: &str) -> Outcome {
         let Ok(page) = answers::error(status, cause, &inquiry.rules.extras(status)) else {
-            return Done::Refused(Refusal::RunFailed);
+            return Outcome::Refuse(Refusal::RunFailed);
         };
-        Done::Translated(self.passing.insert(Arc::new(page)))
+        Outcome::Answer(Arc::new(page))
     }
 
     /// Writes what the answer is found by, and says of which site. None if it cannot be.
     fn write_answer_key(&mut self, inquiry: &Inquiry<'_>, request: Request<'_>, settings: &AnswerCache) -> Option<u32> {
-        let Inquiry { translate, peer, over, .. } = *inquiry;
-        let proxies = &self.shared.proxies;
-        let client = proxies.client(peer, translate.request);
-        let address = self.addresses.address(&self.shared.sites, translate, || client);
+        let asked = inquiry.asked;
+        let translate = asked.translate;
+        let address = self.addresses.address(asked.site, translate, || asked.client());
         let Key { site, path: key } = address.key();
         let outcome = KeyParts::of(key).outcome;
         self.asked_path.clear();
         let is_path = gateway::write_asked_path(translate, &mut self.asked_path).is_ok();
-        let is_trusted = proxies.believe(peer);
         let answer_key = AnswerKey {
             path: &self.asked_path,
             outcome,
-            is_secure: over.is_secure() || proxies.is_secure(peer, translate.request),
-            authority: gateway::told_authority(request, is_trusted),
+            is_secure: asked.is_secure(),
+            authority: gateway::told_authority(request, asked.is_believed()),
             query: translate.query,
         };
         self.answer_key.clear();
@@ -293,10 +287,10 @@ impl WorkerContext<'_> {
 
 impl Inquiry<'_> {
     /// The program that asks, and keeps nothing.
-    fn begin(&self, shared: &Shared, request: Request<'_>) -> Done<'static> {
-        match self.gateway(shared, request, Fields::of(request), self.translate.query) {
-            Ok(program) => Done::Run(program),
-            Err(refusal) => Done::Refused(refusal),
+    fn begin(&self, shared: &Shared, request: Request<'_>) -> Outcome {
+        match self.gateway(shared, request, Fields::of(request), self.asked.translate.query) {
+            Ok(program) => Outcome::Run(program),
+            Err(refusal) => Outcome::Refuse(refusal),
         }
     }
 
@@ -309,7 +303,7 @@ impl Inquiry<'_> {
     ) -> Result<(Box<Gateway>, Wanted), Refusal> {
         // What is asked for is what it will be found by.
         let key = AnswerKey::read(&wanted.target).filter(|_| request.head.method.reads());
-        let query = key.map_or(self.translate.query, |key| key.query);
+        let query = key.map_or(self.asked.translate.query, |key| key.query);
         let validators =
             wanted.stale.as_ref().filter(|_| wanted.validates).map(|entry| entry.resource.variants.first());
         let Some(kept) = validators else {
@@ -330,19 +324,16 @@ impl Inquiry<'_> {
         fields: Fields<'_>,
         query: Option<&[u8]>,
     ) -> Result<Box<Gateway>, Refusal> {
-        let Inquiry { translate, peer, over, who, rules, group, script } = *self;
+        let Inquiry { asked, who, rules, group, script } = *self;
         let script = script.map(LetIn::script);
-        let translate = &Translate { query, ..*translate };
-        let site = shared.sites.find(translate.host);
-        let proxies = &shared.proxies;
+        let translate = &Translate { query, ..*asked.translate };
+        let site = asked.site;
         // A proxy adds its peer to what trusted proxies have said; a script is told who the client is.
-        let client = if script.is_some() { proxies.client(peer, translate.request) } else { peer.address };
-        let is_trusted = proxies.believe(peer);
-        let is_secure = over.is_secure() || proxies.is_secure(peer, translate.request);
-        let called = &*name_of(shared, translate, peer);
-        let socket = over.socket.filter(|_| group.settings.send_proxy.is_some());
-        let ends = socket.and_then(|socket| ends_of(socket, proxies.client(peer, translate.request)?));
-        let payer = shared.limiter.payer(proxies.client(peer, translate.request));
+        let client = if script.is_some() { asked.client() } else { asked.peer.address };
+        let (is_trusted, is_secure, called) = (asked.is_believed(), asked.is_secure(), &*asked.name());
+        let socket = asked.over.socket.filter(|_| group.settings.send_proxy.is_some());
+        let ends = socket.and_then(|socket| ends_of(socket, asked.client()?));
+        let payer = shared.limiter.payer(asked.client());
         let payer = payer.as_ref();
         #[rustfmt::skip]
         let asking = Asking { site, rules, group, script, translate, request, client, ends, who, is_trusted, is_secure, called, payer };

@@ -7,9 +7,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use lamna_config::proxies::Peer;
-use lamna_proto::exchange::Translate;
+use lamna_proto::conn::Connection;
 use lamna_proto::exchange::early_hints::LinkField;
+use lamna_proto::exchange::{ExchangeId, Translate};
 use lamna_proto::message::{Field, Request};
 use lamna_site::early_hints::{
     Choice, EarlyHints, LinkPrefetch, Navigation, NextPage, Page, Pages, Role, SiteHints, VIEWS_PER_CONTROL, Viewing,
@@ -18,6 +18,7 @@ use lamna_site::early_hints::{
 use lamna_site::hints::path_of_same_host;
 
 use super::WorkerContext;
+use super::asked::Asked;
 use crate::worker::limiter::network_of;
 
 /// What a worker knows of pages.
@@ -42,13 +43,26 @@ pub struct ChosenHints {
 }
 
 impl ChosenHints {
+    /// Gives them to the client of `exchange`: those that go before its answer at once.
+    pub fn give(
+        &self,
+        connection: &mut Connection,
+        exchange: ExchangeId,
+        context: &WorkerContext<'_>,
+        viewing: &mut Option<Box<Viewing>>,
+    ) {
+        let given = self.early().map(|early| connection.give_early_hints(exchange, early));
+        self.link().into_iter().for_each(|link| connection.give_link(exchange, link));
+        context.handle_hints(self, given.unwrap_or_default(), viewing);
+    }
+
     /// The links that are given before the answer, in the order in which they are needed; none if there are none.
-    pub fn early(&self) -> Option<impl Iterator<Item = &LinkField>> {
+    fn early(&self) -> Option<impl Iterator<Item = &LinkField>> {
         (!self.choice.is_empty()).then(|| self.page.links(self.choice))
     }
 
     /// The link that goes with the answer.
-    pub fn link(&self) -> Option<&Arc<LinkField>> {
+    fn link(&self) -> Option<&Arc<LinkField>> {
         self.next().map(NextPage::link)
     }
 
@@ -79,31 +93,26 @@ impl KnownPages {
 
 impl WorkerContext<'_> {
     /// What the client of a request that has been let in is to be given before its answer and with it; none if nothing. To be followed by
-    /// `handle_hints`.
-    pub fn hint(
-        &mut self,
-        translate: &Translate<'_>,
-        peer: Peer,
-        viewing: &mut Option<Box<Viewing>>,
-    ) -> Option<ChosenHints> {
-        let shared = self.shared;
-        let early_hints = shared.early_hints.as_deref()?;
-        let proxies = &shared.proxies;
+    /// [`ChosenHints::give`].
+    pub(super) fn hint(&mut self, asked: &Asked<'_>, viewing: &mut Option<Box<Viewing>>) -> Option<ChosenHints> {
+        let early_hints = self.shared.early_hints.as_deref()?;
+        let proxies = &self.shared.proxies;
+        let Asked { translate, peer, .. } = *asked;
         if !proxies.is_empty() && proxies.trust(peer.address) {
             // A connection of a proxy is many clients': what one has another has not.
             return None;
         }
-        let index = shared.sites.find(translate.host).index;
+        let index = asked.site.index;
         let (site, request) = (early_hints.site(index)?, translate.request?);
         let Some(navigation) = Navigation::of(request) else {
-            self.handle_part(early_hints, (index, site), (translate, request), peer.address, viewing);
+            self.handle_part(early_hints, (index, site), (asked, request), viewing);
             return None;
         };
         let preloads = site.preloads && (!navigation.is_http1 || site.settings.http1 && navigation.is_said);
         // Those that do not say that they navigate, as robots do not, do not fetch ahead either.
         let ahead = site.link_prefetch.as_ref().filter(|_| navigation.is_said).zip(peer.address);
         if let Some((link_prefetch, client)) = ahead.filter(|_| !translate.is_again) {
-            self.handle_next(early_hints, (index, site, link_prefetch), (translate, request), client);
+            self.handle_next(early_hints, (index, site, link_prefetch), (asked, request), client);
         }
         if !preloads && ahead.is_none() {
             return None;
@@ -111,8 +120,7 @@ impl WorkerContext<'_> {
         let Some(page) = self.pages.find(early_hints, early_hints.number(index, translate.path)) else {
             // What is shown now is another page, of which nothing is known.
             *viewing = None;
-            let client = || proxies.client(peer, translate.request);
-            let address = self.addresses.address(&shared.sites, translate, client);
+            let address = self.addresses.address(asked.site, translate, || asked.client());
             early_hints.want(index, translate.path, address.key().path);
             self.addresses.take_back(address);
             return None;
@@ -182,15 +190,16 @@ impl WorkerContext<'_> {
         &mut self,
         early_hints: &EarlyHints,
         (index, site, link_prefetch): (u32, &SiteHints, &LinkPrefetch),
-        (translate, request): (&Translate<'_>, Request<'_>),
+        (asked, request): (&Asked<'_>, Request<'_>),
         client: IpAddr,
     ) {
+        let translate = asked.translate;
         if translate.query.is_some() {
             // Who has asked may be in it: it is nobody's next page.
             return;
         }
         let Some(number) = named_page(early_hints, index, translate, request) else { return };
-        if !self.may_be_learned(translate, Some(client).into()) {
+        if !self.may_be_learned(asked) {
             return;
         }
         let Some(page) = self.pages.find(early_hints, number) else { return };
@@ -212,10 +221,10 @@ impl WorkerContext<'_> {
         &mut self,
         early_hints: &EarlyHints,
         (index, site): (u32, &Arc<SiteHints>),
-        (translate, request): (&Translate<'_>, Request<'_>),
-        client: Option<IpAddr>,
+        (asked, request): (&Asked<'_>, Request<'_>),
         viewing: &mut Option<Box<Viewing>>,
     ) {
+        let (translate, client) = (asked.translate, asked.peer.address);
         let number = early_hints.number(index, translate.path_and_query);
         if let Some(link_prefetch) = &site.link_prefetch {
             self.handle_ahead(early_hints, (index, site, link_prefetch), (translate, request, number), viewing);
@@ -225,7 +234,7 @@ impl WorkerContext<'_> {
         let role = viewing.handle_request(number, self.now, party);
         if role == Role::Unknown
             && let Some(part) = part_of(request)
-            && self.may_be_learned(translate, client.into())
+            && self.may_be_learned(asked)
         {
             early_hints.tell_found(viewing.page(), translate.path_and_query, part, party);
         }
@@ -260,7 +269,7 @@ impl WorkerContext<'_> {
     }
 
     /// `hints` have been chosen. The early ones were given if `is_given`: a view of their page begins.
-    pub fn handle_hints(&mut self, hints: &ChosenHints, is_given: bool, viewing: &mut Option<Box<Viewing>>) {
+    fn handle_hints(&self, hints: &ChosenHints, is_given: bool, viewing: &mut Option<Box<Viewing>>) {
         let ChosenHints { page, site, choice, .. } = hints;
         let begin = || Box::new(Viewing::new(page.clone(), site.clone(), self.now));
         let given = if is_given { *choice } else { Choice::default() };

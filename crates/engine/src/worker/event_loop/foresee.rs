@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::{GENERATION_OURS, Worker};
+use crate::worker::context::Asked;
 use crate::worker::drive::OnSockets;
 
 /// Connections that are received from before the first of them is answered. What is fetched for them has to stay in the first
@@ -44,9 +45,10 @@ impl<C: OnSockets> Worker<'_, C> {
                 self.lend(event.token);
                 let slot = self.base.slots.get(event.token);
                 slot.receive(self.base.context.now);
-                let peer = slot.peer;
+                let (peer, over) = (slot.peer, slot.transport.over());
                 if let Some(translate) = slot.connection.foresee_translate() {
-                    self.base.context.foresee(&translate, peer);
+                    let context = &mut self.base.context;
+                    context.foresee(&Asked::new(context.shared, &translate, peer, over));
                 }
             }
         }

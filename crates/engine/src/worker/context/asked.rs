@@ -1,0 +1,109 @@
+//! One request, and what several steps have to know of it.
+//!
+//! Owns: [`Asked`]. Guarantees: the site of a request is found once, and its client at most once. Decides nothing.
+
+use std::cell::OnceCell;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use lamna_config::proxies::{Peer, TrustedProxies};
+use lamna_proto::exchange::Translate;
+use lamna_proto::time::Instant;
+use lamna_site::content::access::{Known, Rules, Vouched, Who};
+use lamna_site::content::at_once::Party;
+use lamna_site::content::route::Effective;
+use lamna_site::content::site::Site;
+use lamna_tls::Over;
+
+use super::WorkerContext;
+use crate::worker::shared::Shared;
+
+/// A request: what it asks for, by which connection it has come, and whose it is.
+#[derive(Clone)]
+pub struct Asked<'r> {
+    /// What the core has read of it.
+    pub translate: &'r Translate<'r>,
+    /// The other end of its connection.
+    pub peer: Peer,
+    /// What it has come over.
+    pub over: Over<'r>,
+    /// The site that its host stands for.
+    pub site: &'r Site,
+    proxies: &'r TrustedProxies,
+    client: OnceCell<Option<IpAddr>>,
+}
+
+impl<'r> Asked<'r> {
+    /// The request of `translate`, which has come from `peer`.
+    pub fn new(shared: &'r Shared, translate: &'r Translate<'r>, peer: Peer, over: Over<'r>) -> Asked<'r> {
+        let (site, proxies) = (shared.sites.find(translate.host), &shared.proxies);
+        Asked { translate, peer, over, site, proxies, client: OnceCell::new() }
+    }
+
+    /// The same request for another path of the same site.
+    pub(super) fn at<'p>(&self, translate: &'p Translate<'p>) -> Asked<'p>
+    where
+        'r: 'p,
+    {
+        Asked { translate, ..self.clone() }
+    }
+
+    /// Its client: the peer, or for whom a trusted proxy says that it asks.
+    pub fn client(&self) -> Option<IpAddr> {
+        *self.client.get_or_init(|| self.proxies.client(self.peer, self.translate.request))
+    }
+
+    /// The client that it counts for. None for a proxy that does not say for whom it asks: it would be all of its clients.
+    pub fn counted_client(&self) -> Option<IpAddr> {
+        self.client().filter(|client| !self.proxies.trust(Some(*client)))
+    }
+
+    /// The network that it counts for, of that client.
+    pub(super) fn party(&self) -> Option<Party> {
+        self.counted_client().map(Party::of)
+    }
+
+    /// Whether a proxy asks that does not say for whom.
+    pub(super) fn is_of_proxy(&self) -> bool {
+        !self.proxies.is_empty() && self.proxies.trust(self.client())
+    }
+
+    /// Whether its peer is believed about who its client is.
+    pub(super) fn is_believed(&self) -> bool {
+        self.proxies.believe(self.peer)
+    }
+
+    /// Whether a trusted proxy says that its client speaks TLS.
+    pub(super) fn is_said_to_be_secure(&self) -> bool {
+        self.proxies.is_secure(self.peer, self.translate.request)
+    }
+
+    /// Whether its client speaks TLS, with this server or with a trusted proxy.
+    pub(super) fn is_secure(&self) -> bool {
+        self.over.is_secure() || self.is_said_to_be_secure()
+    }
+
+    /// What it is called; empty if there is no request.
+    pub(super) fn name(&self) -> Box<str> {
+        let mut digits = [0; 16];
+        let name = self.translate.request.map(|request| self.proxies.name_of(self.peer, request, &mut digits));
+        String::from_utf8_lossy(name.unwrap_or_default()).into()
+    }
+
+    /// Who the server has made sure that it is from, where `rules` ask for that.
+    pub(super) fn who(&self, rules: &Rules<'_>, (now, known): (Instant, &mut Known)) -> Option<Who<'r>> {
+        if let Some(user) = Vouched::of(self.translate.found).and_then(|vouched| vouched.user.as_deref()) {
+            return Some(Who::Service(user));
+        }
+        let guard = self.site.guard.as_ref().filter(|_| rules.ask_for_credentials())?;
+        let shown = guard.who(self.translate.request, (self.site.index, now), known);
+        shown.or(self.over.client_subject().map(Who::Certificate))
+    }
+}
+
+impl WorkerContext<'_> {
+    /// What the routes come to for a request to a site of which nothing else remembers it.
+    pub(super) fn rules(&mut self, asked: &Asked<'_>) -> Arc<Effective> {
+        self.addresses.rules(asked.site, asked.translate, || asked.client())
+    }
+}

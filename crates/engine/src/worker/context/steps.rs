@@ -1,0 +1,297 @@
+//! What is asked of each request before its target is looked up, in order.
+//!
+//! Owns: [`STEPS`], which admit a request or answer it, [`Outcome`], what a step says, and [`Admitted`], without which nothing of a site answers.
+//! Guarantees: all of it is found in memory. What answers requests that are let in is a row of `responders`.
+//!
+//! ```text
+//!   Need::Translate --> STEPS --Next--> Admitted --> early hints --> RESPONDERS --LookUp--> look up
+//!                         '--Answer, Run, Refuse--> done               '--Answer, Kept, Run, Refuse--> done
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lamna_config::access::ServiceSettings;
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::Done;
+use lamna_proto::exchange::program::Program;
+use lamna_proto::message::Method;
+use lamna_proto::resource::Resource;
+use lamna_site::cache::two_generation_map::Key;
+use lamna_site::content::access::{Asking, Rules, Verdict};
+use lamna_site::content::admission::{Grounds, Standing, admit};
+use lamna_site::content::answers;
+use lamna_site::content::route::{Effective, is_preflight};
+use lamna_site::early_hints::Viewing;
+use lamna_site::gateway::{self, Asking as Questioning};
+
+use super::asked::Asked;
+use super::early_hints::ChosenHints;
+use super::responders::without_application;
+use super::{Target, WorkerContext};
+use crate::worker::limiter::Exceeded;
+
+/// What a step, or who answers, says about a request.
+pub enum Outcome {
+    /// Nothing: the next one is asked.
+    Next,
+    /// No other one is asked: what its target stands for is its answer.
+    LookUp,
+    /// This is its answer.
+    Answer(Arc<Resource>),
+    /// Its answer is the entry of this site that was handed out last, by the key of answers.
+    Kept(u32),
+    /// This finds its answer.
+    Run(Box<dyn Program>),
+    /// It is refused by the core's own words.
+    Refuse(Refusal),
+}
+
+/// One of the steps that a request takes.
+pub struct Step {
+    /// What it is called.
+    pub name: &'static str,
+    /// Answers a request that may not go on.
+    run: fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome,
+}
+
+/// Whether a request is let in. Asked for each request, and again when a program has found out something about it.
+pub const STEPS: [Step; 5] = [
+    Step { name: "room", run: refuse_for_want_of_room },
+    Step { name: "limits", run: count },
+    Step { name: "transport", run: check_transport },
+    Step { name: "access", run: check_access },
+    Step { name: "limits of users", run: count_user },
+];
+
+/// That a request has been let in: only [`WorkerContext::admit`] can say so.
+#[derive(Clone, Copy, Debug)]
+pub struct Admitted(());
+
+/// What is told to a client that has no certificate on the way that it has come.
+const UNKNOWN: &str = "This site is for clients that show a certificate, and this way there is none.";
+
+impl WorkerContext<'_> {
+    /// Whether a request is let in.
+    ///
+    /// # Errors
+    /// It is not, or not yet: it is refused, over a limit, led to https, or somebody has to be asked first. This is its answer, or what finds it.
+    fn admit(&mut self, asked: &Asked<'_>) -> Result<Admitted, Outcome> {
+        for step in &STEPS {
+            match (step.run)(self, asked) {
+                Outcome::Next => {}
+                outcome => return Err(outcome),
+            }
+        }
+        Ok(Admitted(()))
+    }
+
+    /// What becomes of a request before its target is looked up, and what its client is given before that and with it if it is let in: to be
+    /// followed by [`ChosenHints::give`].
+    pub fn decide(&mut self, asked: &Asked<'_>, viewing: &mut Option<Box<Viewing>>) -> (Outcome, Option<ChosenHints>) {
+        match self.admit(asked) {
+            Err(outcome) => (outcome, None),
+            Ok(admitted) => {
+                let hints = self.hint(asked, viewing);
+                (self.respond(asked, admitted), hints)
+            }
+        }
+    }
+
+    /// What the core is told of `outcome`; nothing if the target is to be looked up.
+    pub fn done(&mut self, outcome: Outcome) -> Option<Done<'_>> {
+        Some(match outcome {
+            Outcome::Next | Outcome::LookUp => return None,
+            Outcome::Answer(resource) => Done::Translated(self.passing.insert(resource)),
+            Outcome::Kept(site) => {
+                let entry = self.local.handed_out(Key { site, path: &self.answer_key });
+                entry.map_or(Done::Refused(Refusal::RunFailed), |entry| Done::Translated(&entry.resource))
+            }
+            Outcome::Run(program) => Done::Run(program),
+            Outcome::Refuse(refusal) => Done::Refused(refusal),
+        })
+    }
+
+    /// What becomes of a request of which this was decided.
+    pub(super) fn carry_out(&mut self, verdict: Verdict, asked: &Asked<'_>) -> Outcome {
+        match verdict {
+            Verdict::Verify(program) => Outcome::Run(program),
+            Verdict::Answer(resource) => Outcome::Answer(resource),
+            Verdict::Passes => match without_application(self, asked) {
+                Outcome::Next => Outcome::Refuse(Refusal::RunFailed),
+                outcome => outcome,
+            },
+            Verdict::Ask(service) => self.question(asked, &service),
+        }
+    }
+
+    /// The verdict by `rules`, which are some of `effective`: those of the path that is asked for, or of the one at which a script is. None if the
+    /// request is let in. A question whether another request may be made passes: it is answered here and by no application, because browsers show
+    /// nothing with it.
+    pub(super) fn judge(
+        &mut self,
+        asked: &Asked<'_>,
+        effective: &Arc<Effective>,
+        rules: &Rules<'_>,
+    ) -> Option<Verdict> {
+        let Asked { translate, site, over, .. } = *asked;
+        let guard = site.guard.as_ref()?;
+        if rules.is_empty() {
+            return None;
+        }
+        if translate.request.is_some_and(|one| matches!(one.head.method, Method::Options) && is_preflight(one)) {
+            return Some(Verdict::Passes);
+        }
+        let (client, is_of_proxy) = (asked.client(), asked.is_of_proxy());
+        let (client_subject, now) = (over.client_subject(), self.now);
+        let wrong = self.shared.limiter.wrong_passwords();
+        let asking = Asking { site: site.index, translate, client, client_subject, is_of_proxy, wrong, effective, now };
+        let verdict = guard.judge(rules, &asking, &mut self.known);
+        // Fields that are too long with another one besides: nobody is let in for that.
+        let verdict = verdict.unwrap_or_else(|_| Verdict::Answer(effective.errors.forbidden.clone()));
+        (!matches!(verdict, Verdict::Passes)).then_some(verdict)
+    }
+
+    /// What asks `service` whether a request is let in.
+    fn question(&mut self, asked: &Asked<'_>, service: &Arc<ServiceSettings>) -> Outcome {
+        let Asked { translate, site, peer, .. } = *asked;
+        let rules = &self.rules(asked);
+        let (Some(group), Some(request)) = (site.routes.service(service), translate.request) else {
+            return Outcome::Refuse(Refusal::RunFailed);
+        };
+        let before = translate.found.and_then(|found| found.clone().downcast().ok());
+        let payer = self.shared.limiter.payer(asked.client());
+        let questioning = Questioning {
+            site,
+            rules,
+            group,
+            script: None,
+            translate,
+            request,
+            client: peer.address,
+            who: None,
+            ends: None,
+            is_trusted: asked.is_believed(),
+            is_secure: asked.is_secure(),
+            called: &asked.name(),
+            payer: payer.as_ref(),
+        };
+        match gateway::begin_question(&questioning, service, before) {
+            Ok(question) => Outcome::Run(Box::new(question)),
+            Err(refusal) => Outcome::Refuse(refusal),
+        }
+    }
+
+    /// What a client is answered with that is over a limit. One answer is kept, because those who are refused are often many.
+    pub(super) fn limited_with(&mut self, asked: &Asked<'_>, exceeded: Exceeded) -> Outcome {
+        self.shared.counters.requests_limited.fetch_add(1, Relaxed);
+        let of = (asked.site.index, exceeded);
+        let kept = self.limited.take().filter(|(other, _)| *other == of);
+        let (_, resource) = self.limited.insert(kept.unwrap_or_else(|| (of, exceeded.answer(asked.site))));
+        Outcome::Answer(resource.clone())
+    }
+}
+
+/// A worker that has no room for more answers each request with 503.
+fn refuse_for_want_of_room(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    if !context.refuses {
+        return Outcome::Next;
+    }
+    let address = context.addresses.address(asked.site, asked.translate, || asked.client());
+    let rules = Target::new(context.shared, &address, None, Box::default()).rules().clone();
+    context.addresses.take_back(address);
+    Outcome::Answer(rules.errors.overloaded.clone())
+}
+
+/// Counts the request for the limits of clients, and remembers what they say about its answer.
+fn count(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    let limiter = &context.shared.limiter;
+    if asked.translate.is_again || !limiter.has_any(&context.shared.sites) {
+        context.terms = None;
+        return Outcome::Next;
+    }
+    match limiter.count(asked.site, asked.translate, asked.counted_client(), context.now) {
+        Ok(terms) => {
+            context.terms = terms;
+            Outcome::Next
+        }
+        Err(exceeded) => context.limited_with(asked, exceeded),
+    }
+}
+
+/// Whether the connection that the request has come by is one that its site takes.
+fn check_transport(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    let grounds = Grounds {
+        says_https: || asked.is_said_to_be_secure(),
+        authorities: |identity| context.shared.tls.as_ref()?.authorities(identity),
+        unix_seconds: context.unix_ms / 1000,
+    };
+    match admit(asked.site.demand, asked.over.way, grounds) {
+        Standing::Served => Outcome::Next,
+        Standing::Misdirected => Outcome::Refuse(Refusal::Misdirected),
+        Standing::Unknown => refuse_unknown(context, asked),
+        Standing::Led => lead_to_https(context, asked),
+    }
+}
+
+/// What a client without a certificate is told.
+fn refuse_unknown(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    context.requests += 1;
+    let rules = asked.site.routes.plain();
+    let page = answers::error(403, UNKNOWN, &rules.extras(403));
+    Outcome::Answer(page.map_or_else(|_| rules.errors.forbidden.clone(), Arc::new))
+}
+
+/// What a request in clear text is answered with that belongs to https: the answer to a challenge, the way there, or why there is none.
+fn lead_to_https(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    let Asked { translate, site, over, .. } = *asked;
+    let challenge = context.shared.tls.as_ref();
+    let challenge = challenge.and_then(|tls| tls.answer_challenge(translate.host, translate.path));
+    let challenge = challenge.and_then(|content| answers::challenge(&content).ok());
+    let there = || site.secure_redirect(translate, context.shared.secure_port(over));
+    match challenge.map_or_else(there, Ok) {
+        Ok(resource) => {
+            context.requests += 1;
+            Outcome::Answer(Arc::new(resource))
+        }
+        Err(refusal) => Outcome::Refuse(refusal),
+    }
+}
+
+/// Whether the rules of the site let the request in.
+fn check_access(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    if asked.site.guard.is_none() {
+        return Outcome::Next;
+    }
+    let effective = context.rules(asked);
+    let Some(verdict) = context.judge(asked, &effective, &Rules::of(&effective, asked.translate)) else {
+        return Outcome::Next;
+    };
+    context.requests += u64::from(matches!(verdict, Verdict::Answer(_)));
+    context.carry_out(verdict, asked)
+}
+
+/// Counts a request that has been let in for the limits of users.
+fn count_user(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    if !asked.site.limits_users() {
+        return Outcome::Next;
+    }
+    let rules = context.rules(asked);
+    let user = asked.who(&Rules::of(&rules, asked.translate), (context.now, &mut context.known));
+    let counted = (asked.counted_client(), user);
+    match context.shared.limiter.count_user(asked.site, asked.translate, counted, &mut context.terms, context.now) {
+        Ok(()) => Outcome::Next,
+        Err(exceeded) => context.limited_with(asked, exceeded),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_asked_before_access_and_those_of_users_behind_it() {
+        let names = STEPS.map(|step| step.name);
+        assert_eq!(names, ["room", "limits", "transport", "access", "limits of users"]);
+    }
+}
