@@ -60,6 +60,20 @@ fn draining_lets_the_client_of_an_answer_that_was_taken_and_has_not_left_ask_onc
 }
 
 #[test]
+fn draining_keeps_what_an_answer_before_the_end_of_the_content_has_promised() {
+    let request = "PUT /small HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n";
+    let mut peer = peer();
+    peer.converse(format!("{request}abc"));
+    assert_eq!(responses(&peer)[0].field("connection"), None, "it goes on behind its content");
+    peer.drain_worker();
+    peer.converse("def");
+    assert_eq!(peer.interest(), Interest::RECEIVE);
+    peer.converse(GET);
+    let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
+    assert_eq!(connections, [None, Some("close".to_string())]);
+}
+
+#[test]
 fn draining_lets_a_request_that_has_begun_to_arrive_be_the_last() {
     let content = "GET /small HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
     for (request, cut) in [(GET, 1), (GET, 20), (content, content.len() - 2)] {

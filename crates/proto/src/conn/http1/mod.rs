@@ -584,7 +584,15 @@ impl Connection {
             Some(State::Answering(answer)) => answer.begun,
             Some(State::Running(running)) => running.has_begun(),
             Some(_) => false,
-            None => self.receiving == Receiving::Idle && !self.has_input() && is_busy,
+            None => match self.receiving {
+                Receiving::Idle => !self.has_input() && is_busy,
+                Receiving::Head => false,
+                // It was answered before its content had come.
+                Receiving::Content => {
+                    let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
+                    incoming.is_some_and(|incoming| !incoming.closing)
+                }
+            },
         }
     }
 
