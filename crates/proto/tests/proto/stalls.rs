@@ -3,6 +3,8 @@
 //!
 //! Owns: these cases, over HTTP/1.x and HTTP/2. Time passes second by second, as drivers let it.
 
+use lamna_proto::limits::STREAMS_MAX;
+
 use crate::conversation::{get, peer};
 use crate::http2_client::{Client, DATA, END_STREAM, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, setting};
 use crate::peer::{Cycle, Habits, Peer};
@@ -313,6 +315,20 @@ fn content_in_large_frames_is_not_late_as_long_as_it_comes() {
     assert_eq!((seconds, client.streams.get(&1).map(|one| one.status.clone())), (61, None));
     client.send(&data[sent..]).send(&frame(DATA, END_STREAM, 1, b"")).settle();
     assert_eq!(client.streams[&1].status, "200");
+}
+
+#[test]
+fn streams_that_wait_behind_those_that_stall_do_not_keep_the_connection() {
+    for path in ["/large", "/file", "/lazy"] {
+        let mut client = client();
+        client.send(&frame(SETTINGS, 0, 0, &setting(4, 0)));
+        for at in 0..STREAMS_MAX as u32 {
+            let request = client.request(2 * at + 1, "GET", path, &[]);
+            client.send(&request).settle();
+        }
+        let seconds = seconds_until_closed(&mut client, 1_000, |_, _| ping());
+        assert!(seconds <= SEND_SECONDS + 2, "{path}: {seconds}");
+    }
 }
 
 #[test]

@@ -295,6 +295,12 @@ impl Stream {
             || self.sending().is_some_and(|answer| answer.begun && self.remaining_bytes() > 0)
     }
 
+    /// Whether nothing of its answer can be sent now: other streams hold what may be held, or its window is shut before it has begun.
+    pub(super) fn waits_behind_others(&self) -> bool {
+        let has_begun = self.answer().is_none_or(|answer| answer.begun);
+        matches!(self.work, Work::Postponed) || !has_begun && self.window.room() == 0
+    }
+
     /// Whether content of it has to be read before more can be sent, with `room` in the window of the connection. What the peer does not allow to be sent is not read.
     pub(super) fn wants_read(&self, room: u64) -> bool {
         let allowed = self.window.room().min(room) > 0;
