@@ -29,9 +29,12 @@ pub(crate) fn tells_of_client(name: &[u8]) -> bool {
     ["x-forwarded-for", "forwarded", "x-request-id"].iter().any(|own| spells(name, own))
 }
 
-/// Whether `name` is `lower`, in any case and with `_` for `-`.
+/// Whether `name` is `lower` to some application: in any case, and with another sign for `-`. CGI has `_` for it (RFC 3875 4.1.18), PHP for `.` too.
 pub fn spells(name: &[u8], lower: &str) -> bool {
-    let same = |(a, b): (&u8, u8)| if *a == b'_' { b == b'-' } else { a.to_ascii_lowercase() == b };
+    let same = |(a, b): (&u8, u8)| match a.is_ascii_alphanumeric() {
+        true => a.to_ascii_lowercase() == b,
+        false => b == b'-',
+    };
     name.len() == lower.len() && name.iter().zip(lower.bytes()).all(same)
 }
 
@@ -59,7 +62,7 @@ pub(crate) fn write(request: &Inbound<'_>, wants_forwarded: bool, out: &mut Vec<
 /// The fields of a trusted proxy that [`write()`] does not write anew.
 pub(crate) fn is_kept(name: &[u8]) -> bool {
     const WRITTEN: [&str; 4] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
-    !name.contains(&b'_') && !WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+    !is_odd(name) && !WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
 }
 
 /// Nothing is added for a peer on a Unix socket: it is most likely a proxy, and the address before it is the client's.
@@ -171,11 +174,15 @@ fn address(text: &[u8]) -> Option<IpAddr> {
     address.map(|address: IpAddr| address.to_canonical())
 }
 
-/// Whether a field is one that we write ourselves, spelled with an underscore.
+/// Whether a name has another sign than letters, digits and hyphens, of which some applications make a hyphen.
+fn is_odd(name: &[u8]) -> bool {
+    !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+}
+
+/// Whether a field is one that we write ourselves, spelled with another sign than a hyphen.
 pub(crate) fn is_disguised(name: &[u8]) -> bool {
     const OURS: [&str; 6] = ["host", "content-length", "transfer-encoding", "connection", "via", "proxy-connection"];
-    name.contains(&b'_')
-        && (tells_of_the_way(name) || OURS.iter().any(|one| spells(name, one)) || starts_with(name, "proxy_"))
+    is_odd(name) && (tells_of_the_way(name) || OURS.iter().any(|one| spells(name, one)) || starts_with(name, "proxy_"))
 }
 
 #[cfg(test)]
@@ -257,6 +264,9 @@ mod tests {
             assert!(!tells_of_the_way(name.as_bytes()), "{name}");
         }
         assert!(is_disguised(b"Content_Length") && is_disguised(b"x_forwarded-for") && !is_disguised(b"api_key"));
+        // PHP has `_` for `.`, as CGI has for `-`.
+        assert!(is_disguised(b"Content.Length") && tells_of_the_way(b"X.Forwarded.For"));
+        assert!(spells(b"Remote.User", "remote-user") && spells(b"remote+user", "remote-user"));
     }
 
     #[test]
