@@ -48,6 +48,11 @@ impl Stamp {
         }
     }
 
+    /// Whether it is of the same file, in whatever state.
+    pub fn is_of_same_file(&self, other: &Stamp) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
     /// Last modification in seconds since 1970; none if that is before.
     pub fn modified_unix_seconds(&self) -> Option<u64> {
         seconds(self.modified_ns)

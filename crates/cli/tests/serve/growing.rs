@@ -46,6 +46,7 @@ for_engines!(all a_download_of_what_grows_comes_to_its_end: [
     who_reads_slowly_gets_the_length_that_was_said,
     who_reads_fast_gets_the_length_that_was_said,
     ranges_and_other_connections_get_it_as_well,
+    who_asks_behind_an_edit_in_place_gets_a_whole_answer,
 ]);
 
 // What `sendfile` has given to a socket shows every edit until the peer has taken it, which nothing can tell.
@@ -54,6 +55,29 @@ for_engines!([
     pipelined_copied = PIPELINED_COPY,
     thread_pool_copied = THREAD_POOL_COPY,
 ] => [what_is_written_anew_and_longer_never_ends_as_a_whole_answer]);
+
+/// Longer than what is kept in memory.
+const EDITED_BYTES: usize = 300_000;
+
+fn who_asks_behind_an_edit_in_place_gets_a_whole_answer(engine: Engine) {
+    let launch = Launch::new(engine);
+    let path = launch.site().join("edited.bin");
+    fs::write(&path, [b'a'; EDITED_BYTES]).unwrap();
+    let server = launch.start();
+    // Until what is found of it is kept.
+    thread::sleep(Duration::from_millis(40));
+    let mut client = server.connect();
+    for byte in [b'a', b'b', b'c'] {
+        let file = File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&[byte; EDITED_BYTES], 0).unwrap();
+        let answer = client.get("/edited.bin").unwrap();
+        assert_eq!(answer.status, 200, "{}", byte as char);
+        assert!(answer.content == [byte; EDITED_BYTES], "{}", byte as char);
+        thread::sleep(Duration::from_millis(30));
+        assert_eq!(client.get("/edited.bin").unwrap().status, 200);
+    }
+    server.finish();
+}
 
 /// Of a file, from its beginning to `length`.
 fn content(length: usize) -> Vec<u8> {

@@ -308,6 +308,8 @@ impl<'a> WorkerContext<'a> {
         }
         let found = match self.local.lookup(store, key, self.now.ms()) {
             Lookup::Fresh(entry) | Lookup::Aging(entry) if !self.caches.translations => Lookup::Stale(entry.clone()),
+            // It could not be read any more.
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if !entry.is_as_found() => Lookup::Stale(entry.clone()),
             Lookup::Fresh(entry) if !self.caches.entries => {
                 self.described += 1;
                 let target = target(None);

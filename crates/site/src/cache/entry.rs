@@ -7,12 +7,13 @@ mod charge;
 mod validity;
 
 use std::borrow::Cow;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::{ArcSwapOption, Guard};
-use lamna_io::file_state::Stamps;
+use lamna_io::file_state::{self, Stamps};
 use lamna_proto::resource::{Representation, Resource};
 use lamna_sys::metrics::memory_accounting::{MemoryAccount, allocated};
 use lamna_sys::prefetch::{Ahead, FileRange};
@@ -292,6 +293,17 @@ impl Entry {
         }
     }
 
+    /// Whether the files that are read when it is sent are as they were found, as far as one look tells. What is watched is told to be otherwise, and is
+    /// not looked at; nor is what is in memory.
+    pub fn is_as_found(&self) -> bool {
+        let is_as_found = |file: &OwnedFd| {
+            let Ok((_, now)) = file_state::inspect(file.as_fd()) else { return false };
+            // What was made of a file, and is kept in another, is not among them.
+            self.stamps.files.iter().all(|found| *found == now || !found.is_of_same_file(&now))
+        };
+        self.is_watched() || self.resource.variants.all().filter_map(|one| one.file.as_deref()).all(is_as_found)
+    }
+
     /// Files that it holds open.
     pub(super) fn descriptors(&self) -> u64 {
         self.resource.variants.all().filter(|one| one.file.is_some()).count() as u64
@@ -373,7 +385,6 @@ mod tests {
     use lamna_io::file_state::inspect;
     use lamna_proto::message::Status;
     use lamna_proto::resource::Description;
-    use std::os::fd::AsFd;
 
     fn entry() -> Entry {
         let file = tempfile::NamedTempFile::new().unwrap();
