@@ -17,6 +17,7 @@ pub struct Control {
     handing_over: AtomicBool,
     retiring: AtomicBool,
     finishing: AtomicBool,
+    superseded: AtomicBool,
     /// Workers that have begun.
     begun: AtomicUsize,
     wakers: Vec<Waker>,
@@ -43,6 +44,7 @@ impl Control {
             handing_over: AtomicBool::new(false),
             retiring: AtomicBool::new(false),
             finishing: AtomicBool::new(false),
+            superseded: AtomicBool::new(false),
             begun: AtomicUsize::new(0),
             wakers,
             drain_begun: Waker::new()?,
@@ -86,6 +88,16 @@ impl Control {
     /// before there are workers.
     pub fn finish(&self) {
         self.finishing.store(true, Relaxed);
+    }
+
+    /// Answer no request that begins from now on: another process serves with other sites, and what was true of these is not any more.
+    pub fn supersede(&self) {
+        self.superseded.store(true, Relaxed);
+    }
+
+    /// Whether another process serves with other sites.
+    pub fn is_superseded(&self) -> bool {
+        self.superseded.load(Relaxed)
     }
 
     /// Whether workers are to finish connections of another engine.

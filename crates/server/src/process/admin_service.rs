@@ -83,6 +83,12 @@ impl Administration {
 }
 
 impl Standing {
+    /// Whether a process that has just read the configuration serves other sites, or believes other proxies, than this one.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let before = &self.configured;
+        (self.load)().is_ok_and(|now| now.sites != before.sites || now.proxies != before.proxies)
+    }
+
     /// This architecture serves, because that was chosen in the process whose place this one takes.
     pub(crate) fn set_chosen(&mut self, architecture: Architecture) {
         self.why = format!("{} serves because an administrator has set it", architecture.name());

@@ -39,6 +39,8 @@ pub enum Order {
     TakeOver,
     /// Services are those of the table that comes with the order ([`Orders::take_services`]).
     TakeServices,
+    /// Another process serves with other sites: begin no answer by these.
+    Supersede,
 }
 
 /// What a worker process tells its supervisor.
@@ -327,6 +329,7 @@ impl Order {
             Order::PurgeAnswers,
             Order::TakeOver,
             Order::TakeServices,
+            Order::Supersede,
         ];
         orders.into_iter().find(|order| message == [*order as u8])
     }

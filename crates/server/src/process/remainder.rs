@@ -133,6 +133,9 @@ fn shared_by(old: &Shared, settings: &Settings) -> Result<Shared, Errno> {
     let control = Control::new(settings.workers, settings.threads, settings.threads_max)?;
     control.set_helpers(settings.helpers_max);
     control.finish();
+    if old.control.is_superseded() {
+        control.supersede();
+    }
     Ok(Shared {
         sites: old.sites.clone(),
         store: old.store.clone(),

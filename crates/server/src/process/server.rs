@@ -478,6 +478,7 @@ impl Server {
                         }
                     }
                     Order::Retire => self.running.shared.control.retire(),
+                    Order::Supersede => self.running.shared.control.supersede(),
                     Order::Drain if end.is_none() => {
                         if self.end_succession(order, orders, &mut administration) {
                             let drain_time_max = self.drain_time_max(orders.have_supervisor());

@@ -298,7 +298,7 @@ impl<'a> Supervisor<'a> {
                 }
                 Order::Drain if self.end.is_none() => self.end(order),
                 // It is nobody's to give.
-                Order::Drain | Order::HandOver | Order::Retire | Order::TakeOver => {}
+                Order::Drain | Order::HandOver | Order::Retire | Order::TakeOver | Order::Supersede => {}
                 Order::Stop => self.end(order),
             }
         }
@@ -575,6 +575,9 @@ impl Supervisor<'_> {
         };
         report_succession(&successor, self.upgrade_in_progress.keeper());
         // Before anybody else is answered.
+        if self.administration.as_ref().is_some_and(|one| one.standing.is_outdated()) {
+            self.order_all(Order::Supersede);
+        }
         self.end = Some(Instant::now() + HANDOVER_TIME_MAX);
         self.then = Then::Kill;
         // Whoever waits to hear of it.

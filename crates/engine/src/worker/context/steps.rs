@@ -56,7 +56,8 @@ pub struct Step {
 }
 
 /// Whether a request is let in. Asked for each request, and again when a program has found out something about it.
-pub const STEPS: [Step; 5] = [
+pub const STEPS: [Step; 6] = [
+    Step { name: "configuration", run: refuse_superseded },
     Step { name: "room", run: refuse_for_want_of_room },
     Step { name: "limits", run: count },
     Step { name: "transport", run: check_transport },
@@ -192,6 +193,14 @@ impl WorkerContext<'_> {
     }
 }
 
+/// Where another process serves with other sites, what begins here on a connection that cannot go there is for a connection of that one.
+fn refuse_superseded(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    match context.shared.control.is_superseded() && !asked.translate.is_again {
+        true => Outcome::Refuse(Refusal::Misdirected),
+        false => Outcome::Next,
+    }
+}
+
 /// A worker that has no room for more answers each request with 503.
 fn refuse_for_want_of_room(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     if !context.refuses {
@@ -292,6 +301,6 @@ mod tests {
     #[test]
     fn limits_are_asked_before_access_and_those_of_users_behind_it() {
         let names = STEPS.map(|step| step.name);
-        assert_eq!(names, ["room", "limits", "transport", "access", "limits of users"]);
+        assert_eq!(names, ["configuration", "room", "limits", "transport", "access", "limits of users"]);
     }
 }

@@ -73,6 +73,9 @@ impl Server {
             Some(Ok(successor)) => successor,
         };
         report_succession(&successor, self.upgrade_in_progress.keeper());
+        if administration.as_ref().is_some_and(|one| one.standing.is_outdated()) {
+            self.running.shared.control.supersede();
+        }
         if let Some(Administration { admin, standing, .. }) = administration {
             // Whoever waits to hear of it.
             admin.handle(&mut self.service(standing, orders, true));
