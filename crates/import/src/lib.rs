@@ -8,6 +8,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod asked;
 mod audit;
 mod caddy;
 mod nginx;

@@ -7,6 +7,7 @@ use lamna_config::render::quoted;
 use lamna_config::route::pattern::Pattern;
 
 use super::limit::{self, Speed};
+use super::pattern::spelled;
 use super::rewrite::{self, Rewrite, Within};
 use super::syntax::Directive;
 use super::{
@@ -95,14 +96,15 @@ pub(super) fn read(
 /// Whether `inner`, which is within `found`, is chosen for the same requests where it stands beside it.
 fn may_stand_beside(inner: &Directive, found: &Location, is_outermost: bool, siblings: &[&Directive]) -> bool {
     let Pattern::Prefix(prefix) = &found.pattern else { return false };
-    match (inner.argument(0), inner.argument(1)) {
-        ("=" | "^~", path) | (path, "") if path.starts_with('/') => path.starts_with(prefix.as_str()),
+    match spelled(inner) {
+        ("=" | "^~" | "", path) if path.starts_with('/') => path.starts_with(prefix.as_str()),
         ("~" | "~*", regex) if is_outermost => {
             // Expressions are looked at where the prefix around them was chosen: for any other path than a sibling's.
-            let is_other = |one: &&&Directive| one.argument(0).starts_with(['/', '~']);
+            let is_other =
+                |one: &&&Directive| matches!(spelled(one), ("~" | "~*", _)) || one.argument(0).starts_with('/');
             let is_alone = prefix == "/" && siblings.iter().filter(is_other).count() == 1;
             let is_path = |path: &str| path.starts_with(prefix.as_str()) && path.len() > prefix.len();
-            let path_of = |one: &Directive| matches!((one.argument(0), one.argument(1)), ("^~", path) | (path, "") if is_path(path));
+            let path_of = |one: &Directive| matches!(spelled(one), ("^~" | "", path) if is_path(path));
             let within = found_within(siblings, prefix);
             let is_last = !siblings.iter().any(|one| path_of(one)) && !within.iter().any(|one| path_of(one));
             is_alone || is_last && joined(prefix, regex).is_some()
@@ -113,8 +115,7 @@ fn may_stand_beside(inner: &Directive, found: &Location, is_outermost: bool, sib
 
 /// The locations that stand in the one of `prefix`.
 fn found_within<'d>(siblings: &[&'d Directive], prefix: &str) -> Vec<&'d Directive> {
-    let is_it =
-        |one: &&&Directive| matches!((one.argument(0), one.argument(1)), ("^~", path) | (path, "") if path == prefix);
+    let is_it = |one: &&&Directive| matches!(spelled(one), ("^~" | "", path) if path == prefix);
     let block = siblings.iter().find(is_it).and_then(|one| one.block.as_deref()).unwrap_or_default();
     block.iter().filter(|one| one.name == "location").collect()
 }
@@ -159,21 +160,21 @@ fn location(
     };
     let expression =
         |regex: &str| within.map_or_else(|| Some(regex.to_owned()), |prefix| joined(prefix, regex)).unwrap_or_default();
-    let found = match (directive.argument(0), directive.argument(1)) {
-        ("=", path) => Ok((30_000, Pattern::Exact(path.to_owned()))),
+    let found = match spelled(directive) {
+        ("=", path) => Ok((30_000, pattern::of_path(path, true))),
         // The longest one counts.
-        ("^~", path) => Ok((9_000 + i32::try_from(path.len()).unwrap_or(0), Pattern::Prefix(path.to_owned()))),
+        ("^~", path) => Ok((9_000 + i32::try_from(path.len()).unwrap_or(0), pattern::of_path(path, false))),
         // The first one counts.
         ("~", regex) => Pattern::from_regex(&expression(regex)).map(|pattern| (first - 2 * order, pattern)),
         ("~*", regex) => {
             Pattern::from_regex(&format!("(?i){}", expression(regex))).map(|pattern| (first - 2 * order, pattern))
         }
-        (name, "") if name.starts_with('@') => Err("locations with a name are not done".to_owned()),
+        ("", name) if name.starts_with('@') => Err("locations with a name are not done".to_owned()),
         // Within one after which no expression is looked at, none is.
-        (path, "") if path.starts_with('/') => {
+        ("", path) if path.starts_with('/') => {
             let of_around = around.map_or(0, |(_, priority)| *priority);
             let priority = if of_around >= 9_000 { 9_000 + i32::try_from(path.len()).unwrap_or(0) } else { 0 };
-            Ok((priority, Pattern::Prefix(path.to_owned())))
+            Ok((priority, pattern::of_path(path, false)))
         }
         _ => Err("it is no path".to_owned()),
     };
@@ -193,7 +194,7 @@ fn location(
     scope.access = outer.access.inherited_by(&inner.iter().collect::<Vec<_>>());
     let (mut own, mut limits, mut action) = (Vec::new(), Vec::new(), Action::default());
     let (mut is_lost_rewrite, mut roots, mut excepted) = (false, Vec::new(), Vec::new());
-    let mut refused = Vec::new();
+    let (mut refused, mut is_reached) = (Vec::new(), true);
     let is_run = runs_scripts_of(inner, &pattern);
     for inner in inner {
         match &*inner.name {
@@ -210,17 +211,26 @@ fn location(
                 refused.extend(whom.into_iter().flat_map(|whom| refusal::said(inner, whom, Some(&pattern), draft)));
             }
             "alias" => alias(inner, &pattern, &mut action, site, draft),
-            "rewrite" => match rewrite::of_location(inner, &pattern, names, draft) {
-                None => is_lost_rewrite = true,
-                Some(Within::All(key, value)) => {
-                    action.rewrite.get_or_insert((key, value));
+            "rewrite" => {
+                match rewrite::of_location(inner, &pattern, is_reached, names, draft) {
+                    Within::Lost(regex) => {
+                        is_lost_rewrite = true;
+                        match regex.filter(|_| is_reached) {
+                            Some(regex) => refused.push(pattern::deny_fitting(inner.line, &regex)),
+                            None => action.is_denied |= is_reached,
+                        }
+                    }
+                    Within::All(key, value) => {
+                        action.rewrite.get_or_insert((key, value));
+                    }
+                    Within::Some(rewrite) => rewrites.push(rewrite),
+                    Within::Except(does, except) => {
+                        action.rewrite.get_or_insert(does);
+                        excepted.push((inner.line, except));
+                    }
                 }
-                Some(Within::Some(rewrite)) => rewrites.push(rewrite),
-                Some(Within::Except(does, except)) => {
-                    action.rewrite.get_or_insert(does);
-                    excepted.push((inner.line, except));
-                }
-            },
+                is_reached &= !rewrite::ends(inner, Some(&pattern));
+            }
             "root" => roots.push(inner),
             _ if inherited(inner, &mut scope, &mut own, draft) => {}
             _ if acts(inner, names, &mut action, draft) => {}
@@ -268,17 +278,16 @@ fn runs_scripts_of(block: &[Directive], pattern: &Pattern) -> bool {
 
 /// Denies what a location is for of which the expression cannot be read here, and more rather than less, if it restricts or has programs answer.
 fn deny_unread(directive: &Directive, site: &mut Site, draft: &mut Draft) {
-    let is_expression = directive.argument(0).starts_with('~');
-    if !is_expression || !source::is_decided_in(directive) {
-        return;
+    let regex = match spelled(directive) {
+        ("~", regex) => pattern::wider(regex),
+        ("~*", regex) => pattern::wider(&format!("(?i){regex}")),
+        _ => return,
+    };
+    if source::is_decided_in(directive) {
+        let denied = format!("{DENIED_WORDS}, and so is all that fits `{regex}`");
+        draft.lose(directive.line, format!("`{}`: {denied}", directive.text()));
+        site.routes.push(pattern::deny_fitting(directive.line, &regex));
     }
-    let wider = directive.arguments.last().map_or_else(String::new, |regex| pattern::without_looks(regex));
-    let wider = if directive.argument(0).starts_with("~*") { format!("(?i){wider}") } else { wider };
-    let regex = Some(wider).filter(|wider| Pattern::from_regex(wider).is_ok()).unwrap_or_else(|| "^".to_owned());
-    draft.lose(directive.line, format!("`{}`: {DENIED_WORDS}, and so is all that fits `{regex}`", directive.text()));
-    let matches = format!("{{ regex = {} }}", quoted(&regex));
-    let keys = [("match", matches), ("priority", DENIED_PRIORITY.to_owned())];
-    site.routes.push(Route { line: directive.line, keys: keys.into_iter().chain(denied()).collect() });
 }
 
 /// Whether a location of these says that it is not listed.
@@ -293,7 +302,7 @@ pub(super) fn stop_listings(locations: &[&Directive]) -> bool {
 
 /// The `root` of the location for all paths, if there is one.
 pub(super) fn root_of_all<'d>(locations: &[&'d Directive]) -> Option<&'d Directive> {
-    let all = locations.iter().find(|one| matches!((one.argument(0), one.argument(1)), ("/", "") | ("^~", "/")))?;
+    let all = locations.iter().find(|one| matches!(spelled(one), ("" | "^~", "/")))?;
     all.block.iter().flatten().rev().find(|one| one.name == "root")
 }
 
@@ -376,15 +385,7 @@ pub(super) fn push_location(
     let matches = match &one.pattern {
         Pattern::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
         Pattern::Prefix(text) if text == "/" => quoted("*"),
-        plain => match Pattern::from_glob(&plain.text()) {
-            Ok(patterns) if patterns == [plain.clone()] => quoted(&plain.text()),
-            _ => {
-                return draft.lose(
-                    one.line,
-                    format!("this location and all that it says: `{}` is no pattern here", plain.text()),
-                );
-            }
-        },
+        plain => quoted(&plain.text()),
     };
     let mut keys = vec![("match", matches.clone())];
     if one.priority != 0 {
@@ -467,7 +468,7 @@ pub(super) fn push_location(
     for (at, rewrite) in one.rewrites.iter().enumerate() {
         let priority = one.priority + i32::try_from(one.rewrites.len() - at).unwrap_or(1);
         let patterns = others().filter(is_longer).map(|other| &other.pattern);
-        site.routes.extend(rewrite.route(priority, patterns, draft));
+        site.routes.push(rewrite.route(priority, patterns, draft));
     }
 }
 

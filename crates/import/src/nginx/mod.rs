@@ -12,6 +12,8 @@ mod needless;
 mod pattern;
 mod proxies;
 mod refusal;
+#[cfg(test)]
+mod restraint_tests;
 mod rewrite;
 #[cfg(test)]
 mod script_tests;
@@ -394,7 +396,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     let root = location::root_of_all(&locations).or_else(|| plain.iter().rev().find(|one| one.name == "root").copied());
     let root = root.map(|one| one.argument(0).to_owned()).or_else(|| outer.root.clone());
     let names = Names { hosts: site.hosts.clone(), asked, has_tls, root };
-    let mut action = Action::default();
+    let (mut action, mut is_reached) = (Action::default(), true);
     scope.access = outer.access.inherited_by(&plain);
     for directive in plain {
         match &*directive.name {
@@ -409,7 +411,10 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
                 let routes = whom.into_iter().flat_map(|whom| refusal::said(directive, whom, None, draft));
                 site.routes.extend(routes.collect::<Vec<_>>());
             }
-            "rewrite" => rewrite::of_server(directive, &names, &mut site, draft),
+            "rewrite" => {
+                rewrite::of_server(directive, is_reached, &names, &mut site, draft);
+                is_reached &= !rewrite::ends(directive, None);
+            }
             "limit_req" => limits.extend(Limit::new(directive, &scope, draft)),
             _ if inherited(directive, &mut scope, &mut own, draft) => {}
             _ if acts(directive, &names, &mut action, draft) => {}
@@ -500,8 +505,9 @@ fn index_names(scope: &Scope, runs_scripts: bool, draft: &mut Draft) -> Option<S
 }
 
 impl Action {
-    /// Nobody runs scripts: none is tried, or it would be sent.
+    /// Nobody runs scripts: none is tried, or it would be sent. Nor is what is looked for only where there is none.
     fn forget_programs(&mut self, draft: &mut Draft) {
+        self.is_denied |= self.tried.iter().flatten().next().is_some_and(|path| is_program(path));
         for (line, text, word) in self.programs.drain(..) {
             draft.lose(line, format!("`{word}` of `{text}`: {PASSED_WORDS}"));
         }
@@ -634,12 +640,15 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
             }
         }
         "try_files" => {
-            let mut tried = Vec::new();
+            let mut tried: Vec<String> = Vec::new();
+            let looks_for_file = directive.arguments.iter().any(|one| one == "$uri" || one == "$fastcgi_script_name");
+            // What comes before all that can be said, and may be another program's.
+            let mut is_open = false;
             for word in &directive.arguments {
                 let why = match &**word {
-                    "$uri" | "$uri/" | "$fastcgi_script_name" if tried.iter().any(|one| one == "$path") => continue,
                     "$uri" | "$uri/" | "$fastcgi_script_name" => {
-                        tried.push("$path".to_owned());
+                        let path = if looks_for_file { "$path" } else { "$path/" };
+                        tried.extend((!tried.iter().any(|one| one == path)).then(|| path.to_owned()));
                         continue;
                     }
                     "=404" => continue,
@@ -659,7 +668,11 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
                         Err(_) => "it has a variable that is not known here",
                     },
                 };
+                is_open |= tried.is_empty() && is_program(word);
                 draft.lose(directive.line, format!("`{word}` of `{}`: {why}", directive.text()));
+            }
+            if tried.is_empty() || is_open {
+                lose_answer(directive, "what is looked for first cannot be", action, draft);
             }
             action.tried = Some(tried);
         }

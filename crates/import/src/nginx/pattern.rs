@@ -1,6 +1,46 @@
-//! Expressions of nginx that cannot be read here, without what makes them so.
+//! Paths and expressions of nginx as patterns, also those that cannot be read here.
 //!
-//! Owns: [`without_looks`]. Guarantees: what fits an expression fits the one that comes of it as well, and more may. Pure.
+//! Owns: how a location is written ([`spelled`]), its path as a pattern ([`of_path`]), and expressions without what cannot be read ([`without_looks`],
+//! [`wider`]). Guarantees: what fits an expression fits the one that comes of it as well, and more may. Pure.
+
+use lamna_config::render::quoted;
+use lamna_config::route::pattern::Pattern;
+
+use super::syntax::Directive;
+use crate::{DENIED_PRIORITY, Route, denied};
+
+/// How a location is compared (`=`, `^~`, `~`, `~*` or nothing), and with what. nginx takes both also without a space between them.
+pub(super) fn spelled(location: &Directive) -> (&str, &str) {
+    const KINDS: [&str; 4] = ["=", "^~", "~*", "~"];
+    match (location.argument(0), location.argument(1)) {
+        (one, "") => {
+            let kind = KINDS.into_iter().find(|kind| one.starts_with(kind)).unwrap_or("");
+            (kind, &one[kind.len()..])
+        }
+        both => both,
+    }
+}
+
+/// The pattern for a path of a location, or for all that begin so; an expression where a star or a brace would mean something here.
+pub(super) fn of_path(path: &str, is_exact: bool) -> Pattern {
+    let plain = if is_exact { Pattern::Exact(path.to_owned()) } else { Pattern::Prefix(path.to_owned()) };
+    match Pattern::from_glob(&plain.text()) {
+        Ok(patterns) if patterns == [plain.clone()] => plain,
+        _ => Pattern::Regex(format!("^{}{}", regex::escape(path), if is_exact { "$" } else { "" })),
+    }
+}
+
+/// An expression that can be read here and that fits at least what `regex` fits.
+pub(super) fn wider(regex: &str) -> String {
+    let wider = without_looks(regex);
+    if Pattern::from_regex(&wider).is_ok() { wider } else { "^".to_owned() }
+}
+
+/// The route by which nothing is there for paths that fit an expression.
+pub(super) fn deny_fitting(line: usize, regex: &str) -> Route {
+    let keys = [("match", format!("{{ regex = {} }}", quoted(regex))), ("priority", DENIED_PRIORITY.to_owned())];
+    Route { line, keys: keys.into_iter().chain(denied()).collect() }
+}
 
 /// Without what it says of what stands around a place (`(?!x)`, `(?<=x)` and the like): each only narrows what fits.
 pub(super) fn without_looks(regex: &str) -> String {
@@ -50,6 +90,23 @@ fn inside(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_location_is_compared_as_it_says_with_or_without_a_space() {
+        for (text, expected) in [
+            ("= /a", ("=", "/a")),
+            ("=/a", ("=", "/a")),
+            ("^~/a", ("^~", "/a")),
+            ("~* x$", ("~*", "x$")),
+            ("~*x$", ("~*", "x$")),
+            ("~x$", ("~", "x$")),
+            ("/a", ("", "/a")),
+            ("@a", ("", "@a")),
+        ] {
+            let found = super::super::syntax::parse(&format!("location {text} {{ }}")).unwrap();
+            assert_eq!(spelled(&found[0]), expected, "{text}");
+        }
+    }
 
     #[test]
     fn what_looks_around_is_left_out() {

@@ -2,15 +2,16 @@
 //!
 //! Owns: what becomes of it. One of a server is a route before all locations. One of a location is said by the route of that location if it is for all of
 //! its paths; one for some of them is a route of its own, if its expression says by its beginning that it is for none but paths of the location, and no other location is
-//! among these.
+//! among these. Guarantees: what one that cannot be said is for is not served, as it was another program's, or led elsewhere; for more paths if need be.
 
 use lamna_config::render::quoted;
 use lamna_config::route::pattern::Pattern;
 use lamna_config::route::template::Template;
 
+use super::pattern::{deny_fitting, wider};
 use super::syntax::Directive;
 use super::{Names, location_of};
-use crate::{Draft, Route, Site};
+use crate::{DENIED_WORDS, Draft, Route, Site, is_program};
 
 /// One of a location, for some of its paths.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub(super) enum Within {
     Some(Rewrite),
     /// For all but those that fit an expression.
     Except((&'static str, String), String),
+    /// It cannot be said, for what fits this expression; none is all of the location.
+    Lost(Option<String>),
 }
 
 /// Expressions that fit any path.
@@ -36,17 +39,21 @@ const ANY: [&str; 8] = ["^", ".*", "^.*", "^.*$", "(.*)", "^(.*)$", "^/", "^/(.*
 
 /// The expression, and what is done.
 fn read(directive: &Directive, names: &Names) -> Result<(Pattern, (&'static str, String)), String> {
-    let (regex, to, flag) = (directive.argument(0), directive.argument(1), directive.argument(2));
-    let is_address = to.contains("://") || to.starts_with("$scheme");
+    let (regex, to) = (directive.argument(0), directive.argument(1));
     let pattern = Pattern::from_regex(regex)?;
-    let to = location_of(to, names)?;
+    let to = match (leads_away(directive), to.strip_suffix('?')) {
+        (true, _) => with_whole_path(regex, to),
+        // A file is the same with and without a query; it has none.
+        (false, Some(bare)) if !is_program(bare) => bare.to_owned(),
+        (false, _) => to.to_owned(),
+    };
+    let to = location_of(&to, names)?;
     if let Some(missing) = Template::parse(&to)?.missing_from(Some(&pattern)) {
         return Err(format!("it names {missing}, and the expression has no such group"));
     }
-    let status = match flag {
+    let status = match directive.argument(2) {
         "permanent" => Some(301),
-        "redirect" => Some(302),
-        _ if is_address => Some(302),
+        _ if leads_away(directive) => Some(302),
         _ => None,
     };
     let does = match status {
@@ -58,10 +65,43 @@ fn read(directive: &Directive, names: &Names) -> Result<(Pattern, (&'static str,
     Ok((pattern, does))
 }
 
-/// One of a server: a route that comes before all locations.
-pub(super) fn of_server(directive: &Directive, names: &Names, site: &mut Site, draft: &mut Draft) {
+/// Whether the client is told another address.
+fn leads_away(directive: &Directive) -> bool {
+    let to = directive.argument(1);
+    matches!(directive.argument(2), "permanent" | "redirect") || to.contains("://") || to.starts_with("$scheme")
+}
+
+/// With the path in the place of a group that is all of it.
+fn with_whole_path(regex: &str, to: &str) -> String {
+    match regex {
+        "^(.*)$" | "(.*)" | "^(.*)" => to.replace("$1", "$uri"),
+        "^/(.*)$" | "^/(.*)" => to.replace("/$1", "$uri"),
+        _ => to.to_owned(),
+    }
+}
+
+/// Whether nothing behind one is reached by the paths of `location`; none is a whole server.
+pub(super) fn ends(directive: &Directive, location: Option<&Pattern>) -> bool {
+    let is_last = leads_away(directive) || matches!(directive.argument(2), "last" | "break");
+    let rest = match location {
+        Some(Pattern::Prefix(prefix)) => {
+            directive.argument(0).strip_prefix('^').and_then(|rest| rest.strip_prefix(prefix.as_str()))
+        }
+        _ => None,
+    };
+    is_last && (ANY.contains(&directive.argument(0)) || matches!(rest, Some("" | "(.*)" | "(.*)$" | ".*" | ".*$")))
+}
+
+/// One of a server: a route that comes before all locations. `is_reached` unless one before it is for all paths.
+pub(super) fn of_server(directive: &Directive, is_reached: bool, names: &Names, site: &mut Site, draft: &mut Draft) {
     let (pattern, does) = match read(directive, names) {
         Ok(read) => read,
+        Err(why) if is_reached => {
+            let regex = wider(directive.argument(0));
+            let denied = format!("{DENIED_WORDS}, and so is all that fits `{regex}`");
+            draft.lose(directive.line, format!("`{}`: {why}; {denied}", directive.text()));
+            return site.routes.push(deny_fitting(directive.line, &regex));
+        }
         Err(why) => return draft.lose(directive.line, format!("`{}`: {why}", directive.text())),
     };
     let priority = 20_000 - i32::try_from(site.routes.len()).unwrap_or(0);
@@ -70,41 +110,48 @@ pub(super) fn of_server(directive: &Directive, names: &Names, site: &mut Site, d
     site.routes.push(Route { line: directive.line, keys });
 }
 
-/// One of a location of `pattern`. None, with a note, if it cannot be said.
+/// One of a location of `pattern`. `is_reached` unless one before it is for all of its paths.
 pub(super) fn of_location(
     directive: &Directive,
     location: &Pattern,
+    is_reached: bool,
     names: &Names,
     draft: &mut Draft,
-) -> Option<Within> {
-    let mut lose = |why: &str| draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+) -> Within {
+    let begins_within = |pattern: &Pattern| match location {
+        Pattern::Prefix(prefix) => pattern.prefix().starts_with(prefix.as_str()),
+        Pattern::Exact(_) | Pattern::Glob(_) | Pattern::Regex(_) => false,
+    };
+    let mut lost = |why: &str| {
+        let regex = wider(directive.argument(0));
+        let regex = Pattern::from_regex(&regex).ok().filter(begins_within).map(|_| regex);
+        let denied = match &regex {
+            _ if !is_reached => String::new(),
+            Some(regex) => format!("; {DENIED_WORDS}, and so is all that fits `{regex}`"),
+            None => format!("; {DENIED_WORDS}, for all of its location"),
+        };
+        draft.lose(directive.line, format!("`{}`: {why}{denied}", directive.text()));
+        Within::Lost(regex)
+    };
     if let Some(except) = except(directive, location, names) {
-        return Some(except);
+        return except;
     }
     let (pattern, does) = match read(directive, names) {
         Ok(read) => read,
-        Err(why) => {
-            lose(&why);
-            return None;
-        }
+        Err(why) => return lost(&why),
     };
     let text = pattern.text();
     let has_groups = does.1.contains("${");
     if ANY.contains(&&*text) && !has_groups {
-        return Some(Within::All(does.0, does.1));
+        return Within::All(does.0, does.1);
     }
     let of_all = ["^(.*)$", "(.*)"].contains(&&*text) && matches!(directive.argument(1), "$1" | "${1}");
-    let is_within = match location {
-        Pattern::Prefix(prefix) => pattern.prefix().starts_with(prefix.as_str()),
-        Pattern::Exact(_) | Pattern::Glob(_) | Pattern::Regex(_) => false,
-    };
-    if of_all || !is_within {
-        lose(
+    if of_all || !begins_within(&pattern) {
+        return lost(
             "it stays within its location, and cannot be said there: its expression does not begin as the paths of the location do",
         );
-        return None;
     }
-    Some(Within::Some(Rewrite { line: directive.line, text: directive.text(), pattern, does }))
+    Within::Some(Rewrite { line: directive.line, text: directive.text(), pattern, does })
 }
 
 /// One whose expression says only how paths do not begin, as in `^/(?!index|remote)`.
@@ -127,13 +174,15 @@ impl Rewrite {
         priority: i32,
         mut others: impl Iterator<Item = &'p Pattern>,
         draft: &mut Draft,
-    ) -> Option<Route> {
+    ) -> Route {
         if others.any(|other| !other.is_apart_from(&self.pattern)) {
-            draft.lose(self.line, format!("`{}`: another location is among its paths", self.text));
-            return None;
+            let regex = self.pattern.text();
+            let denied = format!("{DENIED_WORDS}, and so is all that fits `{regex}`");
+            draft.lose(self.line, format!("`{}`: another location is among its paths; {denied}", self.text));
+            return deny_fitting(self.line, &regex);
         }
         let matches = format!("{{ regex = {} }}", quoted(&self.pattern.text()));
         let keys = vec![("match", matches), ("priority", priority.to_string()), self.does.clone()];
-        Some(Route { line: self.line, keys })
+        Route { line: self.line, keys }
     }
 }

@@ -4,6 +4,7 @@
 //! asked itself, and the location is not served where nginx serves it to nobody.
 
 use super::gateway::{Gateway, Upstream};
+use super::pattern::spelled;
 use super::syntax::Directive;
 
 /// Those of a server: their paths, what they say of an application, and whether nobody but nginx asks for them.
@@ -55,9 +56,9 @@ pub(super) fn asked_by(directives: &[Directive]) -> Vec<String> {
 }
 
 fn path_of(location: &Directive) -> Option<&str> {
-    match (location.argument(0), location.argument(1)) {
+    match spelled(location) {
         ("=" | "^~", path) => Some(path),
-        (path, "") if path.starts_with('/') => Some(path),
+        ("", path) if path.starts_with('/') => Some(path),
         _ => None,
     }
 }

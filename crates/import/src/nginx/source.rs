@@ -1,13 +1,13 @@
 //! What nginx does with a path: the locations of a server as nginx chooses among them.
 //!
-//! Owns: the choice (`ngx_http_core_find_location`), and paths that are worth asking about. What is asked is only whether a program answers; all
-//! else that a location says does not count. Nothing of the configuration that comes out is known here, so that the one can be held against the other.
+//! Owns: the choice (`ngx_http_core_find_location`), what `rewrite` makes of a path before and in it, and paths that are worth asking about. What is asked
+//! is only whether a program answers; all else that a location says does not count. Nothing of the configuration that comes out is known here, so that the one can be held against the other.
 
 use lamna_config::route::pattern::compile;
 use regex::bytes::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::pattern::without_looks;
+use super::pattern::{spelled, without_looks};
 use super::syntax::Directive;
 use super::{PASSES, access};
 use crate::proof::{SCRIPT_NAMES, Source, Use};
@@ -16,8 +16,30 @@ use crate::proof::{SCRIPT_NAMES, Source, Use};
 struct Place {
     kind: Kind,
     does: Use,
+    /// Which other paths are looked for, in their order.
+    rewrites: Vec<Rewrite>,
     /// With those in which others stand.
     within: Vec<Place>,
+}
+
+/// A `rewrite` whose expression can be read here.
+struct Rewrite {
+    regex: Regex,
+    to: String,
+    then: Then,
+}
+
+/// What comes behind a `rewrite` that fits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// The next one.
+    Next,
+    /// The location of the new path.
+    Last,
+    /// Nothing else: the location stays.
+    Break,
+    /// The client is led elsewhere.
+    Away,
 }
 
 enum Kind {
@@ -97,7 +119,7 @@ fn whole(server: &[Directive]) -> Place {
     // What is denied to all may be allowed in a location again.
     let returns = server.iter().any(|one| one.name == "return");
     let does = Some(use_of(server)).filter(|does| *does != Use::Never || returns).unwrap_or(Use::File);
-    Place { kind: Kind::Prefix(String::new(), false), does, within: places(server) }
+    Place { kind: Kind::Prefix(String::new(), false), does, rewrites: rewrites(server), within: places(server) }
 }
 
 /// The first place in it where a program answers; itself if there is none.
@@ -126,17 +148,15 @@ fn place(location: &Directive) -> Place {
         Ok(regex) => Kind::Regex(regex),
         Err(_) => Kind::Unread(compile(&without_looks(text)).ok()),
     };
-    let kind = match (location.argument(0), location.argument(1)) {
+    let kind = match spelled(location) {
         ("=", path) => Kind::Exact(path.to_owned()),
         ("^~", path) => Kind::Prefix(path.to_owned(), true),
         ("~", text) => regex(text),
         ("~*", text) => regex(&format!("(?i){text}")),
-        (name, _) if name.starts_with('@') => Kind::Named,
-        (one, "") if one.starts_with("~*") => regex(&format!("(?i){}", &one[2..])),
-        (one, "") if one.starts_with('~') => regex(&one[1..]),
-        (path, _) => Kind::Prefix(path.to_owned(), false),
+        (_, name) if name.starts_with('@') => Kind::Named,
+        (_, path) => Kind::Prefix(path.to_owned(), false),
     };
-    Place { kind, does: use_of(block), within: places(block) }
+    Place { kind, does: use_of(block), rewrites: rewrites(block), within: places(block) }
 }
 
 fn passes(directive: &Directive) -> bool {
@@ -161,11 +181,83 @@ fn use_of(block: &[Directive]) -> Use {
     }
 }
 
+fn rewrites(block: &[Directive]) -> Vec<Rewrite> {
+    let rewrite = |one: &Directive| {
+        let to = one.argument(1);
+        let then = match one.argument(2) {
+            "redirect" | "permanent" => Then::Away,
+            _ if to.contains("://") || to.starts_with("$scheme") => Then::Away,
+            "last" => Then::Last,
+            "break" => Then::Break,
+            _ => Then::Next,
+        };
+        Some(Rewrite { regex: compile(one.argument(0)).ok()?, to: to.to_owned(), then })
+    };
+    block.iter().filter(|one| one.name == "rewrite").filter_map(rewrite).collect()
+}
+
+/// How often nginx looks for a location anew.
+const ROUNDS_MAX: usize = 10;
+
 fn use_at(root: &Place, path: &str) -> Use {
+    let mut path = match rewritten(&root.rewrites, path) {
+        Some((_, Then::Away)) => return Use::Never,
+        Some((path, _)) => path,
+        None => path.to_owned(),
+    };
     if root.does == Use::Never {
         return Use::Never;
     }
-    find(root, path).map_or(root.does, |(place, _)| place.does)
+    for _ in 0..ROUNDS_MAX {
+        let Some((place, _)) = find(root, &path) else { return root.does };
+        path = match rewritten(&place.rewrites, &path) {
+            None | Some((_, Then::Break)) => return place.does,
+            Some((_, Then::Away)) => return Use::Never,
+            Some((path, Then::Next | Then::Last)) => path,
+        };
+    }
+    Use::Never
+}
+
+/// The path that comes of one, and what comes next; none if nothing fits.
+fn rewritten(rewrites: &[Rewrite], path: &str) -> Option<(String, Then)> {
+    let mut found: Option<(String, Then)> = None;
+    for one in rewrites {
+        let path = found.as_ref().map_or(path, |(path, _)| path);
+        let Some(groups) = one.regex.captures(path.as_bytes()) else { continue };
+        let filled = filled(&one.to, path, &groups);
+        found = Some((filled, one.then));
+        if one.then != Then::Next {
+            break;
+        }
+    }
+    found
+}
+
+/// A target without its query, with the groups of an expression. What is not known of it is an `x`.
+fn filled(to: &str, path: &str, groups: &regex::bytes::Captures<'_>) -> String {
+    let mut out = String::new();
+    let mut rest = to.split('?').next().unwrap_or_default();
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let braced = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
+        let word = after.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+        let length = if after.starts_with(|one: char| one.is_ascii_digit()) { 1 } else { word };
+        let (name, tail) = braced.unwrap_or((&after[..length], &after[length..]));
+        match (name, name.parse::<usize>()) {
+            ("uri" | "request_uri" | "document_uri", _) => out.push_str(path),
+            ("is_args" | "args" | "query_string", _) => {}
+            (_, Ok(number)) => {
+                let group = groups.get(number).map_or(&b""[..], |group| group.as_bytes());
+                out.push_str(&String::from_utf8_lossy(group));
+            }
+            _ => out.push('x'),
+        }
+        rest = tail;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// The location that is chosen within `place`, and whether nothing else is looked at.
@@ -294,8 +386,7 @@ mod tests {
         let text = "location / { return 404; } location /a/ { proxy_pass http://a; } location ^~ /s/ { } location = /e.php { } \
                     location ~ \\.php$ { fastcgi_pass b; } location /n/ { location ~ \\.php$ { return 403; } } \
                     location ~ ^/(status|ping)$ { fastcgi_pass b; }";
-        let root =
-            Place { kind: Kind::Prefix(String::new(), false), does: Use::File, within: places(&parse(text).unwrap()) };
+        let root = whole(&parse(text).unwrap());
         for (path, does) in [
             ("/", Use::Never),
             ("/a/b", Use::Run),

@@ -1,0 +1,61 @@
+//! What a request is answered with by a configuration that has been made, for tests.
+//!
+//! Owns: [`Asked`]. The routes of a site are asked as they are while it serves; no file is looked for.
+
+use lamna_config::parse_unseen;
+use lamna_config::route::condition;
+use lamna_config::route::matcher::Matcher;
+use lamna_config::route::merge;
+use lamna_proto::limits::Limits;
+use lamna_proto::message::Request;
+use lamna_proto::parse::head::{self, Parsed};
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a str,
+    /// Lines of the head, each with its end.
+    pub(crate) fields: &'a str,
+    /// Where it comes from; empty for a Unix socket.
+    pub(crate) client: &'a str,
+}
+
+impl Asked<'_> {
+    pub(crate) fn of(path: &str) -> Asked<'_> {
+        Asked { path, query: "", fields: "", client: "192.0.2.7" }
+    }
+
+    /// `nothing`, `application`, `to` and an address, or `file` and what is looked for.
+    pub(crate) fn answer(&self, text: &str, host: &str) -> String {
+        let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        let named = settings.sites.iter().find(|site| site.hosts.iter().any(|one| one.to_string() == host));
+        let site = named.unwrap_or(&settings.sites[0]);
+        let bytes = format!("GET / HTTP/1.1\r\n{}\r\n", self.fields);
+        let Ok(Parsed::Complete(head)) = head::parse(bytes.as_bytes(), &Limits::default()) else { panic!("{bytes}") };
+        let asked = condition::Asked {
+            host: Some(host.as_bytes()),
+            query: Some(self.query.as_bytes()),
+            method: None,
+            request: Some(Request { bytes: bytes.as_bytes(), head: &head }),
+            client: self.client.parse().ok(),
+        };
+        let matcher = Matcher::new(&site.routes).unwrap();
+        let ids = matcher.by_path(self.path.as_bytes());
+        let rules = merge(matcher.fulfilled(&ids, &asked).map(|id| (usize::from(id), matcher.route(id))));
+        let tried = rules
+            .try_files
+            .map_or(String::new(), |(tried, _)| tried.iter().map(|one| format!(" {}", one.text())).collect::<String>());
+        let rewritten = rules.rewrite.map(|(to, _)| to.text().to_owned());
+        match (rules.redirect, rules.gateway, rewritten) {
+            (Some((redirect, _)), ..) => format!("to {}", redirect.to.text()),
+            (None, Some(gateway), _) if gateway.scripts.as_ref().is_none_or(|one| one.extensions.is_empty()) => {
+                "application".to_owned()
+            }
+            (.., Some(to)) if to == "/.denied" => "nothing".to_owned(),
+            (.., Some(to)) => format!("file {to}{tried}"),
+            (.., None) if tried.is_empty() => format!("file {}", self.path),
+            (.., None) => format!("file{tried}"),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! That what nginx has run, refuses or leads elsewhere is not sent where it cannot be said here, and what is dropped of it is said.
+
+use crate::asked::Asked;
+use crate::{Files, nginx};
+
+const FILES: Files<'static> = Files { read: &|_| Err("No such file".to_owned()), list: &|_| Vec::new() };
+const PHP: &str = "location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }";
+
+fn of(text: &str) -> String {
+    nginx(text, FILES).unwrap_or_else(|note| panic!("{text}: {note:?}")).text
+}
+
+/// What a server that says this becomes.
+fn server(inner: &str) -> String {
+    of(&format!("server {{\nlisten 80; root /srv;\n{inner} }}"))
+}
+
+fn answer(text: &str, path: &str) -> String {
+    Asked::of(path).answer(text, "a.example")
+}
+
+/// With lines of a head.
+fn with(text: &str, path: &str, fields: &str) -> String {
+    Asked { fields, ..Asked::of(path) }.answer(text, "a.example")
+}
+
+#[test]
+fn what_a_rewrite_that_cannot_be_said_is_for_is_not_sent() {
+    for (rewrite, path) in [
+        ("rewrite ^/files/(.*)$ /gate.php?f=$1 last;", "/files/secret.pdf"),
+        ("rewrite ^/(.*)$ /index.php?q=$1 last;", "/secret.pdf"),
+        ("rewrite ^/files/(?!open) /gate.php?f=$uri last;", "/files/secret.pdf"),
+        ("rewrite ^/files/ /gate$odd last;", "/files/secret.pdf"),
+        ("location /files/ { rewrite ^/files/(.*)$ /gate.php?f=$1 last; }", "/files/secret.pdf"),
+        ("location /files/ { rewrite ^ /gate.php?f=$uri last; }", "/files/secret.pdf"),
+        ("location / { rewrite ^/(.*)\\.pdf$ /gate.php?f=$1 last; }", "/files/secret.pdf"),
+        ("location ~ \\.pdf$ { rewrite ^/(.*)$ /gate.php?f=$1 last; }", "/files/secret.pdf"),
+        ("location /files/ { rewrite ^/files/(.*)$ /gate.php last; } location /files/a/ { expires 1d; }", "/files/b"),
+    ] {
+        for text in [server(&format!("{rewrite} {PHP}")), server(rewrite)] {
+            let found = answer(&text, path);
+            assert!(found == "nothing" || found == "file /gate.php", "{rewrite}: {found}\n{text}");
+            assert!(!answer(&text, path).contains(path), "{rewrite}\n{text}");
+        }
+    }
+    let text = server(&format!("rewrite ^/files/(.*)$ /gate.php?f=$1 last; {PHP}"));
+    assert_eq!(answer(&text, "/other"), "file /other");
+    assert!(text.contains("line 3: `rewrite ^/files/(.*)$ /gate.php?f=$1 last`") && text.contains("404"), "{text}");
+}
+
+#[test]
+fn a_rewrite_that_means_the_same_without_its_query_is_carried_over() {
+    let text = server("rewrite ^/old/(.*)$ /new/$1? last;");
+    assert_eq!(answer(&text, "/old/a"), "file /new/${1}", "{text}");
+    let text = server("rewrite ^(.*)$ https://b.example$1 permanent;");
+    assert_eq!(answer(&text, "/old/a"), "to https://b.example$path", "{text}");
+    // What is behind one for all paths is not reached.
+    let text = server("location /in/ { rewrite ^/in/(.*)$ /of/$1 last; rewrite ^/(.*)$ /y.php?a=$1; }");
+    assert_eq!(answer(&text, "/in/a"), "file /of/${1}", "{text}");
+}
+
+#[test]
+fn the_proof_knows_what_is_rewritten() {
+    let source = |text: &str| super::source::of(&super::syntax::parse(text).unwrap()).unwrap();
+    let of_server = source(&format!("rewrite ^/files/(.*)$ /gate.php?f=$1 last; {PHP}"));
+    assert_eq!((of_server.does)("/files/a.pdf"), crate::proof::Use::Run);
+    assert_eq!((of_server.does)("/a.pdf"), crate::proof::Use::File);
+    assert!(of_server.paths.iter().any(|path| path.starts_with("/files/")), "{:?}", of_server.paths);
+    let of_location = source(&format!("location /files/ {{ rewrite ^/files/(.*)$ /gate.php?f=$1; }} {PHP}"));
+    assert_eq!((of_location.does)("/files/a.pdf"), crate::proof::Use::Run);
+    let stays = source(&format!("location /files/ {{ rewrite ^/files/(.*)$ /gate.php?f=$1 break; }} {PHP}"));
+    assert_eq!((stays.does)("/files/a.pdf"), crate::proof::Use::File);
+    let away = source(&format!("rewrite ^/files/ /b permanent; {PHP}"));
+    assert_eq!((away.does)("/files/a.pdf"), crate::proof::Use::Never);
+}
+
+#[test]
+fn where_nothing_that_is_tried_can_be_said_nothing_is_sent() {
+    for tried in [
+        "/gate.php?f=$uri =404",
+        "/nothing.php /gate.php?f=$uri",
+        "/gate.php =404",
+        "@gate @gate",
+        "/gate$odd =404",
+        "/gate.php $uri",
+        "=404 =404",
+        "$uri/ =404",
+    ] {
+        let text = server(&format!("location /files/ {{ try_files {tried}; }}"));
+        let found = answer(&text, "/files/a.pdf");
+        assert!(found == "nothing" || found == "file $path/", "{tried}: {found}\n{text}");
+    }
+    let text = server("location / { try_files /cache/$odd$uri.html $uri =404; }");
+    assert_eq!(answer(&text, "/a"), "file $path", "a file that is looked for before is one more: {text}");
+    let text = server("location / { try_files $uri @gate; }");
+    assert_eq!(answer(&text, "/a"), "file $path", "{text}");
+    let text = server("try_files @gate @gate;");
+    assert_eq!(answer(&text, "/a"), "nothing", "{text}");
+}
+
+#[test]
+fn what_leads_to_the_same_under_another_address_restricts_nobody() {
+    for one in [
+        "if ($scheme = http) { return 301 https://$host$request_uri; }",
+        "if ($http_x_forwarded_proto = http) { return 301 https://$host$request_uri; }",
+        "if ($host ~ ^www\\.(.*)$) { return 301 https://$1$request_uri; }",
+        "if ($request_uri ~ ^/old) { return 301 /new; }",
+        "if ($args ~ ^p=5$) { return 301 /new; }",
+        "if (-d $request_filename) { rewrite ^/(.*[^/])$ /$1/ permanent; }",
+        "if (!-e $request_filename) { rewrite ^(.*)$ /index.php?q=$1 last; }",
+        "if (!-f $request_filename) { rewrite ^ /index.html last; }",
+    ] {
+        let text = server(one);
+        assert_eq!(answer(&text, "/a"), "file /a", "{one}: {text}");
+    }
+}
+
+#[test]
+fn a_location_whose_path_is_no_pattern_here_is_what_it_is_there() {
+    for path in ["/a*b/", "/a{b}/", "/a?b/", "/a%20b/", "/a,{b/"] {
+        for (kind, asked) in [("", format!("{path}x")), ("^~", format!("{path}x")), ("=", path.to_owned())] {
+            for inner in ["deny all;", "if ($http_x = y) { return 403; } deny all;", "allow 10.0.0.0/8; deny all;"] {
+                let text = server(&format!("location {kind} \"{path}\" {{ {inner} }} location /b/ {{ expires 1d; }}"));
+                let found = answer(&text, &asked);
+                let is_refused = found == "nothing" || text.contains("access = { allow = [\"10.0.0.0/8\"] }");
+                assert!(is_refused, "{kind} {path}: {found}\n{text}");
+                assert_eq!(answer(&text, "/b/x"), "file /b/x", "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_location_may_be_written_without_a_space() {
+    for location in ["=/in/a", "^~/in/", "~^/in/", "~*^/IN/"] {
+        let text = server(&format!("location {location} {{ deny all; }}"));
+        assert_eq!(answer(&text, "/in/a"), "nothing", "{location}: {text}");
+    }
+}
