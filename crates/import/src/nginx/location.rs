@@ -10,6 +10,7 @@ use super::limit::{self, Speed};
 use super::pattern::spelled;
 use super::rewrite::{self, Rewrite, Within};
 use super::syntax::Directive;
+use super::turn::{self, Turn};
 use super::{
     Action, Caching, Limit, Names, Scope, acts, index_names, inherited, pages, settle, table, unknown, with_caching,
 };
@@ -196,6 +197,8 @@ fn location(
     let (mut is_lost_rewrite, mut roots, mut excepted) = (false, Vec::new(), Vec::new());
     let (mut refused, mut is_reached) = (Vec::new(), true);
     let is_run = runs_scripts_of(inner, &pattern);
+    // Scripts are come to by other paths as well: as index files, and by what is tried.
+    let asked_at = (!is_run).then_some(&pattern);
     for inner in inner {
         match &*inner.name {
             "location" => {}
@@ -208,8 +211,23 @@ fn location(
             "internal" if is_run => action.is_internal = true,
             "if" | "limit_except" if refusal::whom(inner, names.has_tls).is_some() => {
                 let whom = refusal::whom(inner, names.has_tls);
-                refused.extend(whom.into_iter().flat_map(|whom| refusal::said(inner, whom, Some(&pattern), draft)));
+                refused.extend(whom.into_iter().flat_map(|whom| refusal::said(inner, whom, asked_at, draft)));
             }
+            "if" if turn::of(inner, names).is_some() => match turn::of(inner, names) {
+                Some(Turn::Carried(keys, does)) if asked_at.is_some() => {
+                    action.turned.push((inner.line, inner.text(), keys, does));
+                }
+                Some(Turn::Carried(keys, _)) => {
+                    refusal::lose_turn(inner, draft);
+                    refused.extend(refusal::routes(inner.line, refusal::Whom::Some(keys), asked_at));
+                }
+                Some(Turn::Denied(whom)) => {
+                    refusal::lose_turn(inner, draft);
+                    action.is_denied |= whom.is_none();
+                    refused.extend(whom.into_iter().flat_map(|whom| refusal::routes(inner.line, whom, asked_at)));
+                }
+                None => {}
+            },
             "alias" => alias(inner, &pattern, &mut action, site, draft),
             "rewrite" => {
                 match rewrite::of_location(inner, &pattern, is_reached, names, draft) {
@@ -431,7 +449,11 @@ pub(super) fn push_location(
         }
         let own_rewrite = one.action.is_internal.then_some("rewrite");
         let own = one.action.rewrite.as_ref().map(|(key, _)| *key).or(own_rewrite);
-        let turns = |action: &Action, key: &str| action.rewrite.as_ref().is_some_and(|(other, _)| *other == key);
+        let turns = |action: &Action, key: &str| {
+            let mut keys =
+                action.rewrite.iter().chain(action.turned.iter().map(|(.., does)| does)).map(|(key, _)| *key);
+            keys.any(|other| other == key)
+        };
         keys.extend(one.action.rewrite.clone().filter(|_| !one.action.is_internal));
         if own != Some("redirect") && acts(&|action| action.redirect.is_some() || turns(action, "redirect")) {
             keys.push(("redirect", "false".into()));
@@ -456,6 +478,7 @@ pub(super) fn push_location(
     if !says_nothing {
         site.routes.push(Route { line: one.line, keys });
     }
+    push_turned(one, site, draft);
     for (line, regex) in &one.excepted {
         let priority = ("priority", (one.priority + 1).to_string());
         let keys =
@@ -470,6 +493,37 @@ pub(super) fn push_location(
         let patterns = others().filter(is_longer).map(|other| &other.pattern);
         site.routes.push(rewrite.route(priority, patterns, draft));
     }
+}
+
+/// Writes whom a location leads elsewhere. Where other routes stand beside that of the location, and where several lead elsewhere, these are refused instead.
+fn push_turned(one: &Location, site: &mut Site, draft: &mut Draft) {
+    let is_plain = one.action.narrowed.is_none() && one.rewrites.is_empty() && one.excepted.is_empty();
+    for (line, text, keys, does) in &one.action.turned {
+        if is_plain && one.action.turned.len() == 1 {
+            site.routes.extend(turned(*line, keys, does, Some(&one.pattern), one.priority));
+        } else {
+            let why = "beside other paths and conditions of its location it cannot be said";
+            draft.lose(*line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+            site.routes.extend(refusal::routes(*line, refusal::Whom::Some(keys.clone()), Some(&one.pattern)));
+        }
+    }
+}
+
+/// The routes that lead elsewhere who fits one of `keys`, in the location of `pattern`; none is a whole server.
+pub(super) fn turned(
+    line: usize,
+    keys: &[String],
+    does: &(&'static str, String),
+    pattern: Option<&Pattern>,
+    priority: i32,
+) -> Vec<Route> {
+    let route = |condition: &String| {
+        let matches = ("match", refusal::matching(pattern, condition));
+        let priority = (priority != 0).then(|| ("priority", priority.to_string()));
+        let tried = (does.0 == "rewrite").then(|| ("try", "[]".to_owned()));
+        Route { line, keys: [matches].into_iter().chain(priority).chain([does.clone()]).chain(tried).collect() }
+    };
+    keys.iter().map(route).collect()
 }
 
 /// The key `headers` of a location, beside those that are for some of its paths as well.

@@ -24,6 +24,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod turn;
 mod variables;
 
 use lamna_config::render::quoted;
@@ -40,12 +41,13 @@ use gateway::{Gateway, Routed, Upstream};
 use limit::Limit;
 use limit::Speed;
 use listen::listen;
-use location::{Location, push_action, push_location};
+use location::{Location, push_action, push_location, turned};
 use proxies::Proxies;
 pub(super) use proxies::Said as Proxied;
 use service::Services;
 use syntax::Directive;
 use tls::Tls;
+use turn::Turn;
 use variables::{location_of, template};
 
 pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
@@ -59,7 +61,7 @@ pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
             lost: base.lost.clone(),
             ..Draft::default()
         };
-        main(directives, &Scope::default(), &mut draft);
+        main(directives, &Scope { plain: turn::plain_variables(directives), ..Scope::default() }, &mut draft);
         limit::finish_connections(&mut draft);
         proxies::finish(&mut draft);
         leftovers(directives, &mut draft);
@@ -116,6 +118,8 @@ struct Scope {
     tls: Tls,
     /// Whose word counts of who a client is.
     proxies: Proxies,
+    /// Variables that do not come from who the client is.
+    plain: Vec<String>,
 }
 
 /// `expires`: where it is said, and the `Cache-Control` that it means.
@@ -145,7 +149,15 @@ struct Action {
     rewrite: Option<(&'static str, String)>,
     /// Scripts that are tried: line, directive, and what is tried.
     programs: Vec<(usize, String, String)>,
+    /// Whom it leads elsewhere, and where to: line and directive, keys of `match`, and what is done.
+    turned: Vec<Turned>,
 }
+
+/// See [`Action::turned`].
+type Turned = (usize, String, Vec<String>, (&'static str, String));
+
+/// Beyond that of all locations.
+const TURN_PRIORITY: i32 = 50_000;
 
 /// By which requests leave for another program, in a way that is not spoken here.
 const PASSES: &[&str] = &[
@@ -395,7 +407,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     let asked = [service::asked_by(directives), outer.access.asked_path().into_iter().collect()].concat();
     let root = location::root_of_all(&locations).or_else(|| plain.iter().rev().find(|one| one.name == "root").copied());
     let root = root.map(|one| one.argument(0).to_owned()).or_else(|| outer.root.clone());
-    let names = Names { hosts: site.hosts.clone(), asked, has_tls, root };
+    let names = Names { hosts: site.hosts.clone(), asked, has_tls, root, plain: scope.plain.clone() };
     let (mut action, mut is_reached) = (Action::default(), true);
     scope.access = outer.access.inherited_by(&plain);
     for directive in plain {
@@ -411,6 +423,19 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
                 let routes = whom.into_iter().flat_map(|whom| refusal::said(directive, whom, None, draft));
                 site.routes.extend(routes.collect::<Vec<_>>());
             }
+            "if" if turn::of(directive, &names).is_some() => match turn::of(directive, &names) {
+                Some(Turn::Carried(keys, does)) => {
+                    let priority = TURN_PRIORITY - i32::try_from(site.routes.len()).unwrap_or(0);
+                    site.routes.extend(turned(directive.line, &keys, &does, None, priority));
+                }
+                Some(Turn::Denied(whom)) => {
+                    refusal::lose_turn(directive, draft);
+                    action.is_denied |= whom.is_none();
+                    let routes = whom.into_iter().flat_map(|whom| refusal::routes(directive.line, whom, None));
+                    site.routes.extend(routes);
+                }
+                None => {}
+            },
             "rewrite" => {
                 rewrite::of_server(directive, is_reached, &names, &mut site, draft);
                 is_reached &= !rewrite::ends(directive, None);
@@ -523,6 +548,8 @@ struct Names {
     has_tls: bool,
     /// The directory of the site.
     root: Option<String>,
+    /// Variables that do not come from who the client is.
+    plain: Vec<String>,
 }
 
 /// Whether an action leads to the same with TLS: for a server of these hosts that does not speak TLS itself.

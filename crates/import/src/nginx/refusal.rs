@@ -8,7 +8,7 @@ use lamna_config::route::condition::Network;
 use lamna_config::route::pattern::{Pattern, compile};
 
 use super::syntax::Directive;
-use crate::{DENIED_PRIORITY, Draft, Route, denied, list};
+use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, denied, list};
 
 /// For whom it is.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,7 +43,8 @@ pub(super) fn whom(directive: &Directive, has_tls: bool) -> Option<Whom> {
     }
 }
 
-fn condition(directive: &Directive, has_tls: bool) -> Option<Whom> {
+/// For whom the condition of an `if` holds, if that can be said.
+pub(super) fn condition(directive: &Directive, has_tls: bool) -> Option<Whom> {
     let words = directive.arguments.join(" ");
     let inner = words.strip_prefix('(')?.strip_suffix(')')?.trim();
     let (variable, rest) = inner.split_once(' ').unwrap_or((inner, ""));
@@ -70,6 +71,11 @@ fn condition(directive: &Directive, has_tls: bool) -> Option<Whom> {
         let name = quoted(&field.replace('_', "-"));
         let key = match (operator, value, &expression) {
             ("", ..) => format!("header = {{ {name} = true }}"),
+            // What is not there is empty.
+            ("=", "", _) if !is_not => {
+                let keys = ["false", "\"\""].map(|test| format!("header = {{ {name} = {test} }}"));
+                return Some(Whom::Some(keys.to_vec()));
+            }
             ("=", "", _) => format!("header = {{ {name} = false }}"),
             ("=", value, _) => format!("header = {{ {name} = {} }}", quoted(value)),
             // What is not there is empty.
@@ -84,6 +90,9 @@ fn condition(directive: &Directive, has_tls: bool) -> Option<Whom> {
             _ => return None,
         };
         return Some(either(key));
+    }
+    if let Some(name) = variable.strip_prefix("cookie_") {
+        return cookie(name, is_not, operator, value);
     }
     match (variable, operator) {
         ("request_method", _) => {
@@ -117,6 +126,26 @@ fn condition(directive: &Directive, has_tls: bool) -> Option<Whom> {
     }
 }
 
+/// For whom a condition about a cookie holds. nginx looks at the first one of the name, whatever its case.
+fn cookie(name: &str, is_not: bool, operator: &str, value: &str) -> Option<Whom> {
+    let before = format!("(?:^|[;,]) *(?i:{}) *= *", regex::escape(name));
+    let fits =
+        |value: &str| format!("header = {{ \"cookie\" = {{ regex = {} }} }}", quoted(&format!("{before}{value}")));
+    let not = |key: String| format!("not = {{ {key} }}");
+    let (empty, some) = (fits("(?:;|$)"), fits("[^; ]"));
+    Some(Whom::Some(match (operator, value, is_not) {
+        ("=", "", false) => vec![not(some), empty],
+        ("=", "", true) | ("", ..) => vec![some],
+        ("=", value, false) => vec![fits(&format!("{}(?:;|$)", regex::escape(value)))],
+        // One that is there twice may be another one first.
+        ("=", value, true) => {
+            let twice = fits(&format!(".*[;,] *(?i:{}) *=", regex::escape(name)));
+            vec![not(fits(&format!("{}(?:;|$)", regex::escape(value)))), twice]
+        }
+        _ => return None,
+    }))
+}
+
 fn is_host(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
 }
@@ -142,16 +171,29 @@ pub(super) fn said(directive: &Directive, whom: Whom, pattern: Option<&Pattern>,
     routes(directive.line, whom, pattern)
 }
 
-/// The routes by which nothing is there for `whom`, in the location of `pattern`; none is a whole server.
-pub(super) fn routes(line: usize, whom: Whom, pattern: Option<&Pattern>) -> Vec<Route> {
+/// Says of an `if` that leads elsewhere that it refuses here.
+pub(super) fn lose_turn(directive: &Directive, draft: &mut Draft) {
+    draft.lose(
+        directive.line,
+        format!("`{}`: it keeps from some what is there, and cannot be said here; {DENIED_WORDS}", directive.text()),
+    );
+}
+
+/// The value of `match` for one condition, in the location of `pattern`; none is a whole server.
+pub(super) fn matching(pattern: Option<&Pattern>, condition: &str) -> String {
     let path = match pattern {
         Some(Pattern::Regex(text)) => format!("regex = {}, ", quoted(text)),
         Some(plain) => format!("path = {}, ", quoted(&plain.text())),
         None => String::new(),
     };
+    format!("{{ {path}{condition} }}")
+}
+
+/// The routes by which nothing is there for `whom`, in the location of `pattern`; none is a whole server.
+pub(super) fn routes(line: usize, whom: Whom, pattern: Option<&Pattern>) -> Vec<Route> {
     let matches: Vec<String> = match whom {
         Whom::Nobody => Vec::new(),
-        Whom::Some(conditions) => conditions.iter().map(|one| format!("{{ {path}{one} }}")).collect(),
+        Whom::Some(conditions) => conditions.iter().map(|one| matching(pattern, one)).collect(),
         Whom::Paths(regex) => vec![format!("{{ regex = {} }}", quoted(&regex))],
     };
     let route = |matches: String| {
@@ -186,6 +228,10 @@ mod tests {
                 "$http_referer !~ ^$",
                 some(&["not = { header = { \"referer\" = { regex = \"^$\" } } }, header = { \"referer\" = true }"]),
             ),
+            ("$http_x = \"\"", some(&["header = { \"x\" = false }", "header = { \"x\" = \"\" }"])),
+            ("$http_x != \"\"", some(&["not = { header = { \"x\" = false } }"])),
+            ("$cookie_a", some(&["header = { \"cookie\" = { regex = \"(?:^|[;,]) *(?i:a) *= *[^; ]\" } }"])),
+            ("$cookie_a ~ b", None),
             ("$bad", None),
             ("$invalid_referer", None),
             ("$request_uri ~ x", None),

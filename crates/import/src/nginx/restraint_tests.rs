@@ -99,6 +99,68 @@ fn where_nothing_that_is_tried_can_be_said_nothing_is_sent() {
 }
 
 #[test]
+fn who_is_led_elsewhere_is_not_sent_what_is_there() {
+    let text = server("location /members/ { if ($cookie_session = \"\") { return 302 /login; } }");
+    for fields in
+        ["", "Cookie: a=b\r\n", "Cookie: session=\r\n", "Cookie: xsession=1\r\n", "Cookie: session=; session=a\r\n"]
+    {
+        assert_eq!(with(&text, "/members/a", fields), "to /login", "{fields}\n{text}");
+    }
+    for fields in ["Cookie: session=1\r\n", "Cookie: a=b; session=1; c=d\r\n"] {
+        assert_eq!(with(&text, "/members/a", fields), "file /members/a", "{fields}\n{text}");
+    }
+    assert_eq!(with(&text, "/other", ""), "file /other");
+    let text = server("if ($http_x_key != \"k\") { rewrite ^ /denied.html last; }");
+    assert_eq!(with(&text, "/a", ""), "file /denied.html", "{text}");
+    assert_eq!(with(&text, "/a", "X-Key: k\r\n"), "file /a", "{text}");
+    let text = server("location / { if ($cookie_s = \"\") { return 302 /login; } } location /login { expires 1d; }");
+    assert_eq!(
+        (with(&text, "/a", ""), with(&text, "/login", "")),
+        ("to /login".into(), "file /login".into()),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_condition_about_the_client_that_cannot_be_said_lets_nobody_in() {
+    for (condition, answer) in [
+        ("$http_x_key !~ \"(?!k)\"", "return 302 /login"),
+        ("$remote_user = \"\"", "return 302 /login"),
+        ("$remote_addr !~ ^10\\.", "return 301 https://b.example/"),
+        ("$cookie_a !~ ^[0-9]+$", "rewrite ^ /login.html redirect"),
+        ("$ssl_client_verify != SUCCESS", "return https://b.example/"),
+        ("$allowed = 0", "return 302 /login"),
+        ("$invalid_referer", "rewrite ^ /no.png last"),
+        ("$arg_token != x", "return 302 /login"),
+        ("-f $request_filename", "rewrite ^(.*)$ /gate.php?f=$1 last"),
+        ("$uri ~ ^/in/", "rewrite ^ /gate.php?f=$uri last"),
+    ] {
+        for text in [
+            server(&format!("if ({condition}) {{\n{answer}; }}")),
+            server(&format!("location /in/ {{ if ({condition}) {{\n{answer}; }} }}")),
+        ] {
+            assert_eq!(self::answer(&text, "/in/a"), "nothing", "{condition}: {text}");
+            let said = format!("`if ({}", condition.split(' ').next().unwrap_or_default());
+            assert!(text.contains(&said), "{condition}: {text}");
+        }
+    }
+    // A variable is what it comes from.
+    let map = |from: &str| {
+        of(&format!(
+            "http {{ map {from} $v {{ default 1; b 0; }} server {{ root /; if ($v = 0) {{ return 302 /l; }} }} }}"
+        ))
+    };
+    assert_eq!((answer(&map("$cookie_a"), "/a"), answer(&map("$host"), "/a")), ("nothing".into(), "file /a".into()));
+    let set = |condition: &str| {
+        of(&format!("server {{ root /; set $v 0; if ({condition}) {{ set $v 1; }} if ($v) {{ return 302 /l; }} }}"))
+    };
+    assert_eq!(
+        (answer(&set("$remote_addr ~ x"), "/a"), answer(&set("$host ~ x"), "/a")),
+        ("nothing".into(), "file /a".into())
+    );
+}
+
+#[test]
 fn what_leads_to_the_same_under_another_address_restricts_nobody() {
     for one in [
         "if ($scheme = http) { return 301 https://$host$request_uri; }",
@@ -113,6 +175,21 @@ fn what_leads_to_the_same_under_another_address_restricts_nobody() {
         let text = server(one);
         assert_eq!(answer(&text, "/a"), "file /a", "{one}: {text}");
     }
+}
+
+#[test]
+fn a_field_that_is_empty_is_as_one_that_is_not_there() {
+    let text = server("if ($http_x_key = \"\") { return 403; }");
+    for (fields, expected) in [("", "nothing"), ("X-Key:\r\n", "nothing"), ("X-Key: k\r\n", "file /a")] {
+        assert_eq!(with(&text, "/a", fields), expected, "{fields:?}: {text}");
+    }
+}
+
+#[test]
+fn who_is_refused_a_script_does_not_come_to_it_by_another_path() {
+    let text =
+        server("index index.php; location ~ \\.php$ { if ($http_x_key != \"k\") { return 403; } fastcgi_pass a:1; }");
+    assert_eq!(with(&text, "/in/", ""), "nothing", "{text}");
 }
 
 #[test]

@@ -66,9 +66,15 @@ fn read(directive: &Directive, names: &Names) -> Result<(Pattern, (&'static str,
 }
 
 /// Whether the client is told another address.
-fn leads_away(directive: &Directive) -> bool {
+pub(super) fn leads_away(directive: &Directive) -> bool {
     let to = directive.argument(1);
     matches!(directive.argument(2), "permanent" | "redirect") || to.contains("://") || to.starts_with("$scheme")
+}
+
+/// What one does that is for all paths, and leads all of them to the same.
+pub(super) fn of_all(directive: &Directive, names: &Names) -> Option<(&'static str, String)> {
+    let (_, does) = read(directive, names).ok().filter(|_| ANY.contains(&directive.argument(0)))?;
+    (!does.1.contains("${")).then_some(does)
 }
 
 /// With the path in the place of a group that is all of it.

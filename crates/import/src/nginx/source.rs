@@ -9,7 +9,7 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::pattern::{spelled, without_looks};
 use super::syntax::Directive;
-use super::{PASSES, access};
+use super::{PASSES, access, turn};
 use crate::proof::{SCRIPT_NAMES, Source, Use};
 
 /// A location, or a server as a whole.
@@ -83,7 +83,11 @@ pub(super) fn is_decided_in(location: &Directive) -> bool {
 /// Whether something in a block is about who is let in.
 fn restricts(block: &Directive) -> bool {
     let opens = |one: &Directive| matches!(one.argument(0), "off" | "all") && one.name != "deny";
-    block.block.iter().flatten().any(|one| access::is_about(one) && !opens(one) || restricts(one))
+    block
+        .block
+        .iter()
+        .flatten()
+        .any(|one| access::is_about(one) && !opens(one) || turn::may_restrict(one) || restricts(one))
 }
 
 /// Whether requests are passed on to applications somewhere in a block.
