@@ -14,6 +14,7 @@ mod audit;
 mod caddy;
 mod nginx;
 mod proof;
+mod reach;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -116,6 +117,8 @@ struct Draft {
     handles: Vec<caddy::Handle>,
     /// Where Caddy sends files.
     file_servers: Vec<caddy::FileServer>,
+    /// Where all sites of Caddy listen that do not say it themselves.
+    interfaces: Option<Vec<String>>,
     /// Paths of files that are included.
     file_names: Vec<String>,
 }
@@ -126,6 +129,8 @@ struct Site {
     line: usize,
     is_default: bool,
     hosts: Vec<String>,
+    /// Addresses at which the other server has it answer; none where that is not said.
+    listens: Vec<String>,
     /// Whether all that it does is to lead to the same with TLS.
     leads_to_tls: bool,
     /// Keys and values, as they are written.
@@ -250,6 +255,7 @@ impl Draft {
                 self.lose(line, format!("plain HTTP at {address}: {why}"));
             }
         }
+        reach::keep(self);
         for notes in [&mut self.lost, &mut self.needless] {
             notes.sort();
             notes.dedup();

@@ -5,6 +5,8 @@
 
 mod gateway;
 mod matcher;
+#[cfg(test)]
+mod restraint_tests;
 mod settle;
 mod syntax;
 #[cfg(test)]
@@ -71,6 +73,7 @@ fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
             for option in options.iter() {
                 match (option.word(0), option.word(1)) {
                     ("email", email) if !email.contains('{') => draft.key("acme_contact", quoted(email)),
+                    ("default_bind", _) => draft.interfaces = Some(addresses_of(&[option], draft)),
                     ("admin" | "debug" | "order", _) => {
                         let why =
                             "how the server is controlled and what it says is told in another way (docs/control.md)";
@@ -130,6 +133,8 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     let text = addresses.text();
     let mut has_tls = false;
     let interfaces = interfaces(directives, draft);
+    let listened = interfaces.iter().map(|one| format!("{one}:80"));
+    site.listens.extend(listened);
     for address in text.split([',', ' ']).filter(|one| !one.is_empty()) {
         has_tls |= self::address(address, addresses.line, &interfaces, &mut site, draft);
     }
@@ -197,12 +202,18 @@ fn runs_scripts<'l>(mut lines: impl Iterator<Item = &'l Line>, snippets: &Snippe
 
 /// The addresses of interfaces that are listened at. Without a word about it Caddy listens for IPv4 and IPv6.
 fn interfaces(directives: &[Line], draft: &mut Draft) -> Vec<String> {
-    let mut said = directives.iter().filter(|line| line.word(0) == "bind").peekable();
-    if said.peek().is_none() {
-        return ["0.0.0.0", "[::]"].map(str::to_owned).to_vec();
+    let own: Vec<&Line> = directives.iter().filter(|line| line.word(0) == "bind").collect();
+    if own.is_empty() {
+        let of_all = draft.interfaces.clone();
+        return of_all.unwrap_or_else(|| ["0.0.0.0", "[::]"].map(str::to_owned).to_vec());
     }
+    addresses_of(&own, draft)
+}
+
+/// Those that lines name.
+fn addresses_of(lines: &[&Line], draft: &mut Draft) -> Vec<String> {
     let mut interfaces = Vec::new();
-    for line in said {
+    for line in lines {
         for word in &line.words[1..] {
             match word.trim_matches(['[', ']']).parse::<std::net::IpAddr>() {
                 Ok(std::net::IpAddr::V4(address)) => interfaces.push(address.to_string()),

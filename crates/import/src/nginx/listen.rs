@@ -20,6 +20,14 @@ pub(super) fn listen(directive: &Directive, site: &mut Site, draft: &mut Draft) 
         Ok(port) => format!("0.0.0.0:{port}"),
         Err(_) => address.replace("*:", "0.0.0.0:"),
     };
+    // Without a port it is 80.
+    let address =
+        match address.parse::<std::net::Ipv4Addr>().is_ok() || address == "localhost" || address.ends_with(']') {
+            true => format!("{address}:80"),
+            false => address,
+        };
+    let address =
+        address.strip_prefix("localhost:").map_or_else(|| address.clone(), |port| format!("127.0.0.1:{port}"));
     let mut has_tls = false;
     for option in &directive.arguments[directive.arguments.len().min(1)..] {
         match &**option {

@@ -402,6 +402,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         }
         directive.carry();
     }
+    site.listens.extend(listens.iter().map(|one| one.address.clone()));
     let has_tls = listens.iter().any(|one| one.has_tls);
     let leads_to_tls = !has_tls && plain.iter().any(|one| tls::is_redirect_to_itself(one));
     let asked = [service::asked_by(directives), outer.access.asked_path().into_iter().collect()].concat();

@@ -214,3 +214,30 @@ fn a_location_may_be_written_without_a_space() {
         assert_eq!(answer(&text, "/in/a"), "nothing", "{location}: {text}");
     }
 }
+
+#[test]
+fn a_server_that_nobody_reaches_from_elsewhere_is_for_nobody_elsewhere() {
+    let public = "server { listen 80; server_name a.example; root /srv/www; location / { proxy_pass http://b; } }";
+    for (listen, own, other) in [
+        ("listen 127.0.0.1:8081;", "127.0.0.1", "192.0.2.7"),
+        ("listen [::1]:8081; listen 127.0.0.1:8081;", "::1", "2001:db8::1"),
+        ("listen 127.0.0.1;", "127.0.0.1", "192.0.2.7"),
+        ("listen localhost:8081;", "127.0.0.1", "192.0.2.7"),
+        ("listen unix:/run/a.sock;", "", "127.0.0.1"),
+        ("listen unix:/run/a.sock; listen 127.0.0.1:8081;", "127.0.0.1", "192.0.2.7"),
+    ] {
+        let admin = format!(
+            "server {{\n{listen} server_name admin.local; root /srv/admin; location /x/ {{ allow all; proxy_pass http://c; }} }}"
+        );
+        for text in [of(&format!("{public}\n{admin}")), of(&format!("{admin}\n{public}"))] {
+            for (path, expected) in [("/a", "file /a"), ("/x/a", "application")] {
+                let from = |client: &str| Asked { client, ..Asked::of(path) }.answer(&text, "admin.local");
+                assert_eq!((from(own), from(other)), (expected.to_owned(), "nothing".to_owned()), "{listen}: {text}");
+            }
+            assert_eq!(Asked::of("/a").answer(&text, "a.example"), "application", "{text}");
+            assert!(text.contains("answers on every address"), "{text}");
+        }
+        let alone = of(&admin);
+        assert!(!alone.contains("/.denied"), "nobody else gets there: {alone}");
+    }
+}
