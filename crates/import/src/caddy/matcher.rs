@@ -1,6 +1,7 @@
 //! Matchers of Caddy as the `match` of a route.
 //!
-//! Owns: their syntax, and which of them can be said here.
+//! Owns: their syntax, and which of them can be said here. Guarantees: the wider form of a matcher fits at least what Caddy has it fit, whatever of it cannot
+//! be said. Whether one that cannot be said asks who the client is, is in `who`.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use lamna_config::route::condition::Network;
 use lamna_config::route::pattern::{Pattern, compile};
 
 use super::syntax::Line;
+use super::who::{self, About};
 use crate::{Draft, list};
 
 /// What is asked of a request.
@@ -17,8 +19,28 @@ pub(super) struct Matcher {
     /// Paths: one of them; empty for any.
     paths: Vec<String>,
     regex: Option<String>,
-    /// Keys of `match` and their values.
-    conditions: Vec<(String, String)>,
+    conditions: Vec<Condition>,
+}
+
+/// A key of `match`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Condition {
+    key: String,
+    value: String,
+    /// The value that fits all that Caddy has it fit, if that is more.
+    wider: Option<String>,
+}
+
+impl Condition {
+    fn new(key: &str, value: String) -> Condition {
+        Condition { key: key.to_owned(), value, wider: None }
+    }
+
+    /// What it is about, of those of which it may be said several times: the name of a field or of a parameter.
+    fn is_about(&self, key: &str, name: &str) -> bool {
+        let start = format!("{{ {} = ", quoted(name).to_ascii_lowercase());
+        self.key == key && self.value.to_ascii_lowercase().starts_with(&start)
+    }
 }
 
 /// Matchers with names.
@@ -32,6 +54,7 @@ pub(super) struct Matchers {
 struct Named {
     matcher: Matcher,
     missing: Option<String>,
+    about: About,
 }
 
 /// A matcher that cannot be said here.
@@ -40,6 +63,7 @@ pub(super) struct Unsaid {
     pub(super) why: String,
     /// One that can be said, and that fits at least as much.
     pub(super) wider: Matcher,
+    pub(super) about: About,
 }
 
 impl Matcher {
@@ -88,6 +112,26 @@ impl Matcher {
         Ok(both)
     }
 
+    /// Whether it asks who the client is.
+    pub(super) fn asks_who(&self) -> bool {
+        self.conditions.iter().any(|one| matches!(&*one.key, "header" | "client" | "not"))
+    }
+
+    /// With all that Caddy has it fit, and more.
+    pub(super) fn widened(&self) -> Matcher {
+        let widened = |one: &Condition| Condition::new(&one.key, one.wider.as_ref().unwrap_or(&one.value).clone());
+        Matcher { conditions: self.conditions.iter().map(widened).collect(), ..self.clone() }
+    }
+
+    /// The value of `match` for what Caddy may have it fit and it does not fit here; none if there is nothing.
+    pub(super) fn beyond(&self) -> Option<String> {
+        let narrow: Vec<&Condition> = self.conditions.iter().filter(|one| one.wider.is_some()).collect();
+        let [only] = &narrow[..] else { return (!narrow.is_empty()).then(|| self.to_wider_toml()) };
+        let mut beyond = self.widened();
+        beyond.conditions.push(Condition::new("not", format!("{{ {} = {} }}", only.key, only.value)));
+        Some(beyond.to_toml().unwrap_or_else(|_| self.to_wider_toml()))
+    }
+
     /// As the value of `match`.
     pub(super) fn to_toml(&self) -> Result<String, String> {
         if self.is_any() {
@@ -96,7 +140,7 @@ impl Matcher {
         if let Some(wrong) = self.paths.iter().find(|path| Pattern::from_glob(path).is_err()) {
             return Err(format!("`{wrong}` is no pattern here"));
         }
-        let mut keys: Vec<String> = self.conditions.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let mut keys: Vec<String> = self.conditions.iter().map(|one| format!("{} = {}", one.key, one.value)).collect();
         match (&self.regex, &self.paths[..]) {
             (Some(_), [_, ..]) => return Err("a path and an expression cannot be said together".into()),
             (Some(regex), []) => keys.insert(0, format!("regex = {}", quoted(regex))),
@@ -118,8 +162,9 @@ impl Matcher {
     pub(super) fn to_wider_toml(&self) -> String {
         let paths = Matcher { paths: self.paths.clone(), ..Matcher::default() };
         let regex = Matcher { regex: self.regex.clone(), ..Matcher::default() };
-        let each = self.conditions.iter().cloned().map(|one| Matcher { conditions: vec![one], ..Matcher::default() });
-        let narrow = [self.clone(), regex, paths].into_iter().chain(each).filter(|one| !one.is_any());
+        let wide = self.widened();
+        let each = wide.conditions.iter().cloned().map(|one| Matcher { conditions: vec![one], ..Matcher::default() });
+        let narrow = [wide.clone(), regex, paths].into_iter().chain(each).filter(|one| !one.is_any());
         narrow.into_iter().find_map(|one| one.to_toml().ok()).unwrap_or_else(|| quoted("*"))
     }
 
@@ -127,54 +172,123 @@ impl Matcher {
         let (kind, arguments) = words.split_first().ok_or("it is empty")?;
         let value = |index: usize| arguments.get(index).map(String::as_str).unwrap_or_default();
         match &**kind {
-            "path" if arguments.iter().any(|path| path.contains('{')) => return Err("a path is written out".to_owned()),
-            "path" => self.paths.extend(arguments.iter().cloned()),
+            "path" => {
+                let mut missing = None;
+                for path in arguments {
+                    match of_path(path) {
+                        Ok(path) => self.paths.push(path),
+                        Err((why, wider)) => {
+                            missing = Some(why);
+                            self.paths.push(wider);
+                        }
+                    }
+                }
+                return missing.map_or(Ok(()), Err);
+            }
             "path_regexp" if self.regex.is_some() => return Err("two expressions cannot be said together".into()),
             "path_regexp" => {
                 let regex = arguments.last().ok_or("it has no expression")?;
                 compile(regex)?;
                 self.regex = Some(regex.clone());
             }
-            "method" => self.conditions.push(("method".into(), list(arguments))),
-            "host" => self.conditions.push(("host".into(), list(arguments))),
-            "remote_ip" | "client_ip" => self.conditions.push(("client".into(), list(&networks(arguments)?))),
+            "method" | "host" | "header" if arguments.iter().any(|word| word.contains('{')) => {
+                return Err("a value is written out".to_owned());
+            }
+            "method" | "host" => self.add_values(kind, list(arguments)),
+            "remote_ip" | "client_ip" => self.add_values("client", list(&networks(arguments)?)),
             "not" if !arguments.is_empty() => {
                 let mut inner = Matcher::default();
                 inner.add(arguments)?;
-                self.conditions.push(("not".into(), inner.negated()?));
+                self.conditions.push(Condition::new("not", inner.negated()?));
             }
             "header" if value(0).starts_with('!') && arguments.len() == 1 => {
-                self.conditions.push(("header".into(), format!("{{ {} = false }}", quoted(&value(0)[1..]))));
+                self.add_tested("header", &value(0)[1..], "false".to_owned())?;
             }
+            "header" if value(0).eq_ignore_ascii_case("host") => return Err("the host is no field here".to_owned()),
             "header" if !value(0).starts_with('!') && arguments.len() <= 2 => {
-                let tested = match value(1) {
-                    "" | "*" => "true".to_owned(),
-                    text if text.contains('*') => {
-                        let parts: Vec<String> = text.split('*').map(regex::escape).collect();
-                        format!("{{ regex = {} }}", quoted(&format!("^{}$", parts.join(".*"))))
+                // A star stands for something at the beginning and at the end.
+                let text = value(1);
+                let (after, before) = (text.strip_prefix('*'), text.len() > 1 && text.ends_with('*'));
+                let middle = after.unwrap_or(text);
+                let middle = if before { &middle[..middle.len() - 1] } else { middle };
+                let tested = match text {
+                    "*" => "true".to_owned(),
+                    "" if arguments.len() == 1 => "true".to_owned(),
+                    _ if after.is_some() || before => {
+                        let (start, end) = (if after.is_some() { "" } else { "^" }, if before { "" } else { "$" });
+                        format!("{{ regex = {} }}", quoted(&format!("{start}{}{end}", regex::escape(middle))))
                     }
                     text => quoted(text),
                 };
-                self.conditions.push(("header".into(), format!("{{ {} = {tested} }}", quoted(value(0)))));
+                self.add_tested("header", value(0), tested)?;
+            }
+            "header_regexp" if matches!(arguments.len(), 2 | 3) => {
+                let (field, regex) = (value(arguments.len() - 2), value(arguments.len() - 1));
+                if field.eq_ignore_ascii_case("host") {
+                    return Err("the host is no field here".to_owned());
+                }
+                compile(regex)?;
+                self.add_tested("header", field, format!("{{ regex = {} }}", quoted(regex)))?;
             }
             "query" if arguments.len() == 1 => {
                 let (name, text) = value(0).split_once('=').ok_or("it is no `name=value`")?;
                 let tested = if text == "*" { "true".to_owned() } else { quoted(text) };
-                self.conditions.push(("query".into(), format!("{{ {} = {tested} }}", quoted(name))));
+                self.add_tested("query", name, tested)?;
+                // Caddy looks at all parameters of the name, and here the first counts.
+                if let Some(added) = self.conditions.last_mut().filter(|_| text != "*") {
+                    added.wider = Some(format!("{{ {} = true }}", quoted(name)));
+                }
             }
             _ => return Err(format!("the matcher `{}` cannot be said here", words.join(" "))),
         }
         Ok(())
     }
 
+    /// Values of which one is to fit, beside those that are said already.
+    fn add_values(&mut self, key: &str, values: String) {
+        match self.conditions.iter_mut().find(|one| one.key == key) {
+            Some(Condition { value: earlier, .. }) => {
+                let start = earlier.strip_suffix(']').unwrap_or(earlier);
+                *earlier = format!("{start}, {}", &values[1..]);
+            }
+            None => self.conditions.push(Condition::new(key, values)),
+        }
+    }
+
+    /// What is asked of a field or of a parameter. Of several such things one is to fit, which cannot be said.
+    fn add_tested(&mut self, key: &str, name: &str, tested: String) -> Result<(), String> {
+        let count = self.conditions.len();
+        self.conditions.retain(|one| !one.is_about(key, name));
+        if self.conditions.len() < count {
+            return Err(format!("two values of `{name}` cannot be said together"));
+        }
+        self.conditions.push(Condition::new(key, format!("{{ {} = {tested} }}", quoted(name))));
+        Ok(())
+    }
+
     /// The value of `not`: what does not fit this.
     fn negated(&self) -> Result<String, String> {
+        // Here a star in a host is any number of labels.
+        if self.conditions.iter().any(|one| one.key == "host" && one.value.contains('*')) {
+            return Err("hosts that do not fit a pattern cannot be said".to_owned());
+        }
         if !self.paths.is_empty() || self.regex.is_some() {
             return Err("paths that do not fit cannot be said".to_owned());
         }
         let value = self.to_toml()?;
         if value.starts_with('{') { Ok(value) } else { Err("it is empty".to_owned()) }
     }
+}
+
+/// A path as it is written here.
+///
+/// # Errors
+/// Why it cannot be said, and one that fits at least as much.
+fn of_path(path: &str) -> Result<String, (String, String)> {
+    let Some(at) = path.find(['[', ']', '\\', '?', '{', '}', '%']) else { return Ok(path.to_owned()) };
+    let start = path[..at].trim_end_matches('*');
+    let wider = if start.starts_with(['/', '*']) { format!("{start}*") } else { "*".to_owned() };
+    Err((format!("`{path}`: only a star stands for something in a path here"), wider))
 }
 
 /// Networks as they are written here.
@@ -219,7 +333,7 @@ impl Matchers {
             missing = Some("it says nothing".to_owned());
             draft.lose(line.line, format!("`{}`, and what it is for: it says nothing", line.text()));
         }
-        self.named.insert(line.word(0).to_owned(), Named { matcher, missing });
+        self.named.insert(line.word(0).to_owned(), Named { matcher, missing, about: who::about(line) });
     }
 
     /// The matcher that a directive begins with, and its further words.
@@ -230,7 +344,9 @@ impl Matchers {
             Some((first, rest)) if first.starts_with('@') => (self.named(first), rest),
             // The only word of `redir`, `rewrite` and `try_files` is where to.
             Some((first, others)) if first.starts_with('/') && takes_path(line, others) => {
-                (Ok(Matcher { paths: vec![first.clone()], ..Matcher::default() }), others)
+                let matcher = |path: String| Matcher { paths: vec![path], ..Matcher::default() };
+                let unsaid = |(why, wider)| Unsaid { why, wider: matcher(wider), about: About::default() };
+                (of_path(first).map(matcher).map_err(unsaid), others)
             }
             _ => (Ok(Matcher::any()), rest),
         }
@@ -238,22 +354,25 @@ impl Matchers {
 
     fn named(&self, name: &str) -> Result<Matcher, Unsaid> {
         match self.named.get(name) {
-            Some(Named { matcher, missing: None }) => Ok(matcher.clone()),
-            Some(Named { matcher, .. }) => {
-                Err(Unsaid { why: format!("`{name}` is not carried over"), wider: matcher.clone() })
+            Some(Named { matcher, missing: None, .. }) => Ok(matcher.clone()),
+            Some(Named { matcher, about, .. }) => {
+                Err(Unsaid { why: format!("`{name}` is not carried over"), wider: matcher.clone(), about: *about })
             }
-            None => Err(Unsaid { why: format!("`{name}` is not there"), wider: Matcher::any() }),
+            None => {
+                let about = About { asks_who: true, is_absent: false };
+                Err(Unsaid { why: format!("`{name}` is not there"), wider: Matcher::any(), about })
+            }
         }
     }
 }
 
 /// `not { ... }`: what does not fit all of it.
-fn not_all(line: &Line) -> Result<Option<(String, String)>, String> {
+fn not_all(line: &Line) -> Result<Option<Condition>, String> {
     let mut inner = Matcher::default();
     for one in line.block.iter().flatten() {
         inner.add(&one.words)?;
     }
-    Ok(Some(("not".to_owned(), inner.negated()?)))
+    Ok(Some(Condition::new("not", inner.negated()?)))
 }
 
 /// Whether a path that comes first is one to match.

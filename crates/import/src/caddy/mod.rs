@@ -13,6 +13,7 @@ mod syntax;
 mod tests;
 mod tls;
 mod values;
+mod who;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ use matcher::{Matcher, Matchers, Unsaid};
 pub(crate) use settle::{FileServer, Handle};
 use syntax::Line;
 use values::{headers, path, redirect, try_files};
+use who::About;
 
 type Snippets = BTreeMap<String, Vec<Line>>;
 
@@ -297,15 +299,15 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
     let text = line.text();
     let (own, words) = matchers.of(line);
     let within_place = |own: Matcher| {
-        place
-            .matcher
-            .and(&own)
-            .map_err(|why| Unsaid { why, wider: if own.is_any() { place.matcher.clone() } else { own } })
+        place.matcher.and(&own).map_err(|why| {
+            let about = About { asks_who: own.asks_who() || place.matcher.asks_who(), is_absent: false };
+            Unsaid { why, wider: if own.is_any() { place.matcher.clone() } else { own }, about }
+        })
     };
     let matcher = match own.and_then(within_place) {
         Ok(matcher) => matcher,
         // What cannot be said for some is not served for more.
-        Err(Unsaid { why, wider }) if decides(line, 0) => {
+        Err(Unsaid { why, wider, about }) if decides(line, about, 0) => {
             let wider = if wider.is_any() { place.matcher.clone() } else { wider };
             let all = all_of(line);
             draft.lose(line.line, format!("`{text}`{all}: {why}; {DENIED_WORDS}, for {}", wider.to_wider_toml()));
@@ -313,11 +315,17 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         }
         Err(Unsaid { why, .. }) => return draft.lose(line.line, format!("`{text}`{}: {why}", all_of(line))),
     };
+    if matches!(line.word(0), "reverse_proxy" | "php_fastcgi" | "rewrite") {
+        deny_beyond(line, &matcher, site, draft);
+    }
     let mut keys_so_far = site.routes.iter().flat_map(|route| &route.keys);
     let has_service = keys_so_far.any(|(_, value)| value.starts_with("{ service"));
-    let mut push = |key: &'static str, value: String, draft: &mut Draft| match matcher.to_toml() {
+    // Who has to say who he is, is asked for more rather than less.
+    let guarded = matcher.widened();
+    let matches_of = |key: &str| if key == "access" { guarded.to_toml() } else { matcher.to_toml() };
+    let mut push = |key: &'static str, value: String, draft: &mut Draft| match matches_of(key) {
         Ok(matches) => site.routes.push(Route { line: line.line, keys: vec![("match", matches), (key, value)] }),
-        Err(why) if key == "access" => {
+        Err(why) if matches!(key, "access" | "rewrite" | "try") || key == "redirect" && matcher.asks_who() => {
             draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
             deny(line, &matcher, site);
         }
@@ -350,17 +358,24 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         },
         "rewrite" => match words.first().map(|to| path(to)) {
             Some(Ok(to)) => push("rewrite", quoted(&to), draft),
-            Some(Err(why)) => draft.lose(line.line, format!("`{text}`: {why}")),
+            // What another path is looked for may be another program's.
+            Some(Err(why)) => {
+                draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                deny(line, &matcher, site);
+            }
             None => draft.lose(line.line, format!("`{text}`: it says no path")),
         },
         // What stands behind the prefix is what `$1` stands for.
         "uri" if words.first().is_some_and(|word| word == "strip_prefix") && is_prefix(&matcher, words) => {
             push("rewrite", quoted("/$1"), draft);
         }
-        "try_files" => {
-            let tried = try_files(line, words, draft);
-            push("try", list(&tried), draft);
-        }
+        "try_files" => match try_files(line, words, draft) {
+            Some(tried) => push("try", list(&tried), draft),
+            None => {
+                draft.lose(line.line, format!("`{text}`: what is looked for first cannot be; {DENIED_WORDS}"));
+                deny(line, &matcher, site);
+            }
+        },
         "respond" | "error" | "abort" => {
             match words {
                 [status] if status == "404" => {}
@@ -412,7 +427,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             }
         },
         "forward_auth" => match gateway::service(line, words, draft).and_then(|value| alone(value, site)) {
-            Ok(value) => match matcher.to_toml() {
+            Ok(value) => match guarded.to_toml() {
                 Ok(matches) => {
                     let keys = vec![("match", matches), ("access", value)];
                     site.routes.push(Route { line: line.line, keys });
@@ -486,6 +501,15 @@ fn deny(line: &Line, matcher: &Matcher, site: &mut Site) {
     site.routes.push(Route { line: line.line, keys });
 }
 
+/// Nothing is answered for what Caddy may have a matcher fit, and it does not fit here.
+fn deny_beyond(line: &Line, matcher: &Matcher, site: &mut Site, draft: &mut Draft) {
+    let Some(beyond) = matcher.beyond() else { return };
+    let why = "of several parameters of one name the first counts here, and any there";
+    draft.lose(line.line, format!("`{}`: {why}; what fits {beyond} is answered with 404", line.text()));
+    let keys = [("match", beyond)].into_iter().chain(deny_keys()).collect();
+    site.routes.push(Route { line: line.line, keys });
+}
+
 /// Keys of the route by which nothing is there for paths that no block is for.
 fn refuse_rest() -> Vec<(&'static str, String)> {
     let mut keys = vec![("match", quoted("*"))];
@@ -509,13 +533,16 @@ const DECIDES: &[&str] = &[
     "invoke",
 ];
 
-/// Whether a directive, or one in its block, has something else answer than a file, or lets not everybody in.
-fn decides(line: &Line, depth: usize) -> bool {
+/// Whether a directive, or one in its block, has something else answer than a file, or lets not everybody in. `about` is what its matcher is about.
+fn decides(line: &Line, about: About, depth: usize) -> bool {
     let name = line.word(0);
-    let in_block = || line.block.iter().flatten().any(|inner| depth >= DEPTH_MAX || decides(inner, depth + 1));
+    let in_block = || line.block.iter().flatten().any(|inner| depth >= DEPTH_MAX || decides(inner, about, depth + 1));
     match name {
         "handle" | "handle_path" | "route" => in_block(),
         "root" => depth > 0,
+        "redir" => about.asks_who,
+        "rewrite" => !about.is_absent,
+        "try_files" => about.asks_who || line.words.iter().any(|word| is_program(word)),
         _ => DECIDES.contains(&name) || RESTRICTS.contains(&name) || PASSES.contains(&name),
     }
 }

@@ -25,6 +25,135 @@ fn with(text: &str, fields: &str) -> String {
 }
 
 #[test]
+fn what_a_rewrite_that_cannot_be_said_is_for_is_not_sent() {
+    for rewrite in [
+        "rewrite /files/* /gate.php?f={path}",
+        "rewrite /files/* /gate.php?f={path}\nphp_fastcgi localhost:9000",
+        "rewrite * /gate.php?f={path}",
+        "@f path_regexp ^/files/\nrewrite @f /gate.php?f={path}",
+        "@f expression {path}.startsWith('/files/')\nrewrite @f /gate.php",
+        "handle /files/* {\nrewrite * /gate.php?f={path}\n}",
+        "route {\nrewrite /files/* /gate.php?f={odd}\n}",
+    ] {
+        let text = site(rewrite);
+        assert_eq!(answer(&text, "/files/a.pdf"), "nothing", "{rewrite}: {text}");
+        assert!(text.contains("404"), "{text}");
+    }
+    assert_eq!(answer(&site("rewrite /files/* /gate.php?f={path}"), "/other"), "file /other");
+    // What is there is sent there, too.
+    assert_eq!(answer(&site("@n not file\nrewrite @n /gate.php?f={path}"), "/a"), "file /a");
+}
+
+#[test]
+fn where_nothing_that_is_tried_can_be_said_nothing_is_sent() {
+    for tried in ["/gate.php?f={path}", "/gate.php?f={path} =404", "{odd}", "/gate.php {path}", "{path}/ =404"] {
+        let text = site(&format!("handle /files/* {{\ntry_files {tried}\nfile_server\n}}"));
+        let found = answer(&text, "/files/a");
+        assert!(found == "nothing" || found == "file $path/", "{tried}: {found}\n{text}");
+    }
+    let text = site("try_files {path} /index.php?p={path}");
+    assert_eq!(answer(&text, "/a"), "file $path", "{text}");
+}
+
+#[test]
+fn who_is_led_elsewhere_is_not_sent_what_is_there() {
+    for matcher in [
+        "expression {http.request.cookie.session} == ''",
+        "not header_regexp Cookie (?!a)session=",
+        "vars {http.request.cookie.s} ''",
+        "not remote_host a",
+        "not header X-Key {env.KEY}",
+    ] {
+        let text = site(&format!("@n {matcher}\nredir @n /login"));
+        assert_eq!(answer(&text, "/a"), "nothing", "{matcher}: {text}");
+    }
+    let text = site("@w expression {host}.startsWith('www.')\nredir @w https://a.example{uri}");
+    assert_eq!(answer(&text, "/a"), "file /a", "{text}");
+    let text = site("@n not header_regexp Cookie (^|;)session=.\nredir @n /login");
+    assert_eq!(
+        (with(&text, ""), with(&text, "Cookie: session=1\r\n")),
+        ("to /login".into(), "file /a".into()),
+        "{text}"
+    );
+    let text = site("@n not header X-Key k\nredir @n /login");
+    assert_eq!(
+        (with(&text, ""), with(&text, "X-Key: k\r\n")),
+        ("to /login".to_owned(), "file /a".to_owned()),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_parameter_is_looked_for_behind_the_first_of_its_name_as_well() {
+    for refusal in ["respond @d 403", "abort @d", "error @d 403"] {
+        let text = site(&format!("@d query debug=1\n{refusal}"));
+        for query in ["debug=1", "debug=0&debug=1", "debug=1&debug=0"] {
+            assert_eq!(of_query(&text, query), "nothing", "{query}: {text}");
+        }
+        assert_eq!((of_query(&text, ""), of_query(&text, "a=1")), ("file /a".into(), "file /a".into()));
+    }
+    let text = site("@d query debug=1\nreverse_proxy @d localhost:1");
+    assert_eq!(
+        (of_query(&text, "debug=1"), of_query(&text, "debug=0&debug=1")),
+        ("application".into(), "nothing".into())
+    );
+    assert_eq!(of_query(&text, "a"), "file /a");
+    let text = site("@d not query key=k\nrespond @d 403");
+    assert_eq!(
+        (of_query(&text, "key=k"), of_query(&text, "key=a&key=k")),
+        ("file /a".into(), "nothing".into()),
+        "{text}"
+    );
+    let hash = "$argon2id$v=19$m=19456,t=2,p=1$on/b61dKzYasEN2gMTR7BQ$Lm/Gny5Yq2noexBHQUVwOin50H8YfQ1u0wA1k0fpv+A";
+    let text = site(&format!("@d query debug=1\nbasic_auth @d argon2id {{\nada {hash}\n}}"));
+    assert!(text.contains("match = { query = { \"debug\" = true } }\naccess ="), "{text}");
+}
+
+#[test]
+fn a_path_with_classes_restricts_more_and_not_nothing() {
+    for (path, asked) in [
+        ("/[ab]*", "/a"),
+        ("/x/[a-c]/*", "/x/b/y"),
+        ("/x/\\*", "/x/*"),
+        ("/x/?", "/x/a"),
+        ("/x{odd}/*", "/xy/a"),
+        ("*.[ch]", "/x/a.c"),
+        ("/[!]/a", "/!/a"),
+    ] {
+        for text in [
+            site(&format!("respond {path} 403")),
+            site(&format!("@p path {path}\nrespond @p 403")),
+            site(&format!("handle {path} {{\nrespond 403\n}}")),
+            site(&format!("reverse_proxy {path} localhost:1")),
+        ] {
+            let found = answer(&text, asked);
+            assert!(found == "nothing" || found == "application", "{path}: {found}\n{text}");
+            assert!(text.contains("Not carried over"), "{text}");
+        }
+    }
+    assert_eq!(answer(&site("respond /x/[a-c]/* 403"), "/y"), "file /y");
+}
+
+#[test]
+fn of_several_values_of_one_kind_any_fits() {
+    for (matcher, fields) in [
+        ("@d {\nheader X-A a\nheader X-A b\n}", "X-A: b\r\n"),
+        ("@d {\nheader X-A a\nheader x-a b\n}", "X-A: a\r\n"),
+        ("@d {\nmethod POST\nmethod GET\n}", ""),
+        ("@d {\nremote_ip 10.0.0.0/8\nremote_ip 192.0.2.0/24\n}", ""),
+        ("@d {\nhost b.example\nhost a.example\n}", ""),
+        ("@d {\nquery a=1\nquery a=2\n}", ""),
+        ("@d not header X-A \"\"", "X-A: a\r\n"),
+        ("@d not header X-A a*b", "X-A: axb\r\n"),
+        ("@d not header X-A {env.A}", "X-A: {env.A}\r\n"),
+    ] {
+        let text = site(&format!("{matcher}\nrespond @d 403"));
+        let asked = Asked { fields, query: "a=2", ..Asked::of("/a") };
+        assert_eq!(asked.answer(&text, "a.example"), "nothing", "{matcher}: {text}");
+    }
+}
+
+#[test]
 fn a_site_that_nobody_reaches_from_elsewhere_is_for_nobody_elsewhere() {
     let public = "http://a.example {\nroot * /srv\nfile_server\n}\n";
     let admin = "http://admin.local:8081 {\nbind 127.0.0.1 [::1]\nroot * /srv/admin\nfile_server\n}\n";

@@ -81,24 +81,30 @@ pub(super) fn redirect(words: &[String]) -> Result<String, String> {
     Ok(format!("{{ to = {}, status = {status} }}", quoted(&to)))
 }
 
-pub(super) fn try_files(line: &Line, words: &[String], draft: &mut Draft) -> Vec<String> {
+/// What is looked for in turn. None if nothing of it can be said, or what comes first may be another program's.
+pub(super) fn try_files(line: &Line, words: &[String], draft: &mut Draft) -> Option<Vec<String>> {
     let mut tried: Vec<String> = Vec::new();
+    let mut is_open = false;
+    let looks_for_file = words.iter().any(|word| path(word).is_ok_and(|to| to == "$path"));
     for word in words {
-        match path(word) {
-            _ if word == "=404" => {}
+        let why = match path(word) {
+            _ if word == "=404" => continue,
             Ok(to) if to == "$path" || to == "$path/" => {
-                if !tried.iter().any(|one| one == "$path") {
-                    tried.push("$path".into());
-                }
+                let to = if looks_for_file { "$path" } else { "$path/" };
+                tried.extend((!tried.iter().any(|one| one == to)).then(|| to.to_owned()));
+                continue;
             }
-            Ok(to) if is_program(&to) => {
-                draft.lose(line.line, format!("`{word}` of `{}`: {PASSED_WORDS}", line.text()))
+            Ok(to) if is_program(&to) => PASSED_WORDS.to_owned(),
+            Ok(to) => {
+                tried.push(to);
+                continue;
             }
-            Ok(to) => tried.push(to),
-            Err(why) => draft.lose(line.line, format!("`{word}` of `{}`: {why}", line.text())),
-        }
+            Err(why) => why,
+        };
+        is_open |= tried.is_empty() && is_program(word);
+        draft.lose(line.line, format!("`{word}` of `{}`: {why}", line.text()));
     }
-    tried
+    (!tried.is_empty() && !is_open).then_some(tried)
 }
 
 /// A path that is looked for.
