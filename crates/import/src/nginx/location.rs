@@ -15,7 +15,7 @@ use super::{
     Action, Caching, Limit, Names, Scope, acts, index_names, inherited, pages, settle, table, unknown, with_caching,
 };
 use super::{pattern, refusal, scripts, source};
-use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, beside_applications, denied, list};
+use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, beside_applications, denied, is_program, list};
 
 /// A location that is carried over.
 pub(super) struct Location {
@@ -198,7 +198,8 @@ fn location(
     let (mut refused, mut is_reached) = (Vec::new(), true);
     let is_run = runs_scripts_of(inner, &pattern);
     // Scripts are come to by other paths as well: as index files, and by what is tried.
-    let asked_at = (!is_run).then_some(&pattern);
+    let is_index = is_index(&pattern, outer, names);
+    let asked_at = (!is_run && !is_index).then_some(&pattern);
     for inner in inner {
         match &*inner.name {
             "location" => {}
@@ -288,6 +289,36 @@ fn location(
     let fields = if has_own_fields { own } else { scope.fields.clone() };
     Some(Location { line, priority, pattern, limits, speed, fields, has_own_fields, scope, action, rewrites, excepted })
 }
+
+/// Whether index files are among the paths of a location, which are come to by those of their folders.
+fn is_index(pattern: &Pattern, scope: &Scope, names: &Names) -> bool {
+    let names = index_files(scope, names.asks_applications);
+    source::has_file(pattern, &names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Names of files that stand for their folders.
+fn index_files(scope: &Scope, asks_applications: bool) -> Vec<String> {
+    let said = scope.index.as_ref().map_or_else(|| vec!["index.html".to_owned()], |(.., names)| names.clone());
+    let scripts = asks_applications.then(|| "index.php".to_owned()).filter(|name| !said.contains(name));
+    said.into_iter().chain(scripts).filter(|name| asks_applications || !is_program(name)).collect()
+}
+
+/// Has no folder be answered with an index file that is refused by its own path.
+pub(super) fn keep_indexes(server: &[Directive], scope: &Scope, asks_applications: bool, site: &mut Site) {
+    let names = index_files(scope, asks_applications);
+    for (number, (folders, refused)) in source::refused_indexes(server, &names).into_iter().enumerate() {
+        let kept: Vec<&str> = names.iter().map(String::as_str).filter(|name| !refused.contains(name)).collect();
+        // No file is called so.
+        let kept = if kept.is_empty() { vec!["no-index"] } else { kept };
+        let priority = INDEX_PRIORITY - i32::try_from(number).unwrap_or(0);
+        let matches = format!("{{ regex = {} }}", quoted(&folders));
+        let keys = vec![("match", matches), ("priority", priority.to_string()), ("index", list(&kept))];
+        site.routes.push(Route { line: site.line, keys });
+    }
+}
+
+/// Beyond that of all locations.
+const INDEX_PRIORITY: i32 = 90_000;
 
 /// Whether a block has an application of FastCGI run the files of its paths.
 fn runs_scripts_of(block: &[Directive], pattern: &Pattern) -> bool {

@@ -408,7 +408,9 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     let asked = [service::asked_by(directives), outer.access.asked_path().into_iter().collect()].concat();
     let root = location::root_of_all(&locations).or_else(|| plain.iter().rev().find(|one| one.name == "root").copied());
     let root = root.map(|one| one.argument(0).to_owned()).or_else(|| outer.root.clone());
-    let names = Names { hosts: site.hosts.clone(), asked, has_tls, root, plain: scope.plain.clone() };
+    let asks_applications = source::passes_within(directives);
+    let (hosts, variables) = (site.hosts.clone(), scope.plain.clone());
+    let names = Names { hosts, asked, has_tls, root, plain: variables, asks_applications };
     let (mut action, mut is_reached) = (Action::default(), true);
     scope.access = outer.access.inherited_by(&plain);
     for directive in plain {
@@ -437,6 +439,9 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
                 }
                 None => {}
             },
+            "rewrite" if !rewrite::leads_away(directive) && source::leads_to_refused(directives, directive) => {
+                rewrite::lose(directive, "what it leads to is refused", &mut site, draft);
+            }
             "rewrite" => {
                 rewrite::of_server(directive, is_reached, &names, &mut site, draft);
                 is_reached &= !rewrite::ends(directive, None);
@@ -468,7 +473,6 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         let why = "listings are for a whole site, and a location has none: there are none";
         draft.lose(line, format!("`autoindex on` of this server: {why}"));
     }
-    let asks_applications = source::passes_within(directives);
     site_keys(&scope, redirects_all, asks_applications, &mut site, draft);
     if let Some(value) = &action.access {
         site.keys.push(("access", value.clone()));
@@ -495,6 +499,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         site.keys.push(("index", names));
     }
     push_action(line, &action, &mut site);
+    location::keep_indexes(directives, &scope, asks_applications, &mut site);
     for one in &read {
         push_location(one, &read, &scope, (runs_scripts, asks_applications), &mut site, draft);
     }
@@ -551,6 +556,8 @@ struct Names {
     root: Option<String>,
     /// Variables that do not come from who the client is.
     plain: Vec<String>,
+    /// Whether applications are asked.
+    asks_applications: bool,
 }
 
 /// Whether an action leads to the same with TLS: for a server of these hosts that does not speak TLS itself.

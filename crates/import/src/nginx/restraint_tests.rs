@@ -207,6 +207,55 @@ fn a_location_whose_path_is_no_pattern_here_is_what_it_is_there() {
     }
 }
 
+/// The index files that stand for a folder.
+fn indexes(text: &str, folder: &str) -> Vec<String> {
+    let settings = lamna_config::parse_unseen(text, "/a.toml".as_ref()).unwrap();
+    let matcher = lamna_config::route::matcher::Matcher::new(&settings.sites[0].routes).unwrap();
+    let ids = matcher.by_path(folder.as_bytes()).into_iter();
+    let rules = lamna_config::route::merge(ids.map(|id| (usize::from(id), matcher.route(id))));
+    rules.index.unwrap_or_else(|| settings.sites[0].index.clone())
+}
+
+#[test]
+fn what_is_refused_is_refused_where_an_index_file_or_a_rewrite_leads_to_it() {
+    let php = format!("index index.php index.html; {PHP}");
+    for (location, folder, other) in [
+        ("~* ^/uploads/.*\\.php$", "/uploads/", "/"),
+        ("~* /(?:uploads|files)/.*\\.php$", "/a/files/b/", "/a/"),
+        ("~ /vendor/.*\\.php$", "/vendor/x/", "/x/"),
+        ("= /in/index.php", "/in/", "/in/a/"),
+    ] {
+        let text = server(&format!("location {location} {{ deny all; }} {php}"));
+        assert_eq!(indexes(&text, folder), ["index.html"], "{location}: {text}");
+        assert_eq!(indexes(&text, other), ["index.php", "index.html"], "{location}: {text}");
+    }
+    let text = server(&format!(
+        "index index.php; location = /index.php {{ fastcgi_pass a:1; }} location ~ \\.php$ {{ return 404; }}"
+    ));
+    assert_eq!(
+        (indexes(&text, "/"), indexes(&text, "/x/")),
+        (vec!["index.php".into()], vec!["no-index".into()]),
+        "{text}"
+    );
+    let text = server("location ~ \\.html$ { return 403; }");
+    assert_eq!(
+        (indexes(&text, "/"), indexes(&text, "/x/")),
+        (vec!["no-index".into()], vec!["no-index".into()]),
+        "{text}"
+    );
+    let text = server("location ~ \\.pdf$ { deny all; }");
+    assert!(!text.contains("index ="), "{text}");
+    let text = server("location /in/ { deny all; } rewrite ^/out/(.*)$ /in/$1 last; rewrite ^/b/(.*)$ /c/$1 last;");
+    assert_eq!((answer(&text, "/out/a"), answer(&text, "/b/a")), ("nothing".into(), "file /c/${1}".into()), "{text}");
+}
+
+#[test]
+fn who_is_refused_a_page_does_not_come_to_it_as_an_index_file() {
+    let text = server("location ~ \\.html$ { if ($cookie_s = \"\") { return 302 /login; } }");
+    assert_eq!(with(&text, "/in/", ""), "nothing", "{text}");
+    assert_eq!(with(&text, "/in/", "Cookie: s=1\r\n"), "file /in/", "{text}");
+}
+
 #[test]
 fn a_location_may_be_written_without_a_space() {
     for location in ["=/in/a", "^~/in/", "~^/in/", "~*^/IN/"] {

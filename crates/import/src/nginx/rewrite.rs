@@ -102,18 +102,21 @@ pub(super) fn ends(directive: &Directive, location: Option<&Pattern>) -> bool {
 pub(super) fn of_server(directive: &Directive, is_reached: bool, names: &Names, site: &mut Site, draft: &mut Draft) {
     let (pattern, does) = match read(directive, names) {
         Ok(read) => read,
-        Err(why) if is_reached => {
-            let regex = wider(directive.argument(0));
-            let denied = format!("{DENIED_WORDS}, and so is all that fits `{regex}`");
-            draft.lose(directive.line, format!("`{}`: {why}; {denied}", directive.text()));
-            return site.routes.push(deny_fitting(directive.line, &regex));
-        }
+        Err(why) if is_reached => return lose(directive, &why, site, draft),
         Err(why) => return draft.lose(directive.line, format!("`{}`: {why}", directive.text())),
     };
     let priority = 20_000 - i32::try_from(site.routes.len()).unwrap_or(0);
     let matches = format!("{{ regex = {} }}", quoted(&pattern.text()));
     let keys = vec![("match", matches), ("priority", priority.to_string()), does];
     site.routes.push(Route { line: directive.line, keys });
+}
+
+/// Says why one of a server is not carried over; what it fits is not served.
+pub(super) fn lose(directive: &Directive, why: &str, site: &mut Site, draft: &mut Draft) {
+    let regex = wider(directive.argument(0));
+    let denied = format!("{DENIED_WORDS}, and so is all that fits `{regex}`");
+    draft.lose(directive.line, format!("`{}`: {why}; {denied}", directive.text()));
+    site.routes.push(deny_fitting(directive.line, &regex));
 }
 
 /// One of a location of `pattern`. `is_reached` unless one before it is for all of its paths.

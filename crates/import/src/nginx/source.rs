@@ -3,7 +3,7 @@
 //! Owns: the choice (`ngx_http_core_find_location`), what `rewrite` makes of a path before and in it, and paths that are worth asking about. What is asked
 //! is only whether a program answers; all else that a location says does not count. Nothing of the configuration that comes out is known here, so that the one can be held against the other.
 
-use lamna_config::route::pattern::compile;
+use lamna_config::route::pattern::{Pattern, compile};
 use regex::bytes::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
@@ -16,6 +16,8 @@ use crate::proof::{SCRIPT_NAMES, Source, Use};
 struct Place {
     kind: Kind,
     does: Use,
+    /// Whether it is for nobody, however he comes to it.
+    is_refused: bool,
     /// Which other paths are looked for, in their order.
     rewrites: Vec<Rewrite>,
     /// With those in which others stand.
@@ -95,6 +97,84 @@ pub(super) fn passes_within(block: &[Directive]) -> bool {
     block.iter().any(|one| passes(one) || passes_within(one.block.as_deref().unwrap_or_default()))
 }
 
+/// Whether what a `rewrite` of a server leads to is refused there.
+pub(super) fn leads_to_refused(server: &[Directive], rewrite: &Directive) -> bool {
+    let (root, alone) = (whole(server), rewrites(std::slice::from_ref(rewrite)));
+    let samples = samples_of(rewrite.argument(0)).into_iter();
+    let mut paths = samples.map(|one| format!("/{}", one.trim_start_matches('/')));
+    paths.any(|path| {
+        let to = rewritten(&alone, &path);
+        to.is_some_and(|(to, _)| find(&root, &to).is_some_and(|(place, _)| place.is_refused))
+    })
+}
+
+/// Expressions for folders, and which of the index files that are called `names` are refused in them by their own path.
+pub(super) fn refused_indexes<'n>(server: &[Directive], names: &'n [String]) -> Vec<(String, Vec<&'n str>)> {
+    let root = whole(server);
+    let mut found = Vec::new();
+    let is_refused_at =
+        |folder: &str, name: &str| find(&root, &format!("{folder}{name}")).is_some_and(|(place, _)| place.is_refused);
+    let mut push = |regex: String, samples: &[String]| {
+        let is_refused = |name: &&String| samples.iter().any(|folder| is_refused_at(folder, name));
+        let refused: Vec<&str> = names.iter().filter(is_refused).map(String::as_str).collect();
+        if !refused.is_empty() {
+            found.push((regex, refused));
+        }
+    };
+    let mut rest: Vec<&Place> = root.within.iter().collect();
+    while let Some(place) = rest.pop() {
+        rest.extend(&place.within);
+        match &place.kind {
+            _ if !place.is_refused => {}
+            Kind::Exact(path) => {
+                let folder = path[..path.rfind('/').map_or(0, |at| at + 1)].to_owned();
+                push(format!("^{}$", regex::escape(&folder)), &[folder]);
+            }
+            Kind::Regex(regex) => {
+                let folders = folders_of(regex.as_str());
+                let samples = samples_of(&folders).into_iter().map(|one| match one.starts_with('/') {
+                    true => format!("{}/", one.trim_end_matches('/')),
+                    false => format!("/x{}/", one.trim_end_matches('/')),
+                });
+                push(folders.clone(), &samples.collect::<Vec<_>>());
+                push("^/$".to_owned(), &["/".to_owned()]);
+            }
+            Kind::Prefix(..) | Kind::Unread(_) | Kind::Named => {}
+        }
+    }
+    found
+}
+
+/// An expression for the folders of the files that `regex` fits, and for more rather than less: all but the root where that is not plain.
+fn folders_of(regex: &str) -> String {
+    const ENDS: [&str; 4] = ["(/|$)", "(?:/|$)", "(?:$|/)", "$"];
+    let rest = ENDS.iter().find_map(|end| regex.strip_suffix(end)).unwrap_or(regex);
+    let head = rest.rfind("\\.").map_or("", |at| &rest[..at]);
+    let head =
+        [".*", ".+", "[^/]*", "[^/]+", ".*?", ".+?"].iter().find_map(|any| head.strip_suffix(any)).unwrap_or_default();
+    match head.trim_start_matches("(?i)").is_empty() || compile(head).is_err() {
+        true => "^/.+/$".to_owned(),
+        false => head.to_owned(),
+    }
+}
+
+/// Whether a file with one of these names may be among the paths of a location, and its folder not: so that it is come to as an index file.
+pub(super) fn has_file(pattern: &Pattern, names: &[&str]) -> bool {
+    let folder = |path: &str| path[..path.rfind('/').map_or(0, |at| at + 1)].to_owned();
+    match pattern {
+        Pattern::Exact(path) => names.iter().any(|name| path.ends_with(&format!("/{name}"))),
+        Pattern::Regex(text) => {
+            let Ok(regex) = compile(text) else { return true };
+            let folders =
+                samples_of(text).into_iter().map(|path| folder(&path)).chain(["/".to_owned(), "/x/".to_owned()]);
+            let mut files = folders.flat_map(|folder| names.iter().map(move |name| format!("{folder}{name}")));
+            files.any(|path| regex.is_match(path.as_bytes()))
+        }
+        // A folder among its paths is among them itself.
+        Pattern::Prefix(_) | Pattern::Glob(_) => false,
+    }
+}
+
 /// Beginnings of paths with which the samples of each expression are asked about.
 const BASES_MAX: usize = 40;
 
@@ -123,7 +203,8 @@ fn whole(server: &[Directive]) -> Place {
     // What is denied to all may be allowed in a location again.
     let returns = server.iter().any(|one| one.name == "return");
     let does = Some(use_of(server)).filter(|does| *does != Use::Never || returns).unwrap_or(Use::File);
-    Place { kind: Kind::Prefix(String::new(), false), does, rewrites: rewrites(server), within: places(server) }
+    let kind = Kind::Prefix(String::new(), false);
+    Place { kind, does, is_refused: false, rewrites: rewrites(server), within: places(server) }
 }
 
 /// The first place in it where a program answers; itself if there is none.
@@ -160,12 +241,19 @@ fn place(location: &Directive) -> Place {
         (_, name) if name.starts_with('@') => Kind::Named,
         (_, path) => Kind::Prefix(path.to_owned(), false),
     };
-    Place { kind, does: use_of(block), rewrites: rewrites(block), within: places(block) }
+    Place { kind, does: use_of(block), is_refused: is_refused(block), rewrites: rewrites(block), within: places(block) }
 }
 
 fn passes(directive: &Directive) -> bool {
     let name = &*directive.name;
     matches!(name, "proxy_pass" | "fastcgi_pass") || PASSES.contains(&name) && directive.argument(0) != "off"
+}
+
+/// Whether a block lets nobody in.
+fn is_refused(block: &[Directive]) -> bool {
+    let is_shut = block.iter().any(|one| one.name == "deny" && one.argument(0) == "all")
+        && !block.iter().any(|one| one.name == "allow");
+    is_shut || block.iter().any(|one| one.name == "return" && one.argument(0).starts_with('4'))
 }
 
 /// What a block does with a path for which it is chosen.
@@ -174,9 +262,7 @@ fn use_of(block: &[Directive]) -> Use {
         let inner = one.block.as_deref().unwrap_or_default();
         passes(one) || matches!(&*one.name, "if" | "limit_except") && inner.iter().any(passes)
     };
-    let is_shut = block.iter().any(|one| one.name == "deny" && one.argument(0) == "all")
-        && !block.iter().any(|one| one.name == "allow");
-    if block.iter().any(|one| one.name == "return" || one.name == "internal") || is_shut {
+    if block.iter().any(|one| one.name == "return" || one.name == "internal") || is_refused(block) {
         Use::Never
     } else if block.iter().any(may_pass) {
         Use::Run
