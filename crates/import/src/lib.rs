@@ -115,6 +115,8 @@ struct Draft {
     needless: Vec<Note>,
     /// Blocks of a site of which one is taken.
     handles: Vec<caddy::Handle>,
+    /// What is rewritten in a site of Caddy: its line and text, its `match`, and the path.
+    rewritten: Vec<(usize, String, String, String)>,
     /// Where Caddy sends files.
     file_servers: Vec<caddy::FileServer>,
     /// Where all sites of Caddy listen that do not say it themselves.

@@ -179,6 +179,7 @@ fn finish_routes(directives: &[Line], snippets: &Snippets, site: &mut Site, draf
     let inside = |line: &&Line| !line.word(0).starts_with("handle");
     let has_scripts = runs_scripts(directives.iter().filter(inside), snippets, 0);
     settle::settle_handles(&handles, site);
+    settle::deny_rewritten(site, draft);
     settle::merge(site, draft);
     site.source = settle::source(&handles, has_scripts, site);
     let file_servers = std::mem::take(&mut draft.file_servers);
@@ -357,7 +358,12 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             }
         },
         "rewrite" => match words.first().map(|to| path(to)) {
-            Some(Ok(to)) => push("rewrite", quoted(&to), draft),
+            Some(Ok(to)) => {
+                if let Some(matches) = matcher.to_toml().ok().filter(|_| place.is_site) {
+                    draft.rewritten.push((line.line, text.clone(), matches, to.clone()));
+                }
+                push("rewrite", quoted(&to), draft);
+            }
             // What another path is looked for may be another program's.
             Some(Err(why)) => {
                 draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));

@@ -170,3 +170,20 @@ fn a_site_that_nobody_reaches_from_elsewhere_is_for_nobody_elsewhere() {
     let text = of("{\ndefault_bind 127.0.0.1\n}\nhttp://a.example {\nroot * /srv\nfile_server\n}\n");
     assert!(text.contains("listen = [\"127.0.0.1:80\"]"), "{text}");
 }
+
+#[test]
+fn a_rewrite_into_an_application_sends_no_file() {
+    for (rewrite, application) in [
+        ("rewrite /a /api/b", "reverse_proxy /api/* localhost:1"),
+        ("rewrite /a /b", "reverse_proxy localhost:1"),
+        ("rewrite /a /api/b", "handle /api/* {\nreverse_proxy localhost:1\n}"),
+        ("@a path_regexp ^/a$\nrewrite @a /api{path}", "@api path /api/*\nreverse_proxy @api localhost:1"),
+    ] {
+        let text = site(&format!("{rewrite}\n{application}"));
+        assert_eq!(answer(&text, "/a"), "nothing", "{rewrite}, {application}: {text}");
+    }
+    let text = site("rewrite /a /b\nreverse_proxy /api/* localhost:1");
+    assert_eq!(answer(&text, "/a"), "file /b", "{text}");
+    let text = site("rewrite /a /index.php\nphp_fastcgi localhost:9");
+    assert!(answer(&text, "/a").starts_with("file /index.php"), "{text}");
+}

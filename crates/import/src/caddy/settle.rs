@@ -10,7 +10,7 @@ use lamna_config::render::quoted;
 
 use super::{deny_keys, is_denied};
 use crate::proof::{SCRIPT_NAMES, Source, Use};
-use crate::{Draft, Route, Site, list};
+use crate::{DENIED_WORDS, Draft, Route, Site, list};
 
 /// A `handle`: its `match`, and which of the routes of its site it has made.
 #[derive(Clone, Debug)]
@@ -70,6 +70,34 @@ pub(super) fn settle_handles(handles: &[Handle], site: &mut Site) {
         keys.extend(missing.map(|(key, nothing)| (*key, (*nothing).to_owned())));
         if keys.len() > 1 {
             site.routes.push(Route { line: handle.line, keys });
+        }
+    }
+}
+
+/// Caddy asks an application for the path that comes of a `rewrite`; here routes are not asked again, and a file would be sent in its place.
+pub(super) fn deny_rewritten(site: &mut Site, draft: &mut Draft) {
+    let is_proxy = |(key, value): &&(&str, String)| *key == "proxy" && value != "false";
+    let asked: Vec<String> = site
+        .routes
+        .iter()
+        .filter(|route| route.keys.iter().any(|key| is_proxy(&key)))
+        .filter_map(|route| Some(route.keys.first()?.1.clone()))
+        .collect();
+    for (line, text, matches, to) in std::mem::take(&mut draft.rewritten) {
+        let start = to.split('$').next().unwrap_or_default();
+        let meets = |asked: &String| match asked.strip_prefix('"').and_then(|path| path.strip_suffix('"')) {
+            Some(path) => {
+                let first = path.split('*').next().unwrap_or_default();
+                start.starts_with(first) && (path.contains('*') || start == first)
+                    || to.contains('$') && first.starts_with(start)
+            }
+            None => true,
+        };
+        // Beside an application for the same requests it is seen to there.
+        if asked.iter().any(|asked| *asked != matches && meets(asked)) {
+            draft.lose(line, format!("`{text}`: an application may be asked for that path; {DENIED_WORDS}"));
+            let keys = [("match", matches)].into_iter().chain(deny_keys()).collect();
+            site.routes.push(Route { line, keys });
         }
     }
 }
