@@ -229,9 +229,8 @@ fn what_is_refused_is_refused_where_an_index_file_or_a_rewrite_leads_to_it() {
         assert_eq!(indexes(&text, folder), ["index.html"], "{location}: {text}");
         assert_eq!(indexes(&text, other), ["index.php", "index.html"], "{location}: {text}");
     }
-    let text = server(&format!(
-        "index index.php; location = /index.php {{ fastcgi_pass a:1; }} location ~ \\.php$ {{ return 404; }}"
-    ));
+    let text =
+        server("index index.php; location = /index.php { fastcgi_pass a:1; } location ~ \\.php$ { return 404; }");
     assert_eq!(
         (indexes(&text, "/"), indexes(&text, "/x/")),
         (vec!["index.php".into()], vec!["no-index".into()]),
