@@ -388,6 +388,14 @@ fn is_program(name: &str) -> bool {
     .any(|end| name.ends_with(end))
 }
 
+/// Whether what is looked for may be answered by a program: any that does not end like a file that is sent.
+fn may_be_run(to: &str) -> bool {
+    let path = to.split('?').next().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+    end.is_empty() || !end.bytes().all(|byte| byte.is_ascii_alphanumeric()) || is_program(path)
+}
+
 /// Keys of a route for which there is nothing, whatever other routes say.
 fn denied() -> [(&'static str, String); 2] {
     [("rewrite", quoted("/.denied")), ("try", "[]".to_owned())]

@@ -359,7 +359,7 @@ impl Matchers {
                 Err(Unsaid { why: format!("`{name}` is not carried over"), wider: matcher.clone(), about: *about })
             }
             None => {
-                let about = About { asks_who: true, is_absent: false };
+                let about = About { asks_who: true, leaves_files: false };
                 Err(Unsaid { why: format!("`{name}` is not there"), wider: Matcher::any(), about })
             }
         }

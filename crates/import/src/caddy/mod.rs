@@ -21,6 +21,7 @@ use lamna_config::render::quoted;
 
 use super::{
     DENIED_PRIORITY, DENIED_WORDS, Draft, Imported, Note, PASSED_WORDS, Route, Site, audit, denied, is_program, list,
+    may_be_run,
 };
 use matcher::{Matcher, Matchers, Unsaid};
 pub(crate) use settle::{FileServer, Handle};
@@ -301,7 +302,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
     let (own, words) = matchers.of(line);
     let within_place = |own: Matcher| {
         place.matcher.and(&own).map_err(|why| {
-            let about = About { asks_who: own.asks_who() || place.matcher.asks_who(), is_absent: false };
+            let about = About { asks_who: own.asks_who() || place.matcher.asks_who(), leaves_files: false };
             Unsaid { why, wider: if own.is_any() { place.matcher.clone() } else { own }, about }
         })
     };
@@ -547,7 +548,7 @@ fn decides(line: &Line, about: About, depth: usize) -> bool {
         "handle" | "handle_path" | "route" => in_block(),
         "root" => depth > 0,
         "redir" => about.asks_who,
-        "rewrite" => !about.is_absent,
+        "rewrite" => !about.leaves_files && (about.asks_who || line.words.last().is_some_and(|to| may_be_run(to))),
         "try_files" => about.asks_who || line.words.iter().any(|word| is_program(word)),
         _ => DECIDES.contains(&name) || RESTRICTS.contains(&name) || PASSES.contains(&name),
     }

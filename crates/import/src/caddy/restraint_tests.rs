@@ -41,6 +41,10 @@ fn what_a_rewrite_that_cannot_be_said_is_for_is_not_sent() {
     }
     assert_eq!(answer(&site("rewrite /files/* /gate.php?f={path}"), "/other"), "file /other");
     // What is there is sent there, too.
+    let webp = site("@w {\nheader Accept *webp*\nfile {path}.webp\n}\nrewrite @w {path}.webp");
+    assert_eq!(with(&webp, "Accept: image/webp\r\n"), "file /a", "{webp}");
+    let first = site("@t file {path} /index.php\nrewrite @t {http.matchers.file.relative}");
+    assert_eq!(answer(&first, "/a"), "file /a", "{first}");
     assert_eq!(answer(&site("@n not file\nrewrite @n /gate.php?f={path}"), "/a"), "file /a");
 }
 

@@ -9,8 +9,8 @@ use super::syntax::Line;
 pub(super) struct About {
     /// It may ask who the client is, and not only for which address it asks.
     pub(super) asks_who: bool,
-    /// It fits only where there is no file.
-    pub(super) is_absent: bool,
+    /// Where there is a file, it does not fit, or leads to that file.
+    pub(super) leaves_files: bool,
 }
 
 /// Matchers that look at the address, and at what is there.
@@ -42,7 +42,7 @@ pub(super) fn about(line: &Line) -> About {
     let parts: Vec<_> = if is_block { inner.collect() } else { own.into_iter().collect() };
     About {
         asks_who: parts.iter().any(|(words, block)| asks_who(words, *block)),
-        is_absent: parts.iter().any(|(words, block)| is_absent(words, *block)),
+        leaves_files: parts.iter().any(|(words, block)| leaves_files(words, *block)),
     }
 }
 
@@ -56,6 +56,10 @@ fn asks_who(words: &[String], block: Option<&[Line]>) -> bool {
         }
         Some((kind, rest)) if kind == "expression" => is_about_client(&rest.join(" ")),
         Some((kind, rest)) if rest.is_empty() && kind.contains(['{', '(']) => is_about_client(kind),
+        // What a client understands, not who it is.
+        Some((kind, rest)) if kind == "header" => {
+            !rest.first().is_some_and(|field| field.to_ascii_lowercase().starts_with("accept"))
+        }
         Some((kind, _)) => !PLAIN.contains(&&**kind) && kind != "query",
         None => false,
     }
@@ -74,19 +78,22 @@ fn is_about_client(expression: &str) -> bool {
     !placeholders.all(is_plain) || !calls.all(|name| PLAIN_CALLS.contains(&&*name)) || expression.contains("query")
 }
 
-/// Whether it is `not file`, of the path itself.
-fn is_absent(words: &[String], block: Option<&[Line]>) -> bool {
+/// Whether it is `not file`, of the path itself, or `file` that looks for the path itself first.
+fn leaves_files(words: &[String], block: Option<&[Line]>) -> bool {
+    let first_is_path = |files: &[String]| files.first().is_some_and(|first| first == "{path}");
     let is_file = |words: &[String]| {
-        let (kind, files) = (words.first(), &words[words.len().min(1)..]);
-        kind.is_some_and(|kind| kind == "file") && files.first().is_none_or(|first| first == "{path}")
+        words.split_first().is_some_and(|(kind, files)| kind == "file" && (files.is_empty() || first_is_path(files)))
     };
-    let is_not = words.first().is_some_and(|kind| kind == "not");
-    is_not
-        && match block {
-            Some([only]) => is_file(&only.words) && only.block.is_none(),
-            Some(_) => false,
-            None => is_file(&words[1..]),
+    match (words.split_first(), block) {
+        (Some((kind, rest)), None) if kind == "not" => is_file(rest),
+        (Some((kind, _)), Some([only])) if kind == "not" => is_file(&only.words) && only.block.is_none(),
+        (Some((kind, files)), None) if kind == "file" => first_is_path(files),
+        (Some((kind, _)), Some(lines)) if kind == "file" => {
+            let tries = |line: &&Line| line.word(0) == "try_files";
+            lines.iter().find(tries).is_some_and(|line| first_is_path(&line.words[1..]))
         }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -96,12 +103,16 @@ mod tests {
 
     #[test]
     fn what_is_not_known_to_look_at_the_address_alone_asks_who_the_client_is() {
-        for (text, who, absent) in [
+        for (text, who, leaves) in [
             ("@a path /a", false, false),
             ("@a not file", false, true),
             ("@a {\nnot file {path} {path}/\npath /a\n}", false, true),
             ("@a {\nnot {\nfile\npath /a\n}\n}", false, false),
             ("@a not file /x", false, false),
+            ("@a file {path} /index.php", false, true),
+            ("@a {\nfile {\ntry_files {path} /a.html\n}\n}", false, true),
+            ("@a file /a.html {path}", false, false),
+            ("@a {\nheader Accept *webp*\nfile {path}.webp\n}", false, false),
             ("@a query a=1", false, false),
             ("@a not query a=1", true, false),
             ("@a header X-A b", true, false),
@@ -113,7 +124,7 @@ mod tests {
             ("@a odd", true, false),
         ] {
             let found = about(&parse(text).unwrap()[0]);
-            assert_eq!(found, About { asks_who: who, is_absent: absent }, "{text}");
+            assert_eq!(found, About { asks_who: who, leaves_files: leaves }, "{text}");
         }
     }
 }

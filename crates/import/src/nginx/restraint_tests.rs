@@ -171,9 +171,11 @@ fn what_leads_to_the_same_under_another_address_restricts_nobody() {
         "if (-d $request_filename) { rewrite ^/(.*[^/])$ /$1/ permanent; }",
         "if (!-e $request_filename) { rewrite ^(.*)$ /index.php?q=$1 last; }",
         "if (!-f $request_filename) { rewrite ^ /index.html last; }",
+        "if ($http_accept ~ webp) { rewrite ^(.*)\\.png$ $1.webp last; }",
+        "if ($uri ~ ^/a) { rewrite ^ /maintenance.html last; }",
     ] {
         let text = server(one);
-        assert_eq!(answer(&text, "/a"), "file /a", "{one}: {text}");
+        assert_eq!(with(&text, "/a", "Accept: image/webp\r\n"), "file /a", "{one}: {text}");
     }
 }
 

@@ -11,7 +11,7 @@ use super::refusal::{self, Whom};
 use super::rewrite;
 use super::syntax::Directive;
 use super::{Names, location_of};
-use crate::is_program;
+use crate::may_be_run;
 
 /// What becomes of one.
 pub(super) enum Turn {
@@ -51,8 +51,7 @@ fn leading(directive: &Directive) -> Option<&Directive> {
 /// Whether another program may answer for a file that is there.
 fn has_run(directive: &Directive, leads: &Directive) -> bool {
     let absent = ["(!-e", "(!-f"].iter().any(|start| directive.argument(0).starts_with(start));
-    let to = leads.argument(1);
-    leads.name == "rewrite" && !rewrite::leads_away(leads) && !absent && (is_program(to) || to.contains(['?', '$']))
+    leads.name == "rewrite" && !rewrite::leads_away(leads) && !absent && may_be_run(leads.argument(1))
 }
 
 /// Where one leads, if it is the same for all of its paths.
@@ -80,8 +79,8 @@ fn is_plain(name: &str, plain: &[String]) -> bool {
     is_group || PLAIN.contains(&name) || name.starts_with("arg_") || plain.iter().any(|one| one == name)
 }
 
-/// Variables about the address that is asked for, and about what is there.
-const PLAIN: [&str; 25] = [
+/// Variables about the address that is asked for, about what is there, and about what a client understands.
+const PLAIN: [&str; 28] = [
     "scheme",
     "https",
     "host",
@@ -94,6 +93,9 @@ const PLAIN: [&str; 25] = [
     "http_x_forwarded_ssl",
     "http_x_forwarded_host",
     "http_x_forwarded_port",
+    "http_accept",
+    "http_accept_encoding",
+    "http_accept_language",
     "request",
     "request_uri",
     "request_method",
