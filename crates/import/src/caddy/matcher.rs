@@ -44,7 +44,7 @@ impl Condition {
 }
 
 /// Matchers with names.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Matchers {
     named: BTreeMap<String, Named>,
 }

@@ -118,6 +118,8 @@ const PASSES: &[&str] =
 /// Where directives stand.
 struct Place<'p> {
     snippets: &'p Snippets,
+    /// Those of what it stands in.
+    matchers: &'p Matchers,
     /// Of the site as a whole, or of a `handle`.
     matcher: Matcher,
     /// Whether it has a path of its own.
@@ -147,6 +149,7 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     }
     let place = Place {
         snippets,
+        matchers: &Matchers::default(),
         matcher: Matcher::any(),
         is_site: true,
         depth: 0,
@@ -278,14 +281,15 @@ fn address(address: &str, line: usize, interfaces: &[String], site: &mut Site, d
 }
 
 fn within(directives: &[Line], place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
-    let mut matchers = Matchers::default();
+    let mut matchers = place.matchers.clone();
     for line in directives.iter().filter(|line| line.word(0).starts_with('@')) {
         matchers.define(line, draft);
     }
     let handles_try = |line: &Line| {
         line.word(0).starts_with("handle") && line.block.iter().flatten().any(|inner| inner.word(0) == "try_files")
     };
-    let place = &Place { matcher: place.matcher.clone(), encodes: place.encodes || encodes(directives), ..*place };
+    let encodes = place.encodes || encodes(directives);
+    let place = &Place { matcher: place.matcher.clone(), matchers: &matchers, encodes, ..*place };
     let some_try = directives.iter().any(|line| line.word(0) == "try_files" || handles_try(line));
     for line in directives.iter().filter(|line| !line.word(0).starts_with('@')) {
         directive(line, place, &matchers, some_try, site, draft);

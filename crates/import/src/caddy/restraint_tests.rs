@@ -191,3 +191,11 @@ fn a_rewrite_into_an_application_sends_no_file() {
     let text = site("rewrite /a /index.php\nphp_fastcgi localhost:9");
     assert!(answer(&text, "/a").starts_with("file /index.php"), "{text}");
 }
+
+#[test]
+fn a_matcher_of_a_site_is_known_in_its_blocks() {
+    let text = site("@n not header X-Key k\nhandle {\nrespond @n 403\n}");
+    assert_eq!((with(&text, ""), with(&text, "X-Key: k\r\n")), ("nothing".to_owned(), "file /a".to_owned()), "{text}");
+    let text = site("@w host www.a.example\nroute {\nredir @w https://a.example{uri}\n}");
+    assert_eq!(answer(&text, "/a"), "file /a", "{text}");
+}
