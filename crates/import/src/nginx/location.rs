@@ -567,8 +567,8 @@ fn headers(
 ) -> Option<(&'static str, String)> {
     let mut fields = one.fields.clone();
     let has_own = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"));
-    let caching = one.scope.caching.as_ref().filter(|_| !has_own);
-    if let Some(Caching { line, text, .. }) = caching.filter(|_| one.action.gateway.is_some()) {
+    let caching = one.scope.caching.as_ref();
+    if let Some(Caching { line, text, .. }) = caching.filter(|_| !has_own && one.action.gateway.is_some()) {
         let why = "where an application has a `Cache-Control` of its own, that stays";
         draft.lose(*line, format!("`{text}` in the place of what an application says: {why}"));
     }

@@ -633,10 +633,12 @@ fn site_keys(scope: &Scope, redirects_all: bool, asks_applications: bool, site: 
     }
 }
 
+/// Adds what `expires` says, which nginx says before a `Cache-Control` of `add_header`.
 fn with_caching(caching: Option<&Caching>, fields: &mut Vec<(String, Vec<String>)>) {
-    let has_own = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"));
-    if let Some(caching) = caching.filter(|_| !has_own) {
-        fields.push(("Cache-Control".into(), vec![caching.value.clone()]));
+    let Some(Caching { value, .. }) = caching else { return };
+    match fields.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case("Cache-Control")) {
+        Some((_, own)) => own.insert(0, value.clone()),
+        None => fields.push(("Cache-Control".into(), vec![value.clone()])),
     }
 }
 

@@ -39,6 +39,18 @@ fn text_of(text: &str) -> String {
 }
 
 #[test]
+fn expires_is_said_beside_a_cache_control_of_the_same_place() {
+    for words in [
+        "expires 1y; add_header Cache-Control \"public, immutable\";",
+        "add_header Cache-Control \"public, immutable\"; expires 1y;",
+    ] {
+        let text = text_of(&format!("server {{ root /; location /assets/ {{ {words} }} }}"));
+        assert!(text.contains("\"Cache-Control\" = [\"max-age=31536000\", \"public, immutable\"]"), "{text}");
+        assert!(!text.contains("is the same without it"), "{text}");
+    }
+}
+
+#[test]
 fn a_usual_site_is_carried_over_whole() {
     let (sites, lost) = imported(
         r#"
