@@ -23,7 +23,7 @@ use lamna_server::config::settings::{AdminSettings, Settings};
 use lamna_server::config::{self, ConfigError};
 use lamna_server::listen::{self, Listener};
 use lamna_server::log::errors::{self, Level};
-use lamna_server::process::admin_service::Administration;
+use lamna_server::process::administration::Administration;
 use lamna_server::process::orders::ControlChannel;
 use lamna_server::process::{container, upgrade};
 use lamna_server::sys::allocator::Allocator;

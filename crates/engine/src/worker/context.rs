@@ -30,12 +30,14 @@ use lamna_io::Wait;
 use lamna_io::log::{AccessLog, LogBuffer, Record};
 use lamna_io::send::Sender;
 use lamna_proto::conn::Connection;
+use lamna_proto::exchange::Translate;
 use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use lamna_site::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use lamna_site::content::access::Known;
+use lamna_site::content::route::Effective;
 use lamna_site::content::translate::translate;
 use lamna_site::hints::{Observer, Sight};
 use lamna_sys::clock::unix_ms;
@@ -44,7 +46,7 @@ use lamna_sys::metrics::counters::ANSWER_OUTCOMES;
 use lamna_sys::metrics::scoreboard::WorkerScore;
 use lamna_sys::metrics::stall::stall_ms;
 use lamna_sys::metrics::step_timer::{self, Step};
-use lamna_tls::Negotiated;
+use lamna_tls::{Negotiated, Over};
 
 use crate::worker::address::{Address, Addresses, KeyParts};
 use crate::worker::context::early_hints::KnownPages;
@@ -260,6 +262,19 @@ impl<'a> WorkerContext<'a> {
         self.look_up_address(address, sight, || asked.name())
     }
 
+    /// A request that has come from `peer` for `translate`.
+    pub fn asked<'r>(&self, translate: &'r Translate<'r>, peer: Peer, over: Over<'r>) -> Asked<'r>
+    where
+        'a: 'r,
+    {
+        Asked::new((&self.shared.sites, &self.shared.proxies), translate, peer, over)
+    }
+
+    /// What the routes come to for a request to a site of which nothing else remembers it.
+    fn rules(&mut self, asked: &Asked<'_>) -> Arc<Effective> {
+        self.addresses.rules(asked.site, asked.translate, || asked.client())
+    }
+
     /// Whether looking several targets up at once is less work than one after the other.
     pub fn has_foresight(&self) -> bool {
         LookupPrefetch::is_worthwhile(&self.shared.store)
@@ -279,9 +294,9 @@ impl<'a> WorkerContext<'a> {
 
     /// The target of a new request, in values of its own.
     #[cfg(test)]
-    pub fn take(&mut self, translate: &lamna_proto::exchange::Translate<'_>, peer: Peer) -> Target {
-        let over = lamna_tls::Over { way: lamna_tls::Way::Clear, socket: None };
-        let asked = Asked::new(self.shared, translate, peer, over);
+    pub fn take(&mut self, translate: &Translate<'_>, peer: Peer) -> Target {
+        let over = Over { way: lamna_tls::Way::Clear, socket: None };
+        let asked = self.asked(translate, peer, over);
         let address = self.addresses.address(asked.site, asked.translate, || asked.client());
         let target = Target::new(self.shared, &address, None, asked.name());
         self.addresses.take_back(address);
@@ -546,7 +561,7 @@ mod tests {
     }
 
     fn asked<'r>(shared: &'r Shared, translate: &'r Translate<'r>) -> Asked<'r> {
-        Asked::new(shared, translate, Peer::default(), Over { way: Way::Clear, socket: None })
+        Asked::new((&shared.sites, &shared.proxies), translate, Peer::default(), Over { way: Way::Clear, socket: None })
     }
 
     fn take(context: &mut WorkerContext<'_>, path: &str, query: Option<&str>) -> Target {

@@ -21,7 +21,7 @@ use lamna_proto::time::Instant;
 use lamna_site::cache::Entry;
 
 use crate::worker::connection_table::{ConnectionState, Extras};
-use crate::worker::context::{Asked, FileRange, Found, Outcome, Target, WorkerContext, needs_program};
+use crate::worker::context::{FileRange, Found, Outcome, Target, WorkerContext, needs_program};
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::helpers::runners;
 use crate::worker::turn_budget::TURN_BYTES;
@@ -236,9 +236,9 @@ fn meet_needs(
         let id = PendingId { token, exchange };
         match need {
             Need::Translate(translate) => {
-                let (peer, over, shared) = (connection.peer, connection.transport.over(), context.shared);
+                let (peer, over) = (connection.peer, connection.transport.over());
                 let mut viewing = Extras::take_viewing(&mut connection.extras);
-                let asked = Asked::new(shared, &translate, peer, over);
+                let asked = context.asked(&translate, peer, over);
                 let (outcome, hints) = context.decide(&asked, &mut viewing);
                 let again;
                 let asked = match hints {
@@ -246,7 +246,7 @@ fn meet_needs(
                     Some(hints) => {
                         hints.give(&mut connection.connection, exchange, context, &mut viewing);
                         again = connection.connection.translate_of(exchange);
-                        again.as_ref().map(|translate| Asked::new(shared, translate, peer, over))
+                        again.as_ref().map(|translate| context.asked(translate, peer, over))
                     }
                 };
                 Extras::put_viewing(&mut connection.extras, viewing);
@@ -305,7 +305,7 @@ pub fn look_up(
 ) {
     context.set_connection(connection.number());
     let Some(translate) = connection.connection.translate_of(id.exchange) else { return };
-    let asked = Asked::new(context.shared, &translate, connection.peer, connection.transport.over());
+    let asked = context.asked(&translate, connection.peer, connection.transport.over());
     let (entry, aging) = match context.look_up(&asked) {
         Found::Fresh(entry) => (entry.clone(), None),
         Found::Aging(entry, target) => (entry.clone(), Some(target)),
@@ -340,7 +340,7 @@ fn answer_found(
     if !entry.is_unmade()
         && let Some(translate) = connection.connection.translate_of(exchange)
     {
-        let asked = Asked::new(context.shared, &translate, connection.peer, connection.transport.over());
+        let asked = context.asked(&translate, connection.peer, connection.transport.over());
         context.observe_found(&asked, entry);
     }
     answer(connection, exchange, entry, context);
@@ -351,7 +351,7 @@ fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry,
     let (peer, over, now) = (connection.peer, connection.transport.over(), context.now);
     let done = match connection.connection.translate_of(exchange) {
         Some(translate) if needs_program(entry, &translate) => {
-            let asked = Asked::new(context.shared, &translate, peer, over);
+            let asked = context.asked(&translate, peer, over);
             let outcome = context.run_script(&asked, entry);
             context.done(outcome).unwrap_or(Done::Refused(Refusal::RunFailed))
         }

@@ -3,6 +3,7 @@
 //! Owns: which directives are carried over and how; matchers are in `matcher`. Caddy compares paths without regard to case, which is
 //! not carried over and stands in no list.
 
+mod deny;
 mod gateway;
 mod matcher;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use super::{
     DENIED_PRIORITY, DENIED_WORDS, Draft, Imported, Note, PASSED_WORDS, Route, Site, audit, denied, is_program, list,
     may_be_run,
 };
+use deny::{deny, deny_beyond, deny_keys, is_denied, refuse_rest};
 use matcher::{Matcher, Matchers, Unsaid};
 pub(crate) use settle::{FileServer, Handle};
 use syntax::Line;
@@ -505,29 +507,6 @@ fn alone(value: String, site: &Site) -> Result<String, String> {
     }
 }
 
-/// Nothing is answered for what cannot be done, and for more rather than less.
-fn deny(line: &Line, matcher: &Matcher, site: &mut Site) {
-    let mut keys = vec![("match", matcher.to_wider_toml()), ("priority", DENIED_PRIORITY.to_owned())];
-    keys.extend(denied());
-    site.routes.push(Route { line: line.line, keys });
-}
-
-/// Nothing is answered for what Caddy may have a matcher fit, and it does not fit here.
-fn deny_beyond(line: &Line, matcher: &Matcher, site: &mut Site, draft: &mut Draft) {
-    let Some(beyond) = matcher.beyond() else { return };
-    let why = "of several parameters of one name the first counts here, and any there";
-    draft.lose(line.line, format!("`{}`: {why}; what fits {beyond} is answered with 404", line.text()));
-    let keys = [("match", beyond)].into_iter().chain(deny_keys()).collect();
-    site.routes.push(Route { line: line.line, keys });
-}
-
-/// Keys of the route by which nothing is there for paths that no block is for.
-fn refuse_rest() -> Vec<(&'static str, String)> {
-    let mut keys = vec![("match", quoted("*"))];
-    keys.extend(denied());
-    keys
-}
-
 /// Directives after which Caddy looks for no file, or not for everybody.
 const DECIDES: &[&str] = &[
     "respond",
@@ -556,16 +535,6 @@ fn decides(line: &Line, about: About, depth: usize) -> bool {
         "try_files" => about.asks_who || line.words.iter().any(|word| is_program(word)),
         _ => DECIDES.contains(&name) || RESTRICTS.contains(&name) || PASSES.contains(&name),
     }
-}
-
-/// Whether nothing is answered for it.
-fn is_denied(route: &Route) -> bool {
-    route.keys.iter().any(|(key, value)| *key == "priority" && value == DENIED_PRIORITY)
-}
-
-/// Keys of a route that is for nobody.
-fn deny_keys() -> impl Iterator<Item = (&'static str, String)> {
-    [("priority", DENIED_PRIORITY.to_owned())].into_iter().chain(denied())
 }
 
 /// Snippets within snippets.

@@ -3,6 +3,7 @@
 //! Owns: which directives are carried over and how; locations are in `location`. What blocks inherit, they inherit here.
 
 mod access;
+mod caching;
 mod gateway;
 mod include;
 mod limit;
@@ -37,6 +38,7 @@ use super::{
     list, values_of,
 };
 use access::{Access, Let};
+use caching::{Caching, caching, milliseconds, with_caching};
 use gateway::{Gateway, Routed, Upstream};
 use limit::Limit;
 use limit::Speed;
@@ -120,14 +122,6 @@ struct Scope {
     proxies: Proxies,
     /// Variables that do not come from who the client is.
     plain: Vec<String>,
-}
-
-/// `expires`: where it is said, and the `Cache-Control` that it means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Caching {
-    line: usize,
-    text: String,
-    value: String,
 }
 
 /// Where answers of a block come from.
@@ -349,42 +343,6 @@ fn error_page(directive: &Directive, scope: &mut Scope, draft: &mut Draft) {
         };
         draft.lose(directive.line, format!("`{status}` of `{}`: {why}", directive.text()));
     }
-}
-
-/// The `Cache-Control` that `expires` means; none inside for `off`.
-fn caching(time: &str) -> Option<Option<String>> {
-    match time {
-        "off" => Some(None),
-        "epoch" => Some(Some("no-cache".into())),
-        "max" => Some(Some("max-age=315360000".into())),
-        time if time.starts_with('-') => Some(Some("no-cache".into())),
-        time => milliseconds(time).map(|ms| Some(format!("max-age={}", ms / 1000))),
-    }
-}
-
-/// `1d 12h`, `30m`, `5s`, `100ms`, or a number of seconds.
-fn milliseconds(time: &str) -> Option<u64> {
-    let mut total = 0u64;
-    let mut rest = time.trim_end();
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let number: u64 = rest[..digits].parse().ok()?;
-        let unit: String = rest[digits..].chars().take_while(char::is_ascii_alphabetic).collect();
-        let factor = match &*unit {
-            "ms" => 1,
-            "" | "s" => 1000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            "w" => 7 * 86_400_000,
-            "M" => 30 * 86_400_000,
-            "y" => 365 * 86_400_000,
-            _ => return None,
-        };
-        total = total.checked_add(number.checked_mul(factor)?)?;
-        rest = rest[digits + unit.len()..].trim_start();
-    }
-    (!time.is_empty()).then_some(total)
 }
 
 fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draft) {
@@ -630,15 +588,6 @@ fn site_keys(scope: &Scope, redirects_all: bool, asks_applications: bool, site: 
     }
     if !scope.error_pages.is_empty() {
         site.keys.push(("error_pages", pages(&scope.error_pages)));
-    }
-}
-
-/// Adds what `expires` says, which nginx says before a `Cache-Control` of `add_header`.
-fn with_caching(caching: Option<&Caching>, fields: &mut Vec<(String, Vec<String>)>) {
-    let Some(Caching { value, .. }) = caching else { return };
-    match fields.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case("Cache-Control")) {
-        Some((_, own)) => own.insert(0, value.clone()),
-        None => fields.push(("Cache-Control".into(), vec![value.clone()])),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Owns: the life of a server from start to end. Uses everything below; nothing below uses it. Serves nothing itself.
 
 pub mod admin_service;
+pub mod administration;
 pub mod applications;
 pub(crate) mod autotune;
 pub mod cgi_runner;

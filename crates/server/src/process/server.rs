@@ -27,7 +27,8 @@ use lamna_sys::clock::Clock;
 use lamna_tls::acme::Orderer;
 
 use crate::admin::api::{AdminApi, Now, Phase};
-use crate::process::admin_service::{AdminService, Administration, Body, Standing};
+use crate::process::admin_service::{AdminService, Body};
+use crate::process::administration::{Administration, Standing};
 use crate::process::applications::Applications;
 use crate::process::autotune::{Adapter, Wish};
 use crate::process::error::ServeError;

@@ -7,6 +7,7 @@
 
 pub(crate) mod restart;
 mod services;
+mod worker;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -19,22 +20,24 @@ use lamna_io::listen::Listener;
 use lamna_io::log::errors::{self, Level};
 use lamna_sys::fork::fork;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+use rustix::process::{Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
 use crate::admin::Admin;
 use crate::admin::api::{AdminApi, Phase};
-use crate::process::admin_service::{AdminService, Administration, Body};
+use crate::process::admin_service::{AdminService, Body};
+use crate::process::administration::Administration;
 use crate::process::applications::Applications;
 use crate::process::error::ServeError;
 use crate::process::messages::{
     announce, report_cut, report_draining, report_lost, report_not_succeeded, report_not_upgraded, report_succession,
 };
-use crate::process::orders::{ControlChannel, Order, Orders, Received, Report};
+use crate::process::orders::{ControlChannel, Order, Orders, Report};
 use crate::process::running_engine::SwitchError;
 use crate::process::sd_notify::Watchdog;
 use crate::process::server::{Server, renewal};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
+use crate::process::supervisor::worker::Worker;
 use crate::process::upgrade;
 use crate::process::upgrade::{Purpose, Succession, Successor};
 
@@ -131,26 +134,6 @@ enum Then {
     Cut,
     /// They are killed.
     Kill,
-}
-
-/// A worker process, seen by its supervisor.
-struct Worker {
-    process: Pid,
-    line: ControlChannel,
-    started: Instant,
-    /// It has been told to go.
-    leaving: bool,
-}
-
-impl Worker {
-    /// What it has reported since the last look.
-    fn reports(&self) -> Vec<Report> {
-        let mut reports = Vec::new();
-        while let Received::Message(message, _) = self.line.receive() {
-            reports.extend(Report::decode(&message));
-        }
-        reports
-    }
 }
 
 /// The most processes added at once.

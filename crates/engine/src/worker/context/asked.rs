@@ -4,19 +4,14 @@
 
 use std::cell::OnceCell;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use lamna_config::proxies::{Peer, TrustedProxies};
 use lamna_proto::exchange::Translate;
 use lamna_proto::time::Instant;
 use lamna_site::content::access::{Known, Rules, Vouched, Who};
 use lamna_site::content::at_once::Party;
-use lamna_site::content::route::Effective;
-use lamna_site::content::site::Site;
+use lamna_site::content::site::{Site, Sites};
 use lamna_tls::Over;
-
-use super::WorkerContext;
-use crate::worker::shared::Shared;
 
 /// A request: what it asks for, by which connection it has come, and whose it is.
 #[derive(Clone)]
@@ -34,9 +29,14 @@ pub struct Asked<'r> {
 }
 
 impl<'r> Asked<'r> {
-    /// The request of `translate`, which has come from `peer`.
-    pub fn new(shared: &'r Shared, translate: &'r Translate<'r>, peer: Peer, over: Over<'r>) -> Asked<'r> {
-        let (site, proxies) = (shared.sites.find(translate.host), &shared.proxies);
+    /// The request of `translate`, which has come from `peer`, to one of `sites`.
+    pub fn new(
+        (sites, proxies): (&'r Sites, &'r TrustedProxies),
+        translate: &'r Translate<'r>,
+        peer: Peer,
+        over: Over<'r>,
+    ) -> Asked<'r> {
+        let site = sites.find(translate.host);
         Asked { translate, peer, over, site, proxies, client: OnceCell::new() }
     }
 
@@ -98,12 +98,5 @@ impl<'r> Asked<'r> {
         let guard = self.site.guard.as_ref().filter(|_| rules.ask_for_credentials())?;
         let shown = guard.who(self.translate.request, (self.site.index, now), known);
         shown.or(self.over.client_subject().map(Who::Certificate))
-    }
-}
-
-impl WorkerContext<'_> {
-    /// What the routes come to for a request to a site of which nothing else remembers it.
-    pub(super) fn rules(&mut self, asked: &Asked<'_>) -> Arc<Effective> {
-        self.addresses.rules(asked.site, asked.translate, || asked.client())
     }
 }

@@ -7,7 +7,6 @@
 use std::ops::Range;
 
 use super::{GENERATION_OURS, Worker};
-use crate::worker::context::Asked;
 use crate::worker::drive::OnSockets;
 
 /// Connections that are received from before the first of them is answered. What is fetched for them has to stay in the first
@@ -48,7 +47,7 @@ impl<C: OnSockets> Worker<'_, C> {
                 let (peer, over) = (slot.peer, slot.transport.over());
                 if let Some(translate) = slot.connection.foresee_translate() {
                     let context = &mut self.base.context;
-                    context.foresee(&Asked::new(context.shared, &translate, peer, over));
+                    context.foresee(&context.asked(&translate, peer, over));
                 }
             }
         }

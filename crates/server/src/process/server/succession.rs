@@ -12,7 +12,7 @@ use lamna_engine::worker::migration::transfer::Sender;
 use lamna_io::listen::Listener;
 
 use super::{Departure, Server};
-use crate::process::admin_service::Administration;
+use crate::process::administration::Administration;
 use crate::process::messages::{report_not_succeeded, report_succession};
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine::SwitchError;

@@ -1,0 +1,42 @@
+//! Routes by which nothing is answered.
+//!
+//! Owns: their keys, and for what they are where Caddy asks more than a route can: for more rather than less.
+
+use lamna_config::render::quoted;
+
+use super::matcher::Matcher;
+use super::syntax::Line;
+use super::{DENIED_PRIORITY, Draft, Route, Site, denied};
+
+/// Nothing is answered for what cannot be done, and for more rather than less.
+pub(super) fn deny(line: &Line, matcher: &Matcher, site: &mut Site) {
+    let mut keys = vec![("match", matcher.to_wider_toml()), ("priority", DENIED_PRIORITY.to_owned())];
+    keys.extend(denied());
+    site.routes.push(Route { line: line.line, keys });
+}
+
+/// Nothing is answered for what Caddy may have a matcher fit, and it does not fit here.
+pub(super) fn deny_beyond(line: &Line, matcher: &Matcher, site: &mut Site, draft: &mut Draft) {
+    let Some(beyond) = matcher.beyond() else { return };
+    let why = "of several parameters of one name the first counts here, and any there";
+    draft.lose(line.line, format!("`{}`: {why}; what fits {beyond} is answered with 404", line.text()));
+    let keys = [("match", beyond)].into_iter().chain(deny_keys()).collect();
+    site.routes.push(Route { line: line.line, keys });
+}
+
+/// Keys of the route by which nothing is there for paths that no block is for.
+pub(super) fn refuse_rest() -> Vec<(&'static str, String)> {
+    let mut keys = vec![("match", quoted("*"))];
+    keys.extend(denied());
+    keys
+}
+
+/// Whether nothing is answered for it.
+pub(super) fn is_denied(route: &Route) -> bool {
+    route.keys.iter().any(|(key, value)| *key == "priority" && value == DENIED_PRIORITY)
+}
+
+/// Keys of a route that is for nobody.
+pub(super) fn deny_keys() -> impl Iterator<Item = (&'static str, String)> {
+    [("priority", DENIED_PRIORITY.to_owned())].into_iter().chain(denied())
+}

@@ -1,0 +1,60 @@
+//! What a server is administered with as long as it lives.
+//!
+//! Owns: the endpoint, and the configuration that the server was started with, which may be read again. Does not answer
+//! administrators (`admin_service`).
+
+use std::time::Instant;
+
+use lamna_config::settings::{Architecture, Settings};
+
+use crate::admin::Admin;
+use crate::process::orders::ControlChannel;
+
+/// Reads the configuration again, as at the start: the same file, the same command line.
+pub type Load = Box<dyn Fn() -> Result<Settings, String>>;
+
+/// How a server is administered as long as it lives.
+pub struct Administration {
+    /// The endpoint.
+    pub admin: Admin,
+    /// What stays what it is while the endpoint is asked.
+    pub standing: Standing,
+    /// The line to the first process of a container, if there is one.
+    pub(crate) keeper: Option<ControlChannel>,
+}
+
+/// What a server was started with.
+pub struct Standing {
+    /// The configuration that is in force, before it was fitted to what this kernel can do.
+    pub(super) configured: Settings,
+    pub(super) load: Load,
+    pub(super) started: Instant,
+    /// Why the present architecture serves, if that is not because it was configured at the start.
+    pub(super) why: String,
+}
+
+impl Administration {
+    /// Of a server that starts now with `configured`, which `load` reads again.
+    pub fn new(admin: Admin, configured: Settings, load: Load) -> Administration {
+        let standing = Standing { configured, load, started: Instant::now(), why: String::new() };
+        Administration { admin, standing, keeper: None }
+    }
+
+    /// The same of a server that the first process of a container looks after ([`keeper`](crate::process::container)).
+    pub fn kept(self, keeper: Option<ControlChannel>) -> Administration {
+        Administration { keeper, ..self }
+    }
+}
+
+impl Standing {
+    /// Whether a process that has just read the configuration serves other sites, or believes other proxies, than this one.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let before = &self.configured;
+        (self.load)().is_ok_and(|now| now.sites != before.sites || now.proxies != before.proxies)
+    }
+
+    /// This architecture serves, because that was chosen in the process whose place this one takes.
+    pub(crate) fn set_chosen(&mut self, architecture: Architecture) {
+        self.why = format!("{} serves because an administrator has set it", architecture.name());
+    }
+}
