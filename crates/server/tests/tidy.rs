@@ -30,6 +30,11 @@ const CIRCLE_MAX: usize = 6;
 /// Crates with a larger circle, and its files. They are to become less.
 const CIRCLES_MAX: [(&str, usize); 4] = [("proto", 16), ("lab", 7), ("sim", 7), ("server", 7)];
 
+/// Words for which the code has others now, as whole identifiers: what was resident is parked, a foresight is a prefetch, an heir the target of a
+/// handover, an office the service of administrators, and a front a local cache.
+const RETIRED: [&str; 9] =
+    ["residents", "take_parcels", "with_office", "foresee", "foresight", "heir", "Heir", "FRONT_SHARE", "count_front"];
+
 /// A module: its crate, its path in it, and its source without comments and tests.
 struct Module {
     owner: String,
@@ -282,6 +287,51 @@ fn the_server_says_nothing_in_a_way_that_can_panic() {
     let files = crates.flat_map(|owner| files_of_any(&root().join(owner).join("src")));
     let spoken: Vec<PathBuf> = files.filter(panics).collect();
     assert!(spoken.is_empty(), "{spoken:#?}");
+}
+
+#[test]
+fn retired_words_are_used_no_more() {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let uses = |code: &str, word: &str| {
+        let around =
+            |(at, _): (usize, &str)| (code.as_bytes().get(at.wrapping_sub(1)), code.as_bytes().get(at + word.len()));
+        code.match_indices(word)
+            .map(around)
+            .any(|(before, behind)| !before.is_some_and(is_part) && !behind.is_some_and(is_part))
+    };
+    let files = workspace_files().into_iter().map(|file| (code_of(&file), file));
+    let found: Vec<(PathBuf, &str)> = files
+        .flat_map(|(code, file)| {
+            let of_file = RETIRED.into_iter().filter(|word| uses(&code, word)).collect::<Vec<_>>();
+            of_file.into_iter().map(move |word| (file.clone(), word))
+        })
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Of names with folders only the end has to be right: `io/src/open.rs` is a file of some crate.
+#[test]
+fn source_files_that_documents_name_are_there() {
+    let top = root().parent().expect("the crates are in the repository").to_owned();
+    let mut documents: Vec<PathBuf> =
+        ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "README.md"].map(|name| top.join(name)).into();
+    let docs = fs::read_dir(top.join("docs")).expect("there are documents");
+    documents.extend(
+        docs.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "md")),
+    );
+    let mut sources = Vec::new();
+    rust_files(&root(), &mut sources);
+    let is_there = |name: &str| sources.iter().any(|source| source.ends_with(name));
+    let mut missing = Vec::new();
+    for document in documents {
+        let text = fs::read_to_string(&document).expect("a document is text");
+        let quoted = text.split('`').skip(1).step_by(2);
+        // What a reader is to make is called NAME.
+        let names = quoted
+            .filter(|word| word.ends_with(".rs") && !word.contains(char::is_whitespace) && !word.contains("NAME"));
+        missing.extend(names.filter(|name| !is_there(name)).map(|name| (document.clone(), name.to_owned())));
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
 }
 
 #[test]

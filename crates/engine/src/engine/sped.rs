@@ -30,7 +30,12 @@ struct InLine;
 impl OnSockets for InLine {}
 
 impl Executor for InLine {
-    fn translate(&mut self, context: &mut WorkerContext<'_>, _ticket: PendingId, target: Target) -> Option<Arc<Entry>> {
+    fn translate(
+        &mut self,
+        context: &mut WorkerContext<'_>,
+        _pending: PendingId,
+        target: Target,
+    ) -> Option<Arc<Entry>> {
         Some(translate_in_line(context, &target))
     }
 
@@ -52,7 +57,7 @@ impl Executor for InLine {
         Some((program, ran))
     }
 
-    fn completed(&mut self, _desk: &mut WorkerContext<'_>) -> Vec<Completed> {
+    fn completed(&mut self, _context: &mut WorkerContext<'_>) -> Vec<Completed> {
         Vec::new()
     }
 }

@@ -45,7 +45,7 @@ pub struct Driver<'a> {
     /// The listener that is asked first.
     listener: usize,
     /// What waits for the listeners, once that was necessary.
-    gate: Option<ListenerPoll>,
+    listener_poll: Option<ListenerPoll>,
     acceptor: Acceptor,
     /// Once draining: until when connections are taken that have been waiting.
     last_call: Option<Instant>,
@@ -113,7 +113,7 @@ impl<'a> Driver<'a> {
             acceptor: Acceptor::new(Share::Any),
             last_call: None,
             sockets: None,
-            gate: None,
+            listener_poll: None,
         }
     }
 

@@ -66,7 +66,7 @@ pub struct WorkerContext<'a> {
     /// What it sends with.
     pub sender: Sender<'a>,
     local: LocalCache,
-    foresight: LookupPrefetch,
+    lookup_prefetch: LookupPrefetch,
     caches: CacheSwitches,
     /// What was answered with last, if its heads were built for that.
     last_described: Option<Arc<Entry>>,
@@ -148,7 +148,7 @@ impl<'a> WorkerContext<'a> {
     pub fn new(shared: &'a Shared) -> WorkerContext<'a> {
         let now = shared.clock.now();
         let log = shared.log.as_deref().map(AccessLog::buffer);
-        shared.store.count_front();
+        shared.store.count_local_cache();
         let (unix_ms, local) = (unix_ms(), LocalCache::new(&shared.store));
         let sender =
             Sender::new(shared.sending, shared.store.chunks(), shared.store.residency_predictor(), &shared.abilities);
@@ -157,7 +157,7 @@ impl<'a> WorkerContext<'a> {
             now,
             sender,
             local,
-            foresight: LookupPrefetch::default(),
+            lookup_prefetch: LookupPrefetch::default(),
             caches: shared.store.caches(),
             last_described: None,
             refuses: false,
@@ -276,20 +276,20 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// Whether looking several targets up at once is less work than one after the other.
-    pub fn has_foresight(&self) -> bool {
+    pub fn prefetches_lookups(&self) -> bool {
         LookupPrefetch::is_worthwhile(&self.shared.store)
     }
 
     /// The target of a request that is about to be looked up with others.
-    pub fn foresee(&mut self, asked: &Asked<'_>) {
+    pub fn prefetch_lookup(&mut self, asked: &Asked<'_>) {
         let address = self.addresses.address(asked.site, asked.translate, || asked.client());
-        self.foresight.add(&self.local, &self.shared.store, address.key(), self.now.ms());
+        self.lookup_prefetch.add(&self.local, &self.shared.store, address.key(), self.now.ms());
         self.addresses.take_back(address);
     }
 
     /// Has the processor fetch what will be read for those that were foreseen.
-    pub fn fetch_foreseen(&mut self) {
-        self.foresight.fetch(&self.shared.store);
+    pub fn fetch_prefetched(&mut self) {
+        self.lookup_prefetch.fetch(&self.shared.store);
     }
 
     /// The target of a new request, in values of its own.
@@ -515,7 +515,7 @@ fn add_all<'c, const COUNT: usize>(counters: impl IntoIterator<Item = &'c Atomic
 impl Drop for WorkerContext<'_> {
     fn drop(&mut self) {
         self.flush();
-        self.shared.store.discount_front();
+        self.shared.store.forget_local_cache();
     }
 }
 

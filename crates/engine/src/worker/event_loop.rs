@@ -5,8 +5,8 @@
 //! are carried out: its [`Executor`](crate::worker::executor::Executor) does, and that is the whole difference between the engines.
 
 mod accepting;
-mod foresee;
 mod held;
+mod lookup_prefetch;
 
 use crate::worker::acceptor::Accepting;
 use crate::worker::drive::{self, Leaves, OnSockets, Turn};

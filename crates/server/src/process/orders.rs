@@ -29,7 +29,7 @@ pub enum Order {
     Reload,
     /// Start the program as it is now, and let it take over.
     Upgrade,
-    /// Give all connections to the process whose socket comes with the order ([`Orders::take_heir`]), end.
+    /// Give all connections to the process whose socket comes with the order ([`Orders::take_handover_target`]), end.
     HandOver,
     /// Take no new connection, serve those that there are until they end by themselves, end.
     Retire,
@@ -72,7 +72,7 @@ pub struct Orders {
     /// What this process has ordered itself, for an administrator.
     given: VecDeque<Order>,
     /// What came with the last order to hand over.
-    heir: Option<OwnedFd>,
+    handover_target: Option<OwnedFd>,
     /// What came with the last order to take services.
     services: Option<OwnedFd>,
 }
@@ -107,7 +107,7 @@ impl Orders {
             predecessor: None,
             keeper: None,
             given,
-            heir: None,
+            handover_target: None,
             services: None,
         }
     }
@@ -128,8 +128,8 @@ impl Orders {
     }
 
     /// The socket that came with the last [`Order::HandOver`].
-    pub fn take_heir(&mut self) -> Option<OwnedFd> {
-        self.heir.take()
+    pub fn take_handover_target(&mut self) -> Option<OwnedFd> {
+        self.handover_target.take()
     }
 
     /// The table that came with the last [`Order::TakeServices`].
@@ -172,7 +172,7 @@ impl Orders {
                 let order = Order::decode(&message);
                 match order {
                     Some(Order::TakeServices) => self.services = passed,
-                    _ => self.heir = passed.or(self.heir.take()),
+                    _ => self.handover_target = passed.or(self.handover_target.take()),
                 }
                 order
             }
@@ -274,9 +274,9 @@ impl ControlChannel {
         self.send(&[order as u8], None);
     }
 
-    /// Orders to hand over to the process at the other end of `heir`.
-    pub fn order_handover(&self, heir: BorrowedFd<'_>) {
-        self.send(&[Order::HandOver as u8], Some(heir));
+    /// Orders to hand over to the process at the other end of `handover_target`.
+    pub fn order_handover(&self, handover_target: BorrowedFd<'_>) {
+        self.send(&[Order::HandOver as u8], Some(handover_target));
     }
 
     /// Orders to take the services of the table in this file.
@@ -398,14 +398,14 @@ mod tests {
     #[test]
     fn the_order_to_hand_over_comes_with_a_socket() {
         let (supervisor, worker) = ControlChannel::pair().unwrap();
-        let (heir, other) = scm_rights::pair().unwrap();
-        supervisor.order_handover(heir.as_fd());
+        let (handover_target, other) = scm_rights::pair().unwrap();
+        supervisor.order_handover(handover_target.as_fd());
         supervisor.order(Order::Drain);
         std::thread::spawn(move || {
             let mut orders = Orders::by_supervisor(worker).unwrap();
             assert_eq!((orders.receive(), orders.receive()), (Some(Order::HandOver), Some(Order::Drain)));
-            let heir = orders.take_heir().unwrap();
-            scm_rights::send(heir.as_fd(), b"x", None).unwrap();
+            let handover_target = orders.take_handover_target().unwrap();
+            scm_rights::send(handover_target.as_fd(), b"x", None).unwrap();
         })
         .join()
         .unwrap();

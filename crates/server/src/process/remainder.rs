@@ -12,7 +12,7 @@ use lamna_config::settings::{Architecture, HelperKind, Settings};
 use lamna_engine::worker::connection_counter::ConnectionCounter;
 use lamna_engine::worker::connection_table::ConnectionState;
 use lamna_engine::worker::control::Control;
-use lamna_engine::worker::migration::handover::{Handover, Heir, StaysBehind};
+use lamna_engine::worker::migration::handover::{Handover, HandoverTarget, StaysBehind};
 use lamna_engine::worker::migration::transfer::Sender;
 use lamna_engine::worker::shared::Shared;
 use lamna_engine::worker::uplink::Uplink;
@@ -48,7 +48,7 @@ impl Remainder {
             ..settings.clone()
         };
         let shared = shared_by(shared, &settings)?;
-        shared.handover.appoint(Heir::Process(sender, Arc::new(Nobody)));
+        shared.handover.appoint(HandoverTarget::Process(sender, Arc::new(Nobody)));
         let started = RunningEngine::start(&settings, Arc::new(shared), &Embedded::default(), first_place);
         let engine = started.map_err(|failure| {
             let (cause, begun) = *failure;
@@ -93,7 +93,7 @@ impl RunningEngine {
                 Arc::new(Nobody)
             }
         };
-        self.shared.handover.appoint(Heir::Process(sender, stays_behind));
+        self.shared.handover.appoint(HandoverTarget::Process(sender, stays_behind));
         self.shared.control.hand_over();
     }
 

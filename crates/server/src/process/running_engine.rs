@@ -17,7 +17,7 @@ use lamna_engine::worker::connection_counter::ConnectionCounter;
 use lamna_engine::worker::control::Control;
 use lamna_engine::worker::helpers::fork_server::ForkServer;
 use lamna_engine::worker::limiter::Limiter;
-use lamna_engine::worker::migration::handover::{Handover, Heir};
+use lamna_engine::worker::migration::handover::{Handover, HandoverTarget};
 use lamna_engine::worker::migration::transfer::Receiver;
 use lamna_engine::worker::read_ahead;
 use lamna_engine::worker::shared::Shared;
@@ -175,7 +175,7 @@ impl RunningEngine {
 
     /// Gives all connections to `successor`, and ends.
     pub(crate) fn leave_to(&self, successor: &RunningEngine) {
-        self.shared.handover.appoint(Heir::Engine(successor.shared.clone()));
+        self.shared.handover.appoint(HandoverTarget::Engine(successor.shared.clone()));
         self.shared.hints.iter().for_each(|hints| hints.leave_to(successor.shared.hints.as_deref()));
         self.shared.control.hand_over();
     }

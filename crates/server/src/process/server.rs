@@ -474,8 +474,8 @@ impl Server {
                         }
                     }
                     Order::HandOver => {
-                        if let Some(heir) = orders.take_heir() {
-                            self.leave_to(Arc::new(Sender::new(heir)), true, None);
+                        if let Some(handover_target) = orders.take_handover_target() {
+                            self.leave_to(Arc::new(Sender::new(handover_target)), true, None);
                         }
                     }
                     Order::Retire => self.running.shared.control.retire(),

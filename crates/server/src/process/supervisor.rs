@@ -222,7 +222,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Lets `work` be done with the endpoint and who answers for this server.
-    fn with_office(&mut self, work: impl FnOnce(&mut Admin, &mut AdminService<'_>)) {
+    fn with_admin_service(&mut self, work: impl FnOnce(&mut Admin, &mut AdminService<'_>)) {
         let Some(Administration { admin, standing, .. }) = &mut self.administration else { return };
         if self.receiver.is_some() && !self.announced {
             // The endpoint is still that of the process whose place is to be taken.
@@ -256,7 +256,7 @@ impl<'a> Supervisor<'a> {
         if self.receiver.is_none() || self.announced {
             self.applications.follow(self.settings);
         }
-        self.with_office(|admin, service| admin.handle(service));
+        self.with_admin_service(|admin, service| admin.handle(service));
         self.look_at_succession();
         if self.reload_later && !self.upgrade_in_progress.is_begun() {
             self.reload_later = false;
@@ -270,7 +270,7 @@ impl<'a> Supervisor<'a> {
                 Order::TakeServices => self.pass_on_services(),
                 Order::Reopen | Order::PurgeAnswers => self.order_all(order),
                 Order::Reload if self.upgrade_in_progress.is_begun() => self.reload_later = true,
-                Order::Reload => self.with_office(|_, service| {
+                Order::Reload => self.with_admin_service(|_, service| {
                     // What comes of it is in the error log.
                     let _ = service.reload();
                 }),
@@ -564,14 +564,14 @@ impl Supervisor<'_> {
         self.end = Some(Instant::now() + HANDOVER_TIME_MAX);
         self.then = Then::Kill;
         // Whoever waits to hear of it.
-        self.with_office(|admin, service| admin.handle(service));
+        self.with_admin_service(|admin, service| admin.handle(service));
         self.administration.iter_mut().for_each(|one| one.admin.retire());
         self.listeners.iter().for_each(Listener::leave_file);
         self.orders.leave();
         successor.confirm();
         if successor.takes_connections {
-            let heir = successor.sender.as_fd();
-            self.workers.iter().flatten().for_each(|worker| worker.line.order_handover(heir));
+            let handover_target = successor.sender.as_fd();
+            self.workers.iter().flatten().for_each(|worker| worker.line.order_handover(handover_target));
         } else {
             self.order_all(Order::Drain);
         }

@@ -84,15 +84,15 @@ pub struct Inherited {
 pub fn inherited() -> Result<Option<Inherited>, ServeError> {
     let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
     let failed = |why: String| ServeError::Inherited(why);
-    let will = UpgradeEnvironment::parse(&text.to_string_lossy())
+    let environment = UpgradeEnvironment::parse(&text.to_string_lossy())
         .ok_or_else(|| failed(format!("{VARIABLE} makes no sense")))?;
     // Whoever is started by another program inherits variables that were not meant for it.
-    if rustix::process::getppid().map(|parent| parent.as_raw_pid()) != Some(will.parent) {
+    if rustix::process::getppid().map(|parent| parent.as_raw_pid()) != Some(environment.parent) {
         return Ok(None);
     }
-    let passed: Vec<Passed> = will.listeners.iter().chain(&will.admin).copied().collect();
-    let lines = || [will.handover].into_iter().chain(will.predecessor).chain(will.keeper);
-    let numbers: Vec<_> = lines().chain(passed.iter().map(|one| one.number)).chain(will.tickets).collect();
+    let passed: Vec<Passed> = environment.listeners.iter().chain(&environment.admin).copied().collect();
+    let lines = || [environment.handover].into_iter().chain(environment.predecessor).chain(environment.keeper);
+    let numbers: Vec<_> = lines().chain(passed.iter().map(|one| one.number)).chain(environment.tickets).collect();
     let (lines, sockets) = (lines().count(), lines().count() + passed.len());
     let check = |descriptor: BorrowedFd<'_>, place| match place {
         place if place < lines => is_line(descriptor),
@@ -101,7 +101,7 @@ pub fn inherited() -> Result<Option<Inherited>, ServeError> {
     };
     let descriptors = inherit::take(&numbers, check)
         .map_err(|(number, error)| failed(format!("descriptor {number} of {VARIABLE}: {error}")))?;
-    will.execute(passed, descriptors).map_err(|errno| failed(errno.to_string())).map(Some)
+    environment.execute(passed, descriptors).map_err(|errno| failed(errno.to_string())).map(Some)
 }
 
 impl UpgradeEnvironment {
@@ -347,7 +347,7 @@ impl Succession {
             passed.push(duplicate);
             Ok::<Passed, Errno>(Passed { number, has_file })
         };
-        let mut will = UpgradeEnvironment {
+        let mut environment = UpgradeEnvironment {
             parent: std::process::id() as i32,
             clock_ms: clock.origin_ms(),
             handover: pass_on(theirs.as_fd(), false)?.number,
@@ -367,17 +367,17 @@ impl Succession {
             ..UpgradeEnvironment::default()
         };
         if let Some(tickets) = &self.tickets {
-            will.tickets = Some(pass_on(memory_of(tickets)?.as_fd(), false)?.number);
+            environment.tickets = Some(pass_on(memory_of(tickets)?.as_fd(), false)?.number);
         }
         for listener in listeners {
             let passed = pass_on(listener.as_fd(), listener.has_file())?;
-            will.lent.extend(listener.is_lent().then_some(passed.number));
-            will.listeners.push(passed);
+            environment.lent.extend(listener.is_lent().then_some(passed.number));
+            environment.listeners.push(passed);
         }
         let mut command = Command::new(&program.path);
         // What a service manager passed was for this process.
         command.args(&program.arguments).env_remove("LISTEN_PID").env_remove("LISTEN_FDS");
-        let child = command.env(VARIABLE, will.to_string()).spawn()?;
+        let child = command.env(VARIABLE, environment.to_string()).spawn()?;
         let deadline = Instant::now() + PATIENCE;
         Ok(Candidate { child, socket: ours, line, deadline, ending: None, purpose, before: None })
     }

@@ -58,7 +58,7 @@ impl Index {
     }
 
     /// Says what a search for `hash` reads first.
-    pub(super) fn foresee(&self, hash: u32, ahead: &mut Ahead) {
+    pub(super) fn prefetch(&self, hash: u32, ahead: &mut Ahead) {
         if let Some(home) = self.way(hash).next() {
             ahead.add(FileRange::of_value(&self.buckets[home]));
         }

@@ -36,7 +36,7 @@ struct Slot {
 }
 
 /// What part of the store all private caches together may hold on to. What the store lets go of meanwhile is counted by it.
-const FRONT_SHARE: u64 = 4;
+const LOCAL_CACHE_SHARE: u64 = 4;
 /// Keys that are noted lately: one for each so many bytes of the local cache. At most so many that what is held fits into the second
 /// cache of a processor, and that one that is asked for seldom has been forgotten when it is asked for again.
 const BYTES_FOR_EACH_NOTED: u64 = 1024;
@@ -45,7 +45,7 @@ const NOTED_MAX: u64 = 4 * 1024;
 impl LocalCache {
     /// An empty local cache of `store`.
     pub fn new(store: &Store) -> LocalCache {
-        let bytes_max = store.front_bytes(FRONT_SHARE);
+        let bytes_max = store.front_bytes(LOCAL_CACHE_SHARE);
         let noted = (bytes_max / BYTES_FOR_EACH_NOTED).clamp(16, NOTED_MAX);
         LocalCache { entries: Generations::new(bytes_max), lately: vec![0; noted as usize].into(), passing: None }
     }
@@ -105,7 +105,7 @@ impl LocalCache {
             self.passing = Some(entry);
             return None;
         }
-        let bytes_max = store.front_bytes(FRONT_SHARE);
+        let bytes_max = store.front_bytes(LOCAL_CACHE_SHARE);
         // Twice as many as keys are noted at most: others would be old before they are asked for again.
         let cost = entry.memory_bytes().max(bytes_max / self.lately.len() as u64 / 2);
         let slot = Slot { entry: entry.clone(), freshness, uses: 0, is_refreshing: false };

@@ -46,7 +46,7 @@ impl LookupPrefetch {
         for depth in [Depth::Slot, Depth::Entry, Depth::Description, Depth::Message] {
             self.ahead.fetch();
             for place in &self.places {
-                store.foresee(*place, depth, &mut self.ahead);
+                store.prefetch(*place, depth, &mut self.ahead);
             }
         }
         self.ahead.fetch();
@@ -73,16 +73,16 @@ mod tests {
         let representation = Representation::with_content(&Description::of(Status(200)), b"x").unwrap();
         let entry = Entry::new(Resource::one(Status(200), representation), Stamps::none(), NOW_MS);
         store.insert(KEY, Arc::new(entry));
-        let (mut local, mut foresight) = (LocalCache::new(&store), LookupPrefetch::default());
-        foresight.add(&local, &store, KEY, NOW_MS);
-        assert_eq!(foresight.places.len(), 1, "the local has nothing yet");
-        foresight.fetch(&store);
-        assert!(foresight.places.is_empty() && foresight.ahead.len() == 0);
+        let (mut local, mut prefetch) = (LocalCache::new(&store), LookupPrefetch::default());
+        prefetch.add(&local, &store, KEY, NOW_MS);
+        assert_eq!(prefetch.places.len(), 1, "the local has nothing yet");
+        prefetch.fetch(&store);
+        assert!(prefetch.places.is_empty() && prefetch.ahead.len() == 0);
         // From the second time on the local cache holds it.
         (0..2).for_each(|_| drop(local.lookup(&store, KEY, NOW_MS)));
-        foresight.add(&local, &store, KEY, NOW_MS);
-        assert!(foresight.places.is_empty() && foresight.ahead.len() > 0);
-        foresight.add(&local, &store, KEY, NOW_MS + 60_000);
-        assert_eq!(foresight.places.len(), 1, "what is here is too old by then");
+        prefetch.add(&local, &store, KEY, NOW_MS);
+        assert!(prefetch.places.is_empty() && prefetch.ahead.len() > 0);
+        prefetch.add(&local, &store, KEY, NOW_MS + 60_000);
+        assert_eq!(prefetch.places.len(), 1, "what is here is too old by then");
     }
 }

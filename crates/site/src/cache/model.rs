@@ -153,7 +153,7 @@ mod shard {
             false
         }
 
-        pub(super) fn foresee(&self, _hash: u32, _depth: Depth, _ahead: &mut Ahead) {}
+        pub(super) fn prefetch(&self, _hash: u32, _depth: Depth, _ahead: &mut Ahead) {}
 
         pub(super) fn insert(&mut self, key: Key<'_>, entry: Arc<Entry>, _cost: u64, gone: &mut Vec<Arc<Entry>>) {
             gone.extend(self.0.replace((key.path.into(), entry)).map(|(_, entry)| entry));

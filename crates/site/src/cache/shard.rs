@@ -119,9 +119,9 @@ impl Shard {
     }
 
     /// Says what a lookup of a key of this hash reads at `depth`; what it reads before that has been fetched.
-    pub(super) fn foresee(&self, hash: u32, depth: Depth, ahead: &mut Ahead) {
+    pub(super) fn prefetch(&self, hash: u32, depth: Depth, ahead: &mut Ahead) {
         if depth == Depth::Bucket {
-            return self.index.foresee(hash, ahead);
+            return self.index.prefetch(hash, ahead);
         }
         for id in self.index.candidates(hash) {
             let slot = &self.slots[id as usize];
@@ -468,7 +468,7 @@ mod tests {
         let steps = [Depth::Bucket, Depth::Slot, Depth::Entry, Depth::Description, Depth::Message];
         let ranges = steps.map(|depth| {
             let mut ahead = Ahead::default();
-            shard.foresee(shard.hash(key), depth, &mut ahead);
+            shard.prefetch(shard.hash(key), depth, &mut ahead);
             ahead.len()
         });
         // The slot with what the policy notes, name and entry, resource and representation.

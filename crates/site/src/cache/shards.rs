@@ -136,13 +136,13 @@ impl Shards {
         let number = self.shard_of(key);
         let shard = lock(&self.shards[number]);
         let hash = shard.hash(key);
-        shard.foresee(hash, Depth::Bucket, ahead);
+        shard.prefetch(hash, Depth::Bucket, ahead);
         Place { shard: number, hash }
     }
 
-    /// Says what a lookup reads there at `depth`. See [`Shard::foresee`].
-    pub(super) fn foresee(&self, place: Place, depth: Depth, ahead: &mut Ahead) {
-        lock(&self.shards[place.shard]).foresee(place.hash, depth, ahead);
+    /// Says what a lookup reads there at `depth`. See [`Shard::prefetch`].
+    pub(super) fn prefetch(&self, place: Place, depth: Depth, ahead: &mut Ahead) {
+        lock(&self.shards[place.shard]).prefetch(place.hash, depth, ahead);
     }
 
     /// Keeps `entry`, if the policy finds it worth it.

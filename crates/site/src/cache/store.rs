@@ -187,8 +187,8 @@ impl Store {
     }
 
     /// Says what a lookup reads there at `depth`.
-    pub(super) fn foresee(&self, place: Place, depth: Depth, ahead: &mut Ahead) {
-        self.shards.foresee(place, depth, ahead);
+    pub(super) fn prefetch(&self, place: Place, depth: Depth, ahead: &mut Ahead) {
+        self.shards.prefetch(place, depth, ahead);
     }
 
     /// Entries held, when somebody counted last.
@@ -386,12 +386,12 @@ impl Store {
     }
 
     /// One more local cache.
-    pub fn count_front(&self) {
+    pub fn count_local_cache(&self) {
         self.local_caches.fetch_add(1, Relaxed);
     }
 
     /// One less.
-    pub fn discount_front(&self) {
+    pub fn forget_local_cache(&self) {
         self.local_caches.fetch_sub(1, Relaxed);
     }
 

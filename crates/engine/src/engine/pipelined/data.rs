@@ -36,7 +36,7 @@ struct Data<'a> {
     station: StageContext<'a>,
     poll: Poll,
     ends: StageQueues,
-    residents: ParkedConnections,
+    parked: ParkedConnections,
     /// Connections that used up their turn.
     again: Vec<Token>,
     /// What rested here has been handed over.
@@ -48,27 +48,26 @@ struct Data<'a> {
 /// # Errors
 /// What makes waiting impossible.
 pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
-    let (residents, again) = (ParkedConnections::default(), Vec::new());
-    let mut stage =
-        Data { station: StageContext::new(pool), poll: Poll::new()?, ends, residents, again, vacated: false };
+    let (parked, again) = (ParkedConnections::default(), Vec::new());
+    let mut stage = Data { station: StageContext::new(pool), poll: Poll::new()?, ends, parked, again, vacated: false };
     pool.bells.data.register(&stage.poll)?;
     while !pool.is_over() {
         stage.wait()?;
         stage.station.begin();
-        stage.take_parcels();
+        stage.take_jobs();
         for index in 0..stage.poll.event_count() {
             let token = stage.poll.event(index).token;
             if token != BELL
-                && let Some(job) = stage.residents.leave(token)
+                && let Some(job) = stage.parked.leave(token)
             {
                 stage.drive_writable(job);
             }
         }
         stage.resume_queued();
-        pool.shared.score(pool.index).show_slow(stage.residents.count());
+        pool.shared.score(pool.index).show_slow(stage.parked.count());
         if pool.shared.control.is_handing_over() && !stage.vacated {
             stage.vacated = true;
-            stage.residents.vacate(&mut stage.station);
+            stage.parked.vacate(&mut stage.station);
         }
         stage.ends.to_read.deliver();
         stage.ends.to_helper.deliver();
@@ -78,9 +77,9 @@ pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
 
 impl Data<'_> {
     fn wait(&mut self) -> Result<(), Errno> {
-        let Data { station, poll, ends, residents, again, vacated } = self;
+        let Data { station, poll, ends, parked, again, vacated } = self;
         let (pool, now) = (station.pool, station.context.now);
-        let look_ms = residents.next_look().map(|at| at.since(now) + 1);
+        let look_ms = parked.next_look().map(|at| at.since(now) + 1);
         let timeout_ms = look_ms.into_iter().chain(station.flush_ms()).min();
         pool.bells.data.poll(poll, Sleep::Light, timeout_ms, || {
             let arrived = !(ends.from_header.is_empty() && ends.from_helper.is_empty());
@@ -91,7 +90,7 @@ impl Data<'_> {
         })
     }
 
-    fn take_parcels(&mut self) {
+    fn take_jobs(&mut self) {
         while let Some(job) = self.ends.from_helper.take() {
             self.drive_writable(job);
         }
@@ -102,13 +101,13 @@ impl Data<'_> {
 
     fn resume_queued(&mut self) {
         for token in std::mem::take(&mut self.again) {
-            if let Some(job) = self.residents.leave(token) {
+            if let Some(job) = self.parked.leave(token) {
                 self.drive(job);
             }
         }
         let now = self.station.context.now;
-        for token in self.residents.expired(now, &self.station.pool.shared.limits) {
-            if let Some(mut job) = self.residents.leave(token) {
+        for token in self.parked.expired(now, &self.station.pool.shared.limits) {
+            if let Some(mut job) = self.parked.leave(token) {
                 let limits = &self.station.pool.shared.limits;
                 self.station.work_on(&mut job, |slot, _| slot.handle_timeout(limits, now));
                 self.drive(job);
@@ -124,8 +123,8 @@ impl Data<'_> {
     fn shed(&mut self) {
         let pool = self.station.pool;
         let most = shed_max(pool.shared.connection_counters[pool.index].count());
-        for token in self.residents.making_room(most, &pool.shared.limits) {
-            if let Some(mut job) = self.residents.leave(token) {
+        for token in self.parked.making_room(most, &pool.shared.limits) {
+            if let Some(mut job) = self.parked.leave(token) {
                 self.station.work_on(&mut job, |slot, _| slot.handle_broken());
                 send_home(&self.station, job, Interest::CLOSE, &mut self.ends.to_read);
                 pool.shared.counters.idle_shed.fetch_add(1, Ordering::Relaxed);
@@ -150,7 +149,7 @@ impl Data<'_> {
             _ if job.has(Task::is_for_read_helper) => self.ends.to_helper.put(job, Urgency::Now),
             Turn::GoesOn(_) => {
                 self.again.push(token);
-                self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
+                self.parked.settle(job, &self.station.pool.shared.limits, self.station.context.now);
             }
             Turn::Waits(interest) if interest.send => self.settle(job, interest),
             Turn::Waits(interest) => send_home(&self.station, job, interest, &mut self.ends.to_read),
@@ -168,7 +167,7 @@ impl Data<'_> {
             let deadline = job.slot.deadline(&self.station.pool.shared.limits, self.station.context.now);
             let arranged = Arranged { is_queued, tells_input, tells_room, is_room_first, deadline };
             liveness::assert_woken(&mut job.slot, interest, arranged);
-            self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
+            self.parked.settle(job, &self.station.pool.shared.limits, self.station.context.now);
         } else {
             // It cannot be waited for.
             self.station.work_on(&mut job, |slot, _| slot.handle_broken());

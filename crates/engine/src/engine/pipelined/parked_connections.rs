@@ -1,7 +1,7 @@
 //! The connections that rest with one stage, found by descriptor number, and their timeouts.
 //!
 //! Owns: jobs while they wait for their sockets. Guarantees: constant-time access; a token of a connection that has
-//! left finds nothing. No timer is set for a request: all residents are looked at, at most once a second.
+//! left finds nothing. No timer is set for a request: all parked are looked at, at most once a second.
 
 use lamna_io::wait::Token;
 use lamna_proto::limits::Limits;
@@ -120,28 +120,28 @@ mod tests {
 
     #[test]
     fn a_parcel_leaves_once_and_only_by_its_own_token() {
-        let mut residents = ParkedConnections::default();
+        let mut parked = ParkedConnections::default();
         let job = job(Instant::from_ms(0));
         let token = job.token();
-        residents.settle(job, &Limits::default(), Instant::from_ms(0));
-        assert!(residents.leave(Token { generation: 2, ..token }).is_none());
-        assert_eq!((residents.count(), residents.idle()), (1, 1));
-        assert!(residents.leave(token).is_some());
-        assert!(residents.leave(token).is_none());
-        assert_eq!((residents.count(), residents.idle()), (0, 0));
+        parked.settle(job, &Limits::default(), Instant::from_ms(0));
+        assert!(parked.leave(Token { generation: 2, ..token }).is_none());
+        assert_eq!((parked.count(), parked.idle()), (1, 1));
+        assert!(parked.leave(token).is_some());
+        assert!(parked.leave(token).is_none());
+        assert_eq!((parked.count(), parked.idle()), (0, 0));
     }
 
     #[test]
     fn timeouts_pass_for_those_who_rest_and_the_next_look_is_not_before_the_next_timeout() {
-        let (mut residents, limits) = (ParkedConnections::default(), Limits::default());
+        let (mut parked, limits) = (ParkedConnections::default(), Limits::default());
         let (early, late) = (job(Instant::from_ms(0)), job(Instant::from_ms(9_000)));
         let (token, limit) = (early.token(), u64::from(limits.idle_timeout_ms));
-        residents.settle(late, &limits, Instant::from_ms(0));
-        residents.settle(early, &limits, Instant::from_ms(0));
-        assert_eq!(residents.next_look(), Some(Instant::from_ms(limit)));
-        assert!(residents.expired(Instant::from_ms(limit - 1), &limits).is_empty());
-        assert_eq!(residents.expired(Instant::from_ms(limit), &limits), [token]);
-        residents.leave(token);
-        assert_eq!(residents.next_look(), Some(Instant::from_ms(limit + 9_000)));
+        parked.settle(late, &limits, Instant::from_ms(0));
+        parked.settle(early, &limits, Instant::from_ms(0));
+        assert_eq!(parked.next_look(), Some(Instant::from_ms(limit)));
+        assert!(parked.expired(Instant::from_ms(limit - 1), &limits).is_empty());
+        assert_eq!(parked.expired(Instant::from_ms(limit), &limits), [token]);
+        parked.leave(token);
+        assert_eq!(parked.next_look(), Some(Instant::from_ms(limit + 9_000)));
     }
 }

@@ -38,7 +38,7 @@ struct Read<'a> {
     station: StageContext<'a>,
     poll: Poll,
     ends: StageQueues,
-    residents: ParkedConnections,
+    parked: ParkedConnections,
     /// For each descriptor, who is away and what happened to it meanwhile.
     away: Vec<Away>,
     /// Registered connections that are with other stages.
@@ -71,7 +71,7 @@ pub(super) fn run(pool: &Arc<Pool>, ends: StageQueues) -> Result<(), Errno> {
         station: StageContext::new(pool),
         poll: Poll::new()?,
         ends,
-        residents: ParkedConnections::default(),
+        parked: ParkedConnections::default(),
         away: Vec::new(),
         away_count: 0,
         awaited_count: 0,
@@ -82,7 +82,7 @@ pub(super) fn run(pool: &Arc<Pool>, ends: StageQueues) -> Result<(), Errno> {
     while !pool.is_over() {
         stage.wait()?;
         let drains = stage.station.begin();
-        stage.take_parcels();
+        stage.take_jobs();
         for index in 0..stage.poll.event_count() {
             stage.handle_event(stage.poll.event(index));
         }
@@ -93,7 +93,7 @@ pub(super) fn run(pool: &Arc<Pool>, ends: StageQueues) -> Result<(), Errno> {
             stage.vacate();
         }
         stage.resume_queued();
-        pool.shared.score(pool.index).show_idle(stage.residents.idle());
+        pool.shared.score(pool.index).show_idle(stage.parked.idle());
         stage.ends.to_find.deliver();
     }
     Ok(())
@@ -105,7 +105,7 @@ impl Read<'_> {
         // Somebody for whom something has happened is on the way home: be woken when it arrives.
         let lightly = self.awaited_count > 0 || self.station.draining;
         let sleep = if lightly { Sleep::Light } else { Sleep::Deep };
-        let look_ms = self.residents.next_look().map(|at| at.since(now) + 1);
+        let look_ms = self.parked.next_look().map(|at| at.since(now) + 1);
         let homecoming_ms = (self.away_count > 0).then_some(HOMECOMING_MS);
         let timeout_ms = look_ms.into_iter().chain(homecoming_ms).chain(self.station.flush_ms()).min();
         let Read { poll, ends, again, station, vacated, .. } = self;
@@ -119,7 +119,7 @@ impl Read<'_> {
         })
     }
 
-    fn take_parcels(&mut self) {
+    fn take_jobs(&mut self) {
         while let Some(job) = self.ends.from_accept.take() {
             self.drive(job);
         }
@@ -135,7 +135,7 @@ impl Read<'_> {
         if event.token == BELL {
             return;
         }
-        if let Some(mut job) = self.residents.leave(event.token) {
+        if let Some(mut job) = self.parked.leave(event.token) {
             job.slot.readable |= event.readable;
             job.slot.ending |= event.ending;
             job.slot.transport.failed |= event.failed;
@@ -152,12 +152,12 @@ impl Read<'_> {
     fn resume_queued(&mut self) {
         let (pool, now) = (self.station.pool, self.station.context.now);
         for token in std::mem::take(&mut self.again) {
-            if let Some(job) = self.residents.leave(token) {
+            if let Some(job) = self.parked.leave(token) {
                 self.drive(job);
             }
         }
-        for token in self.residents.expired(now, &pool.shared.limits) {
-            if let Some(mut job) = self.residents.leave(token) {
+        for token in self.parked.expired(now, &pool.shared.limits) {
+            if let Some(mut job) = self.parked.leave(token) {
                 self.station.work_on(&mut job, |slot, _| slot.handle_timeout(&pool.shared.limits, now));
                 self.drive(job);
             }
@@ -173,13 +173,13 @@ impl Read<'_> {
     fn shed(&mut self) {
         let pool = self.station.pool;
         let most = shed_max(pool.shared.connection_counters[pool.index].count());
-        let chosen = self.residents.making_room(most, &pool.shared.limits);
+        let chosen = self.parked.making_room(most, &pool.shared.limits);
         if chosen.is_empty() {
             pool.sheds_slow.store(true, Ordering::Release);
             pool.bells.data.ring(Urgency::Now);
         }
         for token in chosen {
-            if let Some(job) = self.residents.leave(token) {
+            if let Some(job) = self.parked.leave(token) {
                 pool.close(job);
                 pool.shared.counters.idle_shed.fetch_add(1, Ordering::Relaxed);
                 pool.shed.store(true, Ordering::Release);
@@ -191,12 +191,12 @@ impl Read<'_> {
     /// Hands over all that rest here; the others as they come home.
     fn vacate(&mut self) {
         self.vacated = true;
-        self.residents.vacate(&mut self.station);
+        self.parked.vacate(&mut self.station);
     }
 
     fn drain(&mut self) {
-        for token in self.residents.tokens() {
-            if let Some(mut job) = self.residents.leave(token) {
+        for token in self.parked.tokens() {
+            if let Some(mut job) = self.parked.leave(token) {
                 // A request may have arrived that nobody has looked at.
                 job.slot.readable = true;
                 self.drive(job);
@@ -220,7 +220,7 @@ impl Read<'_> {
         let Some(mut job) = self.station.keep(job) else { return };
         let rests = job.slot.registered && !job.slot.readable && job.slot.is_idle() && job.tasks.is_empty();
         if rests && !self.station.draining && job.slot.interest() == Interest::RECEIVE {
-            self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
+            self.parked.settle(job, &self.station.pool.shared.limits, self.station.context.now);
         } else {
             self.drive(job);
         }
@@ -279,6 +279,6 @@ impl Read<'_> {
         let deadline = job.slot.deadline(&self.station.pool.shared.limits, self.station.context.now);
         let arranged = Arranged { is_queued, tells_input, tells_room, is_room_first, deadline };
         liveness::assert_woken(&mut job.slot, interest, arranged);
-        self.residents.settle(job, &self.station.pool.shared.limits, self.station.context.now);
+        self.parked.settle(job, &self.station.pool.shared.limits, self.station.context.now);
     }
 }

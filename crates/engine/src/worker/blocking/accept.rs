@@ -30,7 +30,7 @@ impl Driver<'_> {
             if self.shared.control.is_retiring() {
                 // The kernel may have woken this process for a connection, and nobody else: it is looked for when no other can
                 // be meant for this one.
-                self.gate = None;
+                self.listener_poll = None;
                 return self.take_connection(index);
             }
             if let Some(slot) = self.take_connection(index) {
@@ -79,7 +79,7 @@ impl Driver<'_> {
             }
             Arrival::End => {
                 // What is over is not to be waited for any more.
-                self.gate = None;
+                self.listener_poll = None;
                 None
             }
         }
@@ -109,12 +109,12 @@ impl Driver<'_> {
     /// connection, which `poll(2)` could not have.
     fn await_listeners(&mut self, index: usize) {
         let timeout_ms = self.timeout_ms(None);
-        if self.gate.is_none() {
-            self.gate = self.gate(index).ok();
+        if self.listener_poll.is_none() {
+            self.listener_poll = self.listener_poll(index).ok();
         }
-        match &self.gate {
+        match &self.listener_poll {
             // Whatever it returns, trying to accept tells.
-            Some(gate) => drop(gate.wait(timeout_ms)),
+            Some(listener_poll) => drop(listener_poll.wait(timeout_ms)),
             // No descriptors.
             None => drop(self.wait(None, Some(self.context.now.after_ms(PAUSE_MS)))),
         }
@@ -123,16 +123,16 @@ impl Driver<'_> {
         self.context.flush_if_due();
     }
 
-    fn gate(&self, index: usize) -> Result<ListenerPoll, Errno> {
-        let gate = ListenerPoll::new()?;
+    fn listener_poll(&self, index: usize) -> Result<ListenerPoll, Errno> {
+        let listener_poll = ListenerPoll::new()?;
         for listener in self.shared.listeners.iter() {
-            gate.add_listener(listener.as_fd())?;
+            listener_poll.add_listener(listener.as_fd())?;
         }
         if let Some(receiver) = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over()) {
-            gate.add_listener(receiver.as_fd())?;
+            listener_poll.add_listener(receiver.as_fd())?;
         }
-        gate.add_waker(self.shared.control.interrupt(false).descriptor().as_fd())?;
-        gate.add_waker(self.shared.control.waker(index).descriptor().as_fd())?;
-        Ok(gate)
+        listener_poll.add_waker(self.shared.control.interrupt(false).descriptor().as_fd())?;
+        listener_poll.add_waker(self.shared.control.waker(index).descriptor().as_fd())?;
+        Ok(listener_poll)
     }
 }

@@ -30,7 +30,7 @@ mod sync {
 }
 
 /// The inboxes of an engine's workers, and its successor.
-pub type Handover = Mailboxes<ConnectionState, Heir>;
+pub type Handover = Mailboxes<ConnectionState, HandoverTarget>;
 
 /// Who finishes connections that cannot go on in another process, or not yet.
 pub trait StaysBehind: fmt::Debug + Send + Sync {
@@ -40,22 +40,22 @@ pub trait StaysBehind: fmt::Debug + Send + Sync {
 
 /// Who is given the connections of an engine.
 #[derive(Clone, Debug)]
-pub enum Heir {
+pub enum HandoverTarget {
     /// Another engine in this process.
     Engine(Arc<Shared>),
     /// Another process, and what becomes of those that cannot go on there.
     Process(Arc<Sender>, Arc<dyn StaysBehind>),
 }
 
-impl mailboxes::Heir<ConnectionState> for Heir {
+impl mailboxes::HandoverTarget<ConnectionState> for HandoverTarget {
     fn receive(&self, slot: ConnectionState) -> Result<(), (ConnectionState, &Handover)> {
         match self {
-            Heir::Engine(shared) => shared.put(slot).map_err(|back| (back, &shared.handover)),
-            Heir::Process(_, remainder) if !slot.can_travel() => {
+            HandoverTarget::Engine(shared) => shared.put(slot).map_err(|back| (back, &shared.handover)),
+            HandoverTarget::Process(_, remainder) if !slot.can_travel() => {
                 remainder.finish(slot);
                 Ok(())
             }
-            Heir::Process(sender, _) => {
+            HandoverTarget::Process(sender, _) => {
                 sender.send(&slot);
                 Ok(())
             }
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn connections_are_shared_out_among_the_workers_of_the_successor() {
         let ((old, _root), (new, _other)) = (shared(1), shared(3));
-        old.handover.appoint(Heir::Engine(new.clone()));
+        old.handover.appoint(HandoverTarget::Engine(new.clone()));
         old.hand_over(slots(&old, 7));
         let counts: Vec<usize> = (0..3).map(|index| new.arrivals(index).len()).collect();
         assert_eq!(counts, [3, 2, 2]);
@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn what_arrives_late_goes_on_to_the_successor_of_the_successor() {
         let ((first, _a), (second, _b), (third, _c)) = (shared(1), shared(1), shared(1));
-        first.handover.appoint(Heir::Engine(second.clone()));
+        first.handover.appoint(HandoverTarget::Engine(second.clone()));
         first.hand_over(slots(&first, 1));
-        second.handover.appoint(Heir::Engine(third.clone()));
+        second.handover.appoint(HandoverTarget::Engine(third.clone()));
         second.close_arrivals(0);
         first.hand_over(slots(&first, 1));
         assert_eq!(third.arrivals(0).len(), 2);
@@ -161,8 +161,8 @@ mod tests {
     fn an_heir_in_another_process_gets_what_was_meant_for_an_engine_that_has_left() {
         let ((first, _a), (second, _b)) = (shared(1), shared(1));
         let (one, other) = lamna_io::scm_rights::pair().unwrap();
-        first.handover.appoint(Heir::Engine(second.clone()));
-        second.handover.appoint(Heir::Process(Arc::new(Sender::new(one)), Arc::new(Nobody)));
+        first.handover.appoint(HandoverTarget::Engine(second.clone()));
+        second.handover.appoint(HandoverTarget::Process(Arc::new(Sender::new(one)), Arc::new(Nobody)));
         second.close_arrivals(0);
         first.hand_over(slots(&first, 2));
         let receiver = Receiver::new(other);

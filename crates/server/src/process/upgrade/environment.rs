@@ -43,7 +43,7 @@ pub(crate) struct Passed {
 impl UpgradeEnvironment {
     /// What the text says; none if it does not say all that is needed.
     pub(crate) fn parse(text: &str) -> Option<UpgradeEnvironment> {
-        let mut will = UpgradeEnvironment::default();
+        let mut environment = UpgradeEnvironment::default();
         let (mut parent, mut clock_ms, mut handover) = (None, None, None);
         for word in text.split_ascii_whitespace() {
             let (key, value) = word.split_once('=')?;
@@ -51,16 +51,16 @@ impl UpgradeEnvironment {
                 "parent" => parent = Some(value.parse().ok()?),
                 "clock" => clock_ms = Some(value.parse().ok()?),
                 "handover" => handover = Some(value.parse().ok()?),
-                "orders" => will.predecessor = Some(value.parse().ok()?),
-                "keeper" => will.keeper = Some(value.parse().ok()?),
-                "tickets" => will.tickets = Some(value.parse().ok()?),
-                "lent" => will.lent.push(value.parse().ok()?),
-                "listen" => will.listeners.push(Passed::parse(value)?),
-                "admin" => will.admin.push(Passed::parse(value)?),
-                key => will.choice.take(key, value)?,
+                "orders" => environment.predecessor = Some(value.parse().ok()?),
+                "keeper" => environment.keeper = Some(value.parse().ok()?),
+                "tickets" => environment.tickets = Some(value.parse().ok()?),
+                "lent" => environment.lent.push(value.parse().ok()?),
+                "listen" => environment.listeners.push(Passed::parse(value)?),
+                "admin" => environment.admin.push(Passed::parse(value)?),
+                key => environment.choice.take(key, value)?,
             }
         }
-        Some(UpgradeEnvironment { parent: parent?, clock_ms: clock_ms?, handover: handover?, ..will })
+        Some(UpgradeEnvironment { parent: parent?, clock_ms: clock_ms?, handover: handover?, ..environment })
     }
 }
 
@@ -116,24 +116,24 @@ mod tests {
         ) {
             let wanted = Settings { architecture: Architecture::ALL[engine], workers, ..Settings::default() };
             let choice = Choice::between(&Settings::default(), &wanted);
-            let will = UpgradeEnvironment {
+            let environment = UpgradeEnvironment {
                 parent, clock_ms, handover, predecessor, keeper, tickets, lent, listeners, admin, choice
             };
-            prop_assert_eq!(UpgradeEnvironment::parse(&will.to_string()), Some(will));
+            prop_assert_eq!(UpgradeEnvironment::parse(&environment.to_string()), Some(environment));
         }
 
         #[test]
         fn any_text_is_a_will_or_none(text in "((parent|clock|handover|orders|keeper|tickets|lent|listen|admin|arch|workers|x)?=?-?[0-9a-z+]{0,20} ?){0,6}") {
-            let will = UpgradeEnvironment::parse(&text);
-            prop_assert!(will.is_none() || UpgradeEnvironment::parse(&will.clone().unwrap().to_string()) == will);
+            let environment = UpgradeEnvironment::parse(&text);
+            prop_assert!(environment.is_none() || UpgradeEnvironment::parse(&environment.clone().unwrap().to_string()) == environment);
         }
     }
 
     #[test]
     fn what_a_later_version_adds_is_passed_over() {
-        let will = UpgradeEnvironment::parse("parent=1 clock=2 handover=3 later=x");
+        let environment = UpgradeEnvironment::parse("parent=1 clock=2 handover=3 later=x");
         assert_eq!(
-            will,
+            environment,
             Some(UpgradeEnvironment { parent: 1, clock_ms: 2, handover: 3, ..UpgradeEnvironment::default() })
         );
     }

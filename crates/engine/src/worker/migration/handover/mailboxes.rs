@@ -2,7 +2,7 @@
 //!
 //! Owns: what lies between two engines. Guarantees: an item that is passed on is put into one inbox, or comes to an end
 //! with the last engine of a row; whatever is in an inbox is taken once, or goes on when the inbox closes. Checked against
-//! every interleaving in `model`. Wakes nobody: whoever receives does ([`Heir`]).
+//! every interleaving in `model`. Wakes nobody: whoever receives does ([`HandoverTarget`]).
 
 use std::sync::PoisonError;
 
@@ -18,7 +18,7 @@ pub struct Mailboxes<T, H> {
 }
 
 /// Who is given what an engine leaves behind.
-pub trait Heir<T>: Sized {
+pub trait HandoverTarget<T>: Sized {
     /// Takes `item`.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ struct Inbox<T> {
     closed: bool,
 }
 
-impl<T, H: Heir<T>> Mailboxes<T, H> {
+impl<T, H: HandoverTarget<T>> Mailboxes<T, H> {
     /// Inboxes for `workers` workers, all empty.
     pub fn new(workers: usize) -> Mailboxes<T, H> {
         let inbox = || Mutex::new(Inbox { items: Vec::new(), closed: false });
@@ -65,8 +65,8 @@ impl<T, H: Heir<T>> Mailboxes<T, H> {
     /// Gives `item` to the successor, or to that one's if it has left too. Without one the item ends here.
     pub fn pass_on(&self, mut item: T) {
         let mut giver = self;
-        while let Some(heir) = giver.successor.get() {
-            match heir.receive(item) {
+        while let Some(handover_target) = giver.successor.get() {
+            match handover_target.receive(item) {
                 Ok(()) => return,
                 Err((back, next)) => (item, giver) = (back, next),
             }

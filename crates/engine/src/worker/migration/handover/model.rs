@@ -16,7 +16,7 @@ mod sync {
 use std::sync::Arc;
 
 use lamna_loom::{Tally, Waker, check, spawn};
-use mailboxes::{Heir, Mailboxes};
+use mailboxes::{HandoverTarget, Mailboxes};
 use sync::{AtomicBool, Relaxed};
 
 /// An engine of one worker, as connections see it.
@@ -26,7 +26,7 @@ struct Engine {
     waker: Waker,
 }
 
-impl Heir<usize> for Arc<Engine> {
+impl HandoverTarget<usize> for Arc<Engine> {
     fn receive(&self, item: usize) -> Result<(), (usize, &Mailboxes<usize, Self>)> {
         self.put(item).map_err(|back| (back, &self.mailboxes))
     }
@@ -73,15 +73,15 @@ fn what_is_given_to_an_engine_that_leaves_reaches_the_next_one_once() {
     check(|| {
         let (first, second, third) = (Engine::new(), Engine::new(), Engine::new());
         first.mailboxes.appoint(second.clone());
-        let heir = second.clone();
+        let handover_target = second.clone();
         let old = spawn(move || {
             first.mailboxes.pass_on(1);
             first.mailboxes.pass_on(2);
         });
         let next = third.clone();
         let leaver = spawn(move || {
-            heir.mailboxes.appoint(next);
-            heir.leave();
+            handover_target.mailboxes.appoint(next);
+            handover_target.leave();
         });
         assert_eq!(third.take(2), [1, 2]);
         old.join().unwrap();

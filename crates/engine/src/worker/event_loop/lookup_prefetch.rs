@@ -16,7 +16,7 @@ const AHEAD_MAX: usize = 8;
 impl<C: OnSockets> Worker<'_, C> {
     pub(super) fn handle_in_groups(&mut self) {
         let count = self.poll.event_count();
-        if count < 2 || !self.base.context.has_foresight() {
+        if count < 2 || !self.base.context.prefetches_lookups() {
             return (0..count).for_each(|index| self.handle_event(index));
         }
         // Groups of about the same size: the last is not one alone.
@@ -25,14 +25,14 @@ impl<C: OnSockets> Worker<'_, C> {
             let group = first..(first + size).min(count);
             // What wakes a worker may concern all connections: none is half way through its turn then.
             if !group.clone().any(|index| self.poll.event(index).token.generation == GENERATION_OURS) {
-                self.foresee(group.clone());
+                self.prefetch_lookup(group.clone());
             }
             group.for_each(|index| self.handle_event(index));
         }
     }
 
     /// Receives for connections that were idle, and has what their requests will look up fetched.
-    fn foresee(&mut self, events: Range<usize>) {
+    fn prefetch_lookup(&mut self, events: Range<usize>) {
         for index in events {
             let event = self.poll.event(index);
             if !event.readable || event.ending {
@@ -47,10 +47,10 @@ impl<C: OnSockets> Worker<'_, C> {
                 let (peer, over) = (slot.peer, slot.transport.over());
                 if let Some(translate) = slot.connection.foresee_translate() {
                     let context = &mut self.base.context;
-                    context.foresee(&context.asked(&translate, peer, over));
+                    context.prefetch_lookup(&context.asked(&translate, peer, over));
                 }
             }
         }
-        self.base.context.fetch_foreseen();
+        self.base.context.fetch_prefetched();
     }
 }
