@@ -57,7 +57,7 @@ MUTANTS = [
     ("an-announced-length-is-forgotten", PROTO + "gateway/cgi/answer.rs", "content_bytes: length(fields)?, local",
      "content_bytes: length(fields)?.filter(|bytes| *bytes == u64::MAX), local", ANSWERS),
     ("sizes-come-first", PROTO + "exchange/answer.rs", "    !(200..300).contains(&status.0)\n", "    status.0 == 0\n", EARLY),
-    ("redirects-are-for-readers", ENGINE + "worker/context/routing.rs", "redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing)",
+    ("redirects-are-for-readers", ENGINE + "worker/context/responders.rs", "redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing)",
      "redirect.as_ref().is_some_and(|(redirect, _)| redirect.if_missing)", EARLY),
     ("an-empty-host-is-some-host", PROTO + "conn/http1/rules.rs", "if has_empty_host => Err(Refusal::HostInvalid)",
      "if has_empty_host && request.head.length == 0 => Err(Refusal::HostInvalid)", OPEN),
