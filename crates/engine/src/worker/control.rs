@@ -90,7 +90,8 @@ impl Control {
         self.finishing.store(true, Relaxed);
     }
 
-    /// Answer no request that begins from now on: another process serves with other sites, and what was true of these is not any more.
+    /// Whoever finishes connections of this engine answers no request that begins: another process serves with other sites, and what was true of these
+    /// is not any more.
     pub fn supersede(&self) {
         self.superseded.store(true, Relaxed);
     }

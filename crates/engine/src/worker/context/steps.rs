@@ -193,9 +193,11 @@ impl WorkerContext<'_> {
     }
 }
 
-/// Where another process serves with other sites, what begins here on a connection that cannot go there is for a connection of that one.
+/// Where another process serves with other sites, what begins here on a connection that cannot go there is for a connection of that one. A worker
+/// that has not handed its connections over yet answers: most of them can go.
 fn refuse_superseded(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
-    match context.shared.control.is_superseded() && !asked.translate.is_again {
+    let control = &context.shared.control;
+    match control.is_superseded() && control.is_finishing() && !asked.translate.is_again {
         true => Outcome::Refuse(Refusal::Misdirected),
         false => Outcome::Next,
     }
