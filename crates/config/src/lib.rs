@@ -14,6 +14,7 @@
 pub mod access;
 pub mod acme;
 pub mod address;
+pub mod admission;
 pub mod answer_cache;
 pub mod architecture;
 pub mod cache_policy;

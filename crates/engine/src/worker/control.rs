@@ -90,13 +90,12 @@ impl Control {
         self.finishing.store(true, Relaxed);
     }
 
-    /// Whoever finishes connections of this engine answers no request that begins: another process serves with other sites, and what was true of these
-    /// is not any more.
+    /// The workers that finish connections of this engine answer no request that begins: another process serves, and lets other clients in.
     pub fn supersede(&self) {
         self.superseded.store(true, Relaxed);
     }
 
-    /// Whether another process serves with other sites.
+    /// Whether another process serves that lets other clients in.
     pub fn is_superseded(&self) -> bool {
         self.superseded.load(Relaxed)
     }

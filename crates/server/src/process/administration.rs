@@ -1,10 +1,11 @@
-//! What a server is administered with as long as it lives.
+//! The means by which a server is administered as long as it lives.
 //!
 //! Owns: the endpoint, and the configuration that the server was started with, which may be read again. Does not answer
 //! administrators (`admin_service`).
 
 use std::time::Instant;
 
+use lamna_config::admission;
 use lamna_config::settings::{Architecture, Settings};
 
 use crate::admin::Admin;
@@ -17,13 +18,13 @@ pub type Load = Box<dyn Fn() -> Result<Settings, String>>;
 pub struct Administration {
     /// The endpoint.
     pub admin: Admin,
-    /// What stays what it is while the endpoint is asked.
+    /// The state that stays the same while the endpoint is asked.
     pub standing: Standing,
     /// The line to the first process of a container, if there is one.
     pub(crate) keeper: Option<ControlChannel>,
 }
 
-/// What a server was started with.
+/// The configuration that a server was started with.
 pub struct Standing {
     /// The configuration that is in force, before it was fitted to what this kernel can do.
     pub(super) configured: Settings,
@@ -34,7 +35,7 @@ pub struct Standing {
 }
 
 impl Administration {
-    /// Of a server that starts now with `configured`, which `load` reads again.
+    /// For a server that starts now with `configured`, which `load` reads again.
     pub fn new(admin: Admin, configured: Settings, load: Load) -> Administration {
         let standing = Standing { configured, load, started: Instant::now(), why: String::new() };
         Administration { admin, standing, keeper: None }
@@ -47,10 +48,9 @@ impl Administration {
 }
 
 impl Standing {
-    /// Whether a process that has just read the configuration serves other sites, or believes other proxies, than this one.
+    /// Whether a process that has just read the configuration lets other clients in than this one.
     pub(crate) fn is_outdated(&self) -> bool {
-        let before = &self.configured;
-        (self.load)().is_ok_and(|now| now.sites != before.sites || now.proxies != before.proxies)
+        (self.load)().is_ok_and(|now| !admission::is_the_same(&self.configured, &now))
     }
 
     /// This architecture serves, because that was chosen in the process whose place this one takes.

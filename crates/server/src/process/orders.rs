@@ -39,7 +39,7 @@ pub enum Order {
     TakeOver,
     /// Services are those of the table that comes with the order ([`Orders::take_services`]).
     TakeServices,
-    /// Another process serves with other sites: begin no answer by these.
+    /// Another process serves that lets other clients in: begin no answer on connections that stay.
     Supersede,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// What it has reported since the last look.
+    /// Its reports since the last look.
     pub(super) fn reports(&self) -> Vec<Report> {
         let mut reports = Vec::new();
         while let Received::Message(message, _) = self.line.receive() {
