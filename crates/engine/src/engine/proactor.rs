@@ -357,7 +357,7 @@ impl<'a> Life<'a> for Worker<'a> {
         alone || self.base.shared.control.is_stopping()
     }
 
-    /// What has come about is taken in before connections go: it holds bytes that they have received.
+    /// Completions are taken in before connections go: they hold bytes that these have received.
     fn begin_leaving(&mut self) -> bool {
         if self.base.shared.control.is_handing_over() && !self.handing_over {
             self.hand_over();

@@ -16,8 +16,8 @@ mod steps;
 mod target;
 
 pub use asked::Asked;
-pub use responders::{RESPONDERS, needs_program};
-pub use steps::{Admitted, Outcome, STEPS};
+pub use responders::needs_program;
+pub use steps::Outcome;
 pub use target::{Sources, Target};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -270,7 +270,7 @@ impl<'a> WorkerContext<'a> {
         Asked::new((&self.shared.sites, &self.shared.proxies), translate, peer, over)
     }
 
-    /// What the routes come to for a request to a site of which nothing else remembers it.
+    /// The outcome of the routes for a request.
     fn rules(&mut self, asked: &Asked<'_>) -> Arc<Effective> {
         self.addresses.rules(asked.site, asked.translate, || asked.client())
     }

@@ -16,11 +16,11 @@ use lamna_tls::Over;
 /// A request: what it asks for, by which connection it has come, and whose it is.
 #[derive(Clone)]
 pub struct Asked<'r> {
-    /// What the core has read of it.
+    /// Its parts, as the core has read them.
     pub translate: &'r Translate<'r>,
     /// The other end of its connection.
     pub peer: Peer,
-    /// What it has come over.
+    /// The transport that it has come over.
     pub over: Over<'r>,
     /// The site that its host stands for.
     pub site: &'r Site,
@@ -83,14 +83,14 @@ impl<'r> Asked<'r> {
         self.over.is_secure() || self.is_said_to_be_secure()
     }
 
-    /// What it is called; empty if there is no request.
+    /// Its name in logs; empty if there is no request.
     pub(super) fn name(&self) -> Box<str> {
         let mut digits = [0; 16];
         let name = self.translate.request.map(|request| self.proxies.name_of(self.peer, request, &mut digits));
         String::from_utf8_lossy(name.unwrap_or_default()).into()
     }
 
-    /// Who the server has made sure that it is from, where `rules` ask for that.
+    /// The user, if the server has made sure of one, where `rules` ask for that.
     pub(super) fn who(&self, rules: &Rules<'_>, (now, known): (Instant, &mut Known)) -> Option<Who<'r>> {
         if let Some(user) = Vouched::of(self.translate.found).and_then(|vouched| vouched.user.as_deref()) {
             return Some(Who::Service(user));

@@ -1,7 +1,9 @@
-//! What answers a request that is let in, in place of what its target stands for.
+//! The responders: they answer requests that are let in, in place of the file that the target stands for.
 //!
 //! Owns: [`RESPONDERS`]: embedded handlers, applications, OPTIONS, live reload, archives, search, uploads. Guarantees: none of them is asked about
 //! a request that has not been let in. A new one is a file of its own and a row here. Does not carry programs out.
+
+use std::net::IpAddr;
 
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Translate;
@@ -10,47 +12,30 @@ use lamna_proto::message::Method;
 use lamna_proto::workspace::PagesByHost;
 use lamna_site::cache::Entry;
 use lamna_site::content::access::Rules;
+use lamna_site::content::at_once::Party;
 use lamna_site::content::route::Effective;
+use lamna_site::content::site::Site;
 use lamna_site::content::upload::Means;
 use lamna_site::content::{download, handler, live_reload, search, upload};
 
 use super::WorkerContext;
 use super::answers::Inquiry;
 use super::asked::Asked;
-use super::steps::{Admitted, Outcome};
+use super::steps::{Admitted, Outcome, Step};
 
-/// What may answer requests.
-pub struct Responder {
-    /// What it is called.
-    pub name: &'static str,
-    /// Answers a request, or leaves it to the next one, or to what its target stands for.
-    run: fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome,
-}
-
-/// In the order in which they are asked.
-pub const RESPONDERS: [Responder; 7] = [
-    Responder { name: "handler", run: handler },
-    Responder { name: "application", run: application },
-    Responder { name: "options", run: options },
-    Responder { name: "live reload", run: live_reload },
-    Responder { name: "archive", run: archive },
-    Responder { name: "search", run: search },
-    Responder { name: "upload", run: upload },
-];
+/// Steps behind those that admit a request, in order. [`Outcome::LookUp`] leaves it to what its target stands for.
+pub(super) const RESPONDERS: [Step; 7] = [handler, application, options, live_reload, archive, search, upload];
 
 impl WorkerContext<'_> {
-    /// What a request is answered with that reads nothing, or that no file answers; [`Outcome::LookUp`] for those whose target is to be looked up.
-    pub fn respond(&mut self, asked: &Asked<'_>, _: Admitted) -> Outcome {
-        for responder in &RESPONDERS {
-            match (responder.run)(self, asked) {
-                Outcome::Next => {}
-                outcome => return outcome,
-            }
+    /// The answer to a request that reads nothing, or that no file answers; [`Outcome::LookUp`] for those whose target is to be looked up.
+    pub(super) fn respond(&mut self, asked: &Asked<'_>, _: Admitted) -> Outcome {
+        match self.take_steps(&RESPONDERS, asked) {
+            Outcome::Next => Outcome::LookUp,
+            outcome => outcome,
         }
-        Outcome::LookUp
     }
 
-    /// What responders answer with.
+    /// The means of responders.
     fn means(&self) -> Means<'_> {
         let shared = self.shared;
         Means { sites: &shared.sites, store: &shared.store, abilities: &shared.abilities, clock: shared.clock }
@@ -102,7 +87,7 @@ fn options(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     }
 }
 
-/// What a request with OPTIONS, or of a method that is not known, is answered with where no application answers it.
+/// The answer to OPTIONS, or to a method that is not known, where no application gives one.
 pub(super) fn without_application(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let Some(request) = asked.translate.request else { return Outcome::Next };
     match request.head.method {
@@ -123,25 +108,27 @@ fn live_reload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
 
 /// An archive of a folder.
 fn archive(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
-    if asked.translate.query.is_none() {
-        return Outcome::Next;
-    }
-    let of_client = (asked.client(), asked.party());
-    let program = download::begin(asked.site, asked.translate, of_client, context.means());
-    program.map_or(Outcome::Next, |program| context.run(program))
+    of_folder(context, asked, download::begin)
 }
 
 /// A search in a folder.
 fn search(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    of_folder(context, asked, search::begin)
+}
+
+/// How a program about a folder begins, for a client of a network.
+type OfFolder = fn(&Site, &Translate<'_>, (Option<IpAddr>, Option<Party>), Means<'_>) -> Option<Box<dyn Program>>;
+
+/// A program about a folder, which a query asks for.
+fn of_folder(context: &mut WorkerContext<'_>, asked: &Asked<'_>, begin: OfFolder) -> Outcome {
     if asked.translate.query.is_none() {
         return Outcome::Next;
     }
-    let of_client = (asked.client(), asked.party());
-    let program = search::begin(asked.site, asked.translate, of_client, context.means());
+    let program = begin(asked.site, asked.translate, (asked.client(), asked.party()), context.means());
     program.map_or(Outcome::Next, |program| context.run(program))
 }
 
-/// What changes files. Where a route redirects whatever is there, and where the target may be a script, as an index file is, it is looked up.
+/// A change of files. Where a route redirects whatever is there, and where the target may be a script, as an index file is, it is looked up.
 fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let Asked { translate, site, .. } = *asked;
     if translate.request.is_none_or(|request| request.head.method.reads()) {

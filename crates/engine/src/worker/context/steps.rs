@@ -1,6 +1,6 @@
-//! What is asked of each request before its target is looked up, in order.
+//! The steps of each request before its target is looked up, in order.
 //!
-//! Owns: [`STEPS`], which admit a request or answer it, [`Outcome`], what a step says, and [`Admitted`], without which nothing of a site answers.
+//! Owns: [`STEPS`], which admit a request or answer it, [`Outcome`], the word of a step, and [`Admitted`], without which nothing of a site answers.
 //! Guarantees: all of it is found in memory. What answers requests that are let in is a row of `responders`.
 //!
 //! ```text
@@ -31,7 +31,7 @@ use super::responders::without_application;
 use super::{Target, WorkerContext};
 use crate::worker::limiter::Exceeded;
 
-/// What a step, or who answers, says about a request.
+/// The word of a step about a request.
 pub enum Outcome {
     /// Nothing: the next one is asked.
     Next,
@@ -47,29 +47,18 @@ pub enum Outcome {
     Refuse(Refusal),
 }
 
-/// One of the steps that a request takes.
-pub struct Step {
-    /// What it is called.
-    pub name: &'static str,
-    /// Answers a request that may not go on.
-    run: fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome,
-}
+/// One of the steps that a request takes: answers it, or leaves it to the next.
+pub(super) type Step = fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome;
 
-/// Whether a request is let in. Asked for each request, and again when a program has found out something about it.
-pub const STEPS: [Step; 6] = [
-    Step { name: "configuration", run: refuse_superseded },
-    Step { name: "room", run: refuse_for_want_of_room },
-    Step { name: "limits", run: count },
-    Step { name: "transport", run: check_transport },
-    Step { name: "access", run: check_access },
-    Step { name: "limits of users", run: count_user },
-];
+/// Whether a request is let in. Asked for each request, and again when a program has found out something about it. Limits count before credentials
+/// are looked at, so that guesses count; those of users when it is known whose the request is.
+const STEPS: [Step; 6] = [refuse_superseded, refuse_for_want_of_room, count, check_transport, check_access, count_user];
 
 /// That a request has been let in: only [`WorkerContext::admit`] can say so.
 #[derive(Clone, Copy, Debug)]
-pub struct Admitted(());
+pub(super) struct Admitted(());
 
-/// What is told to a client that has no certificate on the way that it has come.
+/// The words for a client that has no certificate on the way that it has come.
 const UNKNOWN: &str = "This site is for clients that show a certificate, and this way there is none.";
 
 impl WorkerContext<'_> {
@@ -78,16 +67,24 @@ impl WorkerContext<'_> {
     /// # Errors
     /// It is not, or not yet: it is refused, over a limit, led to https, or somebody has to be asked first. This is its answer, or what finds it.
     fn admit(&mut self, asked: &Asked<'_>) -> Result<Admitted, Outcome> {
-        for step in &STEPS {
-            match (step.run)(self, asked) {
-                Outcome::Next => {}
-                outcome => return Err(outcome),
-            }
+        match self.take_steps(&STEPS, asked) {
+            Outcome::Next => Ok(Admitted(())),
+            outcome => Err(outcome),
         }
-        Ok(Admitted(()))
     }
 
-    /// What becomes of a request before its target is looked up, and what its client is given before that and with it if it is let in: to be
+    /// The first word of `steps` that is not [`Outcome::Next`].
+    pub(super) fn take_steps(&mut self, steps: &[Step], asked: &Asked<'_>) -> Outcome {
+        for step in steps {
+            match step(self, asked) {
+                Outcome::Next => {}
+                outcome => return outcome,
+            }
+        }
+        Outcome::Next
+    }
+
+    /// Decides about a request before its target is looked up. The hints for its client, if it is let in, are to be
     /// followed by [`ChosenHints::give`].
     pub fn decide(&mut self, asked: &Asked<'_>, viewing: &mut Option<Box<Viewing>>) -> (Outcome, Option<ChosenHints>) {
         match self.admit(asked) {
@@ -99,7 +96,7 @@ impl WorkerContext<'_> {
         }
     }
 
-    /// What the core is told of `outcome`; nothing if the target is to be looked up.
+    /// The message to the core about `outcome`; none if the target is to be looked up.
     pub fn done(&mut self, outcome: Outcome) -> Option<Done<'_>> {
         Some(match outcome {
             Outcome::Next | Outcome::LookUp => return None,
@@ -113,7 +110,7 @@ impl WorkerContext<'_> {
         })
     }
 
-    /// What becomes of a request of which this was decided.
+    /// The outcome of `verdict`.
     pub(super) fn carry_out(&mut self, verdict: Verdict, asked: &Asked<'_>) -> Outcome {
         match verdict {
             Verdict::Verify(program) => Outcome::Run(program),
@@ -153,7 +150,7 @@ impl WorkerContext<'_> {
         (!matches!(verdict, Verdict::Passes)).then_some(verdict)
     }
 
-    /// What asks `service` whether a request is let in.
+    /// A program that asks `service` whether a request is let in.
     fn question(&mut self, asked: &Asked<'_>, service: &Arc<ServiceSettings>) -> Outcome {
         let Asked { translate, site, peer, .. } = *asked;
         let rules = &self.rules(asked);
@@ -183,7 +180,7 @@ impl WorkerContext<'_> {
         }
     }
 
-    /// What a client is answered with that is over a limit. One answer is kept, because those who are refused are often many.
+    /// The answer to a client over a limit. One answer is kept, because refusals come in bursts.
     pub(super) fn limited_with(&mut self, asked: &Asked<'_>, exceeded: Exceeded) -> Outcome {
         self.shared.counters.requests_limited.fetch_add(1, Relaxed);
         let of = (asked.site.index, exceeded);
@@ -193,7 +190,7 @@ impl WorkerContext<'_> {
     }
 }
 
-/// Where another process serves with other sites, what begins here on a connection that cannot go there is for a connection of that one. A worker
+/// Where another process lets other clients in, a request that begins here on a connection that cannot go there is for a connection of that one. A worker
 /// that has not handed its connections over yet answers: most of them can go.
 fn refuse_superseded(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let control = &context.shared.control;
@@ -245,7 +242,7 @@ fn check_transport(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcom
     }
 }
 
-/// What a client without a certificate is told.
+/// The answer to a client without a certificate.
 fn refuse_unknown(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     context.requests += 1;
     let rules = asked.site.routes.plain();
@@ -253,7 +250,7 @@ fn refuse_unknown(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome
     Outcome::Answer(page.map_or_else(|_| rules.errors.forbidden.clone(), Arc::new))
 }
 
-/// What a request in clear text is answered with that belongs to https: the answer to a challenge, the way there, or why there is none.
+/// The answer to a request in clear text that belongs to https: the answer to a challenge, the way there, or why there is none.
 fn lead_to_https(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let Asked { translate, site, over, .. } = *asked;
     let challenge = context.shared.tls.as_ref();
@@ -293,16 +290,5 @@ fn count_user(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     match context.shared.limiter.count_user(asked.site, asked.translate, counted, &mut context.terms, context.now) {
         Ok(()) => Outcome::Next,
         Err(exceeded) => context.limited_with(asked, exceeded),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_asked_before_access_and_those_of_users_behind_it() {
-        let names = STEPS.map(|step| step.name);
-        assert_eq!(names, ["configuration", "room", "limits", "transport", "access", "limits of users"]);
     }
 }
