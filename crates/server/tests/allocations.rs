@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lamna_server::cache::Store;
 use lamna_server::config::answer_cache::AnswerCache;
@@ -214,11 +214,11 @@ fn with_conditions(mut routes: Vec<RouteSettings>) -> Vec<RouteSettings> {
     routes
 }
 
-/// Requests of a round, which is shorter than a second on a slow machine, too.
-const ROUND: usize = 200;
+/// How often a cached file is compared with the file system at most.
+const COMPARED_MS: u64 = 500;
 
-/// The fewest allocations of a round; none if 1,000 requests of all rounds were in such without any: twice a second a cached file is compared with the file
-/// system, which may allocate, so that some rounds have other work done in them. None is allowed to be in all.
+/// The fewest requests that allocated, in several rounds of 1,000, beyond those for which time passed: twice a second a cached file is
+/// compared with the file system, which may allocate in one request. A round of less than half a second has to have none.
 fn least_allocations(mut stream: impl Read + Write, file: &str, bytes: usize, batch: usize) -> u64 {
     prime(&mut stream, file, bytes);
     let request = request(file).repeat(batch);
@@ -232,24 +232,27 @@ fn least_allocations(mut stream: impl Read + Write, file: &str, bytes: usize, ba
     assert_ne!(ALLOCATIONS.load(SeqCst), 0, "translating allocates, so nothing is being counted");
     let mut answers = vec![0; length * batch];
     let mut round = || {
-        let before = ALLOCATIONS.load(SeqCst);
-        for _ in 0..ROUND / batch {
+        let (begun, mut allocating) = (Instant::now(), 0);
+        let mut before = ALLOCATIONS.load(SeqCst);
+        for _ in 0..1000 / batch {
             stream.write_all(request.as_bytes()).expect("the server reads");
             stream.read_exact(&mut answers).expect("the server answers");
+            // With those behind the answer before.
+            let now = ALLOCATIONS.load(SeqCst);
+            allocating += u64::from(now != before);
+            before = now;
         }
-        ALLOCATIONS.load(SeqCst) - before
+        allocating.saturating_sub(begun.elapsed().as_millis() as u64 / COMPARED_MS)
     };
     round();
-    let (mut silent, mut least) = (0, u64::MAX);
-    for _ in 0..250 {
-        let allocations = round();
-        least = least.min(allocations);
-        silent += usize::from(allocations == 0);
-        if silent * ROUND >= 1000 {
-            return 0;
+    let mut least = u64::MAX;
+    for _ in 0..50 {
+        least = least.min(round());
+        if least == 0 {
+            break;
         }
     }
-    least.max(1)
+    least
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
