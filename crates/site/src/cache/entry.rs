@@ -301,7 +301,8 @@ impl Entry {
             // What was made of a file, and is kept in another, is not among them.
             self.stamps.files.iter().all(|found| *found == now || !found.is_of_same_file(&now))
         };
-        self.is_watched() || self.resource.variants.all().filter_map(|one| one.file.as_deref()).all(is_as_found)
+        let mut files = self.resource.variants.all().filter_map(|one| one.file.as_deref());
+        files.all(|file| self.is_watched() || is_as_found(file))
     }
 
     /// Files that it holds open.

@@ -216,7 +216,7 @@ impl Store {
         self.keep_answer(key, Arc::new(Entry::of_kept(self.nothing.clone(), kept)));
     }
 
-    /// What is kept for `key` is not used any more, and what is being asked for is not kept, whichever variant of it.
+    /// Drops the answer kept for `key`, and voids each request for it that is under way, whichever variant it is for.
     pub fn invalidate_answer(&self, key: Key<'_>) {
         self.answer_flights.void(&|other| other.site == key.site && is_of_target(other.path, key.path));
         self.shards.remove(key);

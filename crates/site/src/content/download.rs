@@ -61,7 +61,7 @@ pub fn begin(
     }
     let mut path = Vec::new();
     path::normalise(translate.path, &mut path).ok()?;
-    let is_of_user = site.settings.user_directory.is_some() && path.starts_with(b"/~");
+    let is_of_user = site.in_user_directory(&path).is_some();
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }

@@ -31,7 +31,7 @@ use super::listing::Kind;
 use super::media_type;
 use super::site::Site;
 use super::texts::{Texts, Turn};
-use super::tree::Tree;
+use super::tree::{Tree, is_answered_elsewhere};
 use super::upload::Means;
 use super::walk::{self, Entry, Level};
 use crate::cache::two_generation_map::Key;
@@ -65,7 +65,7 @@ pub fn begin(
     let (query, wants_json) = asked(translate.query?)?;
     let mut path = Vec::new();
     path::normalise(translate.path, &mut path).ok()?;
-    let is_of_user = site.settings.user_directory.is_some() && path.starts_with(b"/~");
+    let is_of_user = site.in_user_directory(&path).is_some();
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }
@@ -86,32 +86,10 @@ fn asked(query: &[u8]) -> Option<(String, bool)> {
 
 /// Whether rules answer with what is in files. A filter that shows what is there in another form does; one that takes words out of it does not.
 fn leads_to_pages(rules: &Rules) -> bool {
-    // All of them are named, as in `tree::leads_to_files`.
-    let Rules {
-        headers: _,
-        immutable: _,
-        media_type: _,
-        redirect,
-        rewrite,
-        try_files,
-        index: _,
-        error_pages: _,
-        cors: _,
-        gateway,
-        handler,
-        answer_cache: _,
-        changes: _,
-        access: _,
-        filters,
-        search: _,
-        early_hints: _,
-        link_prefetch: _,
-    } = rules;
     let is_itself =
-        try_files.as_ref().is_none_or(|(tried, _)| tried.first().is_none_or(|first| first.text() == "$path"));
-    let is_shown = filters.as_ref().is_none_or(|steps| lamna_filter::keep_words(steps, None));
-    let is_elsewhere = redirect.is_some() || rewrite.is_some() || gateway.is_some() || handler.is_some();
-    !is_elsewhere && is_itself && is_shown
+        rules.try_files.as_ref().is_none_or(|(tried, _)| tried.first().is_none_or(|first| first.text() == "$path"));
+    let is_shown = rules.filters.as_ref().is_none_or(|steps| lamna_filter::keep_words(steps, None));
+    !is_answered_elsewhere(rules) && is_itself && is_shown
 }
 
 /// Searches a folder.

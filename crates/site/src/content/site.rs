@@ -340,7 +340,7 @@ impl Site {
         self.roots().find(|(_, root)| root.is_open_as(directory))
     }
 
-    /// What the paths of files begin with whose root, or user, has this open directory.
+    /// The prefix of the paths of the root, or the user, whose open directory this is.
     pub fn prefix_with(&self, directory: &OwnedFd) -> Option<Cow<'_, [u8]>> {
         let of_user = || self.users.with_directory(directory).map(|(name, _)| Cow::Owned(user_prefix(&name)));
         self.root_with(directory).map(|(prefix, _)| Cow::Borrowed(prefix)).or_else(of_user)
@@ -419,7 +419,7 @@ impl Site {
     }
 }
 
-/// What the paths of a user's files begin with.
+/// The prefix of the paths of a user's files.
 fn user_prefix(name: &[u8]) -> Vec<u8> {
     [b"/~", name, b"/"].concat()
 }

@@ -197,13 +197,10 @@ impl Question<'_> {
 
     /// The root that serves `path`, and the name beneath it.
     fn place<'a>(&self, path: &'a [u8]) -> Result<Place<'a>, Blocked> {
-        if self.site.settings.user_directory.is_some()
-            && let Some(rest) = path.strip_prefix(b"/~")
-        {
-            let end = memchr::memchr(b'/', rest).unwrap_or(rest.len());
-            let root = self.site.user_root(&rest[..end], self.wait, self.now_ms)?;
+        if let Some(user) = self.site.in_user_directory(path) {
+            let root = self.site.user_root(user, self.wait, self.now_ms)?;
             // Without the slash the name is empty, and what is asked for is not the directory but its redirect.
-            let name = if end < rest.len() { &rest[end + 1..] } else { b"." };
+            let name = path.get(b"/~".len() + user.len() + 1..).unwrap_or(b".");
             return Ok(Place { directory: root.directory(self.wait, self.now_ms)?, name });
         }
         let (root, name) = self.site.root_of(path);
@@ -212,7 +209,7 @@ impl Question<'_> {
 
     /// The root that serves `path`, and the name beneath it; none if that is a user's.
     fn alias_or_root<'a>(&self, path: &'a [u8]) -> Option<(&Root, &'a [u8])> {
-        let is_of_user = self.site.settings.user_directory.is_some() && path.starts_with(b"/~");
+        let is_of_user = self.site.in_user_directory(path).is_some();
         (!is_of_user && !path.is_empty()).then(|| self.site.root_of(path))
     }
 
@@ -257,9 +254,8 @@ impl Question<'_> {
             return Err(Blocked::Failed(WITHHELD));
         };
         let root = place.directory.as_fd();
-        let settings = &self.site.settings;
         // Directories of users are theirs alone.
-        let is_users = settings.user_directory.is_some() && self.path.starts_with(b"/~");
+        let is_users = self.site.in_user_directory(self.path).is_some();
         let changes = if is_users { Changes::default() } else { self.rules.changes };
         let downloads = !is_users && tree::leads_to_files(&self.rules.rules);
         let shows = self.site.routes.judge_files().then_some((self.site, self.rules));
@@ -635,12 +631,9 @@ impl Question<'_> {
         let (root, name) = match self.alias_or_root(path) {
             Some((root, name)) => (root.path(), name),
             None => {
-                let rest = path.strip_prefix(b"/~")?;
-                let (user, name) = rest.split_at(memchr::memchr(b'/', rest).unwrap_or(rest.len()));
-                (
-                    self.site.user_root(user, self.wait, self.now_ms).ok()?.path(),
-                    name.strip_prefix(b"/").unwrap_or(name),
-                )
+                let user = self.site.in_user_directory(path)?;
+                let name = path.get(b"/~".len() + user.len() + 1..).unwrap_or_default();
+                (self.site.user_root(user, self.wait, self.now_ms).ok()?.path(), name)
             }
         };
         Some(root.join(OsStr::from_bytes(name)))

@@ -21,16 +21,23 @@ use super::route::{Effective, variant_of};
 use super::site::{Site, Sites};
 use super::upload::{Asking, Means};
 
-/// Whether what these rules apply to is answered with the file or the folder that is there, to whoever gets the folder around it.
+/// Whether the rules answer with the file or the folder that is there, to every client that gets the folder around it.
 pub(super) fn leads_to_files(rules: &Rules) -> bool {
-    // All of them are named: whoever adds one decides here whether it matters.
+    let is_filtered = rules.filters.as_ref().is_some_and(|filters| lamna_filter::change_files(filters));
+    !is_answered_elsewhere(rules) && rules.try_files.is_none() && !is_filtered
+}
+
+/// Whether the rules answer with something else than a file, wherever that is.
+pub(super) fn is_answered_elsewhere(rules: &Rules) -> bool {
+    // All of them are named: a new one needs a decision here whether it matters.
     let Rules {
         headers: _,
         immutable: _,
         media_type: _,
         redirect,
         rewrite,
-        try_files,
+        // Of several files one is the answer: a caller looks which.
+        try_files: _,
         index: _,
         error_pages: _,
         cors: _,
@@ -41,14 +48,13 @@ pub(super) fn leads_to_files(rules: &Rules) -> bool {
         changes: _,
         // By path, for who asks: see `Tree::serves`.
         access: _,
-        filters,
+        // By what they make of the file: so do these.
+        filters: _,
         search: _,
         early_hints: _,
         link_prefetch: _,
     } = rules;
-    let is_filtered = filters.as_ref().is_some_and(|filters| lamna_filter::change_files(filters));
-    let is_elsewhere = redirect.is_some() || rewrite.is_some() || gateway.is_some() || handler.is_some();
-    !is_elsewhere && try_files.is_none() && !is_filtered
+    redirect.is_some() || rewrite.is_some() || gateway.is_some() || handler.is_some()
 }
 
 /// What is served to who asks.

@@ -63,7 +63,7 @@ pub fn begin(
     // What cannot be normalised is refused by the first step.
     let _ = path::normalise(translate.path, &mut path);
     // Directories of users are theirs alone, however the path is spelled.
-    if site.settings.user_directory.is_some() && path.starts_with(b"/~") {
+    if site.in_user_directory(&path).is_some() {
         return None;
     }
     let place = Place {

@@ -143,7 +143,10 @@ impl<T: Nothing, B: Ring> Lead<T, B> {
     /// Whether something has been changed since it began that would make what it lands with one of before. One that was given up does not
     /// know what: anything.
     pub(super) fn is_void(&self) -> bool {
-        let state = lock(&self.flight.state);
+        self.is_overtaken(&lock(&self.flight.state))
+    }
+
+    fn is_overtaken(&self, state: &State<T, B>) -> bool {
         state.is_void || state.is_given_up && self.table.voids() != self.voids
     }
 
@@ -160,11 +163,10 @@ impl<T: Nothing, B: Ring> Lead<T, B> {
                 under_way.remove(&self.name);
             }
         }
-        let is_void = self.is_void();
         let bells = {
             let mut state = lock(&self.flight.state);
             // What has been changed meanwhile is not for those who came before that either: they ask again.
-            state.landed = Some(if is_void || state.is_void { T::nothing() } else { landed });
+            state.landed = Some(if self.is_overtaken(&state) { T::nothing() } else { landed });
             std::mem::take(&mut state.bells)
         };
         bells.values().for_each(Ring::ring);

@@ -79,7 +79,7 @@ fn whom(whom: Option<u8>) -> Option<Allowed> {
     }))
 }
 
-/// Of all beneath `base`, which is that of the root or of a user.
+/// Settings for all beneath `base`, the root's or a user's.
 fn settings(root: &Path, base: &str, rules: &[OfPath], ways: &[Way], spa: bool) -> Settings {
     let mut site = SiteSettings::new(root.to_owned());
     site.browse = true;
