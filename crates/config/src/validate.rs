@@ -125,7 +125,7 @@ impl Checker<'_> {
         self.beside(Path::new(text.get_ref()))
     }
 
-    /// What a path of the file stands for: a relative one is beside the file.
+    /// The place that a path of the file names: a relative one is beside the file.
     pub(crate) fn beside(&self, path: &Path) -> PathBuf {
         self.base.join(path)
     }

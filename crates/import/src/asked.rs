@@ -1,4 +1,4 @@
-//! What a request is answered with by a configuration that has been made, for tests.
+//! Answers of a configuration that has been made to whole requests, for tests.
 //!
 //! Owns: [`Asked`]. The routes of a site are asked as they are while it serves; no file is looked for.
 

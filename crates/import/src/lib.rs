@@ -115,7 +115,7 @@ struct Draft {
     needless: Vec<Note>,
     /// Blocks of a site of which one is taken.
     handles: Vec<caddy::Handle>,
-    /// What is rewritten in a site of Caddy: its line and text, its `match`, and the path.
+    /// Rewrites in a site of Caddy: line and text, `match`, and the path.
     rewritten: Vec<(usize, String, String, String)>,
     /// Where Caddy sends files.
     file_servers: Vec<caddy::FileServer>,

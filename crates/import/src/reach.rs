@@ -1,4 +1,4 @@
-//! Who reaches a site: other servers have one answer at its own addresses, and here each answers on every address.
+//! The addresses at which a site is reached: other servers answer for a site at its own addresses, and here each site answers at all of them.
 //!
 //! Owns: the route by which a site that only this machine reaches is there for nobody else, and words for what is reached at other addresses here. A client
 //! counts by its address, as trusted proxies tell it. Guarantees: what is listened for on loopback or on a Unix socket is not reached from further away.
@@ -8,9 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::{DENIED_PRIORITY, Draft, Route, denied, list};
 
-/// From where an address is reached, the nearest first.
+/// The clients that reach an address, the nearest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum From {
+enum Reach {
     UnixSocket,
     Loopback,
     Anywhere,
@@ -34,12 +34,12 @@ pub(super) fn keep(draft: &mut Draft) {
         if own < furthest {
             // A client whose address is not known is one on a Unix socket.
             let beyond = match own {
-                From::UnixSocket => format!("{{ client = {} }}", list(&ANY)),
+                Reach::UnixSocket => format!("{{ client = {} }}", list(&ANY)),
                 _ => format!("{{ client = {}, not = {{ client = {} }} }}", list(&ANY), list(&LOOPBACK)),
             };
             let keys = [("match", beyond), ("priority", DENIED_PRIORITY.to_owned())];
             site.routes.push(Route { line: site.line, keys: keys.into_iter().chain(denied()).collect() });
-            said.push((site.line, format!("{only}: who comes from elsewhere is answered with 404")));
+            said.push((site.line, format!("{only}: clients from elsewhere get 404")));
             continue;
         }
         let of_site: Vec<IpAddr> = site.listens.iter().filter_map(|one| address(one)).collect();
@@ -58,11 +58,11 @@ fn covers(one: &str, other: &str) -> bool {
     is_wider && one.port() == other.port() && one.is_ipv4() == other.is_ipv4()
 }
 
-fn furthest(addresses: &[String]) -> Option<From> {
+fn furthest(addresses: &[String]) -> Option<Reach> {
     let from = |address: &String| match self::address(address) {
-        None if address.starts_with("unix:") => From::UnixSocket,
-        Some(ip) if ip.is_loopback() => From::Loopback,
-        _ => From::Anywhere,
+        None if address.starts_with("unix:") => Reach::UnixSocket,
+        Some(ip) if ip.is_loopback() => Reach::Loopback,
+        _ => Reach::Anywhere,
     };
     addresses.iter().map(from).max()
 }

@@ -310,7 +310,7 @@ fn retired_words_are_used_no_more() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Of names with folders only the end has to be right: `io/src/open.rs` is a file of some crate.
+/// Only the end of a name has to be right: `io/src/open.rs` is a file of some crate.
 #[test]
 fn source_files_that_documents_name_are_there() {
     let top = root().parent().expect("the crates are in the repository").to_owned();

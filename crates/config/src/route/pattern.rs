@@ -115,7 +115,7 @@ impl Pattern {
         }
     }
 
-    /// What every path that it matches begins with: a slash at least.
+    /// The beginning of every path that it matches: a slash at least.
     pub fn prefix(&self) -> String {
         let prefix = match self {
             Pattern::Exact(text) | Pattern::Prefix(text) => text.clone(),

@@ -36,7 +36,7 @@ impl Condition {
         Condition { key: key.to_owned(), value, wider: None }
     }
 
-    /// What it is about, of those of which it may be said several times: the name of a field or of a parameter.
+    /// The name of the field or parameter that it is about, if a matcher may name that several times.
     fn is_about(&self, key: &str, name: &str) -> bool {
         let start = format!("{{ {} = ", quoted(name).to_ascii_lowercase());
         self.key == key && self.value.to_ascii_lowercase().starts_with(&start)
@@ -255,7 +255,7 @@ impl Matcher {
         }
     }
 
-    /// What is asked of a field or of a parameter. Of several such things one is to fit, which cannot be said.
+    /// A test of a field or of a parameter. Of several tests of one name one has to fit, which a route cannot say.
     fn add_tested(&mut self, key: &str, name: &str, tested: String) -> Result<(), String> {
         let count = self.conditions.len();
         self.conditions.retain(|one| !one.is_about(key, name));

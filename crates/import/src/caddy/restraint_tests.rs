@@ -7,7 +7,7 @@ fn of(text: &str) -> String {
     caddy(text).unwrap_or_else(|note| panic!("{text}: {note:?}")).text
 }
 
-/// What a site with files that says this becomes.
+/// The result for a site with files that says this.
 fn site(inner: &str) -> String {
     of(&format!(":80 {{\nroot * /srv\nfile_server\n{inner}\n}}\n"))
 }

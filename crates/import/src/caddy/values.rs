@@ -81,7 +81,7 @@ pub(super) fn redirect(words: &[String]) -> Result<String, String> {
     Ok(format!("{{ to = {}, status = {status} }}", quoted(&to)))
 }
 
-/// What is looked for in turn. None if nothing of it can be said, or what comes first may be another program's.
+/// The paths that are looked for in turn. None if no path can be said, or the first may be another program's.
 pub(super) fn try_files(line: &Line, words: &[String], draft: &mut Draft) -> Option<Vec<String>> {
     let mut tried: Vec<String> = Vec::new();
     let mut is_open = false;

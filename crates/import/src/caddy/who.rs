@@ -1,10 +1,10 @@
-//! What matchers of Caddy that cannot be said here are about: so that it is known what may not be served without them.
+//! The subjects of matchers of Caddy that routes cannot say: they decide what may not be served without them.
 //!
 //! Owns: [`about`]. Guarantees: one that may ask who the client is, is one that does; what is not known does. Pure.
 
 use super::syntax::Line;
 
-/// What is known of a matcher.
+/// The known subjects of a matcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct About {
     /// It may ask who the client is, and not only for which address it asks.
@@ -34,7 +34,7 @@ const PLAIN_PLACEHOLDERS: [&str; 12] = [
     "http.request.proto",
 ];
 
-/// Of `@name …`, or of the lines of its block.
+/// Reads `@name …`, or the lines of its block.
 pub(super) fn about(line: &Line) -> About {
     let is_block = line.words.len() <= 1;
     let own = [(&line.words[line.words.len().min(1)..], line.block.as_deref())];

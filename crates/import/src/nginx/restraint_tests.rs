@@ -10,7 +10,7 @@ fn of(text: &str) -> String {
     nginx(text, FILES).unwrap_or_else(|note| panic!("{text}: {note:?}")).text
 }
 
-/// What a server that says this becomes.
+/// The result for a server that says this.
 fn server(inner: &str) -> String {
     of(&format!("server {{\nlisten 80; root /srv;\n{inner} }}"))
 }

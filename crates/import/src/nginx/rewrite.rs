@@ -71,7 +71,7 @@ pub(super) fn leads_away(directive: &Directive) -> bool {
     matches!(directive.argument(2), "permanent" | "redirect") || to.contains("://") || to.starts_with("$scheme")
 }
 
-/// What one does that is for all paths, and leads all of them to the same.
+/// The effect of one that is for all paths, and leads all of them to one place.
 pub(super) fn of_all(directive: &Directive, names: &Names) -> Option<(&'static str, String)> {
     let (_, does) = read(directive, names).ok().filter(|_| ANY.contains(&directive.argument(0)))?;
     (!does.1.contains("${")).then_some(does)

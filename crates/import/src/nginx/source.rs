@@ -31,7 +31,7 @@ struct Rewrite {
     then: Then,
 }
 
-/// What comes behind a `rewrite` that fits.
+/// The step behind a `rewrite` that fits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     /// The next one.

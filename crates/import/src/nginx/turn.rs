@@ -13,9 +13,9 @@ use super::syntax::Directive;
 use super::{Names, location_of};
 use crate::may_be_run;
 
-/// What becomes of one.
+/// The result for one.
 pub(super) enum Turn {
-    /// Who fits one of these keys of `match` is led there.
+    /// Requests that fit one of these keys of `match` are led there.
     Carried(Vec<String>, (&'static str, String)),
     /// Nothing is there for these; none is everybody.
     Denied(Option<Whom>),
@@ -41,7 +41,7 @@ pub(super) fn may_restrict(directive: &Directive) -> bool {
     leading(directive).is_some_and(|leads| asks_who(directive, &[]) || has_run(directive, leads))
 }
 
-/// What in its block leads elsewhere, if it does not refuse.
+/// The directive of its block that leads elsewhere, if it does not refuse.
 fn leading(directive: &Directive) -> Option<&Directive> {
     let leads = |one: &&Directive| matches!(&*one.name, "return" | "rewrite");
     let is_turn = directive.name == "if" && !refusal::refuses(directive);
