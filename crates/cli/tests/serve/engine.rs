@@ -198,6 +198,9 @@ pub(crate) fn names_of_one_process() -> Vec<&'static str> {
 
 /// Declares tests that take an [`Engine`], once for each of these engines, in a module of the engine's name. With `all NAME`, these
 /// are to be of every architecture, and the test `NAME` says so.
+///
+/// `cargo test` runs each test on `amped`, and on every eighth of the other engines in turn, so that each engine meets each list of eight tests. The gate
+/// runs the rest as well: `--include-ignored`.
 macro_rules! for_engines {
     (all $name:ident: [$($module:ident = $engine:ident),* $(,)?] => $tests:tt) => {
         crate::engine::for_engines!([$($module = $engine),*] => $tests);
@@ -207,22 +210,46 @@ macro_rules! for_engines {
             crate::engine::assert_complete(stringify!($name), &[$(crate::engine::$engine),*]);
         }
     };
-    ([$($module:ident = $engine:ident),* $(,)?] => $tests:tt) => {
-        $(mod $module {
-            crate::engine::tests_of!($engine, $tests);
-        })*
+    ([$($module:ident = $engine:ident),* $(,)?] => [$($test:ident),* $(,)?]) => {
+        crate::engine::modules_of!([now later later later later later later later] [$($module = $engine,)*] [$($test,)*]);
     };
 }
 
+/// A module for each engine. The first list says which of the first eight tests are run now; it is turned by one with each engine.
+macro_rules! modules_of {
+    ($turns:tt [] $tests:tt) => {};
+    ([$first:ident $($turns:ident)*] [amped = $engine:ident, $($others:tt)*] $tests:tt) => {
+        mod amped {
+            crate::engine::tests_of!([now] $engine $tests);
+        }
+        crate::engine::modules_of!([$($turns)* $first] [$($others)*] $tests);
+    };
+    ([$first:ident $($turns:ident)*] [$module:ident = $engine:ident, $($others:tt)*] $tests:tt) => {
+        mod $module {
+            crate::engine::tests_of!([$first $($turns)*] $engine $tests);
+        }
+        crate::engine::modules_of!([$($turns)* $first] [$($others)*] $tests);
+    };
+}
+
+/// The tests of one engine. The list of turns is turned by one with each test.
 macro_rules! tests_of {
-    ($engine:ident, [$($test:ident),* $(,)?]) => {
-        $(
-            #[test]
-            fn $test() {
-                super::$test(crate::engine::$engine);
-            }
-        )*
+    ($turns:tt $engine:ident []) => {};
+    ([now $($turns:ident)*] $engine:ident [$test:ident, $($others:tt)*]) => {
+        #[test]
+        fn $test() {
+            super::$test(crate::engine::$engine);
+        }
+        crate::engine::tests_of!([$($turns)* now] $engine [$($others)*]);
+    };
+    ([later $($turns:ident)*] $engine:ident [$test:ident, $($others:tt)*]) => {
+        #[test]
+        #[ignore = "the gate runs it: --include-ignored"]
+        fn $test() {
+            super::$test(crate::engine::$engine);
+        }
+        crate::engine::tests_of!([$($turns)* later] $engine [$($others)*]);
     };
 }
 
-pub(crate) use {for_engines, tests_of};
+pub(crate) use {for_engines, modules_of, tests_of};
