@@ -73,6 +73,8 @@ fn kept(engine: Engine, ways: &[Way], is_secured: bool, differences: &mut Differ
             };
             (0..6).all(is_in_force).then_some(())
         });
+        // The processes of before lead clients of connections that stay to new ones.
+        let changes_process = matches!(event, Event::Rules) && ["mp", "co-amped"].contains(&engine.architecture);
         for (way, who, visitor) in &mut visitors {
             for rule in &rules {
                 for thing in THINGS {
@@ -80,7 +82,11 @@ fn kept(engine: Engine, ways: &[Way], is_secured: bool, differences: &mut Differ
                     if super::ways::is_http2(*way) && target.starts_with("//") {
                         continue;
                     }
-                    let seen = visitor.ask("GET", &target, &fields_of(*way, *rule, *who));
+                    let fields = fields_of(*way, *rule, *who);
+                    let seen = match changes_process {
+                        true => visitor.ask_where_led("GET", &target, &fields),
+                        false => visitor.ask("GET", &target, &fields),
+                    };
                     let fault = judge(may(*way, *rule, thing, *who), *rule, thing, "GET", &seen);
                     differences.count(|| format!("after {event:?} {way:?} {rule:?} {who:?} {target}"), fault);
                 }

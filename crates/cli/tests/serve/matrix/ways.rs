@@ -219,6 +219,17 @@ impl<'a> Visitor<'a> {
         }
         unreachable!("the last try returns")
     }
+
+    /// The same, and once more on a new connection if a kept one is told that the request is for another (RFC 9110 15.5.20).
+    pub(super) fn ask_where_led(&mut self, method: &str, target: &str, fields: &[(String, String)]) -> Seen {
+        let was_kept = self.line.is_some();
+        let seen = self.ask(method, target, fields);
+        if seen.status != 421 || !was_kept {
+            return seen;
+        }
+        self.line = None;
+        self.ask(method, target, fields)
+    }
 }
 
 /// The answer, and whether the connection goes on.
