@@ -276,6 +276,14 @@ pub(crate) enum CtlCommand {
         /// The page: http://HOST/PATH, or /PATH for a client that names no host
         url: String,
     },
+    /// Wait for the next request for a URL, and say what each step makes of it
+    Trace {
+        /// What a client will ask for: http://HOST/PATH, or /PATH for every host
+        url: String,
+        /// Seconds to wait for it
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        wait: u64,
+    },
     /// The answers of applications that are kept
     Cache {
         #[command(subcommand)]

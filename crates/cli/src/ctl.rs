@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::Duration;
 
 use lamna_policy::size::format_size;
 use lamna_policy::words::{self, Align, Table};
@@ -13,6 +15,7 @@ use lamna_server::admin::api::{Arch, ConnectionStats, Now, Phase, ProtocolStats,
 use lamna_server::admin::client::{Reply, ask, ask_with};
 use lamna_server::admin::socket_path::{Servers, find};
 use lamna_server::admin::thread_stats::Task;
+use lamna_server::admin::trace::TraceOrder;
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::setting::SETTINGS;
 use lamna_server::config::settings::ListenAddress;
@@ -26,6 +29,7 @@ use crate::args::{ArchCommand, CacheCommand, CtlArgs, CtlCommand};
 use crate::exit::{Exit, Failed};
 use crate::explain;
 use crate::service::{self, ServiceCommand};
+use crate::trace;
 
 /// A request of the endpoint, and how its answer is told.
 struct HelperJob {
@@ -42,18 +46,20 @@ pub(crate) fn run(args: &CtlArgs) -> Result<(), Failed> {
         Some(address) => address.clone(),
         None => the_only_server(find())?,
     };
-    let reply = match &args.token_file {
-        Some(file) => {
-            let token = token::read(file).map_err(|error| Failed {
-                exit: Exit::Usage,
-                report: format!("lamna: cannot read the token in {}: {error}", file.display()),
-            })?;
-            ask_with(Some(&token), &address, errand.method, errand.path, &errand.content)?
-        }
-        None => ask(&address, errand.method, errand.path, &errand.content)?,
+    let token = args.token_file.as_deref().map(read_token).transpose()?;
+    let request = |method, path, content: &str| match &token {
+        Some(token) => ask_with(Some(token), &address, method, path, content),
+        None => ask(&address, method, path, content),
     };
+    let mut reply = request(errand.method, errand.path, &errand.content)?;
     if reply.status != 200 {
         return Err(refused(&reply, args.json));
+    }
+    if let CtlCommand::Trace { wait, .. } = &args.command {
+        reply.content = trace::follow(&reply.content, Duration::from_secs(*wait), || {
+            let reply = request("POST", trace::REPORT, "")?;
+            if reply.status == 200 { Ok(reply.content) } else { Err(refused(&reply, args.json)) }
+        })?;
     }
     let told = match &args.command {
         _ if args.json => None,
@@ -69,6 +75,13 @@ pub(crate) fn run(args: &CtlArgs) -> Result<(), Failed> {
     let text: String =
         text.chars().map(|each| if each.is_control() && each != '\n' { '\u{fffd}' } else { each }).collect();
     Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+fn read_token(file: &Path) -> Result<String, Failed> {
+    token::read(file).map_err(|error| Failed {
+        exit: Exit::Usage,
+        report: format!("lamna: cannot read the token in {}: {error}", file.display()),
+    })
 }
 
 fn errand(command: &CtlCommand) -> Result<HelperJob, Failed> {
@@ -90,6 +103,11 @@ fn errand(command: &CtlCommand) -> Result<HelperJob, Failed> {
         CtlCommand::Hints { url } => {
             let content = serde_json::to_string(&explain::asked(url)?).expect("plain data can be written as JSON");
             HelperJob { tell: tell_hints, ..order("/v1/hints", content) }
+        }
+        CtlCommand::Trace { url, wait } => {
+            let trace = TraceOrder { asked: trace::asked(url)?, wait_s: *wait };
+            let content = serde_json::to_string(&trace).expect("plain data can be written as JSON");
+            HelperJob { tell: trace::tell, ..order(trace::START, content) }
         }
         CtlCommand::Cache { command: CacheCommand::Purge { url, prefix, .. } } => {
             let of = |url: &Option<String>| url.as_deref().map(explain::asked).transpose();

@@ -9,6 +9,7 @@ mod laboratory;
 mod limit;
 mod service;
 mod setting_args;
+mod trace;
 mod usage;
 mod welcome;
 

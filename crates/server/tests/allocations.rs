@@ -329,6 +329,7 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
         counters: SharedMemory::<Counters>::default(),
         log_counters: SharedMemory::default(),
         cache_counters: SharedMemory::default(),
+        trace: SharedMemory::zeroed().unwrap(),
         scoreboard: SharedMemory::default(),
         connection_counters: vec![ConnectionCounter::default()],
         first_score: 0,

@@ -51,6 +51,7 @@ mod storm;
 mod suite;
 mod switching;
 mod tls;
+mod trace;
 mod tree;
 mod upgrade;
 mod uploads;

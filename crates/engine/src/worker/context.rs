@@ -14,11 +14,13 @@ mod responders;
 mod scripts;
 mod steps;
 mod target;
+mod trace;
 
 pub use asked::Asked;
 pub use responders::needs_program;
 pub use steps::Outcome;
 pub use target::{Sources, Target};
+pub use trace::target_of;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -115,6 +117,8 @@ pub struct WorkerContext<'a> {
     observer: Observer,
     /// What is hinted for pages.
     pages: KnownPages,
+    /// The connection that is driven.
+    connection: u64,
 }
 
 /// A range of a file to be made ready.
@@ -190,6 +194,7 @@ impl<'a> WorkerContext<'a> {
             known: Known::default(),
             observer: Observer::new(shared.hints.as_deref()),
             pages: KnownPages::default(),
+            connection: 0,
         }
     }
 
@@ -258,8 +263,14 @@ impl<'a> WorkerContext<'a> {
     pub fn look_up(&mut self, asked: &Asked<'_>) -> Found<'_> {
         self.requests += 1;
         let sight = self.sight(asked);
+        let is_traced = self.traces(asked, false);
         let address = self.addresses.address(asked.site, asked.translate, || asked.client());
-        self.look_up_address(address, sight, || asked.name())
+        let shared = self.shared;
+        let found = self.look_up_address(address, sight, || asked.name());
+        if is_traced {
+            trace::found(&shared.trace, asked, &found);
+        }
+        found
     }
 
     /// A request that has come from `peer` for `translate`.

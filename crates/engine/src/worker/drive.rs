@@ -337,11 +337,12 @@ fn answer_found(
     entry: &Entry,
     context: &mut WorkerContext<'_>,
 ) {
-    if !entry.is_unmade()
-        && let Some(translate) = connection.connection.translate_of(exchange)
-    {
+    if let Some(translate) = connection.connection.translate_of(exchange) {
         let asked = context.asked(&translate, connection.peer, connection.transport.over());
-        context.observe_found(&asked, entry);
+        if !entry.is_unmade() {
+            context.observe_found(&asked, entry);
+        }
+        context.trace_looked_up(&asked, entry);
     }
     answer(connection, exchange, entry, context);
 }

@@ -26,6 +26,7 @@ use lamna_site::service::Registry;
 use lamna_sys::clock::Clock;
 use lamna_sys::metrics::counters::Counters;
 use lamna_sys::metrics::scoreboard::{Scoreboard, WorkerScore};
+use lamna_sys::metrics::trace::Trace;
 use lamna_sys::shared_memory::SharedMemory;
 use lamna_tls::{Endpoint, Over, Tickets};
 use rustix::io::Errno;
@@ -104,6 +105,8 @@ pub struct Shared {
     pub cache_counters: SharedMemory<cache::counters::Counters>,
     /// What became of hints.
     pub hint_counters: SharedMemory<HintCounters>,
+    /// The request that an operator traces.
+    pub trace: SharedMemory<Trace>,
     /// How busy each worker is.
     pub scoreboard: SharedMemory<Scoreboard>,
     /// The connections of each worker of this process that move between its threads.

@@ -67,6 +67,7 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         counters: SharedMemory::default(),
         log_counters: SharedMemory::default(),
         cache_counters: SharedMemory::default(),
+        trace: SharedMemory::zeroed().unwrap(),
         scoreboard: SharedMemory::default(),
         connection_counters: (0..workers).map(|_| ConnectionCounter::default()).collect(),
         first_score: 0,

@@ -26,6 +26,7 @@ use super::duration::Distribution;
 use super::hints::HintStats;
 use super::services::{ServiceOrder, ServiceStatus};
 use super::thread_stats::Task;
+use super::trace::{TraceOrder, TraceReport};
 
 /// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.
 pub trait AdminApi {
@@ -55,6 +56,15 @@ pub trait AdminApi {
     /// # Errors
     /// Why nothing is.
     fn hints(&self, asked: &Asked) -> Result<HintReport, String>;
+
+    /// Waits for the next request for a target, and takes down what each step says of it. One trace at a time: the one before is forgotten.
+    ///
+    /// # Errors
+    /// Why it cannot be traced.
+    fn trace(&mut self, order: &TraceOrder) -> Result<u64, String>;
+
+    /// How far the trace that was begun last has come.
+    fn trace_report(&self) -> TraceReport;
 
     /// Uses no kept answer of an application any more that is meant. What was done, in words.
     ///

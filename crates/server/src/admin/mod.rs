@@ -23,6 +23,7 @@ pub mod services;
 pub mod socket_path;
 pub mod thread_stats;
 pub mod token;
+pub mod trace;
 
 use std::io;
 use std::net::SocketAddr;

@@ -13,6 +13,7 @@ use super::metrics;
 use super::request::{Request, is_own_name};
 use super::services::ServiceOrder;
 use super::token::Token;
+use super::trace::TraceOrder;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +106,7 @@ struct Route {
     order: Option<fn(&mut dyn AdminApi, &Request) -> Answer>,
 }
 
-const ROUTES: [Route; 14] = [
+const ROUTES: [Route; 16] = [
     Route { path: "/livez", read: Some(livez), order: None },
     Route { path: "/readyz", read: Some(readyz), order: None },
     Route { path: "/metrics", read: Some(exposition), order: None },
@@ -116,6 +117,8 @@ const ROUTES: [Route; 14] = [
     // It says names of files, so that not everybody may ask who may read.
     Route { path: "/v1/explain", read: None, order: Some(explain) },
     Route { path: "/v1/hints", read: None, order: Some(hints) },
+    Route { path: "/v1/trace", read: None, order: Some(trace) },
+    Route { path: "/v1/trace/report", read: None, order: Some(|api, _| json(200, &api.trace_report())) },
     Route { path: "/v1/cache/purge", read: None, order: Some(purge) },
     Route { path: "/v1/services", read: Some(|api| json(200, &api.services())), order: Some(order_service) },
     Route { path: "/v1/reload", read: None, order: Some(|api, _| told(api.reload())) },
@@ -182,6 +185,16 @@ fn hints(api: &mut dyn AdminApi, request: &Request) -> Answer {
             Err(why) => failure(409, &why),
         },
         Err(error) => failure(400, &format!("this is no question: {error}")),
+    }
+}
+
+fn trace(api: &mut dyn AdminApi, request: &Request) -> Answer {
+    match serde_json::from_slice::<TraceOrder>(&request.content) {
+        Ok(order) => match api.trace(&order) {
+            Ok(_) => json(200, &api.trace_report()),
+            Err(why) => failure(409, &why),
+        },
+        Err(error) => failure(400, &format!("this does not say what to trace: {error}")),
     }
 }
 

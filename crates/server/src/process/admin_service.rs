@@ -35,6 +35,7 @@ use crate::admin::duration::Distribution;
 use crate::admin::hints::HintStats;
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
 use crate::admin::thread_stats;
+use crate::admin::trace::{self, TraceOrder, TraceReport};
 use crate::process::administration::Standing;
 use crate::process::applications::Applications;
 use crate::process::hint_report;
@@ -293,6 +294,15 @@ impl AdminApi for AdminService<'_> {
             Body::Processes { .. } => None,
         };
         hint_report::of(self.settings(), self.shared_metrics(), shared, asked)
+    }
+
+    fn trace(&mut self, order: &TraceOrder) -> Result<u64, String> {
+        let SharedMetrics { trace, clock, .. } = self.shared_metrics();
+        trace::start(trace, order, clock.now())
+    }
+
+    fn trace_report(&self) -> TraceReport {
+        trace::report(&self.shared_metrics().trace)
     }
 
     fn set(&mut self, change: &Change) -> Result<Progress, Refusal> {

@@ -167,6 +167,7 @@ fn shared_by(old: &Shared, settings: &Settings) -> Result<Shared, Errno> {
         early_hint_counters: old.early_hint_counters.clone(),
         cache_counters: old.cache_counters.clone(),
         hint_counters: old.hint_counters.clone(),
+        trace: old.trace.clone(),
         scoreboard: old.scoreboard.clone(),
         connection_counters: (0..settings.workers).map(|_| ConnectionCounter::default()).collect(),
         first_score: old.first_score,

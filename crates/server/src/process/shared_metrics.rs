@@ -22,6 +22,7 @@ use lamna_site::service::Registry;
 use lamna_sys::clock::Clock;
 use lamna_sys::metrics::counters::Counters;
 use lamna_sys::metrics::scoreboard::Scoreboard;
+use lamna_sys::metrics::trace::Trace;
 use lamna_sys::shared_memory::SharedMemory;
 use lamna_tls::Tickets;
 use rustix::io::Errno;
@@ -45,6 +46,8 @@ pub struct SharedMetrics {
     pub log: SharedMemory<LogCounters>,
     /// Who is at work, and how busy.
     pub scoreboard: SharedMemory<Scoreboard>,
+    /// The request that an operator traces.
+    pub trace: SharedMemory<Trace>,
     /// What limits have counted of each client network.
     pub counted: Counted,
     /// When the link that is sent over is free.
@@ -77,6 +80,7 @@ impl SharedMetrics {
             early_hints: SharedMemory::default(),
             log: SharedMemory::default(),
             scoreboard: SharedMemory::default(),
+            trace: SharedMemory::zeroed()?,
             counted: Counted::new()?,
             uplink_free: SharedMemory::default(),
             alarm: Arc::new(Waker::new()?),

@@ -9,6 +9,7 @@ pub mod memory_accounting;
 pub mod scoreboard;
 pub mod stall;
 pub mod step_timer;
+pub mod trace;
 
 /// What the account of memory is made of. The model has another one.
 mod sync {

@@ -11,8 +11,9 @@ use super::asked::Asked;
 use crate::worker::address::KeyParts;
 
 impl WorkerContext<'_> {
-    /// The connection that is driven from now on is called by `number` where its order is learned from. Zero is none.
+    /// The connection that is driven from now on is called by `number` where its order is learned from, and in traces. Zero is none.
     pub fn set_connection(&mut self, number: u64) {
+        self.connection = number;
         self.observer.set_connection(number);
     }
 

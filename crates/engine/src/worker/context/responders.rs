@@ -24,7 +24,15 @@ use super::asked::Asked;
 use super::steps::{Admitted, Outcome, Step};
 
 /// Steps behind those that admit a request, in order. [`Outcome::LookUp`] leaves it to what its target stands for.
-pub(super) const RESPONDERS: [Step; 7] = [handler, application, options, live_reload, archive, search, upload];
+pub(super) const RESPONDERS: [Step; 7] = [
+    Step::new("handler", handler),
+    Step::new("application", application),
+    Step::new("options", options),
+    Step::new("live reload", live_reload),
+    Step::new("archive", archive),
+    Step::new("search", search),
+    Step::new("upload", upload),
+];
 
 impl WorkerContext<'_> {
     /// The answer to a request that reads nothing, or that no file answers; [`Outcome::LookUp`] for those whose target is to be looked up.

@@ -51,14 +51,21 @@ impl WorkerContext<'_> {
         // Who is asked first who he is comes here once more.
         let is_counted = matches!(verdict, None | Some(Verdict::Answer(_)));
         if is_counted && let Err(exceeded) = self.count_at(asked, script, &rules) {
-            return self.limited_with(asked, exceeded);
+            let outcome = self.limited_with(asked, exceeded);
+            self.trace_script(asked, &outcome, true);
+            return outcome;
         }
-        if let Some(verdict) = verdict {
-            return self.carry_out(verdict, asked);
-        }
-        let who = asked.who(&Rules::of_application(&rules, translate), (self.now, &mut self.known));
-        let (group, script) = (&script.group, Some(LetIn(script)));
-        self.ask(&Inquiry { asked, who, rules: &rules, group, script })
+        let is_let_in = verdict.is_none();
+        let outcome = match verdict {
+            Some(verdict) => self.carry_out(verdict, asked),
+            None => {
+                let who = asked.who(&Rules::of_application(&rules, translate), (self.now, &mut self.known));
+                let (group, script) = (&script.group, Some(LetIn(script)));
+                self.ask(&Inquiry { asked, who, rules: &rules, group, script })
+            }
+        };
+        self.trace_script(asked, &outcome, is_let_in || !matches!(outcome, Outcome::Run(_)));
+        outcome
     }
 
     /// The same where there is no script.

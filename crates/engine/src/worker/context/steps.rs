@@ -47,12 +47,31 @@ pub enum Outcome {
     Refuse(Refusal),
 }
 
-/// One of the steps that a request takes: answers it, or leaves it to the next.
-pub(super) type Step = fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome;
+/// One of the steps that a request takes.
+pub(super) struct Step {
+    /// Its name in a trace.
+    name: &'static str,
+    /// Answers a request, or leaves it to the next step.
+    take: fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome,
+}
+
+impl Step {
+    /// The step of this name.
+    pub(super) const fn new(name: &'static str, take: fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome) -> Step {
+        Step { name, take }
+    }
+}
 
 /// Whether a request is let in. Asked for each request, and again when a program has found out something about it. Limits count before credentials
 /// are looked at, so that guesses count; those of users when it is known whose the request is.
-const STEPS: [Step; 6] = [refuse_superseded, refuse_for_want_of_room, count, check_transport, check_access, count_user];
+const STEPS: [Step; 6] = [
+    Step::new("configuration", refuse_superseded),
+    Step::new("room", refuse_for_want_of_room),
+    Step::new("limits", count),
+    Step::new("transport", check_transport),
+    Step::new("access", check_access),
+    Step::new("limits of users", count_user),
+];
 
 /// That a request has been let in: only [`WorkerContext::admit`] can say so.
 #[derive(Clone, Copy, Debug)]
@@ -75,8 +94,13 @@ impl WorkerContext<'_> {
 
     /// The first word of `steps` that is not [`Outcome::Next`].
     pub(super) fn take_steps(&mut self, steps: &[Step], asked: &Asked<'_>) -> Outcome {
+        let is_traced = self.traces(asked, false);
         for step in steps {
-            match step(self, asked) {
+            let outcome = (step.take)(self, asked);
+            if is_traced {
+                self.trace_step(step.name, &outcome);
+            }
+            match outcome {
                 Outcome::Next => {}
                 outcome => return outcome,
             }
@@ -87,13 +111,27 @@ impl WorkerContext<'_> {
     /// Decides about a request before its target is looked up. The hints for its client, if it is let in, are to be
     /// followed by [`ChosenHints::give`].
     pub fn decide(&mut self, asked: &Asked<'_>, viewing: &mut Option<Box<Viewing>>) -> (Outcome, Option<ChosenHints>) {
-        match self.admit(asked) {
-            Err(outcome) => (outcome, None),
+        let is_traced = self.traces(asked, true);
+        if is_traced {
+            self.trace_request(asked);
+        }
+        let (outcome, hints, is_over) = match self.admit(asked) {
+            // What runs finds out whether it is let in.
+            Err(outcome) => {
+                let is_over = !matches!(outcome, Outcome::Run(_));
+                (outcome, None, is_over)
+            }
             Ok(admitted) => {
                 let hints = self.hint(asked, viewing);
-                (self.respond(asked, admitted), hints)
+                let outcome = self.respond(asked, admitted);
+                let is_over = !matches!(outcome, Outcome::LookUp);
+                (outcome, hints, is_over)
             }
+        };
+        if is_traced && is_over {
+            self.shared.trace.end();
         }
+        (outcome, hints)
     }
 
     /// The message to the core about `outcome`; none if the target is to be looked up.

@@ -1,0 +1,119 @@
+//! The account of the request that an operator traces (`lamna ctl trace`).
+//!
+//! Owns: which request that is, and its lines. Guarantees: the steps are those that the request takes, by the same table; where no trace is open a
+//! request costs one load. Decides nothing.
+
+use lamna_proto::parse::path;
+use lamna_proto::resource::Resource;
+use lamna_site::cache::Entry;
+use lamna_sys::metrics::trace::Trace;
+
+use super::asked::Asked;
+use super::steps::Outcome;
+use super::{Found, WorkerContext, needs_program};
+
+/// The words by which a trace is found: the host in lower case, empty for any, and the normalised path.
+pub fn target_of(host: &[u8], normal: &[u8]) -> Vec<u8> {
+    [&host.to_ascii_lowercase(), &b"\0"[..], normal].concat()
+}
+
+impl WorkerContext<'_> {
+    /// Whether the step that is taken for `asked` has to be accounted for. The first step of a request `begins` a trace that waits for it.
+    pub(super) fn traces(&self, asked: &Asked<'_>, begins: bool) -> bool {
+        self.shared.trace.is_open() && self.is_traced(asked, begins)
+    }
+
+    #[cold]
+    fn is_traced(&self, asked: &Asked<'_>, begins: bool) -> bool {
+        let trace = &self.shared.trace;
+        let translate = asked.translate;
+        let mut normal = Vec::new();
+        if path::normalise(translate.path, &mut normal).is_err() {
+            return false;
+        }
+        let target = trace.target();
+        let is_meant =
+            target == target_of(translate.host.unwrap_or_default(), &normal) || target == target_of(b"", &normal);
+        is_meant && trace.claim(self.connection, begins && !translate.is_again, self.now)
+    }
+
+    /// The line about the request itself.
+    #[cold]
+    pub(super) fn trace_request(&self, asked: &Asked<'_>) {
+        let method =
+            asked.translate.request.map(|request| String::from_utf8_lossy(request.method_token()).into_owned());
+        let client = asked.client().map_or_else(|| "a local socket".to_owned(), |client| client.to_string());
+        let transport = if asked.over.is_secure() { "TLS" } else { "clear text" };
+        let target = String::from_utf8_lossy(asked.translate.path_and_query).into_owned();
+        let again = if asked.translate.is_again { ", once more" } else { "" };
+        let method = method.as_deref().unwrap_or("a request");
+        self.shared
+            .trace
+            .add(&format!("request: {method} {} from {client} over {transport}{again}", target.escape_debug()));
+        self.shared.trace.add(&format!("site: {}", asked.site.label()));
+    }
+
+    /// The line about a step.
+    #[cold]
+    pub(super) fn trace_step(&self, step: &str, outcome: &Outcome) {
+        let words = match outcome {
+            Outcome::Next => "passes".to_owned(),
+            Outcome::LookUp => "leaves it to what the target stands for".to_owned(),
+            Outcome::Answer(resource) => format!("answers {}", status(resource)),
+            Outcome::Kept(_) => "answers with a kept answer".to_owned(),
+            Outcome::Run(_) => "a program goes on".to_owned(),
+            Outcome::Refuse(refusal) => {
+                format!("refuses with {}: {}", refusal.status().0, refusal.cause())
+            }
+        };
+        self.shared.trace.add(&format!("{step}: {words}"));
+    }
+
+    /// Accounts for what was found out about the target of `asked`.
+    pub fn trace_looked_up(&self, asked: &Asked<'_>, entry: &Entry) {
+        if self.traces(asked, false) {
+            self::entry(&self.shared.trace, asked, entry, "looked up");
+        }
+    }
+
+    /// The line about a script. The account is over unless the client has to show first that it is let in.
+    pub(super) fn trace_script(&self, asked: &Asked<'_>, outcome: &Outcome, is_over: bool) {
+        if !self.traces(asked, false) {
+            return;
+        }
+        self.trace_step("script", outcome);
+        if is_over {
+            self.shared.trace.end();
+        }
+    }
+}
+
+/// The line about what the cache has. It is the last one, unless the target has to be found out, or is a script.
+#[cold]
+pub(super) fn found(trace: &Trace, asked: &Asked<'_>, found: &Found<'_>) {
+    match found {
+        Found::Fresh(fresh) => entry(trace, asked, fresh, "from the cache"),
+        Found::Aging(aging, _) => entry(trace, asked, aging, "from the cache, to be compared with the file system"),
+        Found::Missing(_) => trace.add("target: not in the cache, it is looked up"),
+    }
+}
+
+/// The line about what the target stands for.
+#[cold]
+fn entry(trace: &Trace, asked: &Asked<'_>, entry: &Entry, from: &str) {
+    match entry.script() {
+        Some(script) => {
+            let file = script.root.join(String::from_utf8_lossy(&script.name).trim_start_matches('/'));
+            trace.add(&format!("target: the script {}, {from}", file.display().to_string().escape_debug()));
+        }
+        None if needs_program(entry, asked.translate) => trace.add(&format!("target: a program answers, {from}")),
+        None => {
+            trace.add(&format!("target: answers {}, {from}", status(&entry.resource)));
+            trace.end();
+        }
+    }
+}
+
+fn status(resource: &Resource) -> String {
+    format!("{} {}", resource.status.0, resource.status.reason_phrase())
+}
