@@ -1,6 +1,8 @@
-//! What a site answers with: files, listings, archives, searches, uploads, services and applications, and the caches in front of them.
+//! The content of sites: files, listings, archives, searches, uploads, services and applications, and the caches in
+//! front of them.
 //!
-//! Owns: the way from a path to a resource, and what is kept of it. Does not know a client's socket, an engine or the administrator.
+//! Owns: the way from a path to a resource, and the caches of both. Does not know a client's socket, an engine or the
+//! administrator.
 
 #![forbid(unsafe_code)]
 

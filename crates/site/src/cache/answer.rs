@@ -1,4 +1,5 @@
-//! What is kept of applications: answers, and what is known about targets whose answers are not kept or are of several kinds.
+//! Cached responses of applications, and markers for targets whose responses are not cacheable or vary by request
+//! fields.
 //!
 //! Owns: [`Kept`], the part of an entry whose validity is not that of a file. Guarantees: a worker uses none beyond the time that it is good
 //! for without asking the store, which hears of uses once a second as it does of files.
@@ -15,7 +16,8 @@ use lamna_proto::resource::{Description, Representation, Resource};
 use super::entry::Freshness;
 use super::freshness::FRESH_MS;
 
-/// What requests have in common that an application may find fault with in the same way: all fields that it gets, in any order. The host and what is said to caches are not among them. Nobody else can find fields with the same sum.
+/// Hash of the request fields that an application may base an error on: all that it gets, in any order, without the
+/// host and those for caches. It is keyed, so no client can construct a collision.
 pub fn sum_of_fields(fields: Fields<'_>) -> u64 {
     static STATE: OnceLock<RandomState> = OnceLock::new();
     const LEFT_OUT: [&str; 4] = ["host", "connection", "cache-control", "pragma"];
@@ -36,7 +38,7 @@ pub fn sum_of_fields(fields: Fields<'_>) -> u64 {
     fields.iter().filter(|(name, _)| counts(name)).map(sum).fold(0, u64::wrapping_add)
 }
 
-/// What is kept of an application under a key.
+/// The state of an application's answer in the cache.
 #[derive(Debug)]
 pub enum Kept {
     /// An answer.
@@ -49,7 +51,7 @@ pub enum Kept {
         /// The number.
         number: u64,
     },
-    /// Its answers are not for others: nobody waits for somebody else's.
+    /// Its answers are private to one client, so no request waits for another's.
     Passes {
         /// Until then, in the server's milliseconds.
         until_ms: u64,
@@ -63,9 +65,10 @@ pub struct Answer {
     pub terms: Terms,
     /// When it was received, in the server's milliseconds.
     received_ms: u64,
-    /// Until then somebody is refreshing it.
+    /// A refresh by one request is under way until then.
     refreshed_until_ms: AtomicU64,
-    /// What it is for who sends the same fields as who got it; none if it is for all.
+    /// Sum of the fields of the request that it answers ([`sum_of_fields`]); only requests with the same sum get it.
+    /// None: for all.
     sent: Option<u64>,
 }
 
@@ -90,14 +93,14 @@ impl Answer {
         self.terms.age_s.saturating_mul(1000).saturating_add(now_ms.saturating_sub(self.received_ms))
     }
 
-    /// Whether nobody is refreshing it: true once in `patience_ms`.
+    /// Whether the caller is to refresh it, because no other request does: true once in `patience_ms`.
     pub fn wants_refresh(&self, now_ms: u64, patience_ms: u64) -> bool {
         let until_ms = self.refreshed_until_ms.load(Relaxed);
         let next_ms = now_ms.saturating_add(patience_ms);
         until_ms <= now_ms && self.refreshed_until_ms.compare_exchange(until_ms, next_ms, Relaxed, Relaxed).is_ok()
     }
 
-    /// Until when it may be used for somebody without asking the application.
+    /// Until when it may be used without asking the application.
     fn usable_until_ms(&self) -> u64 {
         let Terms { age_s, lifetime_s, stale_while_revalidate_s, .. } = self.terms;
         let left_s = lifetime_s.saturating_add(stale_while_revalidate_s).saturating_sub(age_s);
@@ -126,7 +129,7 @@ impl Kept {
     }
 }
 
-/// What entries have that are never answered with.
+/// The empty resource of entries that are never served.
 pub(super) fn nothing() -> Arc<Resource> {
     let described = Representation::new(&Description::of(Status(204)), None);
     let representation = described.expect("a head without fields is short");

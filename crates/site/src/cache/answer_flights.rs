@@ -1,13 +1,14 @@
-//! Single flight for answers of applications: who misses while somebody asks waits for that answer, if it can be shared.
+//! Single flight for answers of applications: a request that misses while another fetches the same waits for that
+//! answer, if it can be shared.
 //!
 //! ```text
 //!   join ── nobody asks ──> Lead ── land: Kept | Failed | Alone ──> gone; void, and what comes is not kept
 //!      └─── somebody does ─> Wait ── its bell rings ── landed? ──> answer with it, or ask alone
 //! ```
 //!
-//! Owns: which keys are being asked for, and who waits for which. Guarantees: for each key at most one leads; whoever waits is woken when it
-//! lands, and it lands when whoever leads is dropped, whatever became of him; a lock is held for moments only. Neither asks nor decides
-//! what can be shared.
+//! Owns: which keys are being fetched, and which requests wait for each. Guarantees: each key has at most one leader;
+//! waiters are woken when the flight lands, and it lands when its leader is dropped, for any reason; a lock is held for
+//! moments only. Neither asks nor decides what can be shared.
 
 #[cfg(test)]
 mod model;
@@ -23,26 +24,26 @@ use lamna_proto::resource::Resource;
 use super::entry::Entry;
 use super::two_generation_map::Key;
 
-/// What came of asking.
+/// The result of a fetch.
 #[derive(Clone, Debug)]
 pub enum Landed {
     /// An answer that is kept: with what the request selected by that asked for it, if answers differ.
     Kept(Arc<Entry>, Option<Selected>),
-    /// The application has failed: this is what whoever asked was told. Those who send other fields than these ask themselves, if it may have come
-    /// of them.
+    /// The application has failed: the leader's client got this. A waiter whose request has other fields asks itself,
+    /// if the failure may depend on the fields.
     Failed(Arc<Resource>, Option<u64>),
-    /// The application has failed, and whoever asked had something stale that may be used then.
+    /// The application has failed, and the leader had a stale answer that may be used then.
     Stale,
-    /// The answer is for whoever asked, or nobody knows.
+    /// The answer is for the leader's client alone, or it is unknown whether it can be shared.
     Alone,
 }
 
-/// What a request selects by.
+/// The secondary key of a request, by which one of several answers is selected (`Vary`).
 #[derive(Clone, Debug)]
 pub struct Selected {
     /// The entry that has the names: [`Kept::Varies`](super::answer::Kept).
     pub by: Arc<VaryNames>,
-    /// What they had.
+    /// The request's values of these fields.
     pub part: Arc<[u8]>,
 }
 
@@ -58,17 +59,18 @@ pub struct AnswerFlights {
     table: Arc<table::Table<Landed, Bell>>,
 }
 
-/// Who asks for all.
+/// The leader of a flight: it asks the application for all.
 #[derive(Debug)]
 pub struct Lead(table::Lead<Landed, Bell>);
 
-/// Who waits.
+/// A waiter of a flight.
 #[derive(Debug)]
 pub struct Wait {
     wait: table::Wait<Landed, Bell>,
 }
 
-/// What a driver waits for. It may still wait for it in a ring when it is not needed any more, so that it rings then as well.
+/// The bell of a waiter, whose descriptor a driver polls. A ring may still poll it when it is not needed any more, so
+/// it rings when the wait is dropped as well.
 #[derive(Clone, Debug)]
 struct Bell(Arc<Waker>);
 
@@ -78,14 +80,14 @@ impl table::Ring for Bell {
     }
 }
 
-/// What joining comes to.
+/// The role of a request that joined a flight.
 #[derive(Debug)]
 pub enum Joined {
-    /// Nobody asks: whoever joined does, for all.
+    /// No flight is under way: the caller asks, for all.
     Lead(Lead),
-    /// Somebody does.
+    /// Another request asks.
     Wait(Wait),
-    /// There is no descriptor to wait with: whoever joined asks alone.
+    /// There is no descriptor to wait with: the caller asks alone.
     Alone,
 }
 
@@ -102,12 +104,12 @@ impl AnswerFlights {
         }
     }
 
-    /// Asks for `key` if nobody does.
+    /// Begins a flight for `key` if none is under way.
     pub fn lead(&self, key: Key<'_>) -> Option<Lead> {
         self.table.lead(key).map(Lead)
     }
 
-    /// Waits for who asks for `key`, if anybody does.
+    /// Waits for the flight for `key`, if one is under way.
     pub fn wait(&self, key: Key<'_>) -> Option<Wait> {
         if !self.table.is_under_way(key) {
             return None;
@@ -116,7 +118,8 @@ impl AnswerFlights {
         self.table.wait(key, bell).map(|wait| Wait { wait })
     }
 
-    /// `wait` has lasted long enough: nobody begins to wait for who asks any more, and who asks from now on leads.
+    /// `wait` has lasted long enough: no request joins its flight any more, and the next one for `key` leads a new
+    /// flight.
     pub fn give_up(&self, key: Key<'_>, wait: &Wait) {
         wait.wait.give_up(&self.table, key);
     }
@@ -126,19 +129,21 @@ impl AnswerFlights {
         self.table.waiting()
     }
 
-    /// Counts what was made void. Who asks without leading keeps nothing if that has changed meanwhile.
+    /// The number of invalidations so far. A request that asks without leading keeps nothing if the number has changed
+    /// meanwhile.
     pub fn voids(&self) -> u64 {
         self.table.voids()
     }
 
-    /// What is asked for of which `is_meant` holds is not kept, and nobody else waits for it from now on.
+    /// Voids the flights whose key `is_meant` accepts: their answers are not kept, and no request joins them from now
+    /// on.
     pub fn void(&self, is_meant: &dyn Fn(Key<'_>) -> bool) {
         self.table.void(is_meant);
     }
 }
 
 impl Lead {
-    /// This has come of it. Nobody waits any more.
+    /// Ends the flight with this result and wakes its waiters.
     pub fn land(self, landed: Landed) {
         self.0.land(landed);
     }
@@ -155,18 +160,18 @@ impl Lead {
 }
 
 impl Wait {
-    /// What has come of it, if it has landed.
+    /// The result of the flight, if it has landed.
     pub fn landed(&self) -> Option<Landed> {
         self.wait.landed()
     }
 
-    /// What becomes readable when it has.
+    /// The descriptor that becomes readable when the flight has landed.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.wait.bell().0.descriptor().as_fd()
     }
 }
 
-/// What the table is made of. The model has another one.
+/// Synchronisation primitives of the table; the loom model substitutes its own.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
     pub(super) use std::sync::{Mutex, MutexGuard};

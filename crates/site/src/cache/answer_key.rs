@@ -1,4 +1,4 @@
-//! What an answer of an application is found by: the target as the application sees it.
+//! Cache keys of answers of applications: the target as the application sees it.
 //!
 //! Owns: the layout ([`AnswerKey`]). Guarantees: no key of a file is that of an answer; different targets have different keys; path and query
 //! in a key are the bytes that the application is asked for, so that none that it tells apart share a key; what a request selects by (`Vary`)
@@ -11,11 +11,11 @@ use lamna_config::answer_cache::is_among;
 pub struct AnswerKey<'k> {
     /// The path in the spelling in which the application is asked for it (`gateway::write_asked_path`).
     pub path: &'k [u8],
-    /// What of the request decided about its routes.
+    /// The routing outcome of the request, encoded: the part of the request that its routes matched on.
     pub outcome: &'k [u8],
     /// Whether it was asked for over TLS.
     pub is_secure: bool,
-    /// Who was asked.
+    /// The authority (host) that was asked for.
     pub authority: &'k [u8],
     /// The query as the application is asked for it: without what does not matter.
     pub query: Option<&'k [u8]>,

@@ -29,7 +29,7 @@ const ZSTD_WINDOW_BITS: u32 = 23;
 /// Compressed content has to be smaller than the original by one part in this many, or it is not worth a variant.
 const WORTH_SHARE: usize = 20;
 
-/// What the validator of content under `coding` gets added. It names the level: another one makes other bytes.
+/// The suffix of the validator of content under `coding`. It names the level, because another level makes other bytes.
 pub fn suffix(coding: Coding) -> String {
     let level = match coding {
         Coding::Identity => 0,

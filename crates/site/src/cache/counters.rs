@@ -1,4 +1,4 @@
-//! What the caches of all processes did.
+//! Counters of the caches of all processes.
 
 use std::sync::atomic::AtomicU64;
 

@@ -22,7 +22,7 @@ use super::counters::Counters;
 use super::entry::Entry;
 use super::watch::{EVENTS, WatchRequest};
 
-/// What is watched.
+/// The watched directories.
 pub(super) struct Directories {
     inotify: Arc<OwnedFd>,
     /// By watch descriptor.
@@ -75,7 +75,7 @@ impl Directories {
         })
     }
 
-    /// What is readable when something has happened.
+    /// The inotify descriptor: readable when events are pending.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
@@ -330,7 +330,7 @@ fn identity_of_path(path: &std::path::Path) -> Option<Identity> {
     Some((stat.st_dev, stat.st_ino))
 }
 
-/// Whether nobody but this kernel changes what is on the file system: those that are known for it (statfs(2)).
+/// Whether only this kernel changes the file system: its type is known to be local (statfs(2)).
 fn is_local(directory: BorrowedFd<'_>) -> bool {
     let kind = rustix::fs::fstatfs(directory).map_or(0, |stat| stat.f_type as u64 & 0xffff_ffff);
     LOCAL_FILE_SYSTEMS.contains(&kind)

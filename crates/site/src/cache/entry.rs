@@ -1,4 +1,4 @@
-//! What a target was found to stand for, and what that rests on.
+//! A cache entry: the resource that a target was resolved to, and the evidence for that.
 //!
 //! Owns: the resource, and what it holds in memory; when it was last compared with the file system and whether changes would
 //! be noticed is in `validity`, what it counts in `account`. Does not look at files.
@@ -26,47 +26,47 @@ use validity::Validity;
 
 pub(super) use validity::Freshness;
 
-/// What both are made of. The model has another one.
+/// Synchronisation primitives of the entry and its validity; the loom model substitutes its own.
 mod sync {
     pub(super) use std::sync::OnceLock;
     pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 }
 
-/// What a target was found to stand for, and what that rests on.
+/// The resource that a target was resolved to, and the evidence for that.
 ///
 /// How long it may be used is for its [`Validity`] to say, what it counts for its [`Charge`].
 #[derive(Debug)]
 pub struct Entry {
-    /// What to answer with.
+    /// The answer to requests for the target.
     pub resource: Arc<Resource>,
-    /// What it is, if it is not what was found out about files alone.
+    /// The kind of entry, if it was not derived from files alone.
     special: Option<Box<Special>>,
     /// The state of the files that the resource was made from.
     pub stamps: Stamps,
     validity: Validity,
-    /// What tells what services have made of it from what others make: zero if services have nothing to do with it.
+    /// Distinguishes content produced by services from other content: zero if no service was involved.
     services_mark: u32,
     /// Whether watching was asked for.
     is_submitted: AtomicBool,
     /// Whether the resource is this entry's alone, and counts as such.
     owns_resource: bool,
     account: Arc<Charge>,
-    /// What is likely to be asked for next, as far as anybody knows.
+    /// Pages likely to be asked for next, once the learner has told.
     predictions: ArcSwapOption<Predictions>,
     /// Where the first representation is in memory, for [`Entry::foresee_description`] alone. The allocator had these eight
     /// bytes to spare.
     representation_at: usize,
 }
 
-/// What an entry is that is not about files alone.
+/// Kinds of entries that are not about files alone.
 #[derive(Debug)]
 enum Special {
     Script(Script),
-    /// What is kept of an application.
+    /// The cached response of an application.
     Kept(Kept),
     /// It was put together from files at these paths, beside its own.
     Parts(Box<[String]>),
-    /// It is to be made, by whoever has the turn for that.
+    /// It has not been made yet: the request whose turn it is makes it.
     Unmade,
 }
 
@@ -81,7 +81,7 @@ pub struct Script {
     pub prefix: Vec<u8>,
     /// Its path beneath the directory; begins with a slash.
     pub name: Vec<u8>,
-    /// What follows in the path that was asked for: empty, or begins with a slash.
+    /// The rest of the requested path behind the script: empty, or beginning with a slash.
     pub path_info: Vec<u8>,
     /// Other paths of the same file, where the rules of these count: a link, or another prefix, has led to it.
     pub other_places: Vec<Vec<u8>>,
@@ -95,7 +95,7 @@ impl Script {
     }
 }
 
-/// Of a message. What follows the processor fetches by itself, as it is read in order.
+/// Bytes of a message to prefetch. The processor fetches the rest by itself, as it is read in order.
 const MESSAGE_BYTES: usize = 1024;
 
 impl Entry {
@@ -130,7 +130,7 @@ impl Entry {
         Entry { special: Some(Box::new(Special::Kept(kept))), ..Entry::of(resource, is_answer, Stamps::none(), 1) }
     }
 
-    /// What is kept of an application, if that is what it is.
+    /// The cached response of an application, if the entry is one.
     pub fn kept(&self) -> Option<&Kept> {
         match self.special.as_deref() {
             Some(Special::Kept(kept)) => Some(kept),
@@ -165,12 +165,12 @@ impl Entry {
         Entry { services_mark: mark, ..self }
     }
 
-    /// What tells the services that it was made with from others; zero if they have nothing to do with it.
+    /// Identifies the services that produced the content; zero if none was involved.
     pub fn services_mark(&self) -> u32 {
         self.services_mark
     }
 
-    /// It is not used any more, by nobody: something else has taken its place.
+    /// Ends its use, because another entry has taken its place.
     pub(super) fn retire(&self) {
         self.validity.end_watch();
     }
@@ -194,7 +194,7 @@ impl Entry {
         }
     }
 
-    /// What is likely to be asked for after it, if that is known. Takes no lock and allocates nothing.
+    /// Pages likely to be asked for after it, if known. Takes no lock and allocates nothing.
     pub fn predictions(&self) -> Guard<Option<Arc<Predictions>>> {
         self.predictions.load()
     }
@@ -204,7 +204,7 @@ impl Entry {
         self.predictions.store(Some(predictions));
     }
 
-    /// What is to be handed to [`Entry::confirm`]: to be read before a comparison begins.
+    /// The event count to be handed to [`Entry::confirm`]: read it before the comparison begins.
     pub fn events(&self) -> u32 {
         self.validity.events()
     }
@@ -241,7 +241,7 @@ impl Entry {
         self.validity.begin_watch();
     }
 
-    /// What happens to its names will be noticed no longer; something has happened to them.
+    /// Records that something has happened to its names, and that later changes go unnoticed.
     pub(super) fn end_watch(&self) {
         self.validity.end_watch();
         self.want_watch_again();
@@ -252,9 +252,10 @@ impl Entry {
         self.validity.is_watched()
     }
 
-    /// Whether it should be watched and nobody has asked for that: true once.
+    /// Whether it should be watched and that has not been requested yet: true once.
     pub fn wants_watch(&self) -> bool {
-        // Who has somebody else's resource stands for another name than that of the file, and who has parts for several.
+        // An entry that shares a resource has a different name from the file, and one with parts depends on several
+        // files.
         let is_one_name = self.owns_resource && self.parts().is_empty();
         let can_be = is_one_name && self.stamps.are_watchable() && !self.validity.is_being_watched();
         can_be && !self.is_submitted.swap(true, Relaxed)

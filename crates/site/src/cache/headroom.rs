@@ -1,4 +1,4 @@
-//! What nobody uses of a limit of memory.
+//! Free memory within the control group's limit.
 //!
 //! Owns: the file in which the kernel says how much of a control group's limit is in use. Guarantees: an answer of now, for one
 //! system call. Does not know what it is to be used for.
@@ -11,7 +11,7 @@ use lamna_sys::memory::least_limit;
 /// The part of a limit that stays free, so that who needs memory next finds it without making room.
 const FREE_SHARE: u64 = 16;
 
-/// What is left of a limit.
+/// A reader of the memory left within a limit.
 #[derive(Debug)]
 pub struct Headroom {
     limit_bytes: u64,
@@ -25,13 +25,13 @@ impl Headroom {
         Some(Headroom { limit_bytes, usage: File::open(usage).ok()? })
     }
 
-    /// Whether there is some for `bytes` bytes more. None if nobody says.
+    /// Whether `bytes` more fit. None fit if the usage cannot be read.
     pub fn has(&self, bytes: u64) -> bool {
         let free_bytes = self.used_bytes().map_or(0, |used_bytes| self.limit_bytes.saturating_sub(used_bytes));
         free_bytes >= bytes.saturating_add(self.limit_bytes / FREE_SHARE)
     }
 
-    /// Of a limit of which so much is in use.
+    /// A reader of a limit whose usage file has this text.
     #[cfg(test)]
     pub(super) fn of(limit_bytes: u64, usage: &str) -> Headroom {
         let file = tempfile::tempfile().unwrap();

@@ -31,7 +31,7 @@ struct Bucket {
 
 const PLACES: usize = 10;
 const MANY: u16 = u16::MAX;
-/// Of all places so many parts in eight are taken at most.
+/// Highest load factor, in eighths.
 const LOAD_MAX: usize = 7;
 /// The index grows by one part in this many.
 const STEP_SHARE: usize = 4;

@@ -8,8 +8,9 @@ use lamna_sys::ring::Buffer;
 
 use crate::cache::Store;
 
-/// What is read at once, the most first, as long as all that is lent is at most one part in so many of the store, and never more
-/// than half of it, so that those who read slowly what is not in memory leave it that much: what disks take as one request, as much as is sent at once, and so little that there is nearly always room for everybody.
+/// Buffer sizes, largest first, each with a bound: it is lent only while all loans stay within the store's size divided
+/// by the second number. All loans together take at most half of the store, so slow readers of uncached files leave it
+/// that much. The largest is a disk request and the most sent at once; the smallest nearly always fits.
 const SIZES: [(u64, u64); 4] = [(1 << 20, 8), (256 * 1024, 4), (64 * 1024, 3), (16 * 1024, 2)];
 
 /// Memory to read a file into, and what it takes of the store.

@@ -5,8 +5,9 @@
 //! each, which the store's policy is told when it is asked. Guarantees: a hit allocates nothing and takes no lock; an entry
 //! whose files were disturbed is not handed out as fresh.
 //!
-//! What it holds is good for less than a second. So it holds only what is asked for again soon: with a million targets in
-//! use it would hold all that were asked for once, and push what is hot out of the processor's cache.
+//! Its entries are good for less than a second, so it holds only those that are asked for again soon. With a million
+//! targets in use it would otherwise hold many that were asked for once, and push hot ones out of the processor's
+//! cache.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ struct Slot {
     is_refreshing: bool,
 }
 
-/// What part of the store all private caches together may hold on to. What the store lets go of meanwhile is counted by it.
+/// The part of the store that all private caches together may hold on to, as a divisor. An entry that the store has
+/// evicted meanwhile still counts.
 const LOCAL_CACHE_SHARE: u64 = 4;
 /// Keys that are noted lately: one for each so many bytes of the local cache. At most so many that what is held fits into the second
 /// cache of a processor, and that one that is asked for seldom has been forgotten when it is asked for again.
@@ -50,7 +52,7 @@ impl LocalCache {
         LocalCache { entries: Generations::new(bytes_max), lately: vec![0; noted as usize].into(), passing: None }
     }
 
-    /// What is known about `key` at `now_ms`, from here or from `store`.
+    /// Looks `key` up at `now_ms`, here and then in `store`.
     pub fn lookup(&mut self, store: &Store, key: Key<'_>, now_ms: u64) -> Lookup<'_> {
         self.passing = None;
         let uses = match self.entries.lookup(key) {
@@ -82,7 +84,7 @@ impl LocalCache {
         (slot.freshness.until_ms > now_ms).then_some(&slot.entry)
     }
 
-    /// What the last lookup, which was of `key`, has handed out as fresh.
+    /// The entry that the last lookup, which was of `key`, handed out as fresh.
     pub fn handed_out(&self, key: Key<'_>) -> Option<&Arc<Entry>> {
         self.passing.as_ref().or_else(|| self.entries.peek(key).map(|slot| &slot.entry))
     }

@@ -1,10 +1,10 @@
-//! What looking a target up in a cache comes to.
+//! The result of a cache lookup.
 
 use std::sync::Arc;
 
 use super::entry::Entry;
 
-/// What a cache says about a target.
+/// The result of a cache lookup.
 #[derive(Debug)]
 pub enum Lookup<'a> {
     /// Use it.

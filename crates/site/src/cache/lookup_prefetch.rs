@@ -1,12 +1,13 @@
-//! What lookups that are about to be made will read, fetched from memory before they are.
+//! Memory prefetching for the lookups of several requests that are about to be made.
 //!
 //! A hit among a million entries reads a row of lines that are not near the processor, each of them known only when the one before
 //! has come: of the index, the slot, entry and name, resource and representation, message. One request has to wait for each. Of
 //! several that are there at the same time all go one step before any goes the next one, so that they wait together (group
 //! prefetching: Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
 //!
-//! Guarantees: changes nothing that anybody can see but the time that it takes; counts as no use. Of what a worker's local cache has
-//! the store is not asked: no lock is taken for it, and no count is changed that other workers read. Does not know requests.
+//! Guarantees: has no visible effect but the time that it takes; counts as no use. For entries of a worker's local
+//! cache the store is not asked: no lock is taken, and no count that other workers read is changed. Does not know
+//! requests.
 
 use lamna_sys::prefetch::Ahead;
 

@@ -1,4 +1,4 @@
-//! What has been found out about targets, kept: one shared store, and a private local cache of it for each worker.
+//! The cache of resolved targets: one shared store, and a private local cache of it for each worker.
 //!
 //! Owns: translations (negative ones too), with their prebuilt heads, open files, the content of small files and the
 //! codings made of it; when each was last compared with the file system, and whether changes are noticed. Guarantees:
@@ -45,7 +45,7 @@ pub use replacement::{OwnPolicy, Replacing};
 pub use store::{Bounds, Store};
 pub use watch::{WatchRequest, Watcher};
 
-/// What the shards and the account of memory are made of. The model has another one.
+/// Synchronisation primitives of the shards and the memory account; the loom model substitutes its own.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     pub(super) use std::sync::{Mutex, MutexGuard};

@@ -1,5 +1,5 @@
-//! What workers, the watcher and whoever compares do with the cache at the same time, run through every interleaving and
-//! reordering (`models`): private caches, shards, the validity of entries and the sums of what they hold.
+//! Loom model of the cache: workers, the watcher and threads that compare run concurrently, through every interleaving
+//! and reordering (`models`): private caches, shards, the validity of entries and the sums of what they hold.
 //!
 //! The sources of all these are compiled a second time, over loom's primitives. Only what decides which entry goes is
 //! simpler: a shard has room for one.
@@ -24,7 +24,7 @@ mod lookup {
     pub(super) use super::Lookup;
 }
 
-/// What they are made of in the model.
+/// Loom's synchronisation primitives.
 mod sync {
     pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
     pub(super) use loom::sync::{Mutex, MutexGuard};
@@ -240,7 +240,7 @@ const NOW_MS: u64 = 5000;
 const BOUND: u64 = 1 << 20;
 const BYTES: u64 = 100;
 
-/// What a local cache says, over entries of the model.
+/// The result of a lookup in a local cache, over entries of the model.
 enum Lookup<'a> {
     Fresh(&'a Arc<Entry>),
     Aging(&'a Arc<Entry>),
@@ -249,7 +249,7 @@ enum Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    /// The state of the file that is answered with, if nobody has to look first.
+    /// The state of the file that is answered with, unless it has to be compared first.
     fn answer(&self) -> Option<usize> {
         match self {
             Lookup::Fresh(entry) | Lookup::Aging(entry) => Some(entry.state),
@@ -258,7 +258,7 @@ impl Lookup<'_> {
     }
 }
 
-/// A file, with somebody who watches it and somebody who compares.
+/// A file, with a watcher and a thread that compares it.
 #[derive(Clone)]
 struct World {
     store: Arc<Store>,
@@ -289,7 +289,7 @@ impl World {
         self.announced.store(true, Ordering::Release);
     }
 
-    /// What whoever looks at the file does, `content::translate` and `WorkerContext::keep` together.
+    /// Compares the entry with the file, as `content::translate` and `WorkerContext::keep` do together.
     fn compare(&self, entry: &Entry) {
         let events = entry.validity.events();
         match self.file.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! What is likely to be asked for after a page, as whoever answers with the page finds it.
+//! Predictions of the requests that follow a page, as the worker that answers with the page finds them.
 //!
 //! Owns: [`Predictions`], which never change once they are made. The cache keeps them with the entry of the page
 //! ([`Entry::predictions`](super::Entry::predictions)); `hints` makes them, and others in their place when it has learned more.
@@ -22,17 +22,17 @@ pub struct Following {
     pub bytes: Option<u64>,
 }
 
-/// What follows one page.
+/// The predictions for one page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Predictions {
     /// How often the page was asked for, as far as that has not faded.
     pub visits: u16,
-    /// What follows, the most probable first.
+    /// Likely next requests, the most probable first.
     pub following: Box<[Following]>,
 }
 
 impl Predictions {
-    /// Bytes of memory that they take. Names are counted by whoever learns.
+    /// Bytes of memory that they take. The learner counts the names.
     pub fn memory_bytes(&self) -> u64 {
         allocated(size_of::<Predictions>() + 2 * size_of::<usize>()) + allocated(size_of_val(&*self.following))
     }

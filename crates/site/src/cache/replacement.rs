@@ -15,7 +15,7 @@ pub struct OwnPolicy(Arc<MakePolicy>);
 type MakePolicy = dyn Fn(u64, Objective) -> Box<dyn Replacement> + Send + Sync;
 
 impl OwnPolicy {
-    /// What `make` makes.
+    /// A policy that `make` creates for each shard.
     pub fn new(make: impl Fn(u64, Objective) -> Box<dyn Replacement> + Send + Sync + 'static) -> OwnPolicy {
         OwnPolicy(Arc::new(make))
     }
@@ -41,7 +41,7 @@ impl From<Policy> for Replacing {
 }
 
 impl Replacing {
-    /// What is set, but for `own`.
+    /// The configured policy, unless the program brings its `own`.
     pub fn with(policy: Policy, own: Option<OwnPolicy>) -> Replacing {
         Replacing { policy, own }
     }

@@ -1,4 +1,4 @@
-//! One shard: what is kept under which key, and who goes when room is needed.
+//! One shard: a table of keys and entries, and the eviction of entries when room is needed.
 //!
 //! Owns: a table from keys to entries, and the books of the replacement policy (`lamna_policy::cache`), which decides while
 //! this acts. Guarantees: the policy's costs never exceed the bound; what is let go of is handed to the caller, so that it is
@@ -33,27 +33,27 @@ pub(super) struct Shard {
     /// Counts what was let go of.
     turns: u32,
     books: Bounded,
-    /// What may be read ahead of requests, if anything may.
+    /// The budget for reading ahead of requests, if that is on.
     precache: Option<Box<PrecacheBudget>>,
     hasher: DefaultHashBuilder,
     /// Bytes of sites and paths.
     name_bytes: u64,
 }
 
-/// What a number stands for, in 24 bytes.
+/// The object of a number, in 24 bytes.
 #[derive(Debug)]
 enum Slot {
     /// The entry that is kept under this key: the site's number in four bytes, and the path.
     Kept(Box<[u8]>, Arc<Entry>),
-    /// An entry that was let go of in this turn, or none that anybody remembers; and the hash of the key, which is all that is
-    /// known of it.
+    /// An evicted entry, or none that the policy remembers: the turn of its eviction and the hash of its key are all
+    /// that is known.
     Nothing { turn: u32, hash: u32 },
 }
 
 /// How far a lookup goes, in the order in which each step leads to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Of the index.
+    /// The bucket of the index.
     Bucket,
     /// And what the policy knows of it.
     Slot,
@@ -229,18 +229,18 @@ impl Shard {
         is_kept
     }
 
-    /// Whether `key` was read ahead, and nobody has asked for it since.
+    /// Whether `key` was read ahead and has not been asked for since.
     pub(super) fn is_ahead(&self, key: Key<'_>) -> bool {
         let id = self.find_kept(key, self.hash(key));
         id.zip(self.precache.as_ref()).is_some_and(|(id, precache)| precache.is_ahead(ObjectId(id)))
     }
 
-    /// What became of what was read ahead.
+    /// Counts of entries read ahead: used, wasted, evicted.
     pub(super) fn precache_counts(&self) -> PrecacheCounts {
         self.precache.as_ref().map(|precache| precache.counts()).unwrap_or_default()
     }
 
-    /// What is kept under `key` costs `cost` from now on, if it is `entry`.
+    /// Changes the cost of the entry under `key` to `cost`, if it is still `entry`.
     pub(super) fn weigh_again(&mut self, key: Key<'_>, entry: &Arc<Entry>, cost: u64, gone: &mut Vec<Arc<Entry>>) {
         let Some(id) = self.find_kept(key, self.hash(key)) else { return };
         if self.slots[id as usize].entry().is_some_and(|kept| Arc::ptr_eq(kept, entry)) {
@@ -258,7 +258,7 @@ impl Shard {
         }
     }
 
-    /// Lets go of what is kept under `key`.
+    /// Removes the entry under `key`.
     pub(super) fn remove(&mut self, key: Key<'_>, gone: &mut Vec<Arc<Entry>>) {
         let hash = self.hash(key);
         if let Some(id) = self.find_kept(key, hash) {
@@ -384,7 +384,7 @@ impl Shard {
         self.find_remembered(self.hash(key)).is_some()
     }
 
-    /// Of `key`, as this shard has it.
+    /// The hash of `key`, with this shard's hasher.
     pub(super) fn hash(&self, key: Key<'_>) -> u32 {
         hash(&self.hasher, key.site.to_ne_bytes(), key.path)
     }
@@ -408,7 +408,7 @@ impl Slot {
         name.split_first_chunk() == Some((&key.site.to_ne_bytes(), key.path))
     }
 
-    /// Of the key.
+    /// The hash of the key.
     fn hash(&self, hasher: &DefaultHashBuilder) -> u32 {
         match self {
             Slot::Kept(name, _) => {

@@ -29,11 +29,11 @@ pub(super) struct Shards {
     /// Entries held.
     entries: AtomicU64,
     pub(super) bytes_max: u64,
-    /// What an open file counts beside its bytes, so that the bound on bytes bounds descriptors as well.
+    /// Cost of an open file in addition to its bytes, so that the bound on bytes bounds descriptors as well.
     descriptor_cost: u64,
-    /// What an entry counts at least, so that the bound on bytes bounds their number as well.
+    /// Lowest cost of an entry, so that the bound on bytes bounds their number as well.
     entry_cost_min: u64,
-    /// With a key of its own, so that nobody can choose names that all come to one shard.
+    /// Keyed, so that no client can choose names that all fall into one shard.
     hasher: DefaultHashBuilder,
 }
 
@@ -74,7 +74,7 @@ impl Shards {
         }
     }
 
-    /// What their memory comes to.
+    /// The account of their memory.
     pub(super) fn memory_account(&self) -> Arc<MemoryAccount> {
         self.memory_account.clone()
     }
@@ -94,7 +94,7 @@ impl Shards {
         self.shard(key).expect(key, probability)
     }
 
-    /// What may be read ahead: see [`Shard::set_precache`].
+    /// Sets the budget for reading ahead: see [`Shard::set_precache`].
     pub(super) fn set_precache(&self, precache: Option<(u16, Probability)>) {
         self.shards.iter().for_each(|shard| lock(shard).set_precache(precache));
     }
@@ -113,12 +113,12 @@ impl Shards {
         is_kept
     }
 
-    /// Whether `key` was read ahead, and nobody has asked for it since.
+    /// Whether `key` was read ahead and has not been asked for since.
     pub(super) fn is_ahead(&self, key: Key<'_>) -> bool {
         self.shard(key).is_ahead(key)
     }
 
-    /// What became of what was read ahead.
+    /// Counts of entries read ahead, over all shards.
     pub(super) fn precache_counts(&self) -> PrecacheCounts {
         let add = |sum: PrecacheCounts, one: PrecacheCounts| PrecacheCounts {
             needed: sum.needed + one.needed,
@@ -152,7 +152,7 @@ impl Shards {
         self.change(key, |shard, gone| shard.insert(key, entry, cost, gone));
     }
 
-    /// Lets go of what is kept under `key`. Nobody uses it any more who looks it up.
+    /// Removes the entry under `key`. Later lookups do not find it.
     pub(super) fn remove(&self, key: Key<'_>) {
         self.let_go(key, |shard, gone| shard.remove(key, gone));
     }
@@ -193,7 +193,7 @@ impl Shards {
         self.memory_account.lingering_bytes() > self.bytes_max / denominator * numerator
     }
 
-    /// `entry` holds more than before: counts it anew, if it is still what is kept under `key`.
+    /// Recomputes the cost of `entry`, which holds more than before, if it is still the one under `key`.
     pub(super) fn weigh_again(&self, key: Key<'_>, entry: &Arc<Entry>) {
         let cost = self.cost(entry);
         self.change(key, |shard, gone| shard.weigh_again(key, entry, cost, gone));
@@ -219,7 +219,7 @@ impl Shards {
         }
     }
 
-    /// Bytes of memory of the entries, whoever holds them, and of the store's structures.
+    /// Bytes of memory of all entries that are alive, kept here or not, and of the store's structures.
     pub(super) fn bytes(&self) -> u64 {
         self.memory_account.alive_bytes() + self.shards.iter().map(|shard| lock(shard).structure_bytes()).sum::<u64>()
     }
@@ -241,7 +241,7 @@ impl Shards {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Entries held, without a lock: those that were when somebody counted last.
+    /// Entries held, without a lock: the number at the last count.
     pub(super) fn entries(&self) -> u64 {
         self.entries.load(Relaxed)
     }
@@ -257,7 +257,8 @@ impl Shards {
         let own = shard.structure_bytes();
         shard.rebound(share.saturating_sub(own), &mut gone);
         if shard.len() != before {
-            // Under the lock, so that nobody takes off what was not yet added. Modulo 2^64, as it may have become fewer.
+            // Under the lock, so that no removal is counted before its insertion. Modulo 2^64, as the change may be
+            // negative.
             self.entries.fetch_add((shard.len() as u64).wrapping_sub(before as u64), Relaxed);
         }
         drop(shard);

@@ -1,4 +1,5 @@
-//! Single flight: who misses what another thread is finding out already waits for that, instead of finding it out again.
+//! Single flight: a thread that misses a key which another is looking up waits for that result, instead of looking
+//! itself.
 //!
 //! Owns: which keys are being looked up by threads that may wait. Guarantees: for each key at most one of them looks;
 //! no lock is held while it does; if it fails to (a panic), those who waited look themselves.
@@ -14,7 +15,7 @@ use super::entry::Entry;
 /// The lookups under way.
 pub(super) type SingleFlight = table::Table<Arc<Entry>>;
 
-/// What the table is made of. The model has another one.
+/// Synchronisation primitives of the table; the loom model substitutes its own.
 mod sync {
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }

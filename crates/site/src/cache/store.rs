@@ -53,11 +53,11 @@ pub struct Store {
     local_caches: AtomicU64,
     /// Answers of applications that are being asked for.
     answer_flights: AnswerFlights,
-    /// Asks applications for nobody in particular.
+    /// Upstream requests without a client.
     background: Background,
     /// The last number of a note.
     last_number: AtomicU64,
-    /// What entries answer with that are never answered with.
+    /// The empty resource of entries that are never served.
     nothing: Arc<Resource>,
 }
 
@@ -120,7 +120,7 @@ impl Store {
         Store { holds_alone, ..self }
     }
 
-    /// The same, which leaves what it has no room for in the page cache while there is memory that nobody uses.
+    /// The same; files that it has no room for stay in the page cache while memory is free.
     pub fn with_headroom(self, headroom: Option<Headroom>) -> Store {
         Store { headroom, ..self }
     }
@@ -191,7 +191,7 @@ impl Store {
         self.shards.prefetch(place, depth, ahead);
     }
 
-    /// Entries held, when somebody counted last.
+    /// Entries held, at the last count.
     pub(super) fn entries(&self) -> u64 {
         self.shards.entries()
     }
@@ -251,7 +251,7 @@ impl Store {
         &self.answer_flights
     }
 
-    /// Who asks applications for nobody in particular.
+    /// The runner of upstream requests without a client.
     pub fn background(&self) -> &Background {
         &self.background
     }
@@ -271,12 +271,13 @@ impl Store {
         self.shards.is_pressed()
     }
 
-    /// What connections hold in buffers of their own, for them to count it in.
+    /// The counter of bytes that connections hold in buffers of their own.
     pub fn parked(&self) -> Arc<Held> {
         self.shards.memory_account().parked().clone()
     }
 
-    /// What `find` finds, for one of all threads that ask for `key` at the same time. Waits as long as `find` does.
+    /// Runs `find` for one of all threads that ask for `key` at the same time; the others get its result. Blocks as
+    /// long as `find` does.
     pub fn find_once(&self, key: Key<'_>, find: impl FnOnce() -> Arc<Entry>) -> Arc<Entry> {
         let _step = step_timer::step(Step::Synchronize);
         self.flights.find_once(key, find)
@@ -309,12 +310,12 @@ impl Store {
         self.shards.insert_ahead(key, entry, probability)
     }
 
-    /// Whether `key` was read ahead, and nobody has asked for it since.
+    /// Whether `key` was read ahead and has not been asked for since.
     pub fn is_ahead(&self, key: Key<'_>) -> bool {
         self.shards.is_ahead(key)
     }
 
-    /// What became of what was read ahead.
+    /// Counts of entries read ahead.
     pub fn precache_counts(&self) -> PrecacheCounts {
         self.shards.precache_counts()
     }
@@ -325,7 +326,7 @@ impl Store {
         self.shards.weigh_again(key, entry);
     }
 
-    /// Whether `entry` is to be watched, and nobody has asked for that: true once.
+    /// Whether `entry` is to be watched and that has not been requested yet: true once.
     pub fn should_watch(&self, entry: &Entry) -> bool {
         self.watcher.is_some() && entry.wants_watch()
     }
@@ -365,7 +366,7 @@ impl Store {
         self.chunks.clear();
     }
 
-    /// Bytes of memory of all entries, whoever holds them, and of the store's structures.
+    /// Bytes of memory of all entries that are alive, kept here or not, and of the store's structures.
     pub fn bytes(&self) -> u64 {
         self.shards.bytes()
     }
@@ -395,7 +396,7 @@ impl Store {
         self.local_caches.fetch_sub(1, Relaxed);
     }
 
-    /// What one local cache may hold on to, if all together may hold on to one part in `share`.
+    /// Bytes that one local cache may hold on to, if all together may hold on to one part in `share` of the store.
     pub(super) fn front_bytes(&self, share: u64) -> u64 {
         self.shards.bytes_max / share / self.local_caches.load(Relaxed).max(1)
     }
@@ -403,7 +404,7 @@ impl Store {
 
 /// The largest content that is held in memory; larger files are sent from the page cache.
 const CONTENT_BYTES_MAX: u64 = 256 * 1024;
-/// What part of the store mapped chunks may be.
+/// The part of the store that mapped chunks may take, as a divisor.
 const CHUNK_SHARE: u64 = 4;
-/// What part of a shard one object may be.
+/// The part of a shard that one object may take, as a divisor.
 const OBJECT_SHARE: u64 = 8;

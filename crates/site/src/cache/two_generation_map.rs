@@ -8,7 +8,7 @@
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hasher};
 
-/// What a value is found by: the site and what is asked of it.
+/// The key of a value: the site and the requested form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
     /// Index of the site.
@@ -100,7 +100,7 @@ impl<V> Generations<V> {
         self.young.len() + self.old.len()
     }
 
-    /// Takes out what is kept under `key`.
+    /// Removes the value under `key`.
     fn take(&mut self, key: Key<'_>, hash: u64) -> Option<Slot<V>> {
         let is = |slot: &Slot<V>| slot.is(key, hash);
         if let Ok(entry) = self.young.find_entry(hash, is) {

@@ -6,8 +6,8 @@
 //! as if there were no watcher: what lies behind symbolic links, has several hard links, is on a file system that others
 //! may change (network, FUSE), or is beyond the bound on watches.
 //!
-//! What inotify does not tell (stores into a mapping of a file, a file system mounted over a directory) is found out by
-//! comparing watched entries, too, now and then.
+//! Watched entries are compared now and then, too, which finds changes that inotify does not report: stores into a
+//! mapping of a file, a file system mounted over a directory.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub struct Watcher {
     is_spawned: AtomicBool,
 }
 
-/// What the thread and the others have in common.
+/// State shared between the watcher thread and the others.
 #[derive(Debug)]
 struct Shared {
     awake_ms: AtomicU64,
@@ -187,7 +187,7 @@ impl Work {
 
 const REQUESTS_AT_ONCE: usize = 16;
 
-/// What a watch on a directory is told of.
+/// The inotify events of a watch on a directory.
 pub(super) const EVENTS: inotify::WatchFlags = inotify::WatchFlags::MODIFY
     .union(inotify::WatchFlags::ATTRIB)
     .union(inotify::WatchFlags::CREATE)

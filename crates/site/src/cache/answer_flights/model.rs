@@ -4,7 +4,7 @@
 #[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]
 mod table;
 
-/// What it is made of in the model.
+/// Loom's synchronisation primitives.
 mod sync {
     pub(super) use loom::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
     pub(super) use loom::sync::{Mutex, MutexGuard};

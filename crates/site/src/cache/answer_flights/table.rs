@@ -1,7 +1,7 @@
 //! The answers that are being asked for, and waiting for them without a thread.
 //!
-//! Owns: the protocol between who leads and who waits. Guarantees: as `answer_flights` says, checked against every interleaving in
-//! `model`. Does not know what lands, nor how bells ring.
+//! Owns: the protocol between the leader and the waiters of a flight. Guarantees: as `answer_flights` says, checked
+//! against every interleaving in `model`. Does not know what lands, nor how bells ring.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -61,7 +61,7 @@ pub(super) struct Wait<T, B: Ring> {
     bell: B,
 }
 
-/// What lands when whoever leads is gone.
+/// The result of a flight whose leader is dropped without one.
 pub(in crate::cache) trait Nothing: Clone {
     fn nothing() -> Self;
 }
@@ -73,7 +73,7 @@ impl<T, B> Default for Table<T, B> {
 }
 
 impl<T: Nothing, B: Ring> Table<T, B> {
-    /// Whoever gets this asks for `key`; nothing if somebody does already.
+    /// Begins a flight for `key`, with the caller as its leader; nothing if one is under way.
     pub(super) fn lead(self: &Arc<Self>, key: Key<'_>) -> Option<Lead<T, B>> {
         let name = name(key);
         let voids = self.voids();
@@ -92,7 +92,7 @@ impl<T: Nothing, B: Ring> Table<T, B> {
         lock(&self.under_way).contains_key(&name(key))
     }
 
-    /// Waits for who asks for `key`, if anybody does. `bell` rings when it lands.
+    /// Joins the flight for `key` as a waiter, if one is under way. `bell` rings when it lands.
     pub(super) fn wait(&self, key: Key<'_>, bell: B) -> Option<Wait<T, B>> {
         let flight = lock(&self.under_way).get(&name(key))?.clone();
         let number = {
@@ -120,7 +120,7 @@ impl<T: Nothing, B: Ring> Table<T, B> {
         self.voids.load(Acquire)
     }
 
-    /// Makes the flights void of which `is_meant` holds: who asks for the same from now on begins another one.
+    /// Voids the flights whose key `is_meant` accepts: the next request for such a key begins another one.
     pub(super) fn void(&self, is_meant: &dyn Fn(Key<'_>) -> bool) {
         self.voids.fetch_add(1, AcqRel);
         let mut gone = Vec::new();
@@ -192,13 +192,13 @@ impl<T: Clone, B: Ring> Wait<T, B> {
 }
 
 impl<T: Nothing, B: Ring> Wait<T, B> {
-    /// Nobody waits any longer for who asks, as long as that may take: whoever asks from now on begins another flight. What it lands with is for
-    /// those who wait still.
+    /// Closes the flight to new waiters because it takes too long: the next request for `key` begins another. Its
+    /// result is for those that wait already.
     pub(super) fn give_up(&self, table: &Table<T, B>, key: Key<'_>) {
         let mut under_way = lock(&table.under_way);
         let name = name(key);
         if under_way.get(&name).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
-            // Before the table lets it go: whoever makes flights void finds it there, or has counted before it is asked.
+            // Before the table lets it go: an invalidation finds it there, or has counted before it is asked.
             lock(&self.flight.state).is_given_up = true;
             under_way.remove(&name);
         }

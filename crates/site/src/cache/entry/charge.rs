@@ -1,4 +1,4 @@
-//! What one entry counts in the sums of the account of memory.
+//! The share of one entry in the memory accounts.
 //!
 //! The entry has it, and each representation of its resource: answers hold these when the entry is gone. Owns: for how many
 //! targets the store keeps the entry, and the bytes that the account of memory knows of, in one word, so that each
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::MemoryAccount;
 use super::sync::{AcqRel, AtomicU64, OnceLock, Relaxed};
 
-/// What one entry counts.
+/// The memory charge of one entry.
 #[derive(Debug)]
 pub(super) struct Charge {
     /// A [`State`].
@@ -39,7 +39,7 @@ impl State {
         self.kept << BYTES_BITS | self.bytes
     }
 
-    /// What it counts as held by the store.
+    /// Bytes charged as held by the store.
     fn held_bytes(self) -> u64 {
         if self.kept > 0 { self.bytes } else { 0 }
     }

@@ -1,7 +1,7 @@
 //! Whether what was found out about files still holds: when it was last compared with them, and whether changes since would
 //! have been noticed.
 //!
-//! Owns: three numbers that all workers, the watcher and whoever compares change without a lock. Guarantees: what was
+//! Owns: three numbers, changed without a lock by workers, the watcher and threads that compare. Guarantees: what was
 //! disturbed since it was compared is never called fresh. Checked against every interleaving in `cache::model`.
 
 use super::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Relaxed};
@@ -43,7 +43,7 @@ impl Validity {
         Validity { checked_ms: AtomicU64::new(checked_ms), events: AtomicU32::new(0), seen: AtomicU32::new(0) }
     }
 
-    /// What is to be handed to [`Validity::confirm`]: to be read before a comparison begins.
+    /// The event count to be handed to [`Validity::confirm`]: read it before the comparison begins.
     pub(super) fn events(&self) -> u32 {
         self.events.load(Acquire)
     }
@@ -70,7 +70,7 @@ impl Validity {
         events > 1 && self.seen.load(Relaxed) != events
     }
 
-    /// Something has happened to one of its names, whoever watches them.
+    /// Records that something has happened to one of its names.
     pub(super) fn handle_change(&self) {
         if self.is_being_watched() { self.disturb() } else { self.end_watch() }
     }
@@ -82,13 +82,13 @@ impl Validity {
         let _ = self.events.fetch_update(AcqRel, Acquire, counted);
     }
 
-    /// What happens to its names will be noticed no longer; something has happened to them.
+    /// Records that something has happened to its names, and that later changes go unnoticed.
     pub(super) fn end_watch(&self) {
         let counted = |events: u32| Some(events.wrapping_add(1) | UNWATCHED);
         let _ = self.events.fetch_update(AcqRel, Acquire, counted);
     }
 
-    /// Whether somebody watches, whatever was noticed.
+    /// Whether its names are being watched, regardless of what was noticed.
     pub(super) fn is_being_watched(&self) -> bool {
         is_watching(self.events())
     }

@@ -4,7 +4,7 @@
 #[allow(clippy::duplicate_mod, reason = "the same source over other primitives")]
 mod table;
 
-/// What it is made of in the model.
+/// Loom's synchronisation primitives.
 mod sync {
     pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
 }
@@ -24,7 +24,7 @@ struct World {
     table: Arc<Table<usize>>,
     /// How many look at this moment.
     looking: Arc<AtomicUsize>,
-    /// What is to be found: it changes with each look, so that an answer tells whose it is.
+    /// The number of looks so far. Each look finds its own number, so that an answer tells which look made it.
     looks: Arc<AtomicUsize>,
 }
 

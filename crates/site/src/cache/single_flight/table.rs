@@ -32,8 +32,8 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Clone> Table<T> {
-    /// What `find` finds, for one of all who ask for `key` at the same time; the others get the same. May wait as long as
-    /// `find` does.
+    /// Runs `find` for one of all threads that ask for `key` at the same time; the others get its result. Blocks as
+    /// long as `find` does.
     pub(in crate::cache) fn find_once(&self, key: Key<'_>, find: impl FnOnce() -> T) -> T {
         let own = Arc::new(Flight { landed: Mutex::new(None), changed: Condvar::new() });
         let name = (key.site, Box::from(key.path));
