@@ -1,4 +1,4 @@
-//! Who is let in: by what a request shows, what it does and where it comes from.
+//! Access control of a site: a request passes by its credentials, its action and its network.
 //!
 //! ```text
 //!   rules of the action ─ none ──────────────────────────────> served
@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Owns: [`Guard`] of a site and its memory. Guarantees: what is remembered of a password is a keyed hash of it, for a bounded number and
-//! a bounded time; whoever has been verified is let in without an allocation, and without a lock when this worker knows it. Waits for
+//! a bounded time; a verified client is let in without an allocation, and without a lock when this worker knows it.
+//! Waits for
 //! nothing: that is the business of [`verify`].
 
 pub mod authorization;
@@ -39,13 +40,13 @@ use super::action::Action;
 use super::answers::{self, Extras};
 use super::route::Effective;
 
-/// What is remembered of something shown: a keyed hash.
+/// A keyed hash of credentials, by which they are remembered.
 type Tag = [u8; 32];
 
 /// A network of clients: a /32 of IPv4 or a /64 of IPv6.
 pub type Network = (bool, u64);
 
-/// Who has been verified, by number.
+/// A verified user, by number, and until when the verification is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Verified {
     user: u16,
@@ -61,7 +62,7 @@ const WRONG_MAX: u32 = 10;
 /// How long a password waits until it is verified.
 const TURN_MS: u32 = 10_000;
 
-/// Who can say who he is to a site, and who has.
+/// The credentials that a site accepts, and the users verified so far.
 pub struct Guard {
     users: Vec<(String, String)>,
     /// Keyed hashes of what the configuration has.
@@ -72,7 +73,7 @@ pub struct Guard {
     held: Mutex<Held>,
 }
 
-/// What changes.
+/// The mutable part of a [`Guard`].
 #[derive(Default)]
 struct Held {
     verified: HashMap<Tag, Verified>,
@@ -94,7 +95,7 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// What is decided about a request.
+/// The access decision for a request.
 pub enum Verdict {
     /// It goes on.
     Passes,
@@ -106,19 +107,19 @@ pub enum Verdict {
     Ask(Arc<ServiceSettings>),
 }
 
-/// What services have said of a request that they let in. It goes with that request, and with no other.
+/// The assertions of auth services that have let a request in. They belong to that request alone.
 #[derive(Clone, Debug, Default)]
 pub struct Vouched {
     /// Those that have let it in.
     pub services: Vec<Arc<ServiceSettings>>,
-    /// What they say to applications, as lines.
+    /// Fields that they add for applications, as lines.
     pub lines: Vec<u8>,
-    /// Who the user is.
+    /// The user that a service has named.
     pub user: Option<Box<str>>,
 }
 
 impl Vouched {
-    /// What has been said of this request.
+    /// The assertions that go with this request.
     pub fn of(found: Option<&Finding>) -> Option<&Vouched> {
         found?.downcast_ref()
     }
@@ -128,7 +129,7 @@ impl Vouched {
     }
 }
 
-/// Who somebody is.
+/// The identity of a client, by its kind of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who<'a> {
     /// A user, who has given a password.
@@ -142,7 +143,7 @@ pub enum Who<'a> {
 }
 
 impl<'a> Who<'a> {
-    /// What he is called.
+    /// The name in it.
     pub fn name(self) -> &'a str {
         let (Who::User(name) | Who::Token(name) | Who::Certificate(name) | Who::Service(name)) = self;
         name
@@ -199,7 +200,7 @@ impl<'e> Rules<'e> {
         self.iter().next().is_none()
     }
 
-    /// Whether who asks has to say who he is.
+    /// Whether the client has to show credentials.
     pub fn ask_for_credentials(&self) -> bool {
         self.iter().any(AccessRule::asks_for_credentials)
     }
@@ -229,7 +230,7 @@ impl Guard {
     /// That of a site with these accounts.
     pub fn new(accounts: &Accounts) -> Guard {
         let random = rand::SystemRandom::new();
-        // The kernel gives random numbers to whoever has started.
+        // The kernel gives random numbers to every process that has started.
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &random).expect("the system has random numbers");
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Guard {
@@ -241,7 +242,7 @@ impl Guard {
         }
     }
 
-    /// What is decided about a request that does what `rules` are about, on `site`.
+    /// Decides about a request with the action that `rules` are about, on `site`.
     pub fn judge(
         self: &Arc<Guard>,
         rules: &Rules<'_>,
@@ -304,7 +305,8 @@ impl Guard {
         }
     }
 
-    /// Who a request is from that has been let in on the site of this number: as it says itself, and as was verified.
+    /// The identity of a request that was let in on the site of this number: as its credentials say, and as was
+    /// verified.
     pub fn who(&self, request: Option<Request<'_>>, of: (u32, Instant), known: &mut Known) -> Option<Who<'_>> {
         match shown(request)? {
             Shown::Bearer(token) => self.token(token),
@@ -312,7 +314,8 @@ impl Guard {
         }
     }
 
-    /// Whose token it is. All are looked at, whole, and what is compared is hashed with a key that nobody knows: time says nothing.
+    /// The identity that a token belongs to. All tokens are compared, each whole and as a hash with a secret key, so
+    /// timing reveals nothing.
     fn token(&self, token: &[u8]) -> Option<Who<'_>> {
         let shown = tag(&self.key, digest::digest(&digest::SHA256, token).as_ref());
         let mut found = None;
@@ -393,7 +396,7 @@ impl Guard {
 /// The wrong passwords of one network.
 struct Tries {
     counted: Arc<dyn WrongPasswords>,
-    /// Of whom, on which site; none if that is not known.
+    /// The network, and the site that it tried; none if the network is not known.
     of: Option<(u32, Network)>,
 }
 
@@ -415,7 +418,7 @@ impl Tries {
     }
 }
 
-/// Who asks, and for what.
+/// The facts of a request that access rules look at.
 pub struct Asking<'a> {
     /// The number of the site.
     pub site: u32,
@@ -429,7 +432,7 @@ pub struct Asking<'a> {
     pub is_of_proxy: bool,
     /// Where wrong passwords are counted.
     pub wrong: &'a Arc<dyn WrongPasswords>,
-    /// What applies to it besides.
+    /// The routes' effective rules for it.
     pub effective: &'a Effective,
     /// The time.
     pub now: Instant,
@@ -449,7 +452,7 @@ impl Asking<'_> {
     }
 }
 
-/// What a request says about who it is from. Two fields are none.
+/// The credentials in `Authorization`. A request with two such fields has none.
 fn shown(request: Option<Request<'_>>) -> Option<Shown<'_>> {
     let mut lines = request?.lines_named(b"authorization");
     match (lines.next(), lines.next()) {
@@ -458,7 +461,7 @@ fn shown(request: Option<Request<'_>>) -> Option<Shown<'_>> {
     }
 }
 
-/// How who asks can say who he is. All of `rules` ask.
+/// The challenges of a 401. All of `rules` require credentials.
 fn challenges(rules: &Rules<'_>) -> Vec<(String, String)> {
     let name = || "WWW-Authenticate".to_owned();
     let mut challenges = Vec::new();

@@ -1,6 +1,6 @@
-//! What a request does to what is served: reads it, stores a file, deletes or makes a directory.
+//! The action of a request on served files: read, upload, delete, or make a directory.
 //!
-//! Owns: [`Action::of`], the one place where that is decided, from the head of the request. Whoever lets requests in by what they do
+//! Owns: [`Action::of`], the one place where that is decided, from the head of the request. Access rules by action
 //! asks here. Opens nothing.
 
 use lamna_proto::exchange::Translate;
@@ -8,7 +8,7 @@ use lamna_proto::message::Method;
 
 use super::upload::multipart;
 
-/// What a request does.
+/// The action of a request.
 /// In the order of [`ACTIONS`](lamna_config::access::ACTIONS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -31,7 +31,7 @@ impl Action {
     /// All of them.
     pub const ALL: [Action; 4] = [Action::Read, Action::Upload, Action::Delete, Action::Mkdir];
 
-    /// What the request that asks for a target does; none if that is nothing that is done here (405). Depends on nothing but the
+    /// The action of the request for a target; none if there is no such action here (405). Depends on nothing but the
     /// method, the query and the type of the content.
     pub fn of(translate: &Translate<'_>) -> Option<Action> {
         let Some(request) = translate.request else { return Some(Action::Read) };

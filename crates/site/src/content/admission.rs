@@ -9,7 +9,7 @@
 use lamna_config::settings::{ClientCa, SiteTls, TlsFiles};
 use lamna_tls::{Negotiated, Way};
 
-/// What a site demands of a connection.
+/// The demand of a site on connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// Nothing: it has no certificate.
@@ -39,7 +39,7 @@ impl Demand {
     }
 }
 
-/// What becomes of a request.
+/// The outcome for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The site answers it.
@@ -52,7 +52,7 @@ pub enum Standing {
     Unknown,
 }
 
-/// What else decides.
+/// Further facts that the decision depends on.
 pub struct Grounds<H, T> {
     /// Whether a trusted proxy says that its client speaks TLS with it.
     pub says_https: H,
@@ -62,7 +62,7 @@ pub struct Grounds<H, T> {
     pub unix_seconds: u64,
 }
 
-/// What becomes of a request to a site with this `demand`, which has come in this `way`.
+/// Decides about a request to a site with this `demand`, which has come in this `way`.
 pub fn admit(
     demand: Demand,
     way: Way<'_>,
@@ -79,12 +79,12 @@ pub fn admit(
         (Way::Clear | Way::Local, Demand::Nothing) => Standing::Served,
         (Way::Clear, Demand::Certificate(_) | Demand::Client { .. }) if !says_https() => Standing::Led,
         (Way::Clear | Way::Local, Demand::Certificate(_) | Demand::Client { may_lack: true, .. }) => Standing::Served,
-        // Whoever has spoken TLS with the client has told nothing of its certificate.
+        // The proxy that has spoken TLS with the client has told nothing of its certificate.
         (Way::Clear | Way::Local, Demand::Client { may_lack: false, .. }) => Standing::Unknown,
     }
 }
 
-/// What becomes of a request over a connection with the site's own certificate, where clients show one.
+/// Decides about a request over a connection with the site's own certificate, where clients show one.
 fn judge(over: &Negotiated, may_lack: bool, authorities: Option<u64>, unix_seconds: u64) -> Standing {
     let now = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
     match &over.client {

@@ -19,7 +19,7 @@ use crate::cache::compress::compress_quickly;
 /// The methods that are allowed on everything.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// What routes add to answers.
+/// Additions of routes to answers.
 #[derive(Clone, Debug, Default)]
 pub struct Extras<'a> {
     /// Further fields.
@@ -43,8 +43,8 @@ impl<'a> Extras<'a> {
     }
 }
 
-/// What the core answers by itself for a site with further fields, which may differ from one status to another, and of which clients
-/// may change so much.
+/// The answers that the core gives by itself for a site: with further fields, which may differ by status, and with the
+/// `changes` that clients may make.
 ///
 /// # Errors
 /// The fields are too long for a head.
@@ -93,7 +93,7 @@ pub(super) fn allow(changes: Changes) -> (String, String) {
 const CHANGE_CAUSE: &str =
     "This resource can be read, and changed in the ways that Allow names; POST is for the forms of listings.";
 
-/// What is said with a 503 while a service, or the application of a route, cannot be used.
+/// The text of a 503 while a service, or the application of a route, cannot be used.
 pub const NOT_AVAILABLE: &str = "A part of this server is not available at the moment.";
 
 /// An error page.
@@ -180,8 +180,8 @@ pub fn challenge(content: &str) -> Result<Resource, HeadTooLong> {
     Ok(Resource::one(Status(200), Representation::with_content(&description, content.as_bytes())?))
 }
 
-/// A listing as a resource, in one of its two forms: which one follows from the fields of who asks. It is compressed once, because
-/// it is made anew for almost everybody: into the coding that costs least, which every browser takes.
+/// A listing as a resource, in one of its two forms: the client's fields select which. It is compressed once, into the
+/// cheapest coding that every browser takes, because it is made anew for almost every client.
 ///
 /// # Errors
 /// The fields are too long for a head.

@@ -1,6 +1,7 @@
-//! What a client may have under way at once of things that cost much: so many in each process, and so many of each client network.
+//! Concurrency limits for expensive work: so many in each process, and so many of each client network.
 //!
-//! Owns: [`AtOnce`], which counts one kind, and [`Permit`], by which something counts until it ends. Guarantees: nobody waits; what has ended counts no more, however it
+//! Owns: [`AtOnce`], which counts one kind, and [`Permit`], by which one piece of work counts until it ends.
+//! Guarantees: no caller waits; work counts no more once it has ended, however it
 //! ended; memory is bounded by what may be under way. Clients that are not known by their network (Unix sockets, proxies that do not say for whom they ask) are
 //! held by the number of all.
 
@@ -21,7 +22,7 @@ impl Party {
     }
 }
 
-/// What is under way of one kind.
+/// Counter of one kind of work.
 #[derive(Debug)]
 pub(super) struct AtOnce {
     most: usize,

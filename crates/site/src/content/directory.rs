@@ -27,7 +27,7 @@ pub struct Place<'a> {
     pub name: &'a [u8],
     /// The normalised path that it is asked for by.
     pub path: &'a [u8],
-    /// What clients may change in it.
+    /// The changes that clients may make in it.
     pub changes: Changes,
     /// Whether it can be had as an archive.
     pub downloads: bool,
@@ -35,14 +35,14 @@ pub struct Place<'a> {
     pub thumbnails: bool,
     /// Which paths of it are shown, if not all: who may see a directory may not see all that is in it.
     pub shows: Option<(&'a Site, &'a Effective)>,
-    /// What the kernel can do.
+    /// The kernel's features.
     pub abilities: &'a KernelFeatures,
 }
 
 /// Lists `directory`, which is at `place`, in the form that is asked for, compressed as `compression` permits.
 ///
 /// # Errors
-/// What `getdents64(2)` says, or that the fields are too long.
+/// The error of `getdents64(2)`, or that the fields are too long.
 pub fn list(
     directory: OwnedFd,
     place: &Place<'_>,
@@ -58,7 +58,7 @@ pub fn list(
     Ok(answers::listing(&content, view.is_json, compression, extras)?)
 }
 
-/// What is listed of the first `looked_at_max` names.
+/// The listed entries among the first `looked_at_max` names.
 fn entries(directory: &OwnedFd, place: &Place<'_>, looked_at_max: usize) -> Result<Vec<Item>, Errno> {
     let mut entries = Vec::new();
     let mut looked_at = 0;
@@ -79,10 +79,10 @@ fn entries(directory: &OwnedFd, place: &Place<'_>, looked_at_max: usize) -> Resu
     Ok(entries)
 }
 
-/// What is listed of a directory, but for links that lead to other directories: whoever goes on into what this returns comes to an end.
+/// The listed entries of a directory, without links that lead to other directories: so a recursive walk over them ends.
 ///
 /// # Errors
-/// What `getdents64(2)` says.
+/// The error of `getdents64(2)`.
 pub fn reachable(directory: &OwnedFd, place: &Place<'_>) -> Result<Vec<(Vec<u8>, Kind)>, Errno> {
     let is_link = |item: &Item| {
         let stat = rustix::fs::statat(directory, &*item.name, AtFlags::SYMLINK_NOFOLLOW);

@@ -43,7 +43,8 @@ const PART_BYTES: usize = 128 * 1024;
 /// Entries and pieces of files of one step, whatever becomes of them: bounds the time that it takes.
 const PIECES_MAX: usize = 128;
 
-/// The program that answers a request for a folder as an archive; none if it is not one, or there is none to be had here.
+/// The program that answers a request for a folder as an archive; none if it is no such request, or archives are off
+/// here.
 pub fn begin(
     site: &Site,
     translate: &Translate<'_>,
@@ -74,7 +75,7 @@ pub fn begin(
 #[derive(Debug)]
 struct Download {
     tree: Tree,
-    /// What is asked for, which ends with a slash.
+    /// The requested path, which ends with a slash.
     path: Vec<u8>,
     form: Form,
     /// Whose it is, if that is known.
@@ -99,7 +100,7 @@ struct Walk {
     levels: Vec<Level>,
     /// The file that is read: its size, and how much of it has been.
     file: Option<(OwnedFd, u64, u64)>,
-    /// What of it is to be compressed.
+    /// Buffer of file content before compression.
     coded: Vec<u8>,
 }
 
@@ -111,7 +112,7 @@ struct Level {
     shown: Vec<u8>,
 }
 
-/// What the next part is.
+/// The next part of the archive.
 #[derive(Debug)]
 pub(super) struct Bytes(pub(super) Vec<u8>);
 
@@ -225,7 +226,7 @@ impl Download {
         answers::error(503, cause, &rules.extras(503)).map_or_else(|_| rules.errors.overloaded.clone(), Arc::new)
     }
 
-    /// What the folder is called.
+    /// The name of the folder.
     fn title(&self) -> &[u8] {
         let inner = self.path.strip_suffix(b"/").unwrap_or(&self.path);
         match memchr::memrchr(b'/', inner).map(|at| &inner[at + 1..]) {

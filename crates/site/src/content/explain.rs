@@ -30,7 +30,7 @@ use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::service::Registry;
 
-/// What is asked for.
+/// The URL to explain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// The host, without port; none for a client that names none.
@@ -61,11 +61,11 @@ pub struct Explanation {
     pub site_because: String,
     /// The decoded and normalised path; empty if it is malformed.
     pub path: String,
-    /// What the path stands for in the file system, if it stands for anything there.
+    /// The path in the file system that the target maps to, if there is one.
     pub file: Option<String>,
     /// The status of a plain GET; none if an application says it.
     pub status: Option<u16>,
-    /// What who shows nothing of himself gets instead, where not everybody is let in.
+    /// The outcome for a client without credentials, where access is restricted.
     #[serde(default)]
     pub kept_out: Option<String>,
     /// The application that answers.
@@ -77,7 +77,7 @@ pub struct Explanation {
     pub fields: Vec<String>,
     /// In which codings it can be had, and how they are come by; empty if an application answers.
     pub codings: String,
-    /// What the server that is asked holds of it in its cache; none without a server.
+    /// The state of the target in the server's cache; none without a server.
     #[serde(default)]
     pub cache: Option<String>,
 }
@@ -143,7 +143,7 @@ pub fn explain(settings: &Settings, services: &Arc<Registry>, asked: &Asked) -> 
     })
 }
 
-/// What a running server holds of what is asked in the cache that its workers share, whose clock says `now_ms`.
+/// The state of a target in the cache that a running server's workers share, whose clock says `now_ms`.
 pub fn cache_state(sites: &Sites, store: &Store, asked: &Asked, now_ms: u64) -> String {
     let site = sites.find(asked.host.as_deref().map(str::as_bytes));
     let target = asked.target.split('?').next().unwrap_or_default();
@@ -180,7 +180,7 @@ fn application(rules: &Effective, entry: &Entry) -> Option<String> {
     }
 }
 
-/// What a rule means for who shows neither password nor token nor certificate.
+/// The outcome of a rule for a client with neither password nor token nor certificate.
 fn kept_out(rule: &AccessRule) -> String {
     if !rule.users.is_empty() || !rule.tokens.is_empty() {
         "401 to who does not say who he is; below is what the others get".to_owned()
@@ -241,7 +241,7 @@ fn is_among(coding: Coding, set: CodingSet) -> bool {
     coding != Coding::Identity && set.contains(coding)
 }
 
-/// What there is to say about an answer.
+/// The facts from which an answer is explained.
 struct Account<'a> {
     site: &'a Site,
     path: &'a [u8],
@@ -285,7 +285,7 @@ impl Account<'_> {
         self.fallen_back(sentences)
     }
 
-    /// What routes say.
+    /// Sentences about the routes.
     fn rules(&self) -> Vec<String> {
         let effective = self.site.routes.effective(self.path, &[]);
         let mut sentences = self.site.routes.describe(self.path);
@@ -372,7 +372,7 @@ impl Account<'_> {
         });
     }
 
-    /// What is said of a link that leads out of the root.
+    /// The sentence about a link that leads out of the root.
     fn outside(&self, file: &Path) -> Option<String> {
         let real = file.canonicalize().ok()?;
         let settings = &self.site.settings;
@@ -402,7 +402,7 @@ impl Account<'_> {
     }
 }
 
-/// What of a path is not there, and what is that was perhaps meant.
+/// The sentence about a missing path: its first part that does not exist, and a similar name that may have been meant.
 fn missing(file: &Path) -> Option<String> {
     let mut ancestors = file.ancestors();
     let absent = ancestors.by_ref().take_while(|path| !path.exists()).last()?;
@@ -426,7 +426,7 @@ fn missing(file: &Path) -> Option<String> {
 /// Names of a directory that are compared with one that is not there.
 const NAMES_MAX: usize = 10_000;
 
-/// What is said of a precompressed sibling that is not sent because it is older than the file.
+/// The sentence about a precompressed sibling that is not sent because it is older than the file.
 fn old_sibling(file: &Path, found: &std::fs::Metadata) -> Option<String> {
     let is_old = |suffix: &&str| {
         let sibling = PathBuf::from(OsStr::from_bytes(&[file.as_os_str().as_bytes(), suffix.as_bytes()].concat()));

@@ -83,7 +83,7 @@ impl Asked {
     }
 }
 
-/// What a handler answers.
+/// The answer of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The status: from 200 to 599, or it is 500.

@@ -1,4 +1,4 @@
-//! What was found out about files, kept by the state of each.
+//! A cache of facts derived from files, by the state of each file.
 //!
 //! Owns: [`Kept`]. Guarantees: it is found only for the state of the file that it was made of; its memory is bounded, and what was not asked
 //! for lately goes first. Reads nothing.
@@ -10,7 +10,7 @@ use lamna_io::file_state::Stamp;
 
 use crate::cache::two_generation_map::{Generations, Key};
 
-/// What was found out about files.
+/// A cache of facts derived from files.
 pub struct Kept<T>(Mutex<Generations<(Stamp, Arc<T>)>>);
 
 impl<T> Kept<T> {
@@ -19,7 +19,7 @@ impl<T> Kept<T> {
         Kept(Mutex::new(Generations::new(bytes_max)))
     }
 
-    /// What is known of a file that is in this state.
+    /// The fact about the file under `key`, if it was derived from this state of the file.
     pub(super) fn lookup(&self, key: Key<'_>, stamp: &Stamp) -> Option<Arc<T>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.lookup(key).filter(|(known, _)| known == stamp).map(|(_, found)| found.clone())

@@ -23,9 +23,9 @@ pub const ENTRIES_SHOWN_MAX: usize = 10_000;
 pub struct Listing<'a> {
     /// The decoded path of the directory's URL, starting and ending with `/`.
     pub path: &'a str,
-    /// What it contains, in any order, without `.` and `..`.
+    /// Its entries, in any order, without `.` and `..`.
     pub entries: Vec<Item>,
-    /// What clients may change here: the page has forms and buttons for that.
+    /// Changes that clients may make here: the page has forms and buttons for them.
     pub changes: Changes,
     /// Whether the page has a link to the folder as an archive.
     pub downloads: bool,
@@ -38,7 +38,7 @@ pub struct Listing<'a> {
 pub struct Item {
     /// The name as the file system has it: any bytes but `/` and NUL.
     pub name: Vec<u8>,
-    /// What it is, symbolic links followed.
+    /// Its kind, symbolic links followed.
     pub kind: Kind,
     /// Size in bytes; not shown for directories.
     pub size: u64,
@@ -46,7 +46,7 @@ pub struct Item {
     pub modified_unix_seconds: u64,
 }
 
-/// What an entry is. Directories come before files in every order.
+/// The kind of an entry. Directories come before files in every order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -56,7 +56,7 @@ pub enum Kind {
     File,
 }
 
-/// What entries are sorted by.
+/// The sort key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Key {
     /// By name: numbers in it by their value, ASCII letters without regard to case.
@@ -71,7 +71,7 @@ pub enum Key {
 /// The order of a listing. The default is by name, ascending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// What is compared. Entries that are equal in this are in ascending order of their names.
+    /// The sort key. Equal entries are in ascending order of their names.
     pub key: Key,
     /// Whether the largest, latest or last comes first.
     pub descending: bool,

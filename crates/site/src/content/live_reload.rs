@@ -1,4 +1,4 @@
-//! Pages that load themselves again when files of their site change (`live_reload`, `--watch`): for whoever writes them.
+//! Live reload: pages load themselves again when files of their site change (`live_reload`, `--watch`), for authors.
 //!
 //! ```text
 //!   page of HTML ── insert ──> with a script ── GET /.lamna/changes ──> Changes: looks, tells, waits 300 ms, looks ...
@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Owns: the stream of events, and the number of the state that all files beneath the roots of a site are in; the script is in `lookout`. Guarantees: the
-//! number is the same in every process and after a restart, and it is told when two looks agree, so that nobody loads what is half written. A look is a
-//! bounded walk through the directories, carried out where steps may block, by one of all who ask at a time; nothing is watched and no thread is held but the one that an engine
-//! has for each connection. Names that begin with a dot count for nothing.
+//! number is the same in every process and after a restart, and it is told when two looks agree, so that no
+//! half-written file is loaded. A look is a bounded walk through the directories. It runs where steps may block, for
+//! one of all clients at a time; nothing is watched and no thread is held but the one that an engine has for each
+//! connection. Names that begin with a dot count for nothing.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -118,7 +119,7 @@ fn look(site: &Site, clock: Clock) -> u64 {
 struct Look {
     /// Names that may still be looked at.
     left: usize,
-    /// Of what was found, in whatever order.
+    /// Hash sum of the entries found, independent of their order.
     sum: u64,
 }
 

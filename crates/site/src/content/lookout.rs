@@ -1,6 +1,7 @@
-//! What a page that is to load itself again has in it, and when its site is looked at.
+//! Live reload: the script inserted into pages, and the schedule of file-system scans.
 //!
-//! Owns: the script, and [`Lookout`], which has one of all who ask look at a time. Guarantees: a state is told when two looks agree. Looks at nothing itself.
+//! Owns: the script, and [`Lookout`], which has one client at a time scan for all. Guarantees: a state is told when two
+//! scans agree. Scans nothing itself.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,7 +20,7 @@ const SCRIPT: &str = "<script>(()=>{let known;new EventSource(\"/.lamna/changes\
 pub(super) const LOOK_MS: u32 = 300;
 /// A look that takes long is made less often, so that it takes at most a tenth of the time.
 const REST_PER_LOOK: u64 = 10;
-/// What adds the script to pages.
+/// The filter step that inserts the script into pages.
 pub(super) fn step() -> Step {
     let parameters = [("where", "body"), ("html", SCRIPT)].map(|(name, value)| (name.to_owned(), value.to_owned()));
     Step { name: "insert".to_owned(), parameters: BTreeMap::from(parameters) }
@@ -30,14 +31,14 @@ pub(super) fn step() -> Step {
 pub struct Lookout {
     /// When the next look is due, in the server's milliseconds.
     due_ms: AtomicU64,
-    /// What the last look has found; 0 for nothing yet.
+    /// The state that the last scan found; 0 before the first.
     seen: AtomicU64,
-    /// What two looks one after the other have found, or the first one.
+    /// The state that two consecutive scans agreed on, or the first one.
     settled: AtomicU64,
 }
 
 impl Lookout {
-    /// The number of the state, or 0 while somebody takes the first look.
+    /// The number of the state, or 0 while another client runs the first scan.
     pub(super) fn state(&self, clock: Clock, look: impl FnOnce() -> u64) -> u64 {
         let (now_ms, due_ms) = (clock.now().ms(), self.due_ms.load(Relaxed));
         let later_ms = now_ms + u64::from(LOOK_MS);
@@ -68,7 +69,7 @@ mod tests {
         };
         let told: Vec<u64> = [7, 8, 9, 9, 7, 9].into_iter().map(look).collect();
         assert_eq!(told, [7, 7, 7, 9, 9, 9]);
-        // Whoever asks in between has no look of his own.
+        // A request in between scans nothing.
         lookout.due_ms.store(u64::MAX, Relaxed);
         assert_eq!(lookout.state(clock, || unreachable!()), 9);
     }

@@ -5,7 +5,7 @@
 
 use super::media_types::{ROWS, Row};
 
-/// What a file name says about the content of the file.
+/// The media type that a file name implies for the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaType {
     /// The value of Content-Type: type and subtype (RFC 9110 8.3.1), followed by `; charset=utf-8` where the content is
@@ -16,7 +16,7 @@ pub struct MediaType {
 }
 
 impl MediaType {
-    /// What a file is whose name says nothing: bytes (RFC 9110 8.3). Not compressed, as it may well be an archive.
+    /// The type of a file whose name implies none: bytes (RFC 9110 8.3). Not compressed, as it may well be an archive.
     pub const UNKNOWN: MediaType = MediaType { essence: "application/octet-stream", compressible: false };
 }
 
@@ -44,7 +44,7 @@ pub fn is_told_by(file_name: &[u8]) -> bool {
     by_name(file_name) != MediaType::UNKNOWN
 }
 
-/// What follows the last dot of the last segment, if something precedes the dot.
+/// The extension: the part behind the last dot of the last segment, if a character precedes the dot.
 fn extension(file_name: &[u8]) -> Option<&[u8]> {
     let start = memchr::memrchr(b'/', file_name).map_or(0, |slash| slash + 1);
     let segment = &file_name[start..];

@@ -1,4 +1,4 @@
-//! What is served: sites and their rules, who may have what, and what the server makes itself (listings, archives, searches, pages of errors).
+//! Content: sites and their rules, access, and generated content (listings, archives, searches, error pages).
 //!
 //! Owns: what a request leads to, and the bytes of what is generated. Does not: serve files, which is [`crate::cache`]'s and [`lamna_io`]'s, or send. What has to
 //! read from the disk (folders, archives, searches, uploads) is a program whose steps an engine carries out where it may wait.

@@ -1,4 +1,5 @@
-//! That who asks may have what is at a path: the verdict on the path at which something is, not on the one that led to it.
+//! The permission of a client to have a file: a verdict on the path at which the file is, not on the one that led to
+//! it.
 //!
 //! Owns: [`Permitted`], without which no file becomes an answer, a part of a page, an entry of an archive or a hit of a search; and the other paths
 //! of one file ([`other_places`]), as a link or a second prefix makes them. Guarantees: a [`Permitted`] is only made when every path at which the file is
@@ -12,7 +13,7 @@ use rustix::io::Errno;
 
 use super::site::Site;
 
-/// That something may be had by who asks, and the path at which it is.
+/// Proof that the client may have a file, and the path at which it is.
 #[derive(Debug)]
 pub(super) struct Permitted<'p>(Cow<'p, [u8]>);
 
@@ -71,7 +72,7 @@ pub(super) fn other_places(site: &Site, own: &[u8], file: BorrowedFd<'_>) -> Res
     Ok(places)
 }
 
-/// What the system tells; none where it has nothing to tell by.
+/// The path that the system reports; none where it has no way to tell.
 fn told(real: Result<Vec<u8>, Errno>) -> Result<Option<Vec<u8>>, Errno> {
     match real {
         Err(Errno::NOENT) => Ok(None),

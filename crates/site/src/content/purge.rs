@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::explain::Asked;
 use crate::cache::answer_key::AnswerKey;
 
-/// What is not to be used any more: the answers of one URL, of all that begin like one, or all.
+/// The answers to purge: those of one URL, of all URLs with a prefix, or all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Purge {
@@ -56,7 +56,7 @@ impl Purge {
         })
     }
 
-    /// What was done, in words.
+    /// A sentence about the purge.
     pub fn describe(&self, count: usize) -> String {
         match count {
             0 => "nothing of that was kept".to_owned(),

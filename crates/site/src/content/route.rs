@@ -53,7 +53,7 @@ pub struct Routes {
     changes: Changes,
     /// The fields of the site.
     base: Vec<HeaderRule>,
-    /// Who may do what where no route says otherwise.
+    /// Access rules where no route says otherwise.
     access: AccessRules,
     keeps_out: bool,
     /// The applications that routes name.
@@ -64,32 +64,32 @@ pub struct Routes {
     registry: Arc<Registry>,
     /// Fields that only these say to applications.
     own_fields: Vec<String>,
-    /// What applies without any route.
+    /// The rules without any route.
     plain: Arc<Effective>,
     made: Mutex<Made>,
 }
 
-/// What was made for sets of routes.
+/// Effective rules, cached by the set of matched routes.
 #[derive(Debug, Default)]
 struct Made {
     by_routes: HashMap<Vec<u16>, Arc<Effective>>,
     errors: HashMap<Vec<Vec<(String, String)>>, Arc<Errors>>,
     last_number: u32,
-    /// What the services were when these were made.
+    /// The epoch of the services that these were made with.
     epoch: u64,
 }
 
 /// Sets of routes that are kept: a client who varies what routes look at makes others, and no more than these are in memory.
 const KEPT_MAX: usize = 1024;
 
-/// What applies to a request.
+/// The effective rules of a request.
 #[derive(Debug)]
 pub struct Effective {
     /// Another one for each that was ever made for this site; 0 without any route.
     pub number: u32,
-    /// What the routes come to.
+    /// The merged rules of its routes.
     pub rules: Rules,
-    /// What clients may change.
+    /// Changes that clients may make.
     pub changes: Changes,
     /// Ready pages for what cannot be served.
     pub errors: Arc<Errors>,
@@ -97,17 +97,17 @@ pub struct Effective {
     vary: Option<String>,
     /// The application that answers.
     pub gateway: Option<Arc<Group>>,
-    /// What files and answers pass through.
+    /// The filters that files and answers pass through.
     pub filters: Chain,
     /// A service of the filters that cannot be used: nothing is answered but why.
     pub unavailable: Option<Unavailable>,
     /// Whether filters are services, and may be others the next time.
     has_services: bool,
-    /// What the services were when this was made.
+    /// The epoch of the services that this was made with.
     epoch: u64,
     /// Fields of an answer with 200.
     fields: Vec<(String, String)>,
-    /// Who may do what.
+    /// Access rules.
     access: AccessRules,
     /// Whether anybody may read there, whatever else routes ask of a request.
     pub is_for_anybody: bool,
@@ -118,7 +118,7 @@ pub struct Effective {
     origin: Option<u16>,
 }
 
-/// What routes come to: rules, names for `Vary`, who may do what, and by which routes.
+/// The merge of several routes: rules, names for `Vary`, access rules, and the routes that decided.
 type Outcome = (Rules, Option<String>, AccessRules, (Vec<RouteId>, Vec<RouteId>, Option<u16>));
 
 /// Marks the number of an origin among the outcomes, which are numbers of routes otherwise.
@@ -198,7 +198,7 @@ impl Routes {
         })
     }
 
-    /// What applies without any route.
+    /// The rules without any route.
     pub fn plain(&self) -> &Arc<Effective> {
         &self.plain
     }
@@ -253,7 +253,7 @@ impl Routes {
         self.depends_on_requests
     }
 
-    /// What besides the path decides about `path`.
+    /// The parts of a request besides its path that decide about `path`.
     pub fn dependence(&self, path: &[u8]) -> Dependence {
         self.matcher.dependence(path)
     }
@@ -263,7 +263,8 @@ impl Routes {
         self.keeps_out
     }
 
-    /// Whether every path at which a file is has to be judged: something is kept from somebody, or is read by the server and not served.
+    /// Whether every path at which a file is has to be judged: access to some of them is restricted, or the server
+    /// reads a file as rules and does not serve it.
     pub fn judge_files(&self) -> bool {
         self.keeps_out || self.hides_rule_files
     }
@@ -359,7 +360,7 @@ impl Routes {
         at.map_or(&[], |at| &outcome[2 * at + 2..])
     }
 
-    /// What the query asks a filter for, which [`Routes::push_outcome`] wrote.
+    /// The recipe in the query, for a filter, as [`Routes::push_outcome`] wrote it.
     pub fn recipe_of(outcome: &[u8]) -> Option<&str> {
         let marks = [RECIPE.to_le_bytes(), HOST.to_le_bytes()];
         let at = 2 * outcome.chunks_exact(2).position(|pair| marks.iter().any(|mark| pair == mark))?;
@@ -368,7 +369,8 @@ impl Routes {
         std::str::from_utf8(rest.get(..usize::from(u16::from_le_bytes(*length)))?).ok()
     }
 
-    /// What applies to `path`, which is normalised, if the request fulfils what [`Routes::push_outcome`] wrote.
+    /// The rules for `path`, which is normalised, if the request fulfils the conditions that [`Routes::push_outcome`]
+    /// wrote.
     pub fn effective(&self, path: &[u8], outcome: &[u8]) -> Arc<Effective> {
         if self.is_empty() || path.is_empty() {
             return self.plain.clone();
@@ -393,9 +395,10 @@ impl Routes {
         })
     }
 
-    /// What applies to a request that `asked` applies to and that has come to a script of another path, which `own` applies to: the routes of
-    /// both, the most specific first. What one of both keeps from somebody is private. Answers are not kept where conditions of the script's own
-    /// routes decide about them, of which nothing is known where they are looked for.
+    /// The rules for a request with the rules `asked` that has come to a script of another path, with the rules `own`:
+    /// the routes of both, the most specific first. An answer is private if one of both restricts access. Answers are
+    /// not cached where conditions of the script's own routes decide about them: the lookup of the target does not know
+    /// these.
     pub fn joined(&self, asked: &Arc<Effective>, own: &Arc<Effective>) -> Arc<Effective> {
         if Arc::ptr_eq(asked, own) || asked.matched == own.matched && asked.failed == own.failed {
             return asked.clone();
@@ -431,7 +434,7 @@ impl Routes {
         })
     }
 
-    /// What was made for `key`, which has the numbers of routes, or what `make` makes.
+    /// The cached rules for `key`, which has the numbers of routes; `make` makes them if there are none.
     fn of_key(&self, key: Vec<u16>, make: impl FnOnce() -> Outcome) -> Arc<Effective> {
         // Before the services are looked at: if they change meanwhile, this is made again.
         let epoch = self.registry.epoch();
@@ -520,12 +523,12 @@ impl Routes {
         errors
     }
 
-    /// What the route that `id` names captures of `path`.
+    /// The captures of the route `id` in `path`.
     pub fn captures(&self, id: usize, path: &[u8]) -> Captures {
         self.matcher.captures(id as RouteId, path) // It is from `merge`, which was given one.
     }
 
-    /// What applies to a request that is answered without a translation.
+    /// The rules for a request that is answered without a translation.
     fn of_request(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Effective> {
         let (given, query) = match target::parse(request.target(), false) {
             Ok(Target::Origin { path, query } | Target::Absolute { path, query, .. }) => (path, query),
@@ -540,7 +543,7 @@ impl Routes {
         self.applying(&path, &Asked { host, query, method, request: Some(request), client: None })
     }
 
-    /// What applies to `path`, which is normalised, for who asks so.
+    /// The rules for `path`, which is normalised, and a request with these facts.
     pub fn applying(&self, path: &[u8], asked: &Asked<'_>) -> Arc<Effective> {
         let mut outcome = Vec::new();
         if self.depends_on_requests {
@@ -583,7 +586,7 @@ pub fn variant_of(path: &[u8]) -> Option<&[u8]> {
 /// Where precompressed variants of a file are: beside it.
 pub const SIBLINGS: [(Coding, &str); 3] = [(Coding::Brotli, ".br"), (Coding::Zstd, ".zst"), (Coding::Gzip, ".gz")];
 
-/// What is not for anybody is not kept for others by caches on the way, unless a field says otherwise.
+/// Answers with restricted access are private to shared caches, unless a field says otherwise.
 fn keep_private(rules: &mut Rules, access: &AccessRules) {
     if !matches!(access.0[Action::Read as usize], Some(Allowed::Only(_))) {
         return;
@@ -639,12 +642,12 @@ impl Effective {
         self.gateway.as_ref().is_some_and(|group| !runs_files(group)) || self.rules.handler.is_some()
     }
 
-    /// Who may do what, in sentences.
+    /// The access rules, in sentences.
     pub fn access_in_words(&self) -> Vec<String> {
         self.access.sentences()
     }
 
-    /// What is sent with an answer of `status`.
+    /// The additions to an answer of `status`.
     pub fn extras(&self, status: u16) -> Extras<'_> {
         Extras { fields: self.fields(status), vary: self.vary.as_deref() }
     }
@@ -669,7 +672,7 @@ impl Effective {
         }
     }
 
-    /// What is sent with a file.
+    /// The additions to a file.
     pub fn extras_of_file(&self, status: u16, is_immutable: bool) -> Extras<'_> {
         let mut extras = self.extras(status);
         if is_immutable {

@@ -50,7 +50,7 @@ const STEP_MS: u64 = 20;
 /// Results that are shown, and pages that may match.
 const SHOWN_MAX: usize = 50;
 const FOUND_MAX: usize = 2_000;
-/// What one of them takes, about: its path, title and excerpt.
+/// Approximate bytes of one hit: its path, title and excerpt.
 const FOUND_BYTES: usize = 512;
 
 /// The program that answers a request for a search; none if it is not one, or folders are not searched here.
@@ -76,7 +76,7 @@ pub fn begin(
     is_on.then(|| Box::new(Search { tree, path, query, is_json, party, state }) as Box<dyn Program>)
 }
 
-/// What a query asks for, if it is for a search: text, and whether the answer is to be JSON.
+/// The search in a query, if it is one: its text, and whether the answer is to be JSON.
 fn asked(query: &[u8]) -> Option<(String, bool)> {
     let parts = || query.split(|byte| *byte == b'&');
     let sought = parts().find_map(|part| part.strip_prefix(b"q="))?;
@@ -96,7 +96,7 @@ fn leads_to_pages(rules: &Rules) -> bool {
 #[derive(Debug)]
 struct Search {
     tree: Tree,
-    /// What is asked for, which ends with a slash.
+    /// The requested path, which ends with a slash.
     path: Vec<u8>,
     query: String,
     is_json: bool,
@@ -116,7 +116,7 @@ struct State {
     sum: Sum,
 }
 
-/// What was found.
+/// The results so far.
 #[derive(Debug, Default)]
 struct Sum {
     found: Vec<Found>,
@@ -285,7 +285,7 @@ impl Search {
         Some(text)
     }
 
-    /// What was found, as it is asked for; the form alone without a query.
+    /// The results in the requested form; without a query the search form alone.
     fn answer(&self, query: Option<&Query>) -> Arc<Resource> {
         let entered = self.tree.entered();
         let Sum { found, pages, is_cut } = &self.state.sum;
@@ -303,7 +303,7 @@ impl Search {
     }
 }
 
-/// What is shown of a search.
+/// The parts of a result page.
 struct Page<'a> {
     query: &'a str,
     understood: Option<&'a Query>,

@@ -65,19 +65,19 @@ pub struct Sites {
 pub struct Site {
     /// Its number, part of cache keys.
     pub index: u32,
-    /// What was configured.
+    /// The configuration.
     pub settings: SiteSettings,
     /// The directory that is served.
     pub root: Root,
     /// Prefixes served from elsewhere, the longest first.
     pub aliases: Vec<(Vec<u8>, Root)>,
-    /// What is compressed that nobody has compressed beforehand.
+    /// The compression of content that has no precompressed sibling.
     pub compression: Compression,
-    /// What else applies to some requests.
+    /// Routes: further rules for some requests.
     pub routes: Routes,
-    /// What the core answers by itself where no route matches. Sites with the same further fields share them.
+    /// Answers that the core gives by itself where no route matches. Sites with the same further fields share them.
     pub pages: Arc<Pages>,
-    /// Who is let in; none if everybody is.
+    /// Access control; none if every client is let in.
     pub guard: Option<Arc<Guard>>,
     /// How many forms of its files were made.
     pub forms: Forms,
@@ -87,7 +87,7 @@ pub struct Site {
     pub texts: Option<Arc<Texts>>,
     /// In which state its files are, if pages are to load themselves again when that changes.
     pub lookout: Option<Arc<Lookout>>,
-    /// What it demands of a connection.
+    /// Its demand on connections.
     pub demand: Demand,
     users: Users,
 }
@@ -264,7 +264,7 @@ const HOST_BYTES_MAX: usize = 255;
 const STRUCTURES_BYTES_MAX: u64 = 16 << 20;
 
 impl Site {
-    /// Whether it limits how much users may take, whoever they are.
+    /// Whether it has a limit per user.
     pub fn limits_users(&self) -> bool {
         self.settings.limits.iter().any(|limit| limit.key == LimitKey::User)
     }
@@ -309,7 +309,8 @@ impl Site {
         Ok(site)
     }
 
-    /// What leads to the same place over https: at the host that was asked for, or where none was at the first of the site. At `port`, or that of https.
+    /// A redirect to the same target over https: at the requested host, or the site's first if there was none. At
+    /// `port`, or that of https.
     ///
     /// # Errors
     /// There is no such host, or the way there is longer than a head.
@@ -365,7 +366,7 @@ impl Site {
         aliases.chain([(&b"/"[..], &self.root)])
     }
 
-    /// What it is called in messages: by its first host name, or by its place in the configuration.
+    /// Its name in messages: its first host name, or its place in the configuration.
     pub fn label(&self) -> String {
         self.settings.label(self.index as usize + 1)
     }
@@ -403,7 +404,7 @@ impl Site {
         self.users.root(user, wait, now_ms, |name| self.open_user(name))
     }
 
-    /// Has `directory` be that of the user `name`, whom nobody has to have.
+    /// Registers `directory` as that of the user `name`, who need not exist.
     #[cfg(test)]
     pub(super) fn remember_user(&self, name: &str, directory: &Path, now_ms: u64) {
         let root = || Root::open(directory).ok().map(Arc::new);
@@ -413,7 +414,7 @@ impl Site {
     fn open_user(&self, name: &str) -> Option<Arc<Root>> {
         let directory = self.settings.user_directory.as_ref()?;
         let user = uzers::get_user_by_name(name)?;
-        // The administrator's home is nobody's business.
+        // The administrator's home is never served.
         let home = (user.uid() != 0).then(|| uzers::os::unix::UserExt::home_dir(&user).to_owned())?;
         Root::open_owned(home, directory.clone(), user.uid()).ok().map(Arc::new)
     }

@@ -2,7 +2,8 @@
 //!
 //! Owns: the order of the rules: path syntax, redirects, routes (`routed`), hidden names, users, aliases, files, index files, listings,
 //! single-page fallback, error pages; and building resources of files with their precompressed siblings. Guarantees: with [`Wait::No`] it never
-//! waits for the disk; a resource that holds content was read in one state of its file. Keeps only pages that stand for many targets: whoever asks keeps the rest.
+//! waits for the disk; a resource that holds content was read in one state of its file. Keeps only pages that stand for
+//! many targets: the caller keeps the rest.
 
 mod again;
 mod filtered;
@@ -53,11 +54,11 @@ use crate::content::site::{Root, Site};
 pub struct Question<'a> {
     /// The site that is asked.
     pub site: &'a Site,
-    /// What its routes come to for this target.
+    /// The effective rules for this target.
     pub rules: &'a Effective,
     /// The host that is asked, where a redirect leads to it; else empty.
     pub host: &'a [u8],
-    /// What the query asks a filter for.
+    /// The recipe in the query, for a filter.
     pub recipe: Option<&'a str>,
     /// The path, [normalised](lamna_proto::parse::path::normalise); empty if it cannot be.
     pub path: &'a [u8],
@@ -67,29 +68,30 @@ pub struct Question<'a> {
     pub wait: Wait,
     /// Until when it has the turn to make what takes long. None: that is for who has lined up for it.
     pub makes_until: Option<std::time::Instant>,
-    /// What the request is called for which it is asked, for the error log; empty if that is not known.
+    /// The ID of the request, for the error log; empty if it is not known.
     pub request: &'a str,
-    /// What was found the last time: returned again, and marked as confirmed, if nothing has changed.
+    /// The previous result: returned again, and marked as confirmed, if nothing has changed.
     pub previous: Option<Previous<'a>>,
     /// The server's clock in milliseconds.
     pub now_ms: u64,
-    /// What the kernel can do.
+    /// The kernel's features.
     pub abilities: &'a KernelFeatures,
-    /// Who holds content in the place of the page cache, if somebody does, and by what: then who may not wait does not ask the page cache.
+    /// The store that holds content in the place of the page cache, if one does, and its key: then a caller that may
+    /// not wait does not ask the page cache.
     pub holder: Option<(&'a Store, Key<'a>)>,
     /// Where pages are kept that stand for many targets, and what knows whether there is memory for more.
     pub store: Option<&'a Store>,
     /// Files up to this many bytes are held in memory with their head. Larger ones are sent from the page cache.
     pub content_bytes_max: u64,
-    /// What is kept of the answer.
+    /// Which caches are on for the answer.
     pub caches: CacheSwitches,
 }
 
-/// What was found the last time.
+/// The previous result.
 #[derive(Clone, Copy, Debug)]
 pub struct Previous<'a> {
     entry: &'a Arc<Entry>,
-    /// What had happened to it when the question was asked.
+    /// Its event count when the comparison began.
     events: u32,
 }
 
@@ -104,7 +106,7 @@ impl Previous<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WouldBlock;
 
-/// Finds out what the target stands for. Whatever fails is an answer as well, a panic included: whoever waits gets a 500.
+/// Resolves the target to a resource. Every failure is an answer as well, a panic included: the client gets a 500.
 ///
 /// # Errors
 /// [`WouldBlock`], with [`Wait::No`] only.
@@ -135,7 +137,7 @@ struct Open {
     name: Vec<u8>,
 }
 
-/// What all representations of a file have in common.
+/// Metadata that all representations of a file share.
 struct Kindred<'a> {
     media_type: &'a str,
     vary: Option<&'a str>,
@@ -170,7 +172,7 @@ impl Question<'_> {
         }
     }
 
-    /// What is at `path`, which is normalised.
+    /// Resolves `path`, which is normalised.
     fn at(&self, path: &[u8]) -> Result<Arc<Entry>, Blocked> {
         if self.is_hidden(path) {
             return Err(Blocked::Failed(Errno::NOENT));
@@ -266,7 +268,7 @@ impl Question<'_> {
         let listed = directory::Place { root, name, path, changes, downloads, thumbnails, shows, abilities };
         let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and is shared
-        // as long as anything is that nobody watches: less than a second.
+        // as long as any entry that is not watched: less than a second.
         Ok(self.entry(resource, Stamps::none()))
     }
 
@@ -292,7 +294,7 @@ impl Question<'_> {
         }
     }
 
-    /// The same, once it is known that who asks may have it.
+    /// The same, once it is known that the client may have it.
     fn permitted_file(
         &self,
         directory: &OwnedFd,
@@ -364,7 +366,7 @@ impl Question<'_> {
         })
     }
 
-    /// Whether codings of a file are made while it is served: of text that nobody has compressed beforehand.
+    /// Whether codings of a file are made while it is served: of text without precompressed siblings.
     fn makes_codings(&self, files: &[(Coding, Open)], compressible: bool, status: Status) -> bool {
         let size = files[0].1.stamp.size;
         compressible && status.0 == 200 && files.len() == 1 && self.site.compression.applies_to(size)
@@ -497,12 +499,12 @@ impl Question<'_> {
         self.redirect(301, &format!("{}/", lamna_proto::parse::path::encode(path)), true)
     }
 
-    /// What is answered when a name cannot be served.
+    /// The answer when a name cannot be served.
     fn error_entry(&self, blocked: Blocked) -> Result<Arc<Entry>, Blocked> {
         let Blocked::Failed(errno) = blocked else { return Err(blocked) };
         let errors = &self.rules.errors;
         match errno {
-            // It is configured so: nothing to tell anybody.
+            // It is configured so: nothing to report.
             WITHHELD => self.error_page(403, self.ready(&errors.forbidden, Stamps::none())),
             // NXIO: a socket, which cannot be opened, or a device.
             Errno::ACCESS | Errno::PERM | Errno::NXIO => {
@@ -600,7 +602,7 @@ impl Question<'_> {
 
 // What is said about it.
 impl Question<'_> {
-    /// Has a line written about what is asked for, if somebody waits for the answer.
+    /// Writes a log line about the target, if a client waits for the answer.
     fn report(&self, peer: Peer, what: impl FnOnce() -> (Level, String)) {
         if self.store.is_none() {
             return;
@@ -640,7 +642,7 @@ impl Question<'_> {
     }
 }
 
-/// Of a path, for people.
+/// Longest part of a path in a message, in characters.
 const PATH_CHARACTERS_SHOWN: usize = 200;
 
 /// The content that `entry` holds under `coding`.
@@ -653,7 +655,7 @@ fn index_name(name: &[u8], index: &str) -> Vec<u8> {
     if name.is_empty() { index.as_bytes().to_vec() } else { [name, b"/", index.as_bytes()].concat() }
 }
 
-/// Who asks is not let in where he is led: no other error of the file system is this one.
+/// The client has no access to the target that it is led to. No error of the file system has this number.
 const WITHHELD: Errno = Errno::KEYREJECTED;
 
 /// How often a file that changes under our hands is read before it is sent from where it is.

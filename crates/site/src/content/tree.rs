@@ -1,7 +1,8 @@
-//! What of a site is served to one client, seen from a folder that he was let into: for archives of that folder, and for searching it.
+//! The part of a site that one client may read, seen from a folder to which it was let in: for archives of that folder,
+//! and for searching it.
 //!
-//! Owns: [`Tree`], which knows who asks, and the judgement of paths. Guarantees: a path is only said to be served if a request for it by the same client
-//! would be answered with the file that is there. Opens nothing.
+//! Owns: [`Tree`], which knows the client, and the judgement of paths. Guarantees: a path is only said to be served if
+//! a request for it by the same client would be answered with the file that is there. Opens nothing.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -46,7 +47,7 @@ pub(super) fn is_answered_elsewhere(rules: &Rules) -> bool {
         // Of what applications answer, which is not here.
         answer_cache: _,
         changes: _,
-        // By path, for who asks: see `Tree::serves`.
+        // By path, for this client: see `Tree::serves`.
         access: _,
         // By what they make of the file: so do these.
         filters: _,
@@ -57,21 +58,21 @@ pub(super) fn is_answered_elsewhere(rules: &Rules) -> bool {
     redirect.is_some() || rewrite.is_some() || gateway.is_some() || handler.is_some()
 }
 
-/// What is served to who asks.
+/// The files of a folder that a given client may read.
 #[derive(Debug)]
 pub(super) struct Tree {
     sites: Arc<Sites>,
     pub(super) abilities: Arc<KernelFeatures>,
     pub(super) clock: Clock,
     site: u32,
-    /// Who asks, if routes of the site look at more than paths.
+    /// The request's facts, if routes of the site look at more than paths.
     asking: Option<Asking>,
-    /// What applies to the folder that was asked for: who asks was let in there.
+    /// The rules of the requested folder, to which the client was let in.
     entered: Arc<Effective>,
 }
 
 impl Tree {
-    /// What of `site` is served to who asks for the folder at `path`, which is normalised.
+    /// The files of `site` for the client that asks for the folder at `path`, which is normalised.
     pub(super) fn of(
         site: &Site,
         path: &[u8],
@@ -87,7 +88,7 @@ impl Tree {
         Tree { entered, sites, abilities, clock: means.clock, site: site.index, asking }
     }
 
-    /// What applies to the folder.
+    /// The rules of the folder.
     pub(super) fn entered(&self) -> &Effective {
         &self.entered
     }
@@ -108,15 +109,15 @@ impl Tree {
         self.shows(path, leads_to_files)
     }
 
-    /// That who asks may have `file`, which is open and is at `path`, as it is: something else than its name may lead to it, and nothing of what is run, by
-    /// whomever it is asked for, is shown.
+    /// The permission of the client to have `file`, which is open and is at `path`, as it is. Another name may lead to
+    /// the file, and a file that an application runs, for any client, is never shown.
     pub(super) fn permit(&self, path: &[u8], file: &OwnedFd) -> Option<Permitted<'static>> {
         let site = self.site();
         let may = |path: &[u8]| site.routes.runner(path).is_none() && self.lets_in(path);
         Permitted::judge(site, Cow::Owned(path.to_vec()), file.as_fd(), may)
     }
 
-    /// Whether who asks is let in at `path`, and where it is a variant of a file, at that.
+    /// Whether the client is let in at `path`, and where it is a variant of a file, at that.
     fn lets_in(&self, path: &[u8]) -> bool {
         if self.site().routes.hides(path) {
             return false;
@@ -139,7 +140,7 @@ impl Tree {
         self.lets_in(path) && leads(&rules.rules) && !is_moved && !path::is_hidden(path) && !site.routes.hides(path)
     }
 
-    /// What is served in the directory `path` is beneath another root than it.
+    /// Whether the entry `entry` of the directory `path` is beneath another root than it.
     pub(super) fn is_elsewhere(&self, path: &[u8], entry: &[u8]) -> bool {
         !std::ptr::eq(self.site().root_of(path).0, self.site().root_of(entry).0)
     }

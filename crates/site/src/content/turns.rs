@@ -5,9 +5,10 @@
 //!      └── too many wait ──> Crowded
 //! ```
 //!
-//! Owns: [`Turns`], one of which somebody has at a time, and [`Forms`], which counts by file. Guarantees: nobody who waits keeps a thread, or anything
-//! but a place in the line; who does not ask any more is passed over; client networks take turns, so that one that waits for much delays another
-//! by one form at most; few wait, and fewer of one network. Memory is bounded.
+//! Owns: [`Turns`], a lock with a line, and [`Forms`], which counts by file. Guarantees: a waiting request keeps no
+//! thread, nothing but its place in the line; one that has gone silent is passed over. Client networks take turns, so
+//! that one with many requests delays another by one form at most; few wait, and fewer of one network. Memory is
+//! bounded.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,7 +22,7 @@ use crate::cache::two_generation_map::{Generations, Key};
 /// How many wait for a turn, and how many of one client network. A gallery asks for so many pictures as a window shows.
 const WAITING_MAX: usize = 64;
 const WAITING_OF_NETWORK_MAX: usize = 24;
-/// Who has not asked for so long is passed over.
+/// A waiting request that has been silent for longer is passed over.
 const SILENT_MS_MAX: u64 = 200;
 
 /// One turn.
@@ -42,7 +43,7 @@ struct Line {
 struct Waiting {
     number: u64,
     of: Option<Party>,
-    /// The how manieth it is of its network since nobody of that waited. Lower ones come first.
+    /// Its number among the requests of its network, counted since none of that network waited. Lower ones come first.
     round: u64,
     asked_ms: u64,
 }
@@ -53,7 +54,7 @@ pub struct Place {
     number: u64,
 }
 
-/// Whoever has it has the turn.
+/// The turn, held until it is dropped.
 pub struct Turn(Arc<Turns>);
 
 /// Too many wait.
@@ -61,7 +62,7 @@ pub struct Turn(Arc<Turns>);
 pub struct Crowded;
 
 impl Turns {
-    /// A place at the end of the line, for somebody of a client network, if that is known.
+    /// A place at the end of the line, for a client of this network, if that is known.
     ///
     /// # Errors
     /// Enough wait already, or enough of this network.
@@ -140,10 +141,10 @@ impl fmt::Debug for Turn {
 /// Bytes that the counts of a site take in one process.
 const COUNTS_BYTES_MAX: u64 = 1 << 20;
 
-/// Forms of one file that are remembered: who asks for one of them again asks for nothing new, though it is made again.
+/// Forms of one file that are remembered: a request for one of them counts as nothing new, though it is made again.
 const REMEMBERED_MAX: usize = 128;
 
-/// What was made of one file.
+/// The forms made of one file.
 #[derive(Debug, Default)]
 struct Made {
     /// The theoretical arrival time, as of other limits.

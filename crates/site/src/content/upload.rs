@@ -1,6 +1,7 @@
-//! What clients change: files that they send, by PUT or with a form, what they delete, and directories that they make.
+//! Changes by clients: uploads by PUT or with a form, deletions, and new directories.
 //!
-//! Owns: who may change what, where that goes, and what is answered. Guarantees: a file is moved into place whole, in one step, or
+//! Owns: which client may change which path, where a file goes, and the answer. Guarantees: a file is moved into place
+//! whole, in one step, or
 //! not at all, and nothing is left behind of one that is not, unless its sender asked to go on with it later (`partial`); nothing
 //! is changed outside of the root or under a hidden name. A request is begun without touching the disk: everything that may wait
 //! is in the steps of the program.
@@ -38,14 +39,14 @@ use crate::content::permitted::other_places;
 use crate::content::route::Effective;
 use crate::content::site::{Site, Sites};
 
-/// What uploads need of the server.
+/// The server's resources that uploads use.
 #[derive(Clone, Copy, Debug)]
 pub struct Means<'a> {
     /// Where they go.
     pub sites: &'a Arc<Sites>,
-    /// What has been found out about targets, and is no longer true of what was uploaded.
+    /// The cache, whose entries for changed targets are no longer true.
     pub store: &'a Arc<Store>,
-    /// What the kernel can do.
+    /// The kernel's features.
     pub abilities: &'a Arc<KernelFeatures>,
     /// The server's clock.
     pub clock: Clock,
@@ -108,11 +109,11 @@ struct Place {
     path: Vec<u8>,
     /// A page of another site has sent the request.
     is_from_elsewhere: bool,
-    /// Who asks, if routes of the site look at more than paths.
+    /// The request's facts, if routes of the site look at more than paths.
     asking: Option<Asking>,
 }
 
-/// What routes look at besides the path, in values of its own: the names of files in a form are known later.
+/// Owned copies of the facts besides the path that routes look at: the names of files in a form are known later.
 #[derive(Debug)]
 pub(super) struct Asking {
     host: Option<Vec<u8>>,
@@ -139,7 +140,7 @@ impl Asking {
     }
 }
 
-/// Whether a page of another site has sent `request`: a browser sends forms anywhere, whoever wrote them (cross-site request
+/// Whether a page of another site has sent `request`: a browser sends forms of any page anywhere (cross-site request
 /// forgery). Browsers say so in Sec-Fetch-Site; older ones say where the page is from, and that has to be the host that is asked.
 fn is_from_elsewhere(request: Request<'_>) -> bool {
     let named = |name| request.lines_named(name).next();
@@ -168,12 +169,12 @@ impl Place {
         self.sites.at(self.site)
     }
 
-    /// What applies to the path.
+    /// The rules of the path.
     fn rules(&self) -> Arc<Effective> {
         self.rules_of(&self.path)
     }
 
-    /// What applies to `path` for who asks.
+    /// The rules of `path` for this request.
     fn rules_of(&self, path: &[u8]) -> Arc<Effective> {
         match &self.asking {
             Some(asking) => self.site().routes.applying(path, &asking.asked()),
@@ -231,7 +232,7 @@ impl Place {
         }
     }
 
-    /// Whether something may be stored as `path`, or be made there, whoever may write there. Paths of directories have no slash
+    /// Whether a file may be stored as `path`, or a directory made there. Paths of directories have no slash
     /// at the end here.
     fn check(&self, action: Action, path: &[u8]) -> Result<(), Refused> {
         match path {
@@ -253,7 +254,7 @@ impl Place {
         self.forget_directory(parent_of(path));
     }
 
-    /// What was found out about `directory`, whose path ends with a slash, is not used any more.
+    /// Removes the entries of `directory`, whose path ends with a slash, from the cache.
     fn forget_directory(&self, directory: &[u8]) {
         self.forget(directory);
         for number in View::numbers() {
@@ -330,7 +331,7 @@ fn refused_by(blocked: Blocked) -> Refused {
     }
 }
 
-/// What the client is told.
+/// The client's answer for an error.
 fn refused(errno: Errno) -> Refused {
     match errno {
         Errno::NOSPC | Errno::DQUOT => FULL,
@@ -346,14 +347,15 @@ fn refused(errno: Errno) -> Refused {
     }
 }
 
-/// Content on its way to whoever writes it, so that many small pieces are one step.
+/// Content on its way to the file, gathered so that many small pieces are one step.
 #[derive(Debug, Default)]
 struct Gathered(Vec<u8>);
 
 /// Bytes gathered for one step: a step costs a change of threads, some 10 microseconds.
 const GATHERED_BYTES_MAX: usize = 128 * 1024;
 
-/// What an upload holds: its file and the directory of that, if it has begun, and what was gathered.
+/// The memory and descriptors of an upload: its file and the directory of that, if it has begun, and the gathered
+/// content.
 fn held(has_file: bool, gathered: &Gathered) -> Holds {
     Holds { bytes: gathered.0.capacity(), descriptors: 2 * usize::from(has_file) }
 }
@@ -378,7 +380,7 @@ impl Gathered {
 struct Put {
     place: Place,
     conditions: Conditions,
-    /// What is being written. Nothing before the first step.
+    /// The file that is being written. None before the first step.
     file: Option<NewFile>,
     /// Content that has not been written.
     gathered: Gathered,

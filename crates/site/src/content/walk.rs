@@ -41,7 +41,7 @@ pub(super) struct Entry {
 /// The folder that is asked for by `path`, with its root.
 ///
 /// # Errors
-/// What is answered if it cannot be opened or is no folder.
+/// The answer if it cannot be opened or is no folder.
 pub(super) fn begin(tree: &Tree, path: &[u8]) -> Result<(Arc<OwnedFd>, Level), Arc<Resource>> {
     let errors = &tree.rules_of(path).errors;
     let refused = |blocked| match blocked {
@@ -68,7 +68,7 @@ impl Level {
     /// The folder `name` beneath `root`, which is asked for by `path`. None if it is no folder.
     ///
     /// # Errors
-    /// What `openat2(2)`, `fstat(2)` and `getdents64(2)` say.
+    /// The error of `openat2(2)`, `fstat(2)` or `getdents64(2)`.
     pub(super) fn open(tree: &Tree, root: &OwnedFd, path: Vec<u8>, name: Vec<u8>) -> Result<Option<Level>, Blocked> {
         let bare = if name == b"." { b"" } else { &name[..] };
         let wanted = if bare.is_empty() { b"." } else { bare };

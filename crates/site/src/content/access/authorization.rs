@@ -1,9 +1,9 @@
-//! The value of `Authorization` (RFC 9110 11.6.2): which of the two ways that are known here somebody says who he is.
+//! The value of `Authorization` (RFC 9110 11.6.2), in the two schemes that are known here.
 //!
 //! Owns: its syntax. Guarantees: one spelling for each pair of name and password, because what is remembered of it is found by it; no
 //! copy is made before a password is verified. Pure.
 
-/// What somebody shows.
+/// Credentials, as the client has sent them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shown<'a> {
     /// Name and password in Base64 (RFC 7617).
@@ -12,7 +12,7 @@ pub enum Shown<'a> {
     Bearer(&'a [u8]),
 }
 
-/// Bytes of either: a longer one is nobody's.
+/// Bytes of either: a longer one matches no user and no token.
 const BYTES_MAX: usize = 4096;
 
 /// Reads the value of the field. Nothing if it is of another scheme, or malformed.

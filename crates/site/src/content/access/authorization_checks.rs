@@ -1,4 +1,4 @@
-//! What holds of every value of `Authorization`: for the property test here, and for a fuzz target.
+//! Properties of every value of `Authorization`: for the property test here, and for a fuzz target.
 //!
 //! Owns: the check. It panics if something does not hold.
 
@@ -29,7 +29,7 @@ pub(super) fn authorization(value: &[u8]) {
     assert_eq!(name_and_password(encode(value).as_bytes()), expected);
 }
 
-/// What is read as a name and a password is their one spelling.
+/// Checks that a parsed name and password re-encode to the same bytes.
 fn password(encoded: &[u8]) {
     let Some((name, password)) = name_and_password(encoded) else { return };
     assert!(!name.contains(':'));

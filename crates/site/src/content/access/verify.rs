@@ -14,17 +14,17 @@ use lamna_proto::time::Instant;
 use super::authorization::name_and_password;
 use super::{Guard, Held, Tag, Tries};
 
-/// Verifies what somebody shows.
+/// Verifies a name and password.
 pub(super) struct Verify {
     pub(super) guard: Arc<Guard>,
-    /// What is remembered of it.
+    /// The keyed hash by which the result is remembered.
     pub(super) tag: Tag,
     /// Name and password, in Base64.
     pub(super) encoded: Vec<u8>,
     pub(super) tries: Tries,
-    /// What is answered if it is wrong.
+    /// The answer if it is wrong.
     pub(super) refused: Arc<Resource>,
-    /// What is answered if others take so long that it cannot be verified.
+    /// The answer if its turn does not come in time.
     pub(super) busy: Arc<Resource>,
     /// Until when it waits for its turn.
     pub(super) until: Instant,
@@ -42,7 +42,7 @@ const WAIT_MS: u32 = 10;
 
 impl Program for Verify {
     fn content_bytes_max(&self) -> u64 {
-        // What the request sends is for whoever answers it.
+        // The content is for the responder that answers once access is decided.
         u64::MAX
     }
 

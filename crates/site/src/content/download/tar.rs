@@ -2,13 +2,13 @@
 //!
 //! Owns: the blocks of an entry. Guarantees: the same name, size and time give the same bytes; nothing is told of who owns a file.
 
-/// What an archive consists of.
+/// Size of the blocks of an archive.
 pub(super) const BLOCK_BYTES: usize = 512;
 
-/// What ends an archive.
+/// The end of an archive.
 pub(super) const END: [u8; 2 * BLOCK_BYTES] = [0; 2 * BLOCK_BYTES];
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A directory: its name ends with a slash.

@@ -8,7 +8,7 @@ use lamna_io::log::calendar::Calendar;
 
 /// Bytes of the directory of an archive, of some 100,000 files: beyond this it is not gone on with.
 const DIRECTORY_BYTES_MAX: usize = 8 << 20;
-/// What does not fit into 32 bits stands elsewhere.
+/// Values from here on do not fit into 32 bits, and stand in the zip64 extension.
 const MANY: u64 = u32::MAX as u64;
 /// Files of this size are written so that their compressed form may be longer than 32 bits can say.
 const LARGE_BYTES: u64 = 4_000_000_000;
@@ -32,7 +32,7 @@ struct File {
     compressed: u64,
 }
 
-/// What the directory says of an entry.
+/// The entry of a file in the central directory.
 #[derive(Debug)]
 struct Entry {
     name: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What pages of other origins may do with answers (CORS, the Fetch standard 3.2).
+//! The permissions of pages of other origins (CORS, the Fetch standard 3.2).
 //!
 //! Owns: the fields that say so. Which rule applies, routes decide.
 

@@ -1,4 +1,4 @@
-//! What rules have to do with services, which may be others the next time.
+//! The services in effective rules, which may change at run time.
 //!
 //! Owns: how it is told what was made with which services. Makes no chain: `Routes::effective` does, and again when services have changed.
 
@@ -18,8 +18,8 @@ pub(super) fn steps(filters: Option<&[Step]>, live_reload: bool) -> Vec<Step> {
 }
 
 impl Effective {
-    /// What tells what services have made of content from what others make of it: zero if services have nothing to do with it. As far as
-    /// 32 bits go, because each entry of the cache has one.
+    /// Distinguishes content produced by services from other content: zero if no service was involved. It has 32 bits,
+    /// because each entry of the cache has one.
     pub fn services_mark(&self) -> u32 {
         match (self.has_services, &self.unavailable) {
             (false, _) => 0,
@@ -38,7 +38,7 @@ impl Routes {
         !effective.has_services || effective.epoch == self.registry.epoch()
     }
 
-    /// What was made for sets of routes, without that in which services are others since.
+    /// The cached effective rules, without those whose services have changed since.
     pub(super) fn made_since(&self, epoch: u64) -> MutexGuard<'_, Made> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if made.epoch < epoch {

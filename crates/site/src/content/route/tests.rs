@@ -1,4 +1,4 @@
-//! What routes come to, together and for a request.
+//! Tests of merged routes, and of the rules for a request.
 
 use lamna_config::route::Cors;
 use lamna_config::route::condition::Condition;

@@ -1,7 +1,7 @@
 //! Users whose directories are served, by name.
 //!
-//! Owns: what is remembered of the user database, which may be asked over a network. Guarantees: memory, descriptors and
-//! look-ups are bounded whatever names are asked for, and names that nobody has displace no user. Asks nobody itself.
+//! Owns: the cached part of the user database, which may be asked over a network. Guarantees: memory, descriptors and
+//! look-ups are bounded whatever names are asked for, and unknown names displace no user. Asks no database itself.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ pub(super) struct Users(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     found: HashMap<Vec<u8>, Found>,
-    /// When it was asked for names that nobody has, or whose directory is not served, in milliseconds.
+    /// When it was asked for names that no user has, or whose directory is not served, in milliseconds.
     missing_ms: HashMap<Vec<u8>, u64>,
     /// The second in which it was last asked for a new name, and how often.
     second: u64,
@@ -93,7 +93,7 @@ impl Users {
 }
 
 impl Table {
-    /// What is known of a name, and fresh.
+    /// The fresh entry of a name.
     fn known(&self, name: &[u8], now_ms: u64) -> Option<Option<Arc<Root>>> {
         let is_fresh = |asked_ms: u64| now_ms.saturating_sub(asked_ms) < FRESH_MS;
         match (self.found.get(name), self.missing_ms.get(name)) {
@@ -135,7 +135,7 @@ impl Table {
     }
 }
 
-/// What can be the name of a user: some text on one line.
+/// A possible user name: some text on one line.
 fn name_of(name: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(name).ok()?;
     let is_name = (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.contains(char::is_control);
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A directory that everybody has, and how often somebody was looked up.
+    /// A directory that every user has, and how often a user was looked up.
     struct World {
         root: Arc<Root>,
         users: Users,

@@ -1,4 +1,4 @@
-//! What is known of a target, described anew.
+//! New heads for a target that is known.
 //!
 //! Owns: building the heads of files again, where heads are not kept. Looks at no file.
 

@@ -1,10 +1,11 @@
 //! Files that pass through the filters of their route (`filters`, `lamna_filter`).
 //!
-//! Owns: what a chain makes of a file as a resource, made once for each state of the file and kept as any file in memory is, with a strong
-//! validator of its own. Guarantees: with [`Wait::No`] no filter runs, so that it does where the engine has what
-//! may take long done; what a query asks for, which takes long and much memory, is made by who has the turn for it alone ([`Question::makes_until`]), and
-//! nothing is read for it before. A file that cannot be filtered is answered with 500, never as it is; but where a request only prefers what a filter would make
-//! (a wish), it is given the file without that. What applications answer is filtered while it comes (`gateway`).
+//! Owns: the result of a chain over a file as a resource, made once for each state of the file and kept as any file in
+//! memory is, with a strong validator of its own. Guarantees: with [`Wait::No`] no filter runs, so that it runs where
+//! the engine carries out long work. A recipe of a query takes long and much memory: only the holder of the turn makes
+//! it ([`Question::makes_until`]), and nothing is read for it before. A file that cannot be filtered is answered with
+//! 500, never as it is. But where a request only prefers the filtered form (a wish), it is given the file without.
+//! Answers of applications are filtered as they arrive (`gateway`).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -38,16 +39,16 @@ pub(super) const BYTES_MAX: u64 = 16 << 20;
 const READ_SHARE: u64 = 3;
 
 /// How many different ones are made of one file at once, unless the filter says it, and after how many seconds as many again. No page needs so many forms of a
-/// picture, and who asks for ever new ones is answered with 429.
+/// picture, and a client that asks for ever new ones is answered with 429.
 const FORMS_MAX: u32 = 100;
 const FORMS_PERIOD_S: u32 = 1000;
 
-/// What a file passes through.
+/// The filters of a file.
 pub(super) struct Filters {
     run: Run,
-    /// What is known of what comes out.
+    /// The metadata of the result.
     made: Filtered,
-    /// What was known before, if the chain may have to run again with parts.
+    /// The metadata of the input, if the chain may have to run again with parts.
     before: Option<Filtered>,
     /// Where it gives parts of the file, which the structure of the file tells.
     pub(super) division: Option<Division>,
@@ -55,13 +56,13 @@ pub(super) struct Filters {
 
 /// How a file is divided.
 pub(super) struct Division {
-    /// What it is written in.
+    /// The markup language of the page.
     source: Source,
-    /// What makes the whole of it, if anything does, and what is known of that.
+    /// The run that produces the whole document, if there is one, and its metadata.
     whole: Option<(Run, Filtered)>,
 }
 
-/// What filters have made of a file.
+/// The result of filters over a file.
 struct Made {
     content: Vec<u8>,
     media_type: String,
@@ -72,7 +73,7 @@ struct Made {
 }
 
 impl Filters {
-    /// What has come out of the file alone.
+    /// The result of the file alone.
     fn made(self, content: Vec<u8>) -> Made {
         let Filtered { media_type, fields, .. } = self.made;
         Made { content, media_type, fields, parts: Vec::new() }
@@ -117,7 +118,7 @@ impl Question<'_> {
         self.recipe.is_some_and(|recipe| self.rules.filters.is_wish(recipe))
     }
 
-    /// What filters make of a file, or the file as it is where that was only preferred.
+    /// Runs the filters over a file; the file as it is if the filters were only preferred and failed.
     pub(super) fn through(
         &self,
         filters: Filters,
@@ -135,7 +136,7 @@ impl Question<'_> {
         }
     }
 
-    /// What filters make of a file. None if that was a wish and cannot be made.
+    /// Runs the filters over a file. None if they were only preferred and failed.
     fn filtered(
         &self,
         open: &Open,
@@ -214,7 +215,7 @@ impl Question<'_> {
             && previous.entry.services_mark() == self.rules.services_mark()
     }
 
-    /// What is made of `content`, which was read in this state.
+    /// Filters `content`, which was read in this state.
     fn make(&self, mut filters: Filters, content: &[u8], stamp: Stamp) -> Result<Result<Made, Fault>, Blocked> {
         let Some(recipe) = self.recipe else { return self.apply(filters, content) };
         let Some(Division { source, whole }) = filters.division.take() else {
@@ -231,7 +232,7 @@ impl Question<'_> {
         }
     }
 
-    /// What `filters` make of `content`. They run again as often as they want further parts, of which they have a bounded number.
+    /// Runs `filters` over `content`, again as often as they want further parts, of which they have a bounded number.
     fn apply(&self, filters: Filters, content: &[u8]) -> Result<Result<Made, Fault>, Blocked> {
         let Filters { mut run, mut made, mut before, .. } = filters;
         let mut parts: Vec<(String, Part)> = Vec::new();
@@ -307,7 +308,8 @@ impl Question<'_> {
         Arc::new(Entry::of_unmade(self.rules.errors.overloaded.clone()))
     }
 
-    /// What is answered when too many forms of a file were asked for. It is not kept: there are as many such targets as somebody likes.
+    /// The answer when too many forms of a file were asked for. It is not kept, because a client can invent any number
+    /// of such targets.
     fn too_many_forms(&self, wait_s: u64) -> Result<Arc<Entry>, Blocked> {
         let mut extras = self.rules.extras(429);
         extras.fields.to_mut().push(("Retry-After".to_owned(), wait_s.to_string()));
@@ -315,7 +317,7 @@ impl Question<'_> {
         self.error_page(429, self.made_page(answers::error(429, cause, &extras), Stamps::unsettled()))
     }
 
-    /// What is answered while a service of the route cannot be used.
+    /// The answer while a service of the route cannot be used.
     pub(super) fn unavailable(&self, unavailable: &Unavailable, stamps: Stamps) -> Result<Arc<Entry>, Blocked> {
         let Unavailable(why) = unavailable;
         self.report(Peer::Failed, || (Level::Error, format!("answered with 503: {why}")));
@@ -323,7 +325,7 @@ impl Question<'_> {
         Ok(self.made_page(page, stamps))
     }
 
-    /// What is answered in place of a file that cannot be filtered, for as long as it stays as it is.
+    /// The answer in place of a file that cannot be filtered, for as long as it stays as it is.
     fn fault(&self, fault: &Fault, status: Status, stamps: Stamps) -> Result<Arc<Entry>, Blocked> {
         let asked_for = match fault {
             Fault::Request(_) => Some(400),

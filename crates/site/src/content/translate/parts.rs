@@ -26,7 +26,7 @@ pub(super) struct Part {
 }
 
 impl Question<'_> {
-    /// What is said to filters of the page `open` in `directory`: where it is, and that nothing has been read for it yet.
+    /// The page's location for the filters of the page `open` in `directory`, with no part read yet.
     pub(super) fn no_parts(&self, directory: &OwnedFd, open: &Open) -> Arc<Parts> {
         let prefix = self.site.prefix_with(directory).unwrap_or(Cow::Borrowed(b"/"));
         let path = [&*prefix, &open.name].concat();

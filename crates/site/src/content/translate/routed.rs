@@ -1,4 +1,4 @@
-//! What routes do to a translation: redirects, other paths, paths that are tried in turn.
+//! The effect of routes on a translation: redirects, other paths, paths that are tried in turn.
 //!
 //! Owns: the order of these, and which names a translation looks at. Opens files by what `translate` has for it.
 
@@ -25,7 +25,7 @@ use crate::content::route::SIBLINGS;
 const NOT_FOUND_PAGE: &str = "/404.html";
 
 impl Question<'_> {
-    /// What the path stands for by the routes of the site.
+    /// Resolves the path by the routes of the site.
     pub(super) fn routed(&self) -> Result<Arc<Entry>, Blocked> {
         let redirect = self.rules.rules.redirect.as_ref();
         let at_once = redirect.filter(|(redirect, _)| !redirect.if_missing);
@@ -89,7 +89,7 @@ impl Question<'_> {
         (!tried.is_empty()).then_some((tried, *from))
     }
 
-    /// What a template of the route `from` comes to, normalised. None if that is no path.
+    /// Fills a template of the route `from`, and normalises the path. None if that is no path.
     fn filled(&self, template: &Template, from: usize, path: &[u8]) -> Option<Vec<u8>> {
         if template.is_path() {
             return Some(path.to_vec());
@@ -100,7 +100,7 @@ impl Question<'_> {
         Some(normal)
     }
 
-    /// What is at a path that is tried: a file, or a directory that has something to show.
+    /// Resolves a path that is tried: a file, or a directory with an index or a listing.
     fn candidate(&self, path: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
         let found = self.place(path).and_then(|place| {
             let name = place.name.strip_suffix(b"/").unwrap_or(place.name);

@@ -17,7 +17,7 @@ use crate::content::route::runs;
 use crate::content::site::Root;
 use crate::upstream::group::Group;
 
-/// Who runs a file.
+/// The application that runs a file.
 pub(super) struct Runner<'a> {
     group: &'a Arc<Group>,
     /// Which paths lead beneath the root.
@@ -27,8 +27,9 @@ pub(super) struct Runner<'a> {
 }
 
 impl Question<'_> {
-    /// Who runs the file `name` beneath `directory`, if it is a script: by the routes of the request, or else by those of the path at which the
-    /// file itself is. So a script that a request comes to in another way is no text either: as an index file, or by `try`.
+    /// The application that runs the file `name` beneath `directory`, if it is a script: by the routes of the request,
+    /// or else by those of the file's own path. So a script that a request reaches in another way, as an index file or
+    /// by `try`, is never served as text.
     pub(super) fn runner(&self, directory: &OwnedFd, name: &[u8]) -> Option<Runner<'_>> {
         let routes = &self.site.routes;
         if !routes.run_files() {
@@ -94,7 +95,7 @@ impl Question<'_> {
         let folder = memchr::memrchr(b'/', path).unwrap_or(0);
         let beneath = looked_for.strip_prefix(&path[..folder]).filter(|rest| rest.starts_with(b"/"));
         let rest = beneath.unwrap_or(looked_for);
-        // Who asks for the script itself, or for its folder, asks for nothing within it.
+        // A request for the script itself, or for its folder, asks for nothing within it.
         let is_itself = looked_for == path || rest == b"/";
         self.script(&runner, &open, if is_itself { b"" } else { rest }).map(Some)
     }

@@ -20,9 +20,9 @@ use super::filtered::BYTES_MAX;
 use super::{Open, Question};
 use crate::cache::two_generation_map::Key;
 
-/// What a page gives that is to be divided.
+/// The result of dividing a page.
 pub(super) enum Divided {
-    /// What was asked for.
+    /// The requested part.
     Part(Vec<u8>),
     /// That was the whole.
     Whole,
@@ -31,7 +31,8 @@ pub(super) enum Divided {
 }
 
 impl Question<'_> {
-    /// What is asked for of a page whose structure is known. None if it is not, or if the whole is to be read for it.
+    /// The requested excerpt of a page whose structure is known. None if it is not, or if the whole is to be read for
+    /// it.
     pub(super) fn excerpt(&self, open: &Open) -> Result<Option<Result<Vec<u8>, Fault>>, Blocked> {
         let Some(structure) = self.site.structures.lookup(self.structure_key(), &open.stamp) else { return Ok(None) };
         let excerpt = match structure.excerpt(self.recipe.unwrap_or_default()) {
@@ -53,7 +54,7 @@ impl Question<'_> {
         Ok(Some(bounded(excerpt.page(&pieces))))
     }
 
-    /// What `recipe` asks for of the page `content`, which was read in this state.
+    /// Divides the page `content`, which was read in this state, as `recipe` asks.
     pub(super) fn divide(&self, source: &Source, content: &[u8], stamp: Stamp, recipe: &str) -> Result<Divided, Fault> {
         let Some(structure) = source.structure(content).map(Arc::new) else { return Ok(Divided::Not) };
         // One that has just changed may change again without a trace.

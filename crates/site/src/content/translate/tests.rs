@@ -1,4 +1,4 @@
-//! What is done again with each of the three caches off, and that it comes out the same.
+//! Tests that each of the three caches can be off: its work is done again, and the result is the same.
 
 use lamna_config::settings::{Settings, SiteSettings};
 

@@ -1,4 +1,4 @@
-//! Over generated configurations: no translation gives a file that is kept from who asks, by whatever way it has come to it.
+//! Over generated configurations: no translation, by whatever way, gives a client a file that it has no access to.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -19,7 +19,7 @@ const FILES: [&str; 8] =
     ["/a.txt", "/index.html", "/d/a.txt", "/d/index.html", "/d/e/a.txt", "/d/e/404.html", "/404.html", "/f/index.html"];
 /// Links: a name, and what is there.
 const LINKS: [(&str, &str); 3] = [("/l.txt", "/d/a.txt"), ("/g", "/d/e"), ("/f/l.txt", "/a.txt")];
-/// What is asked for besides.
+/// Further targets to ask for.
 const OTHERS: [&str; 11] =
     ["/", "/d/", "/d/e/", "/f/", "/g/a.txt", "/g/", "/l.txt", "/f/l.txt", "/none", "/d/none", "/x/d/a.txt"];
 

@@ -30,11 +30,11 @@ const ROOT: Refused = Refused(403, "This is the root of what is served, which is
 const NOT_EMPTY: Refused =
     Refused(409, "The directory is not empty, though it may look so: hidden files are not listed.");
 const IN_USE: Refused = Refused(409, "The system uses this directory.");
-/// Of content, which means nothing.
+/// Longest request content, which is ignored.
 const CONTENT_BYTES_MAX: u64 = 4096;
 
 impl Delete {
-    /// Of what is at `place`.
+    /// The deletion of the file or directory at `place`.
     pub(super) fn new(place: Place, conditions: Conditions, is_form: bool) -> Delete {
         Delete { place, conditions, is_form }
     }

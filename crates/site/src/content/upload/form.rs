@@ -15,7 +15,7 @@ use crate::content::action::Action;
 pub(super) struct Form {
     place: Place,
     parser: Parser,
-    /// What is being written, and its name.
+    /// The file that is being written, and its name.
     file: Option<(NewFile, Vec<u8>)>,
     /// How many have been stored.
     stored: usize,

@@ -20,7 +20,7 @@ pub(super) struct Mkdir {
 
 /// Bytes of a form: a name, percent-encoded, and its key.
 const FORM_BYTES_MAX: u64 = 4096;
-/// What is allowed, less what the process's mask forbids.
+/// The mode of a new directory, before the process's umask.
 const MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 
 const EXISTS: Refused = Refused(405, "There is something of this name already.");

@@ -30,7 +30,7 @@ enum State {
     Epilogue,
 }
 
-/// What was found.
+/// An event of the parser.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event<'a> {
     /// A part begins; with the name of its file, if it is one.

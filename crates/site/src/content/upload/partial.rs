@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use super::{Action, CONDITION, Conditions, FAILED, Gathered, Place, Refused, name_of, refused, refused_by};
 use crate::content::site::Sites;
 
-/// What a request says about the part that it brings.
+/// The part of a file that a request brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Given {
     /// None if that makes no sense.
@@ -44,7 +44,7 @@ enum ContentRange {
 }
 
 impl Given {
-    /// What `request` says; none if it brings a whole file.
+    /// Reads the range of `request`; none if it brings a whole file.
     pub(super) fn of(request: Request<'_>) -> Option<Given> {
         let mut lines = request.lines_named(b"content-range");
         let line = lines.next()?;
@@ -87,13 +87,13 @@ pub(super) struct PartialPut {
     place: Place,
     conditions: Conditions,
     given: Given,
-    /// What is being written. Nothing before the first step.
+    /// The file that is being written. None before the first step.
     file: Option<PartialFile>,
     /// Content that has not been written.
     gathered: Gathered,
 }
 
-/// What has come of a part.
+/// The result of storing a part.
 enum Stored {
     /// There is more of it to come.
     Part,
@@ -233,7 +233,7 @@ impl PartialPut {
     }
 }
 
-/// Deletes what nobody has added to for as long as its site keeps it. Waits for the disk.
+/// Deletes partial files that have not grown for as long as their site keeps them. Waits for the disk.
 pub fn sweep(sites: &Sites, clock: Clock) {
     for site in sites.all() {
         let roots = std::iter::once(&site.root).chain(site.aliases.iter().map(|(_, root)| root));
