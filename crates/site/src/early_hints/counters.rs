@@ -1,4 +1,4 @@
-//! What became of hints to clients, in all processes of a server.
+//! Counters of hints to clients and of their outcome, in all processes of a server.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,11 +16,11 @@ process_shared! {
         pub sent: AtomicU64,
         /// Bytes of what they name, as far as that is known.
         pub sent_bytes: AtomicU64,
-        /// Of these, the ones whose resource was asked for then.
+        /// Sent hints whose resource was asked for then.
         pub used: AtomicU64,
         /// Bytes of those.
         pub used_bytes: AtomicU64,
-        /// Of these, the ones whose resource was not.
+        /// Sent hints whose resource was not asked for.
         pub wasted: AtomicU64,
         /// Bytes of those.
         pub wasted_bytes: AtomicU64,
@@ -32,9 +32,9 @@ process_shared! {
         pub withheld_control: AtomicU64,
         /// Pages that are known now.
         pub pages: AtomicU64,
-        /// Of links to next pages.
+        /// Counters of links to next pages.
         pub link_prefetch: LinkPrefetchCounters,
-        /// What all processes number URLs by; zero before the first has chosen it.
+        /// The key by which all processes number URLs; zero before the first has chosen it.
         pub(super) key: [AtomicU64; 2],
     }
 }
@@ -49,7 +49,7 @@ process_shared! {
         pub fetched: AtomicU64,
         /// Bytes of those.
         pub fetched_bytes: AtomicU64,
-        /// Of those, the ones that are known to have been shown: their parts were asked for.
+        /// Fetched pages that are known to have been shown: their parts were asked for.
         pub shown: AtomicU64,
         /// Pages that clients which are sent links asked for in the ordinary way.
         pub asked: AtomicU64,
@@ -69,7 +69,7 @@ process_shared! {
 }
 
 impl Counters {
-    /// What all processes number URLs by.
+    /// The key by which all processes number URLs.
     pub(super) fn key(&self) -> [u8; 16] {
         let word = |word: &AtomicU64| {
             // Zero is none.
@@ -88,7 +88,7 @@ pub(super) fn add(counter: &AtomicU64, number: u64) {
     }
 }
 
-/// What they were at one moment. Each as in [`Counters`].
+/// A snapshot of [`Counters`], field by field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
     /// Hints that were sent.
@@ -111,11 +111,11 @@ pub struct Figures {
     pub withheld_control: u64,
     /// Pages that are known.
     pub pages: u64,
-    /// Of links to next pages.
+    /// Counters of links to next pages.
     pub link_prefetch: LinkPrefetchFigures,
 }
 
-/// What they were at one moment. Each as in [`LinkPrefetchCounters`].
+/// A snapshot of [`LinkPrefetchCounters`], field by field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPrefetchFigures {
     /// Links that were sent.
@@ -143,8 +143,8 @@ pub struct LinkPrefetchFigures {
 }
 
 impl LinkPrefetchFigures {
-    /// Of the bytes that were fetched ahead, those that nobody wanted, as far as the control group tells
-    /// ([`LinkPrefetchBudget`](lamna_policy::hints::LinkPrefetchBudget)). It has been of all sites, and nothing has faded.
+    /// Bytes that were fetched ahead in vain, as far as the control group tells
+    /// ([`LinkPrefetchBudget`](lamna_policy::hints::LinkPrefetchBudget)). They are of all sites, and nothing has faded.
     pub fn wasted_bytes(&self) -> u64 {
         let used = self.control_asked_bytes.saturating_mul(TOLD_PER_CONTROL.into()).saturating_sub(self.asked_bytes);
         self.fetched_bytes.saturating_sub(used)
@@ -152,7 +152,7 @@ impl LinkPrefetchFigures {
 }
 
 impl Counters {
-    /// What they are now.
+    /// A snapshot of the counters.
     pub fn figures(&self) -> Figures {
         let read = |counter: &AtomicU64| counter.load(Relaxed);
         Figures {

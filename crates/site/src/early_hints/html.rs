@@ -1,4 +1,4 @@
-//! What pages that the cache holds refer to.
+//! References in the HTML of cached pages.
 //!
 //! Owns: how their HTML is read, from memory or from their file. Guarantees: what is read is the page that the entry describes. It may wait for the
 //! disk: not for threads that serve.
@@ -14,7 +14,7 @@ use crate::cache::Entry;
 /// Larger pages are not read. What they need stands at their beginning, and what follows them is learned.
 const HTML_BYTES_MAX: u64 = 1 << 20;
 
-/// What the page of `entry` refers to. None if it is no page, or cannot be read.
+/// The references of the page of `entry`. None if it is no page, or cannot be read.
 pub fn links_of(entry: &Entry) -> Option<Links> {
     let page = entry.resource.variants.first();
     let is_page = entry.resource.status.0 == 200 && page.media_type().starts_with("text/html");

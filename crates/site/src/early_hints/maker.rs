@@ -2,7 +2,8 @@
 //!
 //! Owns: a record of each page that is asked for, at most [`PAGES_MAX`], and its leads: what its HTML says, what has been learned of what follows it
 //! ([`Hints`]), also by way of what it needs (the font of its style sheet), and what views of it have found. Guarantees: it looks
-//! at a page at most four times a second, and only if somebody has asked for it; a page's HTML is read once for each state of it; what
+//! at a page at most four times a second, and only if it has been asked for; a page's HTML is read once for each state
+//! of it; what
 //! has become unlikely is hinted no more, and what cannot be kept by a client is never hinted. It works at low priority, and no
 //! serving thread waits for it.
 
@@ -38,7 +39,7 @@ use crate::upstream::resolve::Published;
 /// Pages that are known at the same time. Of those that have not been asked for since the last look one goes for another.
 pub(super) const PAGES_MAX: usize = 1_024;
 
-/// What may wait for the maker.
+/// Most wishes that may wait for the maker.
 pub(super) const QUEUE_MAX: usize = 256;
 
 /// How long it waits between two looks while pages are asked for, and when none have been for [`IDLE_LOOKS`] looks.
@@ -49,13 +50,13 @@ const IDLE_LOOKS: u32 = 40;
 /// The priority of the thread (setpriority(2)): about a tenth of what a serving thread gets on the same processor.
 const NICE: i32 = 10;
 
-/// What something counts whose size is not known.
+/// Assumed bytes of a resource whose size is not known.
 const BYTES_UNKNOWN: u32 = 16 * 1024;
 
 /// By so many steps what follows is followed: the style sheet of a style sheet has a font.
 const STEPS_MAX: usize = 3;
 
-/// What was learned and is less likely than so many thousandths is not even watched.
+/// A learned successor less likely than so many thousandths is not even watched.
 const LEARNED_LEAST: u16 = 500;
 
 /// Views after which what was counted in them is believed, rather than where a lead has come from.
@@ -70,7 +71,7 @@ pub(super) enum Wish {
         site: u32,
         /// Its path as it was received.
         path: Box<[u8]>,
-        /// What caches found it by when it was first asked for.
+        /// Its cache key when it was first asked for.
         key: Box<[u8]>,
     },
     /// In a view of a page this was asked for.
@@ -79,7 +80,7 @@ pub(super) enum Wish {
         page: u64,
         /// Path and query, as they were received.
         url: Box<[u8]>,
-        /// What it was asked for as.
+        /// The fetch destination and mode of the request.
         part: Part,
         /// The number of the network that has asked.
         network: u32,
@@ -110,12 +111,12 @@ pub(super) struct Maker {
     counted: u64,
 }
 
-/// What is known of a page.
+/// The maker's record of a page.
 struct Record {
     site: u32,
     /// As it was received, without its query.
     path: String,
-    /// What caches find it by.
+    /// Its cache key.
     key: Box<[u8]>,
     /// The resource whose HTML was read last.
     read: Weak<Resource>,
@@ -149,7 +150,7 @@ enum Origin {
     Found(u32),
 }
 
-/// What the cache knows of a URL.
+/// The cache's facts about a URL.
 struct Facts {
     bytes: u32,
     media_type: String,
@@ -159,7 +160,7 @@ struct Facts {
     is_held: bool,
 }
 
-/// What a look needs for as long as it lasts.
+/// The resources of one look.
 struct Means {
     sites: Arc<Sites>,
     store: Arc<Store>,
@@ -404,7 +405,7 @@ impl Record {
         }
     }
 
-    /// Finds out which pages are likely to be shown after it. `known` are those that somebody has navigated to.
+    /// Finds the pages that are likely to be shown after it. `known` are pages to which clients have navigated.
     fn look_at_next(
         &mut self,
         site: &SiteHints,
@@ -494,9 +495,10 @@ impl Lead {
         }
     }
 
-    /// Whether others may be told of it: the one place where that is decided, whoever it is known by. Nothing that a rule of access may keep from somebody; what
-    /// the page itself does not name has to be a file of the site that is the same for everybody, of the type that it was asked for as, and to have been asked
-    /// for by several networks. So nobody has others ask an application for something, and nobody's own addresses are told.
+    /// Whether other clients may be told of it: the one place where that is decided, whatever its origin. A resource to
+    /// which a rule restricts access never is. A resource that the page does not name has to be a file of the site that
+    /// is the same for every client, of the type that it was asked for as. Several networks must have asked for it. So
+    /// no client makes others ask an application for something, and no private address is told.
     fn may_be_told(&self, means: &Means, site: u32, facts: &Facts) -> bool {
         let site = means.sites.at(site);
         let Some(path) = path_of(&self.url) else { return false };
@@ -504,7 +506,7 @@ impl Lead {
             return false;
         }
         match self.origin {
-            // What scripts ask for may be made for who asks, unless it is a file.
+            // An answer to a script may be private to its client, unless it is a file.
             Origin::Page => facts.is_held || self.part.destination != Destination::Fetch,
             Origin::Learned(_) | Origin::Found(_) => {
                 facts.is_held
@@ -599,7 +601,8 @@ fn bytes_ahead(means: &Means, site: u32, path: &str, is_known: bool) -> Option<u
     }
 }
 
-/// What something of this media type is for. None of what is not worth a hint: pictures take the room of what is needed before them.
+/// The fetch destination of this media type. None of a type that is not worth a hint: pictures would take the room of
+/// more urgent resources.
 fn destination_of(media_type: &str) -> Option<Destination> {
     Some(match media_type {
         "text/css" => Destination::Style,

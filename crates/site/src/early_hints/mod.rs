@@ -85,11 +85,11 @@ pub struct EarlyHints {
     numbers: UrlNumbers,
     pages: Arc<Published<Arc<Pages>>>,
     wishes: Sender<Wish>,
-    /// What is learned now.
+    /// The current learner.
     learned: Arc<Mutex<Weak<Hints>>>,
 }
 
-/// What a site may hint, and what became of what it has.
+/// The budgets of a site's hints, and the counters of their outcome.
 #[derive(Debug)]
 pub struct SiteHints {
     /// As the site is configured.
@@ -104,7 +104,7 @@ pub struct SiteHints {
 }
 
 impl EarlyHints {
-    /// What `sites` hint; none if no site does. Begins a thread, which ends with this.
+    /// Hints of `sites`; none if no site has any. Begins a thread, which ends with this.
     pub fn begin(sites: &Arc<Sites>, store: &Arc<Store>, counters: &SharedMemory<Counters>) -> Option<Arc<EarlyHints>> {
         let (early_hints, maker) = EarlyHints::new(sites, store, counters)?;
         if let Err(error) = maker.begin() {
@@ -147,12 +147,12 @@ impl EarlyHints {
         Some((early_hints, maker))
     }
 
-    /// What is learned is asked of `hints` from now on.
+    /// Uses what `hints` learns from now on.
     pub fn attach(&self, hints: Option<&Arc<Hints>>) {
         *self.learned.lock().unwrap_or_else(PoisonError::into_inner) = hints.map(Arc::downgrade).unwrap_or_default();
     }
 
-    /// What the site of this index may hint.
+    /// The hints of the site of this index.
     pub fn site(&self, site: u32) -> Option<&Arc<SiteHints>> {
         self.sites.get(site as usize)?.as_ref()
     }
@@ -167,7 +167,7 @@ impl EarlyHints {
         self.pages.read_if_changed(seen)
     }
 
-    /// What is known of what the page at `path` needs, a sentence for each, those that are hinted first. For people.
+    /// Sentences about the resources that the page at `path` needs, one for each, hinted ones first.
     pub fn report(&self, site: u32, path: &[u8]) -> Vec<String> {
         let mut seen = u64::MAX;
         let pages = self.changed_pages(&mut seen);
@@ -179,12 +179,13 @@ impl EarlyHints {
     /// that has room.
     pub fn want(&self, site: u32, path: &[u8], key: &[u8]) {
         if path.len().max(key.len()) <= url::URL_BYTES_MAX && !self.wishes.is_full() {
-            // Nobody waits for it: it will be asked for again.
+            // No request waits for it: it will be asked for again.
             _ = self.wishes.try_send(Wish::Page { site, path: path.into(), key: key.into() });
         }
     }
 
-    /// The number of a network of clients, by a key that nobody outside knows; never zero. An end user has many networks of IPv6 (a /48): they are one.
+    /// The number of a network of clients, by a secret key; never zero. An end user has many networks of IPv6 (a /48):
+    /// they are one.
     pub fn network_number(&self, (is_v6, bits): Network) -> u32 {
         let bits = if is_v6 { bits >> 16 } else { bits };
         (self.numbers.hash_one((is_v6, bits, "network")) as u32).max(1)
@@ -197,7 +198,7 @@ impl EarlyHints {
         }
     }
 
-    /// A view of `page` was followed by one of the page at `path`, which nobody has counted so far.
+    /// A view of `page` was followed by one of the page at `path`, which is not counted yet.
     pub fn tell_next(&self, page: &Page, path: &[u8], network: u32) {
         if path.len() <= url::URL_BYTES_MAX && page.takes_one_more() {
             _ = self.wishes.try_send(Wish::Next { page: page.number(), path: path.into(), network });
@@ -211,7 +212,7 @@ impl EarlyHints {
 }
 
 impl SiteHints {
-    /// What is counted of links to next pages.
+    /// Counters of links to next pages.
     pub fn link_counters(&self) -> &LinkPrefetchCounters {
         &self.counters.link_prefetch
     }
@@ -239,14 +240,14 @@ impl SiteHints {
         add(&self.counters.sent_bytes, bytes);
     }
 
-    /// What was hinted was asked for.
+    /// A hinted resource was asked for.
     pub(crate) fn handle_used(&self, bytes: u64) {
         self.budget.handle_used(bytes);
         add(&self.counters.used, 1);
         add(&self.counters.used_bytes, bytes);
     }
 
-    /// What was hinted was not asked for.
+    /// A hinted resource was not asked for.
     pub(crate) fn handle_wasted(&self, bytes: u64) {
         self.budget.handle_wasted(bytes);
         add(&self.counters.wasted, 1);

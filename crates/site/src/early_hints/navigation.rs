@@ -1,4 +1,4 @@
-//! What a request says of itself that hints go by.
+//! The properties of a request that hints go by.
 //!
 //! Owns: which requests are navigations that get hints ([`Navigation`]), which fetch ahead ([`fetches_ahead`]), and which are parts of a page ([`part_of`]): by Fetch
 //! Metadata (`Sec-Fetch-*`), and by `Accept` where a client has none. Keeps nothing of them.
@@ -15,7 +15,7 @@ pub struct Navigation {
     pub is_http1: bool,
 }
 
-/// What a part of a page is.
+/// A resource of a page, by its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// For what the page fetches it.
@@ -69,7 +69,7 @@ pub fn fetches_ahead(request: Request<'_>) -> Option<bool> {
     is_ahead.then(|| !head.present.intersects(CONDITIONS))
 }
 
-/// What part of a page `request` asks for, if it says so and it is of a kind that is worth a hint.
+/// The part of a page that `request` asks for, if its fields say so and the kind is worth a hint.
 pub fn part_of(request: Request<'_>) -> Option<Part> {
     if request.head.method != Method::Get || request.head.present.intersects(CONDITIONS) {
         return None;

@@ -12,9 +12,9 @@
 //! it, because what a browser has fetched ahead it shows without asking again.
 //!
 //! # The control group
-//! Of the networks of clients (a /32 of IPv4, a /64 of IPv6) one in [`CLIENTS_PER_CONTROL`] is sent no link on a page, for an hour, as a keyed hash of network,
-//! page and hour says. So it is known of each request whether its client was told, over whichever connection it comes and however late,
-//! and nothing is kept of anybody.
+//! One in [`CLIENTS_PER_CONTROL`] networks of clients (a /32 of IPv4, a /64 of IPv6) is sent no link on a page, for an
+//! hour. A keyed hash of network, page and hour selects it. So it is known of each request whether its client was told,
+//! over whichever connection it comes and however late, and no data about clients are kept.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -41,13 +41,13 @@ pub(super) const TOLD_PER_CONTROL: u32 = CLIENTS_PER_CONTROL as u32 - 1;
 /// How long a network belongs to the control group of a page, or does not.
 const CONTROL_MS: u64 = 3_600_000;
 
-/// Views before which nothing is believed, whoever has counted them.
+/// Views before which no probability is believed, learned or counted.
 const VIEWS_BELIEVED: u16 = 8;
 
 /// Views after which what is the least likely may go for another.
 const VIEWS_TO_STAY: u16 = 4;
 
-/// What was learned and is less likely than so many thousandths is not even counted.
+/// A learned successor less likely than so many thousandths is not even counted.
 const LEARNED_LEAST: u16 = 250;
 
 /// A network of clients.
@@ -73,7 +73,7 @@ pub struct NextPages {
     hinted: Option<usize>,
 }
 
-/// What is known of the pages after one, for the maker.
+/// The maker's candidates for the page after one.
 #[derive(Debug, Default)]
 pub(super) struct NextLeads(Vec<NextLead>);
 
@@ -82,12 +82,12 @@ struct NextLead {
     /// As browsers ask for it.
     path: String,
     number: u64,
-    /// What the learner says.
+    /// The learned probability.
     learned: Probability,
     tally: Arc<Tally>,
 }
 
-/// What a site allows, and what came of it.
+/// The settings of a site, and the outcome of its links.
 #[derive(Debug)]
 pub struct LinkPrefetch {
     pub(super) settings: LinkPrefetchSettings,
@@ -236,14 +236,14 @@ impl NextPage {
 }
 
 impl NextLeads {
-    /// A view was followed by one of the page at `path`, which nobody counted.
+    /// A view was followed by one of the page at `path`, which is not counted yet.
     pub(super) fn find(&mut self, path: String, number: u64, network: u32) {
         if let Some(tally) = self.add(path, number, Probability::default()) {
             tally.count_asked(network);
         }
     }
 
-    /// What the learner says of what follows the page. `number_of` numbers paths, and has none of what is no page.
+    /// Takes the learned successors of the page. `number_of` numbers paths, and has none for a path that is no page.
     pub(super) fn learn(&mut self, predictions: &Predictions, number_of: impl Fn(&str) -> Option<u64>) {
         self.0.iter_mut().for_each(|lead| lead.learned = Probability::default());
         if predictions.visits < VIEWS_BELIEVED {
@@ -278,7 +278,8 @@ impl NextLeads {
         self.0.last().map(|lead| &*lead.tally)
     }
 
-    /// What is to be published. `bytes_of` knows how large a page is, and has none of what may not be fetched ahead: that is only counted.
+    /// The next pages to publish. `bytes_of` knows the size of a page; a page without one may not be fetched ahead, and
+    /// is only counted.
     pub(super) fn make(&self, site: &LinkPrefetch, bytes_of: impl Fn(&str) -> Option<u32>) -> NextPages {
         let least = Probability::per_mille(u16::from(site.settings.probability_percent_min) * 10);
         let next = |lead: &NextLead| {
@@ -318,7 +319,7 @@ mod tests {
         LinkPrefetch::new(settings, grace_bytes)
     }
 
-    /// What follows a page: the pages with the numbers 1 on, each after so many of 16 views.
+    /// Successors of a page: the pages with the numbers 1 on, each after so many of 16 views.
     fn leads(asked: &[u16]) -> NextLeads {
         let mut leads = NextLeads::default();
         for (at, asked) in asked.iter().enumerate() {

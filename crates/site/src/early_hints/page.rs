@@ -1,4 +1,4 @@
-//! What is known of one page: what it may need, how likely, and what of it is hinted.
+//! The record of one page: resources that it may need, their probabilities, and those that are hinted.
 //!
 //! Owns: [`Page`], which the maker makes and workers read, and the tallies that they count in. Guarantees: bounded; what changes in it are
 //! counts, and each is changed for navigations only, or for what follows them.
@@ -12,13 +12,13 @@ use lamna_proto::exchange::early_hints::LinkField;
 use super::next_pages::NextPages;
 use super::viewing::Known;
 
-/// What a page may need that is watched, whether it is hinted or not: as many as there are bits in a [`Choice`].
+/// Most resources of a page that are watched, hinted or not: as many as there are bits in a [`Choice`].
 pub(super) const CANDIDATES_MAX: usize = 32;
 
-/// Of these, so many are hinted at once. More would only compete with each other.
+/// Most of them that are hinted at once. More would only compete with each other.
 pub(super) const HINTS_MAX: u32 = 12;
 
-/// What views may find before the maker has looked at the page again.
+/// Most resources that views may find before the maker has looked at the page again.
 const FINDS_MAX: u16 = 16;
 
 /// Client networks that have to have asked for something, each in a view of its own, before others are told of it: what one client asks for is its own affair.
@@ -34,7 +34,7 @@ pub struct Page {
     pub(super) candidates: Box<[Candidate]>,
     /// Those that are hinted: bits, by their place.
     pub(super) hinted: u32,
-    /// What is likely to be shown after it.
+    /// Pages that are likely to be shown after it.
     pub(super) next: NextPages,
     /// Somebody has asked for it, or something has been counted, since the maker looked. That of the page before it: views of that go on.
     has_news: Arc<AtomicBool>,
@@ -60,7 +60,7 @@ pub(super) struct Tally {
     missed: AtomicU16,
     /// The numbers of different networks that have asked for it; zero where there is none yet.
     networks: [AtomicU32; NETWORKS_LEAST],
-    /// Of hints: given, and asked for then.
+    /// Counts of hints: given, and asked for then.
     pub(super) given: AtomicU32,
     pub(super) used: AtomicU32,
 }
@@ -104,7 +104,7 @@ impl Page {
         Page { has_news: before.has_news.clone(), ..self }
     }
 
-    /// What it is called.
+    /// Its number.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -139,14 +139,14 @@ impl Page {
         self.hinted == other.hinted && of(self) == of(other) && self.next.is_like(&other.next)
     }
 
-    /// What is hinted, and of that what is in `known`.
+    /// The hinted candidates, without and within `known`.
     pub fn choose(&self, known: Option<&Known>) -> (Choice, Choice) {
         let is_known = |place: &usize| known.is_some_and(|known| known.holds(self.candidates[*place].url));
         let had = Choice(self.hinted).places().filter(is_known).fold(0, |bits, place| bits | 1 << place);
         (Choice(self.hinted & !had), Choice(had))
     }
 
-    /// What of `wanted` may be hinted, in its order.
+    /// The part of `wanted` that the budget allows, in its order.
     pub fn within_budget(&self, wanted: Choice, budget: &ClientHintBudget) -> Choice {
         let mut bytes = 0;
         let allowed = wanted.places().filter(|place| {
@@ -163,7 +163,7 @@ impl Page {
         choice.places().map(|place| &self.candidates[place].link)
     }
 
-    /// What is likely to be shown after it.
+    /// Pages that are likely to be shown after it.
     pub fn next(&self) -> &NextPages {
         &self.next
     }
@@ -218,7 +218,7 @@ impl Tally {
         }
     }
 
-    /// Whether so many networks have asked for it that it is nobody's own.
+    /// Whether so many networks have asked for it that it is private to none.
     pub(super) fn is_of_several(&self) -> bool {
         self.networks.iter().all(|seen| seen.load(Relaxed) != 0)
     }
@@ -230,7 +230,7 @@ impl Tally {
 
     /// It was asked for in a view that has been counted as one that did not.
     pub(super) fn count_asked_after_all(&self, network: u32) {
-        // If nobody has, it was asked for more often than the page is known to have been shown.
+        // If none has, it was asked for more often than the page is known to have been shown.
         let _ = self.missed.fetch_update(Relaxed, Relaxed, |missed| missed.checked_sub(1));
         self.count_asked(network);
     }

@@ -1,4 +1,4 @@
-//! What the maker finds out about pages, with a store that serves have filled.
+//! Tests of the maker's findings about pages, with a store that serves have filled.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -305,7 +305,7 @@ impl Setup {
         self.maker.look(Vec::new());
     }
 
-    /// What clients are to fetch ahead on a page.
+    /// The link that clients are to fetch ahead on a page.
     fn next_link(&self, path: &str) -> Option<String> {
         let pages = self.pages();
         let next = pages[&self.early_hints.number(0, path.as_bytes())].next().hinted()?;

@@ -1,4 +1,5 @@
-//! What a client has asked for and been given on one connection: so that it is not given what it has, and what becomes of hints is known.
+//! A client's requests and hints on one connection: so that it is not hinted what it has, and the outcome of hints is
+//! known.
 //!
 //! Owns: [`Viewing`], of one connection: the page that it shows, which of its hints are open, and [`Known`], a digest of what was asked for and
 //! hinted. Guarantees: its size is fixed, and it holds no text; each hint that was given is counted once as used or as wasted, at the latest
@@ -12,10 +13,10 @@ use lamna_proto::time::Instant;
 use super::SiteHints;
 use super::page::{Choice, Page};
 
-/// What is asked for later than so long after a page is not because of it: hints that are open then were given in vain.
+/// A request later than this after a page does not count as caused by it: hints that are open then were given in vain.
 const VIEW_MS: u64 = 30_000;
 
-/// What is asked for later than that after a page is not something that it needs early.
+/// A request later than this after a page does not count as one that the page needs early.
 const FIND_MS: u64 = 10_000;
 
 /// See the module.
@@ -29,7 +30,7 @@ pub struct Viewing {
     open: u32,
     /// Not hinted, and likely not there: whether it is asked for says how likely it is.
     watched: u32,
-    /// Of those, the ones that were asked for.
+    /// Watched candidates that were asked for.
     asked: u32,
     /// The page that was fetched ahead over this connection last, and has not been seen to be shown. Zero is none.
     ahead: u64,
@@ -41,7 +42,7 @@ impl Viewing {
         Viewing { known: Known::default(), page, site, since: now, open: 0, watched: 0, asked: 0, ahead: 0 }
     }
 
-    /// What the client is likely to have.
+    /// Resources that the client is likely to have.
     pub fn known(&self) -> &Known {
         &self.known
     }
@@ -120,12 +121,12 @@ impl Viewing {
         &self.page
     }
 
-    /// What follows is not because of the page any more.
+    /// Ends the view: later requests do not count as caused by the page.
     fn end(&mut self) {
         for place in Choice(self.open).places() {
             self.site.handle_wasted(self.page.candidates[place].bytes.into());
         }
-        // Who has asked for nothing may have gone before the page was there.
+        // A client that has asked for nothing may have gone before the page was there.
         if self.asked != 0 {
             Choice(self.watched & !self.asked)
                 .places()
@@ -141,18 +142,18 @@ impl Drop for Viewing {
     }
 }
 
-/// What a request is to the page that is shown.
+/// The role of a request for the page that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Nothing that is of interest any more.
     Nothing,
-    /// It may be something that the page needs, and that nobody knew of.
+    /// It may be for a resource that the page needs and that is not known yet.
     Unknown,
 }
 
-/// What was asked for and hinted on a connection: a Bloom filter (Bloom, CACM 1970) of 512 bits, with two for each resource. Of 64 resources it
-/// takes one in 20 for known that is not, and begins anew with the next: so a client may be hinted what it has, seldom, and is hinted what it has
-/// not, mostly.
+/// Resources that were asked for and hinted on a connection: a Bloom filter (Bloom, CACM 1970) of 512 bits, with two
+/// for each resource. At 64 resources one in 20 unknown ones passes for known, and the next begins a new filter. So a
+/// client may be hinted a resource that it has, seldom, and misses few hints for ones that it has not.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     bits: [u64; 8],

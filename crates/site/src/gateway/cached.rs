@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Owns: [`Cached`], a [`Gateway`] with what becomes of its answer. Guarantees: an answer that breaks off, is too long or was overtaken by a
-//! change is never kept; the client is given each part when it comes, whatever is collected. Whoever leads holds nobody up: it does not lead before its
+//! change is never kept; the client is given each part when it comes, whatever is collected. A leader holds up no
+//! request: it does not lead before its
 //! first step, which comes when its turn has come on its connection; what it collects is received as fast as the application gives it, however
 //! slowly its own client reads; and if it leaves, the fetch goes on in the background. What may be kept and used is decided by
 //! `lamna_proto::caching`.
@@ -43,7 +44,7 @@ use crate::cache::answer_key::{WITH_COOKIES, write_variant};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 
-/// What is asked for, and what is known of it.
+/// The request, and the facts about it that caching goes by.
 #[derive(Debug)]
 pub struct Wanted {
     /// Where answers are kept.
@@ -62,11 +63,11 @@ pub struct Wanted {
     pub target: Box<[u8]>,
     /// The key by which the answer was looked for: that of the target, or with what the request selects by.
     pub key: Box<[u8]>,
-    /// What of the request matters to caches.
+    /// The facts of the request that matter to caches.
     pub facts: Facts,
     /// The fields of the request, as lines.
     pub fields: Box<[u8]>,
-    /// What is kept, and is to be validated, or to be used if the application fails.
+    /// The stored answer, which is to be validated, or to be used if the application fails.
     pub stale: Option<Arc<Entry>>,
     /// Whether the application is asked if `stale` still holds.
     pub validates: bool,
@@ -84,7 +85,7 @@ pub enum Role {
     },
     /// For all who want the same.
     Leads(Lead),
-    /// Perhaps not at all: somebody asks.
+    /// Perhaps not at all: another request asks.
     Waits(Wait),
     /// For its client.
     Alone,
@@ -107,13 +108,13 @@ struct Inner {
     progress: Progress,
     /// Parts that came before the client had room for them.
     ahead: VecDeque<Box<Part>>,
-    /// What the gateway waits for.
+    /// The events that the gateway waits for.
     next: Next,
     /// All of the answer has come.
     has_ended: bool,
     /// When it began to ask.
     asked: Option<Instant>,
-    /// What had been made void by then.
+    /// The number of invalidations by then.
     voids: u64,
 }
 
@@ -163,9 +164,10 @@ impl Collected {
 const RESERVED_BYTES: usize = 64 * 1024;
 /// How long it is known that the answers for a target are not shared.
 const PASSES_MS: u64 = 10_000;
-/// How long somebody waits for the answer of another. It is longer than most applications take, and shorter than clients wait.
+/// How long a request waits for another's answer. It is longer than most applications take, and shorter than clients
+/// wait.
 const WAIT_MS: u32 = 20_000;
-/// What part of the store may be answers that are being collected.
+/// The part of the store that answers may take while they are collected, as a divisor.
 const COLLECTED_SHARE: u64 = 8;
 
 impl Cached {
@@ -186,7 +188,7 @@ impl Cached {
         Cached { inner: Some(Box::new(inner)), is_in_background: false }
     }
 
-    /// Asks for nobody in particular.
+    /// Refreshes an answer in the background, without a client.
     pub fn refresh(mut gateway: Box<Gateway>, wanted: Wanted, lead: Lead) {
         gateway.ask_for_nobody();
         let (store, clock) = (wanted.store.clone(), wanted.clock);
@@ -279,7 +281,7 @@ impl Inner {
         matches!(self.role, Role::Leads(_)) && !matches!(self.progress, Progress::Passes)
     }
 
-    /// What the next step waits for. Content is wanted when no part comes before it.
+    /// The events that the next step waits for. Content is wanted when no part comes before it.
     fn next(&self, now: Instant) -> Next {
         match () {
             () if self.has_ended => Next::ROOM,
@@ -314,7 +316,7 @@ impl Inner {
         Ok(part)
     }
 
-    /// What is answered in its place, if anything is.
+    /// The answer in its place, if there is one.
     fn handle_head(&mut self, head: &mut StreamHead, now: Instant) -> Option<Ran> {
         let status = head.status.0;
         if !matches!(&*self.wanted.method, b"GET" | b"HEAD") {
@@ -383,7 +385,7 @@ impl Inner {
         })
     }
 
-    /// The answer is not kept: nobody waits for it, nor for the next.
+    /// The answer is not cached: no request waits for it, nor for the next.
     fn pass(&mut self, why: NotKept, status: u16, now: Instant) {
         let is_of_target = !matches!(why, NotKept::Method | NotKept::Authorization);
         let leads = matches!(self.role, Role::Leads(_));
@@ -523,7 +525,7 @@ impl Inner {
         (names, number)
     }
 
-    /// The application has said that what is kept still holds.
+    /// The application has confirmed the stored answer (304).
     fn handle_confirmed(&mut self, given: &[u8], now: Instant) -> Ran {
         let (Some(stale), given_fields) = (self.wanted.stale.clone(), lines(given)) else { return Ran::Failed };
         let old = stale.resource.variants.first();
@@ -575,7 +577,7 @@ impl Inner {
         Ran::Answer(stale.unwrap_or(page))
     }
 
-    /// What is kept, if it may be used because the application fails.
+    /// The stored answer, if it may be used because the application fails.
     fn stale_after_failure(&self, now: Instant) -> Option<Arc<Resource>> {
         let stale = self.wanted.stale.as_ref()?;
         let Some(Kept::Answer(answer)) = stale.kept() else { return None };

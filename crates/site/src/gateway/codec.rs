@@ -1,4 +1,4 @@
-//! What is spoken with an application: the request as bytes, and the answer from bytes.
+//! The protocol spoken with an application: the request to bytes, and the answer from bytes.
 //!
 //! Owns: [`Codec`], the choice between the codecs of `lamna_proto::gateway`, for one request on one connection. Guarantees: what they do.
 

@@ -59,20 +59,21 @@ pub struct Gateway {
     share: Option<Share>,
     rules: Arc<Effective>,
     site: String,
-    /// What the request is called.
+    /// The ID of the request.
     called: Box<str>,
     effect: Effect,
     pub(super) asked: Asked,
-    /// The answer is for whoever asks, and not for the client as it is.
+    /// The answer is for the server's own question, and not passed to the client as it is.
     is_question: bool,
     /// The client has opened a stream for a WebSocket.
     opening: Option<Opening>,
     content: RequestContent,
     /// Keeps content until it is whole, where the route says so.
     buffer: Option<ContentBuffer>,
-    /// What says for whom a connection is, before anything else on it; empty if that is not said.
+    /// The PROXY protocol header, sent before anything else on a connection; empty if the application is not told its
+    /// client.
     preface: Vec<u8>,
-    /// What begins the request, as long as it may have to be sent again.
+    /// The request's head, as long as it may have to be sent again.
     head: Vec<u8>,
     state: State,
     codec: Codec,
@@ -99,7 +100,7 @@ pub struct Gateway {
     is_client_told: bool,
     /// The client has been given the head of the answer: no other can be given any more.
     has_answered: bool,
-    /// What is exchanged is not HTTP any more.
+    /// The bytes exchanged are not HTTP any more.
     tunnels: bool,
     filtered: Option<Box<Filtered>>,
     /// Until when the application has to make progress.
@@ -129,7 +130,7 @@ enum State {
 #[derive(Debug)]
 struct Problem {
     error: GatewayError,
-    /// What the error log says of it.
+    /// The reason, for the error log.
     why: Option<String>,
 }
 
@@ -332,7 +333,7 @@ impl Gateway {
                 return Ok(self.end_quiet_tunnel());
             }
             if self.has_answered && !self.content_is_over {
-                // Both sides are silent, and nobody knows whose turn it is: that is no fault of the application.
+                // Both sides are silent, and it is not known whose turn it is: that is no fault of the application.
                 return Ok(Ran::Failed);
             }
             let is_sent = self.is_sent();
@@ -351,7 +352,7 @@ impl Gateway {
         })
     }
 
-    /// What the next step waits for.
+    /// The events that the next step waits for.
     fn next(&mut self, had_room: bool, has_more: bool) -> Next {
         if matches!(self.state, State::Over) {
             return Next::default();
@@ -483,7 +484,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// What has been read is not needed any more, if none of it is content.
+    /// Drops the bytes that have been read, if none of them is content.
     fn forget_read(&mut self, reading: &mut Reading) {
         self.received.drain(..reading.at);
         reading.at = 0;
@@ -593,7 +594,7 @@ impl Gateway {
         true
     }
 
-    /// What the client is told.
+    /// The client's answer after a failure.
     fn give_up(&mut self, error: GatewayError) -> Ran {
         if self.has_answered { Ran::Failed } else { self.page_of(error) }
     }

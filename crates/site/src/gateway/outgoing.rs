@@ -1,4 +1,4 @@
-//! What is on its way to an application: the head, and the content that has been taken from the client.
+//! Bytes on their way to an application: the head, and the content that has been taken from the client.
 //!
 //! Owns: [`Outgoing`]. Guarantees: holds a head and one piece of content at most, if more is taken only when it is empty.
 
@@ -24,7 +24,7 @@ impl Outgoing {
         match link.flush() {
             Ok(has_left) => {
                 let sent = self.send_by(|bytes| link.send(bytes));
-                // How much of a record has left before it failed nobody knows.
+                // How much of a record has left before it failed is unknown.
                 let is_unknown = sent.failed.is_some() && link.is_secure();
                 Sent { any: has_left || sent.any || is_unknown, ..sent }
             }
@@ -61,7 +61,7 @@ impl Outgoing {
     }
 }
 
-/// What became of it. Both can be: some has left, and then the connection failed.
+/// The result of sending. Both can be: some has left, and then the connection failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sent {
     /// Something has left, or may have: the request may have an effect.

@@ -1,4 +1,4 @@
-//! What has been read of an answer, and its head as the client gets it.
+//! The part of an answer that has been read, and its head as the client gets it.
 //!
 //! Owns: [`Reading`], [`stream_head`].
 
@@ -11,7 +11,7 @@ use lamna_proto::message::Status;
 use super::websocket;
 use crate::content::route::Effective;
 
-/// What came of receiving.
+/// The result of receiving.
 #[derive(Debug, Default)]
 pub(super) struct Receipt {
     pub(super) part: Option<Part>,
@@ -22,11 +22,11 @@ pub(super) struct Receipt {
     pub(super) has_more: bool,
 }
 
-/// What is being read of what was received.
+/// The part that is being read from the received bytes.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub(super) part: Part,
-    /// What the application has named in the place of an answer.
+    /// The path that the application has named in place of an answer.
     pub(super) redirect: Option<Box<[u8]>>,
     /// Where in the buffer its content is.
     pub(super) content: Vec<Range<usize>>,

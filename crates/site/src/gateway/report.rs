@@ -1,6 +1,7 @@
-//! What the error log says of applications.
+//! Messages about applications for the error log.
 //!
-//! Owns: the words. Says nothing about the request but its site and what it is called: whoever may read the log may not read requests.
+//! Owns: the words. Says nothing about the request but its site and its ID: a reader of the log need not be permitted
+//! to read requests.
 
 use lamna_io::log::errors::{Level, Peer, report_peer};
 use lamna_proto::gateway::GatewayError;
@@ -21,7 +22,7 @@ pub(super) fn surplus((site, request): (&str, &str), upstream: &str) {
     });
 }
 
-/// What becomes of an answer that is to pass through filters.
+/// Reports the failure of filters on an answer.
 pub(super) fn filtering((site, request): (&str, &str), level: Level, why: &str) {
     report_peer(Peer::Gateway, site, request, || (level, why.to_owned()));
 }
@@ -47,7 +48,7 @@ pub(super) fn not_kept((site, request): (&str, &str), directory: &str, errno: Er
     });
 }
 
-/// What an application says for the error log, in pieces as they come.
+/// Reports an application's diagnostic output, in pieces as they come.
 pub(super) fn diagnostic((site, request): (&str, &str), text: &[u8]) {
     for line in text.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
         report_peer(Peer::Application, site, request, || {

@@ -1,4 +1,4 @@
-//! What an application is asked: the request as it is written for it.
+//! The request to an application, as it is written for it.
 //!
 //! Owns: [`begin`], and [`Asking`], what it is made from. Guarantees: nothing of the client's head is passed through: all is written from what was
 //! understood.
@@ -36,19 +36,19 @@ use crate::upstream::shares::Payer;
 pub struct Asking<'a> {
     /// The site that is asked.
     pub site: &'a Site,
-    /// What its routes come to.
+    /// The effective rules of the request.
     pub rules: &'a Arc<Effective>,
     /// The application.
     pub group: &'a Arc<Group>,
     /// The file that it is to run, if it runs files.
     pub script: Option<&'a Script>,
-    /// What is asked for.
+    /// The target.
     pub translate: &'a Translate<'a>,
     /// By which request.
     pub request: Request<'a>,
     /// From where; none for Unix sockets.
     pub client: Option<IpAddr>,
-    /// Who the server has made sure that it is, where it had to say so.
+    /// The verified identity of the client, where access required one.
     pub who: Option<Who<'a>>,
     /// Both ends of the client's connection, for applications that are told them; none if it has no address.
     pub ends: Option<(SocketAddr, SocketAddr)>,
@@ -56,14 +56,14 @@ pub struct Asking<'a> {
     pub is_trusted: bool,
     /// Whether the request came over TLS.
     pub is_secure: bool,
-    /// What the request is called.
+    /// The ID of the request.
     pub called: &'a str,
-    /// For whom a connection to the application counts; none if it counts for nobody.
+    /// The client network for which the connection to the application counts; none if it counts for none.
     pub payer: Option<&'a Payer>,
 }
 
 impl<'a> Asking<'a> {
-    /// What services have said of the request.
+    /// The assertions of auth services about the request.
     fn vouched(&self) -> Option<&'a Vouched> {
         Vouched::of(self.translate.found)
     }
@@ -105,7 +105,7 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
     // An upgrade has no content, and HTTP/2 has another way to ask for one.
     let may_upgrade = content == RequestContent::None && request.head.version == Version::Http11;
     let upgrade = requested_upgrade(fields, UPGRADES).filter(|_| may_upgrade).or(stream_for);
-    // Names of hosts are the same in any case, and what is kept is found by any. So applications get one.
+    // Host names ignore case, and a stored answer is found by any spelling. So applications get one.
     let is_kept = rules.rules.answer_cache.is_some();
     let lower = |authority: &'_ [u8]| Cow::Owned(authority.to_ascii_lowercase());
     let authority = authority_of(request).map(|one| if is_kept { lower(one) } else { Cow::Borrowed(one) });
@@ -135,7 +135,7 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
     Ok(Gateway::new(asking, asked, opening, content, head))
 }
 
-/// Appends the path that an application is asked for. The keys of what is kept are made of it as well.
+/// Appends the path that an application is asked for. Cache keys are made of it as well.
 ///
 /// # Errors
 /// It is none.
@@ -146,7 +146,7 @@ pub fn write_asked_path(translate: &Translate<'_>, out: &mut Vec<u8>) -> Result<
 /// The program that asks `service`, which is at `asking.group`, whether a request is let in. `before` is what others have said of it.
 ///
 /// # Errors
-/// Nobody can be asked about such a request.
+/// The service cannot be asked about such a request.
 pub fn begin_question(
     asking: &Asking<'_>,
     service: &Arc<ServiceSettings>,
@@ -213,7 +213,7 @@ fn keep_lines(fields: Fields<'_>, is_kept: impl Fn(&[u8]) -> bool, lines: &mut V
     }
 }
 
-/// What ends a head: what the request is called, and the empty line.
+/// Ends a head: the request ID, and the empty line.
 fn end_head(asking: &Asking<'_>, head: &mut Vec<u8>) {
     for part in [RequestId::FIELD, ": ", asking.called, "\r\n\r\n"] {
         head.extend_from_slice(part.as_bytes());
@@ -262,13 +262,14 @@ fn stream_for<'a>(request: Request<'a>, group: &Group) -> Result<Option<&'a [u8]
     protocol.filter(|_| !has_key).map(Some).ok_or(Refusal::MethodUnknown)
 }
 
-/// What says for whom a connection is; empty if the application is not told.
+/// The PROXY protocol header for a connection; empty if the application is not told its client.
 pub(super) fn preface_of(asking: &Asking<'_>) -> Vec<u8> {
     let sender = asking.ends.map_or(Sender::Unknown, |(from, to)| Sender::Client(from, to));
     asking.group.settings.send_proxy.map_or_else(Vec::new, |version| proxy::header(version, sender))
 }
 
-/// Who is asked. A host in the target overrides the field (RFC 9112 3.2.2), as it does where the site is chosen.
+/// The requested authority. A host in the target overrides the field (RFC 9112 3.2.2), as it does where the site is
+/// chosen.
 pub fn authority_of(request: Request<'_>) -> Option<&[u8]> {
     match target::parse(request.target(), false) {
         Ok(Target::Absolute { authority, .. }) => Some(authority),
@@ -281,7 +282,7 @@ pub fn may_be_cached(request: Request<'_>) -> bool {
     request.content() == Content::None && requested_upgrade(Fields::of(request), UPGRADES).is_none()
 }
 
-/// Who is asked, as an application learns it: what a proxy that is trusted has said before what the request says.
+/// The requested authority, as an application learns it: from a trusted proxy, or else from the request.
 pub fn told_authority<'r>(request: Request<'r>, is_trusted: bool) -> &'r [u8] {
     let fields = Fields::of(request);
     let said = if is_trusted { fields.values("x-forwarded-host").find(|value| !value.is_empty()) } else { None };
@@ -310,7 +311,7 @@ fn write_http(inbound: &Inbound<'_>, group: &Group, upgrade: Option<&[u8]>, head
     })
 }
 
-/// What begins a request to an application that speaks FastCGI.
+/// Writes the beginning of a request to an application that speaks FastCGI.
 fn write_fastcgi(inbound: &Inbound<'_>, asking: &Asking<'_>, head: &mut Vec<u8>) -> Result<(), Refusal> {
     // Without a length there may be no content: that is known when some comes, or the end (`Gateway::lacks_length`). A client that waits to be
     // told to send it has some.
@@ -342,7 +343,7 @@ fn write_fastcgi(inbound: &Inbound<'_>, asking: &Asking<'_>, head: &mut Vec<u8>)
     if written.is_err() || is_named_too_often { Err(Refusal::FieldsTooLarge) } else { Ok(()) }
 }
 
-/// What services have said, as variables. Lines of one field are joined.
+/// The assertions of auth services, as variables. Lines of one field are joined.
 fn variables_of(lines: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut variables: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     for (name, value) in Fields::check(lines, LineEnds::CrLf).unwrap_or_default().iter() {
@@ -356,10 +357,10 @@ fn variables_of(lines: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     variables
 }
 
-/// What scripts are told that runs them.
+/// The server's name and version, for scripts.
 const SOFTWARE: &str = concat!("lamna/", env!("CARGO_PKG_VERSION"));
 
-/// What [`http1::write_head`] adds to a head at most.
+/// Most bytes that [`http1::write_head`] adds to a head.
 const HEAD_SPARE_BYTES: usize = 400;
 
 /// How the content of a request to `group` is kept until it is whole; none if it goes on as it comes, or there is none.

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Owns: [`Question`], a [`Gateway`] with what becomes of its answer, and [`Vouched`], what is known of a request that is let in. Guarantees:
-//! nothing of the request's content is read or sent; what is not a clear yes lets nobody in; of the content of a yes no more is received than
+//! nothing of the request's content is read or sent; only a clear yes lets a request in; of the content of a yes no
+//! more is received than
 //! a bounded number of bytes. What the service is told is written by `request.rs`.
 
 use std::os::fd::BorrowedFd;
@@ -28,7 +29,7 @@ use crate::content::route::Effective;
 pub struct Question {
     gateway: Box<Gateway>,
     service: Arc<ServiceSettings>,
-    /// What services have said of the request before.
+    /// The assertions of other auth services about the request.
     before: Option<Arc<Vouched>>,
     rules: Arc<Effective>,
     /// Site and request, as the error log calls them.
@@ -62,7 +63,7 @@ impl Question {
         Question { gateway, service, before, rules, called, progress: Progress::Head }
     }
 
-    /// What becomes of a part of the answer.
+    /// Takes a part of the answer.
     fn handle_part(&mut self, mut part: Box<Part>, next: Next) -> Ran {
         // What it says before its answer is not about what the client has asked for.
         part.interim.clear();
@@ -93,7 +94,7 @@ impl Question {
         }
     }
 
-    /// What a yes says.
+    /// The assertions of a yes.
     fn vouched(&self, head: &StreamHead) -> Arc<Vouched> {
         let fields = Fields::check(&head.fields, LineEnds::CrLf).unwrap_or_default();
         let mut vouched = self.before.as_deref().cloned().unwrap_or_default();
@@ -132,7 +133,7 @@ impl Question {
         head.fields = lines;
     }
 
-    /// What the client is told if there is no clear answer.
+    /// The client's answer if the service gives no clear one.
     fn fail(&self, status: u16) -> Ran {
         let cause = match status {
             503 => "The service that says who is let in here is not available at the moment.",
@@ -148,7 +149,7 @@ impl Question {
 
 impl Program for Question {
     fn content_bytes_max(&self) -> u64 {
-        // What the request sends is for whoever answers it.
+        // The content is for the responder that answers once access is decided.
         u64::MAX
     }
 

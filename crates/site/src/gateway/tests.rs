@@ -24,7 +24,7 @@ use super::{Asking, Gateway, begin};
 use crate::content::site::Sites;
 use crate::upstream::group::Group;
 
-/// What the client got.
+/// The answer that the client got.
 #[derive(Debug, Default)]
 struct Got {
     interim: Vec<u16>,
@@ -177,7 +177,7 @@ impl Front {
     }
 }
 
-/// What an application does on one connection, and what it has received.
+/// The script of an application on one connection, and the bytes that it has received.
 type Deed = Box<dyn FnOnce(&mut TcpStream, &mut Vec<u8>) + Send>;
 
 /// An application that treats each connection as told, in order. Gives what it has received.

@@ -1,4 +1,4 @@
-//! What became of hints, in all processes of a server.
+//! Counters of hints and of their outcome, in all processes of a server.
 
 use std::sync::atomic::AtomicU64;
 
@@ -24,13 +24,13 @@ process_shared! {
         pub published: AtomicU64,
         /// Files that were begun to be read ahead of requests.
         pub ahead: AtomicU64,
-        /// Of these, the ones that were asked for while the cache had them.
+        /// Files read ahead that were asked for while the cache had them.
         pub ahead_used: AtomicU64,
-        /// Of these, the ones that left the cache, or were changed, before anybody asked for them.
+        /// Files read ahead that left the cache, or were changed, before a request for them.
         pub ahead_wasted: AtomicU64,
         /// Entries that went to make room for what was read ahead.
         pub ahead_evictions: AtomicU64,
-        /// Of these, the ones that were asked for again before what pushed them out was of use.
+        /// Evicted entries that were asked for again before the file that pushed them out was of use.
         pub ahead_evicted_again: AtomicU64,
         /// Files that were likely, and not read ahead because the budget or the room was used up.
         pub ahead_refused: AtomicU64,

@@ -1,11 +1,11 @@
-//! What is learned: which URL follows which, of observations alone.
+//! The access model: which URL follows which, learned from observations alone.
 //!
 //! Owns: the table of counts (`lamna_policy::hints`), names, and which page each connection shows. Two URLs belong together if the second
 //! was asked for with a `Referer` that names the first, or over the same connection some seconds after the first, a page, without another
 //! page as its `Referer`. So a font that a stylesheet asks for belongs to the stylesheet and to the page.
 //!
 //! Guarantees: memory is bounded when it is made, names included; nothing but names allocates. Targets with a query follow nothing, because
-//! queries may say who asks. Does not lock, wait, read or write.
+//! queries may identify the client. Does not lock, wait, read or write.
 
 use lamna_policy::hints::{Probability, Successor, Table, UrlId};
 use lamna_proto::parse::path;
@@ -15,7 +15,7 @@ use super::observation::Observation;
 use super::url::{Key, UrlHasher};
 use super::views::Views;
 
-/// Of the memory, one part in so many is for names, and for what connections show.
+/// The part of the memory for names, and for the pages that connections show, as a divisor.
 const NAMES_SHARE: usize = 20;
 const VIEWS_SHARE: usize = 80;
 
@@ -33,7 +33,7 @@ pub(super) struct Learner {
     path: Vec<u8>,
 }
 
-/// What a successor is called, and what is known of it.
+/// A successor of a page: its name, and its prediction.
 pub(super) struct Named {
     /// Its path.
     pub(super) path: std::sync::Arc<str>,
@@ -41,7 +41,7 @@ pub(super) struct Named {
     pub(super) after_ms: u32,
 }
 
-/// What of `bytes` is the table's.
+/// The part of `bytes` that is the table's.
 pub(super) fn table_bytes(bytes: usize) -> usize {
     bytes - bytes / NAMES_SHARE - bytes / VIEWS_SHARE
 }

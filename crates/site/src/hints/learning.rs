@@ -1,7 +1,8 @@
 //! The learner at work: a thread that takes what serving threads tell, learns from it, and lets the cache know what is likely next.
 //!
 //! Owns: the learner behind a lock that no serving thread takes, the lanes, the file, and the thread, which lives as long as
-//! anybody holds the [`Learning`]. Guarantees: it looks forty times a second while requests come, and twice when none have come for ten seconds, at low
+//! the [`Learning`] is held. Guarantees: it looks forty times a second while requests come, and twice when none have
+//! come for ten seconds, at low
 //! priority, and takes a bounded number of records each time; so what learning costs is bounded whatever the load is.
 
 use std::path::{Path, PathBuf};
@@ -55,9 +56,9 @@ pub(super) struct Learning {
     pub(super) counters: SharedMemory<HintCounters>,
     settings: HintSettings,
     store: Mutex<Weak<Store>>,
-    /// What is to be read ahead of requests, for who does that.
+    /// The queue of files to read ahead of requests.
     ahead: (Sender<Ahead>, Receiver<Ahead>),
-    /// What became of what was read ahead into the store, when that was added to the sums.
+    /// The counts of files read ahead into the store, when they were last added to the sums.
     precached: Mutex<PrecacheCounts>,
     /// Where what was learned is kept; none if it is not, or not by this process.
     file: Option<PathBuf>,
@@ -65,11 +66,11 @@ pub(super) struct Learning {
     keeps: AtomicBool,
     /// How often the learner has looked.
     looks: AtomicUsize,
-    /// What this process has added to the sums of all.
+    /// This process's share of the sums over all processes.
     told: [AtomicU64; 3],
 }
 
-/// What whoever reads ahead is told.
+/// A hint to the reader-ahead.
 #[derive(Clone, Debug)]
 pub enum Ahead {
     /// This is likely to be asked for, and is not in the cache.
@@ -83,7 +84,7 @@ pub enum Ahead {
     },
 }
 
-/// What is likely to be asked for.
+/// A likely next request.
 #[derive(Clone, Debug)]
 pub struct Likely {
     /// The index of the site.
@@ -94,7 +95,7 @@ pub struct Likely {
     pub probability: Probability,
 }
 
-/// What may wait to be read ahead: more would come too late.
+/// Most entries of the queue of files to read ahead: more would come too late.
 const AHEAD_MAX: usize = 64;
 
 /// A page that was asked for.
@@ -148,20 +149,20 @@ impl Learning {
         thread::Builder::new().name("hints".to_owned()).spawn(move || work(&learning)).map(drop)
     }
 
-    /// What is predicted is told to `store` from now on.
+    /// Gives predictions to `store` from now on.
     pub(super) fn attach(&self, store: &Arc<Store>) {
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(store);
         // Its accounts are as old as it is, or begin now.
         *self.precached.lock().unwrap_or_else(PoisonError::into_inner) = store.precache_counts();
     }
 
-    /// What is known now. No serving thread may ask: it waits for the learner.
+    /// The learner, locked. Serving threads must not call it: it waits for the learner.
     pub(super) fn lock(&self) -> MutexGuard<'_, Learner> {
         // A panic in the middle of learning cannot have left anything that a later one minds: counts only.
         self.learner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What follows the page at `path`.
+    /// The predictions for the page at `path`.
     pub(super) fn predictions(&self, site: u32, site_number: u64, path: &[u8]) -> Predictions {
         let store = self.store();
         predictions(&mut self.lock(), store.as_deref(), site, site_number, path)
@@ -225,7 +226,7 @@ impl Learning {
         }
     }
 
-    /// What this process knows is a part of what all know.
+    /// Adds the sizes of this process's tables to the sums of all.
     fn tell_sizes(&self, learner: &Learner) {
         let HintCounters { urls, names, bytes, .. } = &*self.counters;
         let now = [learner.table.len(), learner.names.len(), learner.memory_bytes() + Lanes::MEMORY_BYTES];
@@ -255,12 +256,12 @@ impl Learning {
         }
     }
 
-    /// What is to be read ahead next, within `patience`.
+    /// The next file or page to read ahead, within `patience`.
     pub(super) fn next_ahead(&self, patience: Duration) -> Option<Ahead> {
         self.ahead.1.recv_timeout(patience).ok()
     }
 
-    /// What is known, for one that goes on with it.
+    /// The learned state, for a successor that goes on with it.
     pub(super) fn known(&self) -> Vec<u8> {
         saved::to_bytes(&self.lock())
     }
@@ -322,7 +323,7 @@ fn pause_ms(idle_looks: u32) -> u64 {
     }
 }
 
-/// What `file` knows; none if it knows nothing, or cannot be read, which is said.
+/// The learner saved in `file`; none if there is none, or it cannot be read, which is reported.
 fn read(file: &Path, bytes: usize) -> Option<Learner> {
     let say = |why: &saved::Unreadable| {
         let file = file.display();
@@ -357,7 +358,7 @@ fn predictions(learner: &mut Learner, store: Option<&Store>, site: u32, site_num
     Predictions { visits, following: following.collect() }
 }
 
-/// A key that nobody knows.
+/// A secret key.
 fn new_key() -> [u8; 16] {
     let mut key = [0; 16];
     // Without randomness numbers can be foreseen, which could spoil hints and nothing else.

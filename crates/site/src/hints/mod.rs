@@ -7,16 +7,16 @@
 //! ```
 //!
 //! Owns: what serving threads tell of requests, the thread that learns from it, what it knows, its file, and how the cache comes to know
-//! of it. Used by: the cache (`hinted` keeps longer what is expected; predictions lie on entries of pages), reading ahead, and whoever hints to
-//! clients.
+//! of it. Used by: the cache (`hinted` keeps longer what is expected; predictions lie on entries of pages), reading
+//! ahead, and early hints to clients.
 //!
 //! Guarantees: a site without hints costs one comparison for each request, and none if no site has them. With them, a request that is answered
-//! from memory allocates nothing, takes no lock and makes no further system call. Memory is bounded by a setting, names included. What is kept
-//! are paths, counts and delays: no addresses, users, cookies or queries.
+//! from memory allocates nothing, takes no lock and makes no further system call. Memory is bounded by a setting, names
+//! included. The learned data are paths, counts and delays: no addresses, users, cookies or queries.
 //!
 //! Each process of a server learns by itself: of the same traffic each sees a fair sample, so what they find is the same, and no table
-//! has to be shared that a process which is killed could leave half written. The first process keeps what it has learned, and whoever
-//! begins, begins with that.
+//! has to be shared that a process which is killed could leave half written. The first process saves what it has
+//! learned, and every new process begins with that.
 //!
 //! Does not: read files, parse pages, send. Who does knows more of requests than this layer.
 
@@ -58,7 +58,7 @@ use crate::hints::learning::Learning;
 use crate::hints::observation::{Lanes, Observation};
 use crate::hints::request::Asking;
 
-/// What a process learns for the sites that have hints.
+/// The learning of a process for the sites that have hints.
 #[derive(Debug)]
 pub struct Hints {
     learning: Arc<Learning>,
@@ -85,8 +85,8 @@ impl Sight<'_> {
 }
 
 impl Hints {
-    /// What is learned with `settings`; none if no site wants that. It goes on with what `before` knows, or else with what the file has. The process
-    /// that `is_keeper` keeps it. Begins a thread.
+    /// Begins learning with `settings`, and a thread; none if no site wants that. It goes on with the state of
+    /// `before`, or else with that of the file. The process that `is_keeper` saves it.
     pub fn begin(
         settings: &Settings,
         is_keeper: bool,
@@ -157,8 +157,8 @@ impl Hints {
         self.learning.counters.dropped.fetch_add(count, Relaxed);
     }
 
-    /// What is to be learned of a request to the site of this index; none if nothing is: of requests that read nothing, that are guesses
-    /// themselves, or that come with credentials.
+    /// The sample of a request to the site of this index; none of a request that reads nothing, is speculative itself,
+    /// or comes with credentials.
     pub fn sight<'t>(&self, site: u32, translate: &Translate<'t>) -> Option<Sight<'t>> {
         let site_number = self.number_of(site)?;
         let request = translate.request.filter(|request| request.head.method == Method::Get && !translate.is_again)?;
@@ -197,7 +197,8 @@ impl Hints {
         self.learning.lanes.tell(lane, observation)
     }
 
-    /// What follows the page at `path` on the site of this index. Takes the learner's lock: not for threads that serve.
+    /// The predictions for the page at `path` on the site of this index. Takes the learner's lock: not for threads that
+    /// serve.
     pub fn following(&self, site: u32, path: &[u8]) -> Predictions {
         self.number_of(site).map(|number| self.learning.predictions(site, number, path)).unwrap_or_default()
     }
@@ -210,14 +211,15 @@ impl Hints {
         links.for_each(|link| learner.handle_link(number, page, link));
     }
 
-    /// What the file of a server knows that has these settings; none if no site has hints. Nothing is learned.
+    /// The learned state in the file of a server with these settings; none if no site has hints. Nothing is learned.
     pub fn of_file(settings: &Settings) -> Option<Hints> {
         let sites = sites(settings)?;
         let learning = Learning::open(&settings.hints, state_file(settings), false, SharedMemory::default(), None);
         Some(Hints { learning, sites })
     }
 
-    /// What is known of the page at `path`, normalised, on the site of this index, which is called `label`; none if that site has no hints.
+    /// The report on the page at `path`, normalised, on the site of this index, with its name `label`; none if that
+    /// site has no hints.
     pub fn report(&self, site: u32, label: String, path: &[u8]) -> Option<HintReport> {
         self.number_of(site)?;
         let (predictions, store) = (self.following(site, path), self.learning.store());
@@ -261,12 +263,12 @@ impl Hints {
         self.learning.counters.ahead_refused.fetch_add((!is_kept).into(), Relaxed);
     }
 
-    /// What is likely next and not in the cache, to be read ahead of requests; none within `patience`.
+    /// The next file or page that is likely and not in the cache, to be read ahead of requests; none within `patience`.
     pub fn next_ahead(&self, patience: Duration) -> Option<Ahead> {
         self.learning.next_ahead(patience)
     }
 
-    /// What was counted, in all processes.
+    /// Counters of all processes.
     pub fn counters(&self) -> &HintCounters {
         &self.learning.counters
     }
@@ -294,7 +296,7 @@ pub fn attach(hints: Option<&Hints>, store: &Arc<Store>) {
     }
 }
 
-/// What the sites of `settings` that have hints are called in the table; none if there are none.
+/// The table's numbers of the sites of `settings` that have hints; none if there are none.
 fn sites(settings: &Settings) -> Option<Box<[Option<u64>]>> {
     let number = |(at, site): (usize, &lamna_config::settings::SiteSettings)| {
         let is_on = site.hints.unwrap_or(settings.hints.is_on);

@@ -40,10 +40,11 @@ pub(super) struct Names {
     bytes_max: usize,
 }
 
-/// Of a place in a map: number, pointer and length, a byte for its state, and as much again for places that are free.
+/// Bytes of a place in a map: number, pointer and length, a byte for its state, and as much again for places that are
+/// free.
 const PLACE_BYTES: usize = 2 * (size_of::<(u64, Arc<str>)>() + 1);
 
-/// What a name of so many bytes counts.
+/// The cost of a name of so many bytes.
 fn cost(length: usize) -> usize {
     PLACE_BYTES + allocated(length + 2 * size_of::<usize>()) as usize
 }
@@ -61,7 +62,7 @@ impl Names {
         }
     }
 
-    /// What `url` is called, which is a use of it.
+    /// The name of `url`, which counts as a use.
     pub(super) fn find(&mut self, url: UrlId) -> Option<Arc<str>> {
         if let Some(name) = self.young.get(&url.hash()) {
             return Some(name.clone());

@@ -1,7 +1,8 @@
-//! What serving threads tell the learner of requests, and the lanes by which they tell it.
+//! The observation record that serving threads send to the learner, and the bounded queues that carry it.
 //!
 //! Owns: [`Observation`], a record of fixed size, and [`Lanes`]. Guarantees: telling allocates nothing, takes no lock, makes no system call
-//! and never waits: what finds its lane full is dropped and counted. The learner looks at the lanes by itself, so nobody is woken.
+//! and never waits: a record that finds its lane full is dropped and counted. The learner polls the lanes, so no thread
+//! is woken.
 //! Which records are dropped depends on when they come and not on what they say: so what is dropped changes no probability.
 //!
 //! Does not: hold addresses, cookies or queries. What tells connections from each other is a number that means nothing a moment later.
@@ -34,14 +35,15 @@ pub(super) struct Observation {
     pub(super) site: u32,
     /// The server's clock, in milliseconds.
     pub(super) at_ms: u32,
-    /// What the site is called in the table.
+    /// The site's number in the table.
     pub(super) site_number: u64,
     /// Tells connections from each other; zero where their order says nothing.
     pub(super) connection: u64,
 }
 
 impl Observation {
-    /// Of `target`, which is normalised, with the path that `Referer` names. None if that is too long.
+    /// The record of a request for `target`, which is normalised, with the path that `Referer` names. None if that is
+    /// too long.
     pub(super) fn new(target: &[u8], referer: &[u8]) -> Option<Observation> {
         let mut text = [0; TEXT_BYTES];
         let end = target.len() + referer.len();

@@ -7,7 +7,7 @@ use lamna_proto::time::Instant;
 use super::{Hints, Sight};
 use crate::cache::Entry;
 
-/// What a serving thread needs to tell the learner of requests.
+/// A serving thread's end of a queue to the learner.
 #[derive(Debug)]
 pub struct Observer {
     lane: usize,

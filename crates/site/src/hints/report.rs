@@ -1,4 +1,4 @@
-//! What is known of a page, for people.
+//! The hints of a page, as a report.
 //!
 //! Owns: [`HintReport`], as `lamna ctl hints` shows it. Changes nothing.
 
@@ -7,7 +7,7 @@ use std::fmt;
 use lamna_policy::words::count;
 use serde::{Deserialize, Serialize};
 
-/// What is known of a page, and why.
+/// The predictions for a page, and their grounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HintReport {
     /// The site, by its first host name or its number.
@@ -16,14 +16,14 @@ pub struct HintReport {
     pub path: String,
     /// How often it was asked for, as far as that has not faded.
     pub visits: u16,
-    /// What follows it, the most probable first.
+    /// Its successors, the most probable first.
     pub following: Vec<FollowingReport>,
-    /// What it may need, and what of that clients are told, in words (`early_hints`).
+    /// Sentences about the resources that it may need, and those that clients are told of (`early_hints`).
     #[serde(default)]
     pub early_hints: Vec<String>,
     /// URLs that are known of all sites.
     pub urls: usize,
-    /// Of these, the ones that may be predicted.
+    /// Those of them that may be predicted.
     pub names: usize,
     /// Bytes of memory that all of it takes.
     pub bytes: usize,
@@ -44,7 +44,7 @@ pub struct FollowingReport {
     pub bytes: Option<u64>,
     /// Whether the cache has it.
     pub is_held: bool,
-    /// Whether it was read ahead and nobody has asked for it since.
+    /// Whether it was read ahead and has not been asked for since.
     pub is_ahead: bool,
     /// Whether it is likely enough to be acted on.
     pub is_expected: bool,

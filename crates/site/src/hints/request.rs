@@ -1,4 +1,4 @@
-//! What of a request's fields says whether it is learned from, and as what.
+//! The fields of a request that decide whether it is learned from, and as what.
 //!
 //! Owns: [`Asking`], found in one pass over the field lines. Keeps nothing of them.
 
@@ -7,7 +7,7 @@ use lamna_proto::message::Request;
 /// Why a request was made, as far as it says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asking {
-    /// It is a guess of the client's, or of ours: nobody has wanted it yet (`Sec-Purpose`, `Purpose`).
+    /// It is a guess of the client's, or of ours: no user has wanted it yet (`Sec-Purpose`, `Purpose`).
     pub(super) is_speculative: bool,
     /// It comes with credentials (`Authorization`): what it asks for may be one client's.
     pub(super) has_credentials: bool,
@@ -16,7 +16,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// What `request` says.
+    /// Reads the fields of `request`.
     pub(super) fn of(request: Request<'_>) -> Asking {
         let lines = &request.bytes[usize::from(request.head.fields_at)..usize::from(request.head.length)];
         let mut asking = Asking::default();

@@ -1,9 +1,9 @@
-//! What was learned as a file, to be kept over restarts and upgrades.
+//! The learned state as a file, to be kept over restarts and upgrades.
 //!
 //! Format, version 1, little endian: `LMHF`, version (2 bytes), the key of the numbers (16), length of the table (4), the table
 //! (`lamna_policy::hints::Table::to_bytes`), number of names (4), and for each: number of the URL (8), length (1) and bytes of its path; at the
 //! end the SipHash-1-3 of all before it under the key (8). Of a file that is damaged, cut off or of another version nothing is taken, and learning
-//! begins anew. Whoever may write the file may have the server hint anything, so it is the server's own (mode 600).
+//! begins anew. A writer of the file could have the server hint anything, so it is the server's own (mode 600).
 
 use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -46,7 +46,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// What `learner` knows, as bytes.
+/// The state of `learner`, as bytes.
 pub(super) fn to_bytes(learner: &Learner) -> Vec<u8> {
     let table = learner.table.to_bytes();
     let mut bytes = Vec::with_capacity(table.len() + learner.names.memory_bytes());
@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
-        /// Who can write the file can write its check.
+        /// A writer of the file can write its check as well.
         #[test]
         fn what_is_nearly_a_file_is_one_or_refused(
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5),

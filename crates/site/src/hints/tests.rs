@@ -1,4 +1,4 @@
-//! What is learned of requests as serving threads tell them, without a server.
+//! Tests of learning from requests as serving threads tell them, without a server.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What URLs are called in the table, and which page of the same site a `Referer` names.
+//! Numbers of URLs in the table, and the page of the same site that a `Referer` names.
 //!
 //! Owns: [`UrlHasher`]. Guarantees: a URL has the same number after a restart, because the key is kept with what was learned; who does
 //! not know the key cannot choose URLs of the same number (SipHash-1-3: Aumasson, Bernstein, INDOCRYPT 2012).
@@ -35,7 +35,7 @@ impl UrlHasher {
     }
 }
 
-/// What a site is called, by its label. It is the same for all keys: the table mixes it with them.
+/// The number of a site, by its label. It is the same for all keys: the table mixes it with them.
 pub(super) fn site_number(label: &str) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(label.as_bytes());

@@ -14,7 +14,7 @@ use lamna_config::service::SERVICES_MAX;
 use lamna_sys::shared_memory::process_shared;
 use slot::{Reason, Slot};
 
-/// What a slot is made of. The model has another one.
+/// Primitives of a slot; the loom model substitutes its own.
 mod sync {
     pub(super) use lamna_sys::shared_memory::process_shared;
     pub(super) use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -44,11 +44,11 @@ impl Board {
         self.failures.load(Acquire)
     }
 
-    /// This generation of the service at `slot` has failed. True if nobody has said so before.
+    /// This generation of the service at `slot` has failed. True if it is the first report of that.
     pub(super) fn fail(&self, slot: usize, generation: u64, reason: &str) -> bool {
         let is_first = self.slots.get(slot).is_some_and(|slot| slot.fail(generation, reason));
         if is_first {
-            // Last: whoever sees it finds the generation failed.
+            // Last: a reader that sees it finds the generation failed.
             self.failures.fetch_add(1, AcqRel);
         }
         is_first

@@ -5,7 +5,8 @@
 //!   who uses that:               the number is another one? ──> it is made again
 //! ```
 //!
-//! Owns: the value and its number. Guarantees: whoever reads the number before the value, and later finds the same number, has the value that is
+//! Owns: the value and its number. Guarantees: a reader of the number before the value that later finds the same number
+//! has the value that is
 //! current then; at worst it is made once more for nothing. Checked against every interleaving in `model`.
 
 use std::sync::{Arc, PoisonError};
@@ -25,7 +26,7 @@ pub(crate) struct Current<T> {
 }
 
 impl<T> Current<T> {
-    /// What is current.
+    /// The current value.
     pub(super) fn get(&self) -> Arc<T> {
         self.value.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

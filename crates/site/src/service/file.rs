@@ -8,7 +8,7 @@ use std::path::Path;
 /// The largest file.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// What is in the file.
+/// Reads the content of the file.
 ///
 /// # Errors
 /// Why it cannot be read, in words.

@@ -1,4 +1,4 @@
-//! What stands around a filter that is not the server's own.
+//! Containment of filters that are not the server's own.
 //!
 //! Owns: the bounds on each call, and what follows when one is exceeded: the generation of the service is marked as failed, once, with its
 //! reason. Guarantees: a panic ends the run that it happened in and nothing else; what a filter says of the content is not held against
@@ -134,7 +134,7 @@ impl Stopwatch {
     }
 }
 
-/// What makes filters of a service.
+/// A factory of guarded filters of a service.
 #[derive(Debug)]
 pub(super) struct Guarded {
     make: Arc<dyn Make>,

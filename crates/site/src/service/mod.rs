@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Owns: the table of services of this process ([`Registry`]), what each of them is made of, and the [`board`] on which all processes see
-//! which has failed. Guarantees: a change is whole or has not happened; whoever has begun with a generation of a service finishes
-//! with it, and what it is made of is let go with the last that uses it; a failure of one generation says nothing of the next. Does
+//! which has failed. Guarantees: a change is whole or has not happened; a stream that has begun with a generation of a
+//! service finishes with it, and the code of a generation is let go with its last user; a failure of one generation
+//! says nothing of the next. Does
 //! not decide who may change what: the administrator's endpoint does, and `config::service` judges what services can be.
 
 pub(crate) mod board;
@@ -41,7 +42,7 @@ use crate::service::board::Board;
 use crate::service::current::Current;
 use crate::service::guard::{Guard, Guarded};
 
-/// What hand-overs are made of. The models have another one.
+/// Primitives of hand-overs; the loom models substitute their own.
 mod sync {
     pub(super) use std::sync::RwLock;
     pub(super) use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,7 +74,7 @@ struct Service {
     generation: u64,
     /// Its place on the board.
     slot: usize,
-    /// What it is made of; nothing while it is absent or suspended.
+    /// Its filters; nothing while it is absent or suspended.
     links: Vec<Link>,
 }
 
@@ -120,7 +121,7 @@ impl Life {
 /// A service and how it is.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// What it is.
+    /// Its definition.
     pub definition: ServiceDefinition,
     /// Which of all generations it is.
     pub generation: u64,
@@ -159,7 +160,7 @@ impl Registry {
         self.table.changes() + self.board.failures()
     }
 
-    /// What the services are, in the order in which they were defined.
+    /// The definitions of the services, in the order in which they were defined.
     pub fn definitions(&self) -> Vec<ServiceDefinition> {
         self.table().services.iter().map(|service| service.definition.clone()).collect()
     }
@@ -168,7 +169,7 @@ impl Registry {
     /// has changed.
     ///
     /// # Errors
-    /// What cannot be made, and why, in words. Then nothing has changed.
+    /// The service that cannot be made, and why, in words. Then nothing has changed.
     pub fn set(&self, definitions: &[ServiceDefinition]) -> Result<bool, String> {
         self.renew(definitions, None)
     }
@@ -234,7 +235,7 @@ impl Registry {
             && self.table().find(name).is_some_and(|service| service.suspends_gateway())
     }
 
-    /// What another process has to be told to have the same services.
+    /// The table by which another process gets the same services.
     pub fn rows(&self) -> Vec<Row> {
         let row = |service: &Arc<Service>| {
             let Service { definition, generation, slot, .. } = &**service;

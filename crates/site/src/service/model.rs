@@ -4,7 +4,7 @@
 #[allow(clippy::duplicate_mod, dead_code, unreachable_pub, reason = "the same source over other primitives")]
 mod current;
 
-/// What it is made of in the model.
+/// Loom's primitives.
 mod sync {
     pub(super) use loom::sync::RwLock;
     pub(super) use loom::sync::atomic::{AtomicU64, Ordering};

@@ -53,7 +53,7 @@ impl Filter for Streaming {
     }
 }
 
-/// What a call has returned.
+/// Translates the return value of a call.
 fn judge(returned: i32) -> Result<(), Fault> {
     match returned {
         0 => Ok(()),

@@ -20,17 +20,17 @@ use wasmtime::{Config, Engine, Error, ResourceLimiter, Store, Trap};
 use crate::service::file;
 use crate::service::guard::Broken;
 
-/// Of a call. Threads of engines have stacks of 256 KiB.
+/// The stack of a call. Threads of engines have stacks of 256 KiB.
 const STACK_BYTES_MAX: usize = 64 << 10;
-/// Of the thread that compiles, which recurs as deep as code is nested.
+/// The stack of the compiling thread, which recurs as deep as code is nested.
 const COMPILER_STACK_BYTES: usize = 16 << 20;
 /// Elements of all tables: functions that are called by number.
 const TABLE_ELEMENTS_MAX: usize = 100_000;
 
-/// What modules without a component around them are put into.
+/// The component around modules that come without one.
 const SHELL: &str = include_str!("../../wasm_shell.wat");
 
-/// What a component has to have.
+/// Functions that a component must export.
 const EXPORTS: [&str; 4] = ["init", "begin", "take", "finish"];
 
 /// `take`.
@@ -66,7 +66,7 @@ fn engine() -> Result<&'static Engine, String> {
     engine.as_ref().map_err(Clone::clone)
 }
 
-/// What is to be instantiated for each stream.
+/// Compiles the component that is instantiated for each stream.
 fn compile(bytes: &[u8]) -> Result<InstancePre<Limits>, String> {
     let engine = engine()?;
     let bytes = match bytes {
@@ -229,13 +229,13 @@ impl Stream {
     }
 }
 
-/// What an instance has, and may have.
+/// The resources of an instance, and their bounds.
 #[derive(Debug)]
 struct Limits {
     memory_bytes_max: usize,
-    /// Of all its memories.
+    /// Bytes of all its memories.
     memory_bytes: usize,
-    /// Of all its tables.
+    /// Elements of all its tables.
     table_elements: usize,
 }
 

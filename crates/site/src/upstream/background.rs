@@ -1,5 +1,4 @@
-//! Requests to applications that are made for nobody in particular: what is stale is refreshed, and what others wait for is fetched to its end
-//! when whoever asked first has left.
+//! Upstream requests without a client: refreshing stale responses, and completing fetches whose first client has left.
 //!
 //! Owns: one thread, as long as there is something to do. Guarantees: no program is carried out twice; no more than [`PROGRAMS_MAX`] at
 //! once, others are dropped; who hands one over waits for nothing. What the programs give is thrown away: they keep it themselves. A server
@@ -115,7 +114,7 @@ impl Job {
         }
     }
 
-    /// What it waits for at its socket.
+    /// The events that it waits for at its socket.
     fn awaits(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, self.next.readable);
@@ -153,7 +152,7 @@ fn wait(jobs: &mut [Job], waker: &Waker, clock: Clock) {
     jobs.iter_mut().filter(|job| job.next.until.is_some_and(|until| until <= now)).for_each(|job| job.is_due = true);
 }
 
-/// What is behind this lock is whole after every statement.
+/// Locks; the value behind a poisoned lock is whole, as it is after every statement.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

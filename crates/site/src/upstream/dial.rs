@@ -1,7 +1,7 @@
 //! Establishing a connection to an upstream without waiting for it.
 //!
 //! Owns: a socket until it is connected. Guarantees: no call waits; the addresses of an upstream are tried one after the
-//! other; a socket that was connected to itself is not taken for an upstream. Does not bound the time: whoever waits does,
+//! other; a socket that was connected to itself is not taken for an upstream. Does not bound the time: the caller does,
 //! and says [`Dial::give_up`].
 //!
 //! ```text
@@ -33,7 +33,7 @@ pub enum Destination {
     Unix(Arc<Path>),
 }
 
-/// What has come of it.
+/// The state of dialling after a step.
 #[derive(Debug)]
 #[must_use]
 pub enum Dialled {
@@ -41,7 +41,7 @@ pub enum Dialled {
     Connected(OwnedFd),
     /// Call again when the socket ([`Dial::socket`], another one each time) can be written to.
     Waiting,
-    /// Nobody answers at any address; why at the last one. [`Errno::HOSTUNREACH`] if there is none.
+    /// No address answers: the error of the last one. [`Errno::HOSTUNREACH`] if there is none.
     Failed(Errno),
 }
 
@@ -97,8 +97,8 @@ impl Dial {
         }
     }
 
-    /// The address that is being tried has had its time. The next one is tried with [`Dial::go_on`]. Whoever still waits for the socket,
-    /// as a ring does, is told, and lets it go: or it would call for minutes.
+    /// The address that is being tried has had its time. The next one is tried with [`Dial::go_on`]. A ring that still
+    /// waits for the socket is told, and lets it go: or it would call for minutes.
     pub fn give_up(&mut self) {
         if let Some(socket) = self.socket.take() {
             // One that has failed meanwhile needs no end.
@@ -119,7 +119,7 @@ impl Dial {
 }
 
 impl Drop for Dial {
-    /// Whoever lets go of it.
+    /// Ends the attempt, so that a ring which waits for it lets go.
     fn drop(&mut self) {
         self.give_up();
     }
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// An address at which nobody listens, and nobody else begins to: it is taken, as long as the socket lives.
+    /// An address at which no process listens, and none begins to: it is taken, as long as the socket lives.
     fn deserted() -> (OwnedFd, SocketAddr) {
         let socket = stream_socket(AddressFamily::INET).unwrap();
         rustix::net::bind(&socket, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();

@@ -1,7 +1,8 @@
 //! The places where one application is, as a gateway asks them.
 //!
 //! Owns: [`Group`]: which place is asked next, what its name means at the moment, and the connections that are kept to it; shared by all
-//! workers of a process. Guarantees: whoever asks waits for nothing but a lock that is held for a choice; what a name means is looked up on
+//! workers of a process. Guarantees: a caller waits for nothing but a lock that is held for a choice; what a name means
+//! is looked up on
 //! threads of their own, which begin with [`Group::prepare`] or the first request, so that a process may still be forked before.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -28,15 +29,16 @@ use crate::upstream::resolve::{NameView, ResolveSettings, Resolver, by_system};
 /// The places of one application.
 #[derive(Debug)]
 pub struct Group {
-    /// What is configured.
+    /// The configuration.
     pub settings: GatewaySettings,
-    /// What it is called where services are suspended; nothing if that cannot be.
+    /// Its name where services are suspended; nothing if it cannot be suspended.
     pub name: String,
     members: Vec<Member>,
     choice: Mutex<Upstreams>,
     /// Looks up the names among the places.
     resolver: OnceLock<Option<Resolver>>,
-    /// Whom it takes for those that are asked by `https`; none if there are no such, or why nobody.
+    /// Certificates that it trusts for places that are asked by `https`; none if there are no such places, or the
+    /// error.
     trust: OnceLock<Result<Option<Trust>, String>>,
     /// Where requests are counted: the row of each place, if there was room.
     counted: OnceLock<(SharedMemory<Counters>, Vec<Option<usize>>)>,
@@ -162,7 +164,7 @@ impl Group {
         }
     }
 
-    /// What `Host` says for place `index` if nothing else is wanted.
+    /// The value of `Host` for place `index` if nothing else is wanted.
     pub(super) fn authority_of(&self, index: usize) -> String {
         self.settings.upstreams.get(index).map(|upstream| upstream.address.authority()).unwrap_or_default()
     }
@@ -190,7 +192,7 @@ impl Group {
         }
     }
 
-    /// Closes connections that nobody has used for too long.
+    /// Closes connections that have been idle for too long.
     pub fn close_old(&self, now: Instant) {
         self.members.iter().for_each(|member| member.pool.close_old(now));
     }
@@ -237,10 +239,10 @@ impl Group {
         Ok(())
     }
 
-    /// What begins TLS with place `index`; none if none is spoken with it.
+    /// A TLS session for place `index`; none if TLS is not spoken with it.
     ///
     /// # Errors
-    /// Nothing tells who it is: why.
+    /// The place's identity cannot be checked: why.
     pub fn session(&self, index: usize) -> Result<Option<ClientSession>, String> {
         let upstream = self.settings.upstreams.get(index).filter(|upstream| upstream.address.is_secure);
         let Some(upstream) = upstream else { return Ok(None) };
@@ -263,12 +265,12 @@ impl Group {
         self.resolver.get_or_init(start).as_ref()
     }
 
-    /// What place `index` is called in messages.
+    /// The name of place `index` in messages.
     pub fn name(&self, index: usize) -> String {
         self.settings.upstreams.get(index).map(|upstream| upstream.address.to_string()).unwrap_or_default()
     }
 
-    /// What `Host` says for the first place if the client named no host.
+    /// The value of `Host` for the first place if the client named no host.
     pub fn authority(&self) -> String {
         self.settings.upstreams.first().map(|upstream| upstream.address.authority()).unwrap_or_default()
     }
@@ -287,7 +289,7 @@ impl Group {
     }
 }
 
-/// What is behind these locks is whole after every statement.
+/// Locks; the value behind a poisoned lock is whole, as it is after every statement.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,7 +18,8 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 pub struct Link {
     socket: OwnedFd,
     session: Option<Box<ClientSession>>,
-    /// What the event loop knows that watches the socket, if one does. TLS keeps bytes that no event tells of.
+    /// The state that the event loop which watches the socket knows, if one does. TLS keeps bytes that no event tells
+    /// of.
     watch: Option<Arc<Watch>>,
 }
 
@@ -74,7 +75,7 @@ impl Link {
         session.flush(&mut Stream(self.socket.as_fd())).map_err(errno_of)
     }
 
-    /// What it holds: its socket, and the buffers of TLS, each for a record.
+    /// Its memory and descriptors: its socket, and the buffers of TLS, each for a record.
     pub fn holds(&self) -> Holds {
         const SESSION_BYTES: usize = 40 << 10;
         Holds { bytes: if self.is_secure() { SESSION_BYTES } else { 0 }, descriptors: 1 }
@@ -118,7 +119,8 @@ impl Link {
         self.session.as_mut().is_some_and(|session| session.has_plaintext())
     }
 
-    /// Whether the peer has neither closed nor said anything: an answer that nobody asked for must not become somebody's. The event loop
+    /// Whether the peer has neither closed nor said anything: an unrequested answer must not reach a client. The event
+    /// loop
     /// that watches it knows what had come about before its last wait, without a system call; `looks` has it looked at as well.
     pub fn is_quiet(&mut self, looks: bool) -> bool {
         let is_known = self.watch.as_ref().is_some_and(|watch| watch.is_silent() && watch.is_here());
@@ -145,7 +147,7 @@ impl Link {
         }
     }
 
-    /// RFC 8446 6.1: whoever closes says so before.
+    /// RFC 8446 6.1: the closing side says so before.
     fn end_session(&mut self) {
         if self.session.is_some() {
             self.end_sending();
@@ -154,7 +156,7 @@ impl Link {
 }
 
 impl Drop for Link {
-    /// Ends it for all who still wait for it, whoever lets go of it: a ring holds what it waits for.
+    /// Ends it for all that still wait for it: a ring holds what it waits for.
     fn drop(&mut self) {
         self.end_session();
         // One that has ended by itself needs no end.

@@ -1,4 +1,4 @@
-//! What the names of upstreams mean, found out again and again, on threads that do not serve.
+//! Addresses of the names of upstreams, looked up again and again, on threads that do not serve.
 //!
 //! Owns: a thread for each name. So a name server that does not answer for one name holds up no other, and no request.
 //! Guarantees: starting never fails and never waits because of a name; a name that once had addresses keeps them while it
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 pub(crate) use published::Published;
 
-/// What publishing is made of. The model has another one.
+/// Primitives of publishing; the loom model substitutes its own.
 mod sync {
     pub(super) use std::sync::Mutex;
     pub(super) use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -57,7 +57,7 @@ const ADDRESSES_MAX: usize = 16;
 /// Asks as every other program does.
 ///
 /// # Errors
-/// The name has no addresses, or nobody knows.
+/// The name has no addresses, or no name server knows.
 pub fn by_system(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     (host, port).to_socket_addrs().map(Iterator::collect)
 }
@@ -91,7 +91,7 @@ struct End {
     bell: Condvar,
 }
 
-/// What one thread knows of a name.
+/// One thread's view of a name.
 #[derive(Clone)]
 pub struct NameView {
     name: Arc<Name>,
@@ -210,7 +210,7 @@ impl NameView {
     }
 }
 
-/// What is behind these locks is whole after every statement.
+/// Locks; the value behind a poisoned lock is whole, as it is after every statement.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -23,7 +23,7 @@ pub struct Crowded;
 pub struct Share(#[expect(dead_code, reason = "it counts until it is dropped")] Box<dyn Send + Sync>);
 
 impl Share {
-    /// What ends with `counted`.
+    /// A share that ends with `counted`.
     pub fn of(counted: impl Send + Sync + 'static) -> Share {
         Share(Box::new(counted))
     }
@@ -38,7 +38,7 @@ impl fmt::Debug for Share {
 /// For whom a connection to an application is.
 #[derive(Clone, Debug)]
 pub struct Payer {
-    /// Who counts.
+    /// The counter.
     pub shares: Arc<dyn Shares>,
     /// The client.
     pub client: IpAddr,

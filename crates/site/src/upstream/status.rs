@@ -96,7 +96,7 @@ impl PlaceStatus {
         }
     }
 
-    /// What another group knows of the same place.
+    /// Adds another group's view of the same place.
     fn add(&mut self, other: &MemberStatus, now: Instant) {
         let state = other.availability.map(|availability| State::of(availability, now));
         // The worse of both: a place that some requests are kept from is not up.

@@ -1,4 +1,4 @@
-//! What is not used any more because a request has changed something (RFC 9111 4.4).
+//! Invalidation of stored answers by a request that has changed something (RFC 9111 4.4).
 //!
 //! Owns: which keys that are: of the target, and of what the answer names besides. Does not decide whether anything was changed.
 
@@ -10,13 +10,14 @@ use crate::cache::answer_key::AnswerKey;
 use crate::cache::two_generation_map::Key;
 
 impl Inner {
-    /// The target has been changed: what is kept for it is not used any more, however it was asked for.
+    /// The target has been changed: its stored answers are not used any more, however they were asked for.
     pub(super) fn invalidate_target(&self) {
         let Some(changed) = AnswerKey::read(&self.wanted.target) else { return };
         self.invalidate_all_of(changed, !changed.outcome.is_empty());
     }
 
-    /// What the answer names besides, of the same origin, may have been changed as well (RFC 9111 4.4).
+    /// Invalidates the URLs of the same origin that the answer names: they may have been changed as well (RFC 9111
+    /// 4.4).
     pub(super) fn invalidate_named(&self, fields: Fields<'_>) {
         let Some(changed) = AnswerKey::read(&self.wanted.target) else { return };
         for reference in ["location", "content-location"].into_iter().flat_map(|name| fields.values(name)) {
@@ -27,7 +28,7 @@ impl Inner {
         }
     }
 
-    /// What is kept for a target is not used any more, over TLS or without.
+    /// Invalidates the stored answers of a target, over TLS or without.
     fn invalidate_all_of(&self, changed: AnswerKey<'_>, depends_on_requests: bool) {
         let Wanted { store, site, target, settings, .. } = &self.wanted;
         if depends_on_requests {
@@ -49,7 +50,7 @@ impl Inner {
         }
     }
 
-    /// What is kept for the target is not used any more.
+    /// Invalidates the stored answer of the target.
     pub(super) fn invalidate(&self) {
         self.wanted.store.invalidate_answer(Key { site: self.wanted.site, path: &self.wanted.target });
     }

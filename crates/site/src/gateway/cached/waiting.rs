@@ -1,6 +1,7 @@
 //! Whether a request asks for all who want the same, waits for who does, or asks for its client.
 //!
-//! Owns: how an [`Inner`] comes to its role, and what it takes of another one's answer. Guarantees: who may not ask leads nobody.
+//! Owns: how an [`Inner`] comes to its role, and its use of another one's answer. Guarantees: a request that may not
+//! ask never leads.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ impl Inner {
         if let Role::Joins { may_lead } = self.role {
             let flights = self.wanted.store.answer_flights();
             let key = Key { site: self.wanted.site, path: &self.wanted.key };
-            // Who may not ask leads nobody: others would be told no for a client's sake. It may wait for who asks.
+            // A request that may not ask never leads: others would be refused for its client's sake. It may wait for a
+            // leader.
             let refused = if may_lead { self.gateway.refuse_if_crowded() } else { None };
             if let Some(refused) = refused {
                 let Some(wait) = flights.wait(key) else { return Some(refused) };
@@ -53,7 +55,7 @@ impl Inner {
             None if now < until => {
                 return Some(Ran::Waits(Next { readable: true, until: Some(until), ..Next::default() }));
             }
-            // Whoever asks has asked for too long: nobody begins to wait for it any more.
+            // The leader has asked for too long: no request joins it any more.
             None => {
                 let Wanted { store, site, key: path, .. } = &self.wanted;
                 store.answer_flights().give_up(Key { site: *site, path }, wait);
@@ -65,7 +67,7 @@ impl Inner {
         None
     }
 
-    /// Whether something else is kept by now than what was found: somebody has asked in between.
+    /// Whether the stored answer is another by now than the one found: a request has asked in between.
     pub(super) fn is_overtaken(&self, now: Instant) -> bool {
         let Wanted { store, site, key, stale, .. } = &self.wanted;
         let Some(entry) = store.lookup(Key { site: *site, path: key }, 0) else { return false };
@@ -80,7 +82,7 @@ impl Inner {
         counts && !is_known && !entry.is_disturbed()
     }
 
-    /// What this request is answered with because of what another one got.
+    /// The answer to this request from another one's result.
     pub(super) fn shares(&self, landed: Landed, now: Instant) -> Option<Arc<Resource>> {
         match landed {
             Landed::Kept(entry, selected) => {
@@ -99,7 +101,7 @@ impl Inner {
         }
     }
 
-    /// What this request selects by.
+    /// The secondary key of this request, by which it selects an answer.
     pub(super) fn part_of(&self, names: &VaryNames) -> Vec<u8> {
         let mut part = Vec::new();
         names.write(lines(&self.wanted.fields), &mut part);

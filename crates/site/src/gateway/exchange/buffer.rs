@@ -50,7 +50,7 @@ impl ContentBuffer {
         ContentBuffer { settings, ..ContentBuffer::default() }
     }
 
-    /// What it holds.
+    /// Its memory and descriptors.
     pub(super) fn holds(&self) -> Holds {
         Holds { bytes: self.memory.capacity(), descriptors: usize::from(self.file.is_some()) }
     }
@@ -188,18 +188,18 @@ impl Gateway {
         self.begin_request();
     }
 
-    /// What is tried again: what is kept can be sent again.
+    /// Which requests may be tried again: buffered content can be sent again.
     pub(super) fn retries_of(&self) -> Retries {
         if self.buffer.is_some() { Retries::Idempotent } else { Retries::Safe }
     }
 
-    /// What the client is told if what is kept cannot be read, which is no fault of the application's.
+    /// The client's answer if buffered content cannot be read, which is no fault of the application's.
     pub(super) fn unreadable(&mut self) -> Option<Ran> {
         let errno = self.buffer.as_mut()?.failed.take()?;
         Some(if self.has_answered { Ran::Failed } else { self.refuse_content(errno) })
     }
 
-    /// Whether the disk has to be waited for, for what is kept.
+    /// Whether buffered content waits for the disk.
     pub(super) fn awaits_disk(&self) -> bool {
         self.buffer.as_ref().is_some_and(|buffer| buffer.awaits_disk)
     }

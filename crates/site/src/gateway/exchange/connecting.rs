@@ -41,7 +41,7 @@ impl Gateway {
         )
     }
 
-    /// What it holds between two steps: what is on its way, its connection, what is kept and what is filtered.
+    /// Its memory and descriptors between two steps: outgoing bytes, its connection, buffered and filtered content.
     pub(super) fn held(&self) -> Holds {
         let Gateway { head, preface, outgoing, received, buffer, filtered, .. } = self;
         let heads = head.capacity() + preface.capacity() + self.site.capacity() + self.called.len();
@@ -56,7 +56,8 @@ impl Gateway {
         link.and(kept).and(Holds::of_bytes(heads + buffers + filtered))
     }
 
-    /// What the client is told whose network has as many connections to applications as it may. The connection counts from now on otherwise.
+    /// A refusal if the client's network has as many connections to applications as it may. Otherwise the connection
+    /// counts from now on.
     pub(in super::super) fn refuse_if_crowded(&mut self) -> Option<Ran> {
         let Payer { shares, client } = self.payer.as_ref().filter(|_| self.share.is_none())?;
         match shares.clone().take(*client) {
@@ -70,7 +71,7 @@ impl Gateway {
         }
     }
 
-    /// It asks nobody for now: it counts no more.
+    /// It asks no application for now: it counts no more.
     pub(in super::super) fn give_share_back(&mut self) {
         self.share = None;
     }
@@ -80,12 +81,12 @@ impl Gateway {
         self.state = State::Choosing;
     }
 
-    /// It asks for nobody in particular.
+    /// It has no client, so its connection counts for none.
     pub(in super::super) fn ask_for_nobody(&mut self) {
         (self.payer, self.share) = (None, None);
     }
 
-    /// What the client is told if there is no descriptor, or no memory, for a connection.
+    /// The client's answer if there is no descriptor, or no memory, for a connection.
     pub(super) fn refuse_for_shortage(&mut self) -> Ran {
         if let Some(attempt) = self.attempt.take() {
             self.group.end(attempt, self.now, Outcome::Unknown);
@@ -142,7 +143,7 @@ impl Gateway {
         self.tried.len() + 1 >= self.group.settings.upstreams.len()
     }
 
-    /// Nobody listens. A process that the server has started may only just begin to: it is tried again after a while.
+    /// No process listens. One that the server has started may only just begin to: it is tried again after a while.
     pub(super) fn pause(&mut self, errno: Errno) -> Result<(), Problem> {
         let index = self.attempt.as_ref().map(Attempt::index);
         match index.filter(|_| !self.group.settings.programs.is_empty() && self.now < self.deadline) {

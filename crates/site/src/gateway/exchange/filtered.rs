@@ -32,7 +32,7 @@ use crate::service::Unavailable;
 pub(super) struct Filtered {
     rules: Arc<Effective>,
     is_head: bool,
-    /// What the client accepts.
+    /// The content codings that the client accepts.
     accepts: Box<[u8]>,
     /// None before the head, and if no filter has to do with the answer.
     run: Option<Box<Run>>,
@@ -40,7 +40,7 @@ pub(super) struct Filtered {
     flushes: bool,
     /// Given with the first content: until then it can still become another one.
     head: Option<StreamHead>,
-    /// What has not been filtered, and from where on.
+    /// The unfiltered content, and its offset.
     content: Option<(Arc<dyn ContentBuffer>, usize)>,
     then: Then,
     /// The end of the answer, with its trailers.
@@ -53,7 +53,7 @@ pub(super) struct Filtered {
 
 /// Content of a part, about.
 const PART_BYTES: usize = 64 << 10;
-/// What one filter of one answer holds at most.
+/// The most that one filter of one answer may hold.
 const BOUNDS: Bounds = Bounds { given: u64::MAX, held: 1 << 20 };
 
 impl Filtered {
@@ -90,7 +90,7 @@ impl Filtered {
         self.has_more
     }
 
-    /// What becomes of a part, behind which there is more at hand or not.
+    /// Takes a part, and whether more is at hand behind it.
     fn take(&mut self, part: &mut Part, is_more_at_hand: bool) -> Result<(), Fault> {
         if let Some(head) = &mut part.head {
             self.begin(head);
@@ -142,7 +142,7 @@ impl Filtered {
     fn begin(&mut self, head: &mut StreamHead) {
         let chain = &self.rules.filters;
         let fields = Fields::check(&head.fields, LineEnds::CrLf).unwrap_or_default();
-        // Of a part nobody can say what it would have become.
+        // The filtered form of a single range is unknown.
         if head.tunnels || head.status.0 == 206 || fields.has_member("cache-control", "no-transform") {
             return;
         }
@@ -302,7 +302,7 @@ impl Gateway {
         if is_empty { Ran::Waits(next) } else { Ran::Gives(part, next) }
     }
 
-    /// What the client is told while a service of the filters cannot be used.
+    /// The client's answer while a service of the filters cannot be used.
     pub(super) fn page_of_service(&self) -> Ran {
         if let Some(Unavailable(why)) = &self.rules.unavailable {
             report::filtering((&self.site, &self.called), Level::Error, &format!("answered with 503: {why}"));
@@ -313,7 +313,7 @@ impl Gateway {
         }
     }
 
-    /// The answer cannot be filtered: nobody gets it for whole.
+    /// The answer cannot be filtered: no client gets it as whole.
     fn give_up_filtering(&mut self, filtered: &mut Filtered, fault: &Fault, is_head_left: bool) -> Ran {
         let why = format!("the answer cannot be filtered: {fault}");
         report::filtering((&self.site, &self.called), Level::Error, &why);

@@ -1,4 +1,4 @@
-//! What goes to the application: the head, and content as it comes or from where it is kept.
+//! The bytes to the application: the head, and content as it comes or from the buffer.
 //!
 //! Owns: the sending side of a [`Gateway`]. Guarantees: no more is taken from the client, or read from a file, than the connection takes.
 
@@ -12,7 +12,7 @@ use super::{Gateway, Problem, State};
 const PIECES_MAX: usize = 8;
 
 impl Gateway {
-    /// Sends what there is to send, and what is kept behind it. Whether that was anything.
+    /// Sends pending bytes, and buffered content behind them. Whether anything was sent.
     pub(super) fn send(&mut self) -> Result<bool, Problem> {
         // Carried out where that may be, then.
         let wait = if self.buffer.as_ref().is_some_and(ContentBuffer::may_block) { Wait::Yes } else { Wait::No };
@@ -27,14 +27,15 @@ impl Gateway {
         Ok(has_sent)
     }
 
-    /// Puts the next piece of what is kept behind what is being sent, if that has left or is only the head. Whether more may follow at once.
+    /// Appends the next piece of buffered content to the pending bytes, if these have left or are only the head.
+    /// Whether more may follow at once.
     fn refill(&mut self, wait: Wait) -> Result<bool, Problem> {
         let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.has_left()) else { return Ok(false) };
         if !self.outgoing.is_empty() && buffer.sent > 0 {
             return Ok(false);
         }
         let Some(piece) = buffer.next(wait) else { return Ok(false) };
-        // What is kept is as long as was said.
+        // The buffered content is as long as was announced.
         let too_long = |_| Problem::of(GatewayError::BrokenOff);
         self.codec.write_content(piece, &mut self.outgoing.bytes).map_err(too_long)?;
         if buffer.sent == buffer.bytes() {

@@ -11,7 +11,7 @@
 )]
 mod slot;
 
-/// What a slot is made of in the model: a reason has two words there, which is enough to be torn.
+/// Loom's primitives. A reason has two words in the model, which is enough to be torn.
 mod sync {
     /// Models have one process.
     macro_rules! process_shared {

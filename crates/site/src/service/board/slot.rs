@@ -1,11 +1,12 @@
-//! What all processes see of one service.
+//! The state of one service that all processes see.
 //!
 //! ```text
 //! told:  an older generation ── claim ──> WRITING ── the reason is whole ──> this generation
 //! ```
 //!
 //! Owns: which generation has failed last, and its reason. Guarantees: of several that say that a generation has failed one is told that it was the
-//! first; a reason is read whole and of the generation that is asked for, or not at all. Waits for nobody: where two generations fail at once, or a
+//! first; a reason is read whole and of the generation that is asked for, or not at all. Never waits: where two
+//! generations fail at once, or a
 //! process is killed while it writes, the error log alone has the reason.
 
 use super::sync::{
@@ -18,7 +19,7 @@ use super::sync::{
 const WRITING: u64 = u64::MAX;
 
 process_shared! {
-    /// What is known of one service.
+    /// The shared state of one service.
     #[derive(Debug, Default)]
     pub struct Slot {
         /// The newest generation that has failed; zero for none.
@@ -41,7 +42,7 @@ pub(crate) enum Reason {
 }
 
 impl Slot {
-    /// This generation has failed. True if nobody has said so before, and no newer one has failed.
+    /// This generation has failed. True if it is the first report of that, and no newer one has failed.
     pub(crate) fn fail(&self, generation: u64, reason: &str) -> bool {
         let newer = |failed: u64| (failed < generation).then_some(generation);
         if self.failed.fetch_update(AcqRel, Acquire, newer).is_err() {

@@ -11,7 +11,7 @@ use super::*;
 #[path = "../../../../server/examples/embedded/rot13.rs"]
 mod in_the_program;
 
-/// What content of a media type becomes.
+/// Media type, content, and its filtered form.
 const CASES: [(&str, &str, Option<&str>); 5] = [
     ("text/plain", "Hello, World! 123\n", Some("Uryyb, Jbeyq! 123\n")),
     ("text/html; charset=utf-8", "<p>Nz</p>", Some("<c>Am</c>")),

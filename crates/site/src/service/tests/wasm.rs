@@ -1,4 +1,4 @@
-//! What components do wrong, and what becomes of it: they reach nothing, and their bounds hold.
+//! Misbehaving components: they reach nothing, and their bounds hold.
 
 use std::path::PathBuf;
 

@@ -4,7 +4,7 @@
 #[allow(clippy::duplicate_mod, reason = "the same source over other primitives")]
 mod published;
 
-/// What it is made of in the model.
+/// Loom's primitives.
 mod sync {
     pub(super) use loom::sync::Mutex;
     pub(super) use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
