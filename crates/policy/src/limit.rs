@@ -1,8 +1,9 @@
-//! Rate limits: how much somebody may take in a time, with a burst.
+//! Rate limits: how much a client may take in a time, with a burst.
 //!
-//! Owns: [`Rate`] as a value and as text, and its one decision, the generic cell rate algorithm (GCRA): all that is kept of somebody
-//! is one instant, his *theoretical arrival time*, until when what he has taken would have lasted at the steady rate. Who has taken
-//! nothing for so long is as if he had never been there, so nothing has to be cleaned up. Pure: instants are given, in ticks.
+//! Owns: [`Rate`] as a value and as text, and its one decision, the generic cell rate algorithm (GCRA). The state of a
+//! client is one instant, its *theoretical arrival time*, until when what it has taken would have lasted at the steady
+//! rate. A client that has taken nothing for so long is like a new one, so nothing has to be cleaned up. Pure: instants
+//! are given, in ticks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +19,7 @@ pub struct Rate {
     burst: u32,
 }
 
-/// What a rate counts in.
+/// The unit of time of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     /// A second.
@@ -29,10 +30,10 @@ pub enum Period {
     Hour,
 }
 
-/// Whether somebody may go on.
+/// Whether a client may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes. From now on his theoretical arrival time is this one.
+    /// Yes. From now on its theoretical arrival time is this one.
     Admitted(u64),
     /// No, for so many ticks, and nothing is taken.
     Refused(u64),
@@ -47,7 +48,7 @@ impl Rate {
     /// `count` in each `period`, of which `burst` may come at once.
     ///
     /// # Errors
-    /// What is wrong with the numbers, as the rest of a sentence.
+    /// The fault in the numbers, as the rest of a sentence.
     pub fn new(count: u32, period: Period, burst: u32) -> Result<Rate, &'static str> {
         if !(1..=COUNT_MAX).contains(&count) || !(1..=COUNT_MAX).contains(&burst) {
             return Err("needs numbers from 1 to 10000000");
@@ -74,7 +75,7 @@ impl Rate {
         (self.interval() * u64::from(self.burst)).div_ceil(1000 * TICKS_PER_MS)
     }
 
-    /// Whether somebody with the theoretical arrival time `arrival`, 0 if he is new, may take one at `now`.
+    /// Whether a client with the theoretical arrival time `arrival`, 0 if it is new, may take one at `now`.
     pub fn decide(self, arrival: u64, now: u64) -> Decision {
         let tolerance = self.interval() * u64::from(self.burst - 1);
         let arrival = arrival.max(now);

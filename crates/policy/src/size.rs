@@ -11,7 +11,7 @@ const DECIMAL: [(&str, u64); 4] = [("TB", 1_000_000_000_000), ("GB", 1_000_000_0
 /// Reads a whole number of bytes, with or without a unit: `65536`, `64KiB`, `64 KiB`, `64MB`, `64M`.
 ///
 /// # Errors
-/// What is wrong, as the rest of a sentence that starts with the text itself.
+/// The fault, as the rest of a sentence that starts with the text itself.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits_len = text.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, unit) = text.split_at(digits_len);

@@ -1,7 +1,7 @@
-//! Limits of bytes: how much somebody may get in a time, and how fast one connection gets it.
+//! Limits of bytes: how much a client may get in a time, and how fast one connection gets it.
 //!
 //! Owns: [`Volume`] and [`Bandwidth`] as values and as text, and what a volume decides: by the algorithm of [`limit`](crate::limit), but
-//! counted when bytes have been sent, because nobody knows before how many that will be. Pure: instants are given, in ticks.
+//! counted when bytes have been sent, because their number is not known before. Pure: instants are given, in ticks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +32,7 @@ const BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 50;
 const BYTES_PER_S: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 40;
 /// Names of periods, and their seconds.
 const PERIODS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];
-/// Nobody is refused for longer, whatever was sent to him.
+/// The longest refusal, whatever was sent to the client.
 const WAIT_S_MAX: u64 = 30 * 86_400;
 
 impl Volume {
@@ -52,7 +52,8 @@ impl Volume {
         self.ticks(self.burst).div_ceil(1000 * TICKS_PER_MS)
     }
 
-    /// For how many ticks somebody with the theoretical arrival time `arrival`, 0 if he is new, gets nothing more at `now`.
+    /// For how many ticks a client with the theoretical arrival time `arrival`, 0 if it is new, gets nothing more at
+    /// `now`.
     pub fn wait(self, arrival: u64, now: u64) -> Option<u64> {
         let over = arrival.saturating_sub(now).checked_sub(self.ticks(self.burst))?;
         (over > 0).then_some(over)
@@ -91,7 +92,7 @@ impl fmt::Display for Volume {
 }
 
 impl Bandwidth {
-    /// What applies to a connection that both are for.
+    /// The bandwidth of a connection to which both apply.
     pub fn slower(self, other: Bandwidth) -> Bandwidth {
         Bandwidth { bytes_per_s: self.bytes_per_s.min(other.bytes_per_s), after: self.after.min(other.after) }
     }

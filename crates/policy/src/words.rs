@@ -48,7 +48,7 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// What stands between columns.
+/// The gap between columns.
 const GAP: &str = "  ";
 
 impl Table {

@@ -1,14 +1,15 @@
 //! The accounts of a cache: what it holds, how many bytes that is, and the bound on these bytes. It owns no content. The caller
 //! frees what it is told was evicted.
 //!
-//! Guarantees: after every call the bytes held are at most the bound. An object is held at most once. Of a policy that names no victim
-//! where one is needed, or one that is not held, nothing more is admitted, and only what grows ([`Bounded::resize`]) may exceed the bound.
+//! Guarantees: after every call the bytes held are at most the bound. An object is held at most once. If a policy names
+//! no victim where one is needed, or one that is not held, nothing more is admitted, and only growth
+//! ([`Bounded::resize`]) may exceed the bound.
 
 use super::sizes::Sizes;
 use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, USES_AT_ONCE_MAX, hand_over};
 use crate::hints::Probability;
 
-/// What became of an object that was offered.
+/// The result of offering an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Offer {
@@ -125,8 +126,8 @@ impl Bounded {
         self.policy.expect(object, probability);
     }
 
-    /// Whether something of this size that nobody has asked for yet may be brought in: there is room, or it is worth more
-    /// than the next victim.
+    /// Whether an object of this size that has not been requested yet may be brought in: there is room, or it is worth
+    /// more than the next victim.
     pub fn deserves_room(&mut self, size_bytes: u64, probability: Probability) -> bool {
         let fits = size_bytes <= self.bound_bytes;
         fits && (self.bytes <= self.bound_bytes - size_bytes || self.policy.deserves_room(size_bytes, probability))
@@ -189,7 +190,7 @@ impl Bounded {
         }
     }
 
-    /// Of what is not held, nothing.
+    /// The size of `object`; 0 if it is not held.
     fn size_bytes(&self, object: ObjectId) -> u64 {
         self.sizes.of(object).unwrap_or(0)
     }

@@ -15,7 +15,7 @@ use super::{ObjectId, Objective, Removal, Replacement, bounded};
 /// Fractional bits of a key. An object of 16 MiB and one use is still worth one step.
 const FRACTION_BITS: u32 = 24;
 
-/// What is noted of an object.
+/// The state of an object.
 #[derive(Clone, Copy, Default)]
 struct Object {
     uses: u32,

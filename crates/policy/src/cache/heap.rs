@@ -15,7 +15,7 @@ use super::{ObjectId, address_of, cover, grow};
 const NONE: u32 = u32::MAX;
 const CHILDREN: usize = 4;
 
-/// Of more unmoved objects than one part in this many, all are ordered anew.
+/// If more than one part in this many of the objects is unmoved, all are ordered anew.
 const UNMOVED_SHARE: usize = 2;
 
 /// The largest value told apart from larger ones. Twice that fits into 32 bits, so there is room for the age.
@@ -30,15 +30,15 @@ pub(super) struct Heap<Note> {
     objects: Vec<ObjectId>,
     /// By identifier.
     nodes: Vec<Node<Note>>,
-    /// Of the last victim, less what was taken off by [`Heap::rebase`]. Below [`VALUE_MAX`].
+    /// The age of the last victim, less the part taken off by [`Heap::rebase`]. Below [`VALUE_MAX`].
     age: u64,
     /// Counts placings.
     instant: u32,
-    /// Of those, the ones since somebody asked for the top that moved nothing.
+    /// Placings since the top was last asked for that moved nothing.
     unmoved: usize,
 }
 
-/// What belongs to an object. Of 32-bit parts, so that as many as possible share a cache line.
+/// The state of an object. It has 32-bit parts, so that as many nodes as possible share a cache line.
 #[derive(Clone, Copy, Default)]
 struct Node<Note> {
     /// Age and value when it was placed.
@@ -82,7 +82,7 @@ impl<Note: Copy + Default> Heap<Note> {
         self.nodes.get(object.index()).is_some_and(|node| node.position != NONE)
     }
 
-    /// What is noted of `object`, which is held.
+    /// The policy's note on `object`, which is held.
     pub(super) fn note(&self, object: ObjectId) -> Note {
         self.nodes[object.index()].note
     }

@@ -2,15 +2,15 @@
 //! (the hinted caching of the *JAWS framework*, 1998, 3.6; [`Gdsf`](super::Gdsf) for the rest).
 //!
 //! An expectation of probability `p` counts as `p *` [`EXPECTED_USES`] uses until the object is used. Like every value it ages: what is
-//! expected and not asked for loses its place to what has been used since, and nobody has to take the expectation back.
+//! expected and not asked for loses its place to what has been used since, and the expectation need not be taken back.
 //! Without expectations the order is GDSF's, to the object.
 //!
-//! What has been read ahead of its request enters with its expectation alone: it has not been used yet. It deserves room if it
-//! would not be the next victim itself.
+//! An object that is read ahead of its request enters with its expectation alone: it has not been used yet. It deserves
+//! room if it would not be the next victim itself.
 //!
-//! Who feeds it: whoever has a [`crate::hints::Table`] calls [`Replacement::expect`] for each likely successor of a page that is asked
-//! for, held or not. It is not in [`super::Algorithm::ALL`] but in [`super::Algorithm::OF_SERVERS`]: without predictions it is GDSF
-//! under another name, and traces have none.
+//! The owner of a [`crate::hints::Table`] feeds it: it calls [`Replacement::expect`] for each likely successor of a
+//! page that is asked for, held or not. The policy is not in [`super::Algorithm::ALL`] but in
+//! [`super::Algorithm::OF_SERVERS`]: without predictions it is GDSF under another name, and traces have none.
 
 use super::heap::Heap;
 use super::{ObjectId, Objective, Removal, Replacement, bounded, cover};
@@ -22,7 +22,7 @@ pub const EXPECTED_USES: u64 = 1;
 /// Fractional bits of a key, as in GDSF.
 const FRACTION_BITS: u32 = 24;
 
-/// What is noted of an object.
+/// The state of an object.
 #[derive(Clone, Copy, Default)]
 struct Object {
     uses: u32,
@@ -81,7 +81,7 @@ impl Hinted {
 impl Replacement for Hinted {
     fn admit(&mut self, object: ObjectId, size_bytes: u64) {
         debug_assert!(!self.holds(object), "admitted twice");
-        // What is expected has been read ahead; anything else, for somebody who asked.
+        // An expected object has been read ahead; any other, for a request.
         let is_expected = self.expectation(object) > Probability::default();
         self.place(object, Object { uses: u32::from(!is_expected), size_bytes: bounded(size_bytes) });
     }

@@ -1,7 +1,7 @@
 //! Cache replacement: which object should go when room is needed.
 //!
 //! Owns: the order of the objects it was told about. A policy *hears* what happened (`admit`, `hit`, `remove`) and *names*
-//! a victim; it holds no object and frees none. Whoever owns the cache removes the victim and says so with `remove`.
+//! a victim; it holds no object and frees none. The cache's owner removes the victim and says so with `remove`.
 //!
 //! Guarantees: a victim is an object that is held; naming it changes nothing that a caller can see, and the same object
 //! is named again until a notification arrives. No method allocates except when an identifier larger than any before
@@ -72,7 +72,7 @@ pub enum Removal {
     Withdrawn,
 }
 
-/// What a replacement policy owes. See the module for the contract.
+/// A replacement policy. See the module for the contract.
 pub trait Replacement: Send {
     /// `object` is now held. It was not held before; `size_bytes` is what it occupies, overhead included.
     fn admit(&mut self, object: ObjectId, size_bytes: u64);
@@ -95,12 +95,13 @@ pub trait Replacement: Send {
     /// threw away care.
     fn forget(&mut self, _object: ObjectId) {}
 
-    /// `object`, held or not, will be asked for soon with this probability, as far as anybody knows. Said before it is admitted,
-    /// it says as well that nobody has asked for it yet. Only policies that keep longer what is expected care.
+    /// `object`, held or not, will be asked for soon with this probability, as far as is known. Said before it is
+    /// admitted, it says as well that it has not been requested yet. Only policies that keep longer what is expected
+    /// care.
     fn expect(&mut self, _object: ObjectId, _probability: Probability) {}
 
-    /// Whether something of this size that nobody has asked for yet is worth more than the next victim. Policies that cannot
-    /// compare say that it is not.
+    /// Whether an object of this size that has not been requested yet is worth more than the next victim. Policies that
+    /// cannot compare say that it is not.
     fn deserves_room(&mut self, _size_bytes: u64, _probability: Probability) -> bool {
         false
     }
@@ -126,8 +127,8 @@ pub trait Replacement: Send {
     /// Whether `object` is held.
     fn holds(&self, object: ObjectId) -> bool;
 
-    /// Where what a hit of `object` changes is in memory, for the caller to have it fetched before: an address to be read by
-    /// nobody, or null. Only worth it for policies of very large caches.
+    /// The address of the state that a hit of `object` changes, or null, for the caller to prefetch; it must not be
+    /// dereferenced. Only worth it for policies of very large caches.
     fn state_of(&self, _object: ObjectId) -> *const u8 {
         std::ptr::null()
     }
@@ -136,7 +137,7 @@ pub trait Replacement: Send {
     fn rebound(&mut self, _bound_bytes: u64) {}
 }
 
-/// What a cache should have many of.
+/// The objective of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
     /// Requests answered from memory: right when processors or disk seeks are scarce.

@@ -7,7 +7,7 @@
 //! what came of it.
 //!
 //! ```text
-//!              admit: it has been read            nobody used it for longer than any other
+//!              admit: it has been read            unused for longer than any other
 //!  unknown ----------------------------> believed ----------------------------------------> unknown
 //!              found: reading it was in vain,     fault: it was not there after all,
 //!              it was there; the estimate grows   the estimate shrinks
@@ -25,9 +25,9 @@ use super::{Lru, ObjectId, Removal, Replacement};
 /// Names a piece: any number, as long as different pieces have different ones.
 pub type PieceId = u64;
 
-/// What is believed to be in memory.
+/// The pieces that are believed to be in memory.
 pub struct Residency {
-    /// What is believed in, in order of last use, under numbers of its own.
+    /// The pieces that are believed in, in order of last use, under numbers of its own.
     order: Lru,
     numbers: HashMap<PieceId, ObjectId>,
     /// By number.
@@ -43,9 +43,9 @@ pub struct Residency {
 
 /// After a fault, the estimate is less by one part in this many than what was believed in.
 const SHRINK_SHARE: usize = 16;
-/// A piece that was there after all makes the estimate grow by one part in this many; so does replacing everything without a
-/// fault, since somebody who never asks for more never learns that there is more. Less than it shrinks, because a fault
-/// keeps everybody waiting, and reading in vain only a helper.
+/// A piece that was there after all makes the estimate grow by one part in this many; so does replacing everything
+/// without a fault, since a cache that never asks for more never learns that there is more. Less than it shrinks,
+/// because a fault keeps every connection waiting, and reading in vain only a helper.
 const GROW_SHARE: usize = 256;
 
 impl Residency {
@@ -66,7 +66,7 @@ impl Residency {
         }
     }
 
-    /// Whether `piece` is likely to be in memory. Counts as a use: whoever is told so will use it.
+    /// Whether `piece` is likely to be in memory. Counts as a use: the caller will use it.
     pub fn predict(&mut self, piece: PieceId) -> bool {
         let Some(&number) = self.numbers.get(&piece) else { return false };
         self.order.hit(number);
@@ -93,8 +93,8 @@ impl Residency {
         self.order.admit(number, 1);
     }
 
-    /// `piece`, in which nobody believed, was read, and that did not take the disk: it was in memory. If it was believed in
-    /// before, memory is larger than was thought.
+    /// `piece`, which was not believed in, was read, and that did not take the disk: it was in memory. If it was
+    /// believed in before, memory is larger than was thought.
     pub fn found(&mut self, piece: PieceId) {
         if self.len() >= self.estimate && !self.numbers.contains_key(&piece) {
             self.grow();
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A page cache that nobody can look into: a clock.
+    /// A page cache that cannot be looked into: a clock.
     struct Memory {
         pieces: Vec<(PieceId, bool)>,
         hand: usize,
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// What came of asking.
+    /// Counts of questions, by how they turned out.
     #[derive(Default, Debug)]
     struct Came {
         asked: u32,

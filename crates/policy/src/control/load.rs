@@ -1,9 +1,9 @@
-//! What kind of load a server has, from what it counts.
+//! The kind of load that a server has, from what it counts.
 //!
 //! Owns: the kinds, the bounds between them, and how near to a bound a load is. Two loads are of different kinds if the order of the
 //! engines' costs differs between them. It is not enough that they look different.
 
-/// What was measured in one interval, for the whole server.
+/// The measurements of one interval, for the whole server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Length of the interval in milliseconds.
@@ -101,17 +101,18 @@ const CROWDED: f64 = 0.25;
 
 /// Part of the time of one loop from which on it is stalled.
 const STALLED: f64 = 0.05;
-/// What part of a bound is enough for a load that was of this kind before: so one at the bound does not go to and fro.
+/// The part of a bound that is enough for a load that was of this kind before: so one at the bound does not go to and
+/// fro.
 const STICKS: f64 = 0.7;
 /// How many times its bound, or what part of it, a load has to be to be clearly of one kind.
 const CLEAR: f64 = 3.0;
 
-/// What a reading says about the kind of load.
+/// The kind of load of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// What it is taken for.
+    /// The kind that it is taken for.
     pub(super) load: Load,
-    /// What it would be if the bounds were [`CLEAR`] times as low, and as high.
+    /// The kinds that it would be if the bounds were [`CLEAR`] times as low, and as high.
     pub(super) or: [Load; 2],
 }
 

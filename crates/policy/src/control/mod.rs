@@ -96,8 +96,8 @@ impl Engine {
         Engine::ALL.into_iter().find(|engine| engine.name() == name)
     }
 
-    /// What a stall that may come is worth, as a part of the cost of a request: of two that cost the same, the one that does
-    /// not stall serves.
+    /// The cost of a stall that may come, as a part of the cost of a request: of two engines that cost the same, the
+    /// one that does not stall serves.
     fn risk(self) -> f64 {
         if self.stalls() { STALL_RISK } else { 0.0 }
     }
@@ -128,7 +128,7 @@ pub struct Controller {
     state: State,
     /// The kind of load of the last readings, and since when.
     load: Option<(Load, u64)>,
-    /// What the last readings speak for, and how many in a row.
+    /// The engine that the last readings speak for, and how many in a row.
     wanted: Option<(Engine, u32)>,
     /// When that became another engine, within the last minute.
     turns_ms: VecDeque<u64>,
@@ -143,7 +143,7 @@ pub struct Controller {
     settling: bool,
     /// When requests last had to wait for the disk.
     waited_ms: Option<u64>,
-    /// What has been tried: not again.
+    /// Trials made so far, which are not repeated.
     tried: Vec<(Load, Engine)>,
     why: String,
 }
@@ -162,7 +162,7 @@ struct Trial {
     load: Load,
     /// The engine before.
     home: Engine,
-    /// What that one cost.
+    /// Mean cost of that one.
     home_cost_us: Mean,
     /// Requests a second that that one answered.
     home_rate: f64,
@@ -173,7 +173,8 @@ struct Trial {
 /// Gain, as a part of the present cost, for which an engine is changed. Below this the difference is not worth a line in
 /// the log; between equal engines noise would decide.
 pub const GAIN_MIN: f64 = 0.03;
-/// What a change has to be expected to save, as a part of one processor. A server that has little to do has little to gain.
+/// The saving that a change must be expected to make, as a part of one processor. A server that has little to do has
+/// little to gain.
 pub const WORTH: f64 = 0.01;
 /// See [`Engine::risk`].
 const STALL_RISK: f64 = 0.03;
@@ -239,15 +240,15 @@ impl Controller {
         &self.why
     }
 
-    /// What it goes by.
+    /// The profile that it goes by.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// What was measured in the interval that ends at `now_ms`. Returns a change, if one is wanted now.
+    /// Takes the measurements of the interval that ends at `now_ms`. Returns a change, if one is wanted now.
     pub fn observe(&mut self, now_ms: u64, reading: &Reading) -> Option<Change> {
         let Some(kind) = load::classify(reading, self.load.map(|(load, _)| load)) else {
-            // Nothing to go by: an idle server stays as it is, and a trial that nobody came to is over.
+            // Nothing to go by: an idle server stays as it is, and a trial without load is over.
             (self.load, self.wanted) = (None, None);
             return self.abandon_trial(now_ms, "there is no load to try it with");
         };
@@ -328,7 +329,7 @@ impl Controller {
         best.filter(|best| pays(self.gain(load, self.current, *best))).unwrap_or(self.current)
     }
 
-    /// What is gained with `to` instead of `from`, as a part of what that costs.
+    /// The gain of `to` over `from`, as a part of the cost of `from`.
     fn gain(&self, load: Load, from: Engine, to: Engine) -> f64 {
         let cost = |engine: Engine| self.profile.estimate(load, engine).ratio + engine.risk();
         1.0 - cost(to) / cost(from)
@@ -469,9 +470,9 @@ impl Controller {
 }
 
 impl Trial {
-    /// What the engine costs that is tried, as a multiple of what the one before did: in CPU time, or in requests that it
-    /// did not answer, if those are more than can be because clients do not come evenly. Where the disk or the network bounds
-    /// a server, the CPU time says little.
+    /// The cost of the engine that is tried, as a multiple of that of the one before. It is measured in CPU time, or in
+    /// requests that it did not answer, if these are more than uneven arrivals explain. Where the disk or the network
+    /// bounds a server, the CPU time says little.
     fn ratio(&self, cost_us: f64, rate: f64) -> f64 {
         let (cost, slowness) = (cost_us / self.home_cost_us.value(), self.home_rate / rate.max(1.0));
         if slowness > 1.0 + RATE_DOUBT { cost.max(slowness) } else { cost }

@@ -1,4 +1,4 @@
-//! How many threads a pool should have, or how many helpers there may be: as many as keep nobody waiting, within a bound.
+//! How many threads a pool should have, or how many helpers there may be: enough that no work waits, within a bound.
 //!
 //! Owns: the bounds between which nothing is changed. With one thread too few, a request waits while the disk or a client would
 //! have time for it. One thread too many takes memory, and a place in the run queue.
@@ -19,7 +19,7 @@
 //! interval, what they wait for (a disk, as a rule) can do no more. Half of them would then wait in its queue instead of in ours, and
 //! in ours the most wanted comes first. So the pool returns to its size, and does not try again for [`IN_VAIN_FOR_MS`].
 
-/// What is measured of a pool in one interval.
+/// The measurements of a pool in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Staff {
     /// How many there are, or may be.
@@ -32,7 +32,7 @@ pub struct Staff {
     pub busy_peak: usize,
     /// How long work has waited for one of them, in microseconds, on average.
     pub delay_us: f64,
-    /// What it got done in a second, if that is known.
+    /// Jobs that it finished in a second, if that is known.
     pub done_per_s: Option<f64>,
     /// Memory is scarce: there are to be no more.
     pub is_short_of_memory: bool,
@@ -47,7 +47,7 @@ pub struct Resize {
     pub in_vain: Option<InVain>,
 }
 
-/// What a pool did before and after it had grown.
+/// The throughput of a pool before and after it had grown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InVain {
     /// In a second.
@@ -68,7 +68,7 @@ pub struct Pool {
     stays_until_ms: u64,
 }
 
-/// What was before the last interval.
+/// The state before the last interval.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     size: usize,

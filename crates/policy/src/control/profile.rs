@@ -1,6 +1,6 @@
-//! What is known about the engines' costs: for each kind of load, relative to each other.
+//! The profile: estimated costs of the engines, for each kind of load, relative to each other.
 //!
-//! Owns: the estimates, those that are built in, what becomes of them when something is measured, and their form as text.
+//! Owns: the estimates, those that are built in, their change by measurements, and their form as text.
 //! Reads and writes no files.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::{Engine, Load};
 
-/// What an engine costs under a kind of load.
+/// The cost of an engine under a kind of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// CPU time per request, `amped` being 1.
@@ -24,8 +24,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// What holds on the machines that the engines were measured on (`results/engines`), with the doubt that the next one
-    /// may differ.
+    /// The estimates from the machines that the engines were measured on (`results/engines`), with the doubt that the
+    /// next one may differ.
     pub fn built_in() -> Profile {
         let mut profile = Profile { estimates: BTreeMap::new() };
         for (load, ratios) in BUILT_IN {

@@ -74,7 +74,7 @@ const SETTLING_MS: u64 = 2_000;
 /// The first part of the crowd's phase is when it comes.
 const ARRIVING_MS: u64 = 500;
 const STEP_MS: u64 = 10;
-/// For which nobody is served when engines change places.
+/// The time for which no request is served when engines change places.
 const CHANGE_MS: u64 = 20;
 
 /// One server's life.
@@ -111,7 +111,7 @@ fn live(controller: Controller, offset_ms: u64, noise: f64) -> Life {
     life
 }
 
-/// What has happened since the last reading.
+/// Sums since the last reading.
 #[derive(Default)]
 struct Seen {
     requests: f64,
@@ -164,7 +164,7 @@ impl Life {
     }
 }
 
-/// What is known of this world beforehand, where that is not what is built in.
+/// The prior profile of this world, where it is not the built-in one.
 fn profile() -> Profile {
     let mut profile = Profile::built_in();
     for (load, ratio) in [(Load::Cached, 1.05), (Load::Disk, 0.93), (Load::Connections, 1.14), (Load::Crowd, 1.05)] {

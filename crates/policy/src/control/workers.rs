@@ -4,7 +4,7 @@
 //! worker too few leaves a processor idle while requests wait. Where the workers wait for a processor that other programs use,
 //! another worker would wait as well.
 
-/// What is measured of the workers in one interval.
+/// The measurements of the workers in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Crew {
     /// How many there are.

@@ -5,14 +5,15 @@
 //! No more is hinted while waste exceeds the site's budget.
 //!
 //! Guarantees: when a hint is allowed, what was wasted and what is not decided, this hint included, are at most `share` of what was
-//! sent plus the grace. What is not decided counts as wasted, so hints that nobody reports on end by themselves. Old results fade:
+//! sent plus the grace. What is not decided counts as wasted, so hints that are never reported on end by themselves.
+//! Old results fade:
 //! they count half after [`VIEWS_PER_HALVING`] views of pages. So a site whose hints were wasted gets another try, as large
 //! as the grace, and no more than that.
 //!
-//! Threads share an account: it is counts that they add to, without a lock. Who asks at the same time may be allowed a hint each where
-//! there was room for one.
+//! Threads share an account: they add to counts without a lock. Threads that ask at the same time may be allowed a hint
+//! each where there was room for one.
 //!
-//! Does not: know what a client has. Who asks must not hint what it is likely to have.
+//! Does not: know what a client has. The caller must not hint what it is likely to have.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -24,11 +25,11 @@ pub const VIEWS_PER_HALVING: u32 = 4_096;
 /// See the module.
 #[derive(Debug)]
 pub struct ClientHintBudget {
-    /// Of the bytes hinted, in thousandths.
+    /// The part of the bytes hinted that may be wasted, in thousandths.
     share_per_mille: u16,
     /// Bytes that may be wasted before anything is known: enough for the hints of some pages.
     grace_bytes: u64,
-    /// What is less likely is not hinted.
+    /// The lowest probability of a hint.
     probability_least: Probability,
     /// Sent, and neither used nor wasted yet.
     open_bytes: AtomicU64,
@@ -65,13 +66,13 @@ impl ClientHintBudget {
         self.open_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// What had been sent was used.
+    /// A sent hint was used.
     pub fn handle_used(&self, bytes: u64) {
         self.open_bytes.fetch_sub(bytes, Relaxed);
         self.used_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// What had been sent was not used, or the connection ended before anybody knew.
+    /// A sent hint was not used, or the connection ended before that was known.
     pub fn handle_wasted(&self, bytes: u64) {
         self.open_bytes.fetch_sub(bytes, Relaxed);
         self.wasted_bytes.fetch_add(bytes, Relaxed);
@@ -87,7 +88,7 @@ impl ClientHintBudget {
         }
     }
 
-    /// Of what is decided and has not faded, how much was wasted.
+    /// The wasted part of the bytes that are decided and have not faded.
     pub fn waste(&self) -> Probability {
         let [_, used, wasted] = self.counts();
         let thousandths = u128::from(wasted) * 1_000 / (u128::from(used) + u128::from(wasted)).max(1);

@@ -1,14 +1,14 @@
 //! How much clients may fetch ahead because they were told what page is likely to be next (`Link: rel=prefetch`).
 //!
-//! A page that a browser has fetched ahead it shows without asking again, so nobody sees whether it was of use. Therefore a control group of clients
-//! is told nothing. Owns: an account in bytes, of pages that were
+//! A page that a browser has fetched ahead it shows without asking again, so the server cannot see whether it was of
+//! use. Therefore a control group of clients is told nothing. Owns: an account in bytes, of pages that were
 //! - *fetched* ahead by those who were told,
 //! - *wanted* by the control group: asked for after the page that would have told them,
 //! - *asked* for in the ordinary way by those who were told: they cannot fetch ahead, or could not use what they had fetched.
 //!
 //! If of N + 1 groups of clients of the same size one is the control group, the others have shown N times what it wanted, and what of that was not
 //! asked for came from what was fetched ahead. So *used* is N × wanted − asked, and *wasted* is fetched − used. Both are estimates: the control group
-//! is small, and as random as whoever chooses it makes it.
+//! is small, and as random as the caller's choice of it.
 //!
 //! Guarantees: whenever more is allowed, what was wasted is at most `share` of what was fetched, plus the grace. Old results fade: they count half
 //! after [`VIEWS_PER_HALVING`] views of pages. So a site whose clients fetched in vain gets another try, as large as the grace, and no more than that.
@@ -23,7 +23,7 @@ use super::{Probability, VIEWS_PER_HALVING};
 /// See the module.
 #[derive(Debug)]
 pub struct LinkPrefetchBudget {
-    /// Of the bytes fetched, in thousandths.
+    /// The part of the bytes fetched that may be wasted, in thousandths.
     share_per_mille: u16,
     /// Bytes that may be wasted before anything is known.
     grace_bytes: u64,
@@ -56,17 +56,17 @@ impl LinkPrefetchBudget {
         u128::from(self.wasted_bytes()) <= share + u128::from(self.grace_bytes)
     }
 
-    /// Who was told has fetched a page ahead.
+    /// A client that was told has fetched a page ahead.
     pub fn handle_fetched(&self, bytes: u64) {
         self.fetched_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Who was not told, because of the control group, has asked for the page.
+    /// A client of the control group has asked for the page.
     pub fn handle_wanted(&self, bytes: u64) {
         self.wanted_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Who was told has asked for the page in the ordinary way.
+    /// A client that was told has asked for the page in the ordinary way.
     pub fn handle_asked(&self, bytes: u64) {
         self.asked_bytes.fetch_add(bytes, Relaxed);
     }
@@ -81,7 +81,7 @@ impl LinkPrefetchBudget {
         }
     }
 
-    /// Of what was fetched ahead and has not faded, the bytes that nobody wanted, as far as the control group tells.
+    /// The wasted bytes among those that were fetched ahead and have not faded, as far as the control group tells.
     pub fn wasted_bytes(&self) -> u64 {
         let [fetched, wanted, asked] =
             [&self.fetched_bytes, &self.wanted_bytes, &self.asked_bytes].map(|count| count.load(Relaxed));

@@ -8,15 +8,16 @@
 //! next. A table of what followed what, with probabilities, is the dependency graph of Padmanabhan and Mogul ("Using predictive
 //! prefetching to improve World Wide Web latency", ACM CCR 1996).
 //!
-//! What uses it: the server's learner, off the serving threads, feeds [`Table::visit`] with each request and [`Table::follow`]
+//! Its users: the server's learner, off the serving threads, feeds [`Table::visit`] with each request and
+//! [`Table::follow`]
 //! with each pair that it knows to belong together (a Referer of the same site, the order of requests on a connection, the links of a
 //! parsed page). Helpers ask [`Table::successors`] when a page is served. The simulator does the same with traces.
 //!
 //! Guarantees: the table holds numbers of URLs, counts and delays: no addresses, no users, no text. Its memory is bounded
 //! when it is made. No call on it but making, saving and loading allocates.
 //!
-//! Does not: find pairs, map numbers to URLs, read, send, lock, or know the time: delays are told, and [`Table::decay`] is
-//! called by whoever has a clock.
+//! Does not: find pairs, map numbers to URLs, read, send, lock, or know the time: delays are told, and the owner of a
+//! clock calls [`Table::decay`].
 
 mod client_hints;
 mod link_prefetch;
@@ -34,7 +35,7 @@ pub use shard::{Name, SUCCESSORS_MAX, Shard};
 pub use table::{Layout, Table};
 
 /// A URL, as a hash of 64 bits that the caller makes. It has to be the same after a restart if tables are to be kept over it.
-/// Who could choose URLs that collide could spoil hints, nothing else; a keyed hash prevents it.
+/// An attacker who could choose URLs that collide could spoil hints, nothing else; a keyed hash prevents it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UrlId(u64);
 
@@ -76,10 +77,10 @@ impl Probability {
     }
 }
 
-/// What may come next.
+/// A URL that may come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Successor {
-    /// Of which URL.
+    /// The URL.
     pub url: UrlId,
     /// That a request for the page is followed by one for that.
     pub probability: Probability,

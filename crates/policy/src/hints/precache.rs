@@ -1,7 +1,7 @@
 //! How much may be read ahead of requests.
 //!
-//! Owns: an account in reads from the disk, and what became of each read. A read ahead of a request is paid for when it begins,
-//! and paid back when somebody asks for what it brought: then it was a read that somebody would have waited for. What was
+//! Owns: an account in reads from the disk, and the outcome of each read. A read ahead of a request is paid for when it
+//! begins, and paid back when its object is requested: then a client would have waited for the read. What was
 //! brought in vain stays paid for. If something went to make room for it and has to be read again before it was of use, that
 //! is paid for as well: that read would not have been needed. (Once it was of use, the request would have pushed out as much.)
 //! Every read that was needed earns a share of one.
@@ -23,12 +23,12 @@ pub const BURST_READS: u64 = 16;
 /// In the account, a read is so many.
 const PER_READ: i64 = 1_000;
 
-/// What became of an object.
+/// The state of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mark {
     #[default]
     None,
-    /// So many reads brought it ahead of a request, and nobody has asked for it since.
+    /// So many reads brought it ahead of a request, and it has not been asked for since.
     Ahead(u32),
     /// Went to make room for that one.
     WentFor(ObjectId),
@@ -37,9 +37,9 @@ enum Mark {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct PrecacheBudget {
-    /// Of the reads needed, in thousandths.
+    /// The part of the reads needed that may be added, in thousandths.
     share_per_mille: u16,
-    /// What is less likely is not read.
+    /// The lowest probability of an object that is read ahead.
     probability_least: Probability,
     /// In thousandths of a read; below zero, nothing is read ahead.
     credit: i64,
@@ -50,13 +50,13 @@ pub struct PrecacheBudget {
 /// Reads, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrecacheCounts {
-    /// That somebody waited for, or would have.
+    /// Reads that a request waited for, or would have.
     pub needed: u64,
     /// Begun ahead of requests.
     pub begun: u64,
-    /// Of those, the ones whose object was asked for while it was there.
+    /// Reads begun ahead whose object was asked for while it was there.
     pub used: u64,
-    /// Of those, the ones whose object went before anybody asked for it.
+    /// Reads begun ahead whose object went before it was asked for.
     pub wasted: u64,
     /// Objects that went to make room for those.
     pub evicted: u64,
@@ -76,13 +76,13 @@ impl PrecacheBudget {
         }
     }
 
-    /// Whether `reads` may be made for something of this probability. `is_idle`: nobody waits for the disk.
+    /// Whether `reads` may be made for an object of this probability. `is_idle`: no request waits for the disk.
     pub fn allows(&self, probability: Probability, reads: u32, is_idle: bool) -> bool {
         is_idle && probability >= self.probability_least && self.credit >= amount(reads.into())
     }
 
-    /// So many reads for `object`, which is not held, were begun ahead of requests. If they failed, nobody will ask for what
-    /// they brought, and they stay paid for.
+    /// So many reads for `object`, which is not held, were begun ahead of requests. If they failed, no request uses
+    /// their object, and they stay paid for.
     pub fn handle_begun(&mut self, object: ObjectId, reads: u32) {
         self.counts.begun += u64::from(reads);
         self.credit = self.credit.saturating_sub(amount(reads.into()));
@@ -103,7 +103,7 @@ impl PrecacheBudget {
         }
     }
 
-    /// Whether `object` was read ahead and nobody has asked for it since.
+    /// Whether `object` was read ahead and has not been asked for since.
     pub fn is_ahead(&self, object: ObjectId) -> bool {
         matches!(self.marks.get(object.index()), Some(Mark::Ahead(_)))
     }
@@ -141,7 +141,7 @@ impl PrecacheBudget {
         }
     }
 
-    /// What became of all reads.
+    /// The counts of all reads.
     pub fn counts(&self) -> PrecacheCounts {
         self.counts
     }
@@ -151,7 +151,7 @@ impl PrecacheBudget {
         self.earn(i64::from(reads) * i64::from(self.share_per_mille));
     }
 
-    /// What was earned while nothing was likely is not saved up without end.
+    /// Adds credit, up to a bound: earnings of times in which nothing was likely are not saved up without end.
     fn earn(&mut self, amount_earned: i64) {
         self.credit = self.credit.saturating_add(amount_earned).min(amount(BURST_READS));
     }

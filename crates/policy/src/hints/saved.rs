@@ -5,7 +5,8 @@
 //! (2) and delay (1); at the end the FNV-1a hash of all before it (8). A table of any size reads what one of any other size wrote: what
 //! does not fit is left out. The sketch is not kept: pairs that were too rare for a row begin anew.
 //!
-//! Anything else is an error and never a panic. The check finds damage, not malice: who may write the file may write any hints.
+//! Anything else is an error and never a panic. The check finds damage, not malice: a writer of the file can write any
+//! hints.
 
 use std::fmt;
 
@@ -24,7 +25,7 @@ const URL_BYTES_MIN: usize = 11;
 pub enum Malformed {
     /// They do not begin as a table does.
     NoTable,
-    /// Of another version than this program writes.
+    /// The format is of another version than this program writes.
     Version(u16),
     /// They were damaged, or cut off.
     Damaged,
@@ -48,7 +49,7 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 impl Table {
-    /// What it knows, as bytes.
+    /// The table, as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut urls: Vec<UrlId> = self.shards().iter().flat_map(|shard| shard.urls()).collect();
         urls.sort_unstable();

@@ -45,7 +45,7 @@ impl Name {
         Name(u32::from(generation) << PLACE_BITS | place)
     }
 
-    /// Of the row, among all shards.
+    /// The place of the row, among all shards.
     pub(super) fn place(self) -> u32 {
         self.0 & ((1 << PLACE_BITS) - 1)
     }
@@ -55,7 +55,7 @@ impl Name {
     }
 }
 
-/// What is kept of a URL, beside its hash. 48 bytes.
+/// The counts of a URL, beside its hash. 48 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     names: [Name; SUCCESSORS_MAX],
@@ -198,7 +198,8 @@ impl Shard {
         (id != 0 && self.rows[index].generation == name.generation()).then_some(UrlId(id))
     }
 
-    /// What follows `page`, the most probable first: names, for [`Shard::url`] of the shards that [`super::Layout::shard_of_name`] says.
+    /// The successors of `page`, the most probable first: names, for [`Shard::url`] of the shards that
+    /// [`super::Layout::shard_of_name`] says.
     pub fn successors(&self, page: UrlId) -> impl Iterator<Item = (Name, Probability, u32)> + use<> {
         let (visits, known) = self.known(page);
         known
@@ -262,7 +263,7 @@ impl Shard {
         (row.visits, known)
     }
 
-    /// What was known of `page`, which is entered if it is not there.
+    /// Restores the counts of `page`, which is entered if it is not there.
     pub(super) fn restore(&mut self, page: UrlId, visits: u16, known: impl Iterator<Item = Known>) {
         let index = self.find(page).unwrap_or_else(|| self.place(page));
         let row = self.touch(index);

@@ -9,7 +9,7 @@ const ROWS: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) struct Sketch {
     counters: Vec<u8>,
-    /// Of each row; a power of two.
+    /// Counters of each row; a power of two.
     width: usize,
 }
 

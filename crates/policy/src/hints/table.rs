@@ -8,14 +8,14 @@ use super::shard::{BUCKET, ROW_BYTES, ROWS_MAX};
 use super::sketch::mix;
 use super::{Name, Probability, Shard, Successor, UrlId};
 
-/// Of the memory, one part in so many is for the sketch.
+/// The part of the memory that is for the sketch, as a divisor.
 const SKETCH_SHARE: usize = 16;
 
 /// Which shard knows what. The same for all tables of the same number of shards and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     shards: usize,
-    /// Of each shard. Positive.
+    /// Rows of each shard. Positive.
     rows: usize,
 }
 
@@ -69,7 +69,7 @@ impl Table {
         self.shards[of_page].follow(page, (next, name), after_ms);
     }
 
-    /// What follows `page`, the most probable first; at most [`super::SUCCESSORS_MAX`].
+    /// The successors of `page`, the most probable first; at most [`super::SUCCESSORS_MAX`].
     pub fn successors(&self, page: UrlId) -> impl Iterator<Item = Successor> + '_ {
         let names = self.shards[self.layout.shard_of(page)].successors(page);
         names.filter_map(|(name, probability, after_ms): (Name, Probability, u32)| {
@@ -83,7 +83,7 @@ impl Table {
         self.shards[self.layout.shard_of(url)].visits(url)
     }
 
-    /// All counts are halved: for whoever has a clock, so that what was so last month does not count as what is so today.
+    /// Halves all counts, for a caller with a clock: last month's counts are not to count as today's.
     pub fn decay(&mut self) {
         self.shards.iter_mut().for_each(Shard::decay);
     }

@@ -3,8 +3,9 @@
 //! Owns: the decision, from what waits when a turn is given. Guarantees: a function of what it is told; it changes its mind once in
 //! [`WINDOW`] choices at most. Does not order anything: [`Queue`](super::Queue) does, by the discipline that is in force.
 //!
-//! Shortest first is worth something where several wait, and what they have left differs. Who has waited longest and who came last
-//! stand for all: looking at two costs the same however many wait. Where all have as much left, turns are as good, and what is sent advances evenly.
+//! Shortest first is worth something where several wait, and what they have left differs. The one that has waited
+//! longest and the one that came last stand for all: looking at two costs the same however many wait. Where all have as
+//! much left, turns are as good, and what is sent advances evenly.
 //!
 //! ```text
 //! RoundRobin --in a quarter of the choices several wait and differ--> Srpt
@@ -17,10 +18,10 @@ use super::Schedule;
 pub const WINDOW: u32 = 256;
 /// So many wait, or the order makes little difference.
 const CROWD: usize = 4;
-/// What is left differs by this power of two at least.
+/// The least ratio of remaining work that counts as a difference, as a power of two.
 const DIFFERENCE_LOG2: u32 = 2;
 
-/// What has been seen since the last decision.
+/// Counts since the last decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observer {
     in_force: Schedule,

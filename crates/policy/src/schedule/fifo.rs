@@ -1,8 +1,8 @@
-//! First come, first served: who came first keeps its place until it has finished.
+//! First come, first served: each keeps its place in the order of arrival until it has finished.
 //!
-//! What RFC 9218 (section 10) has for responses of the same urgency: those that are of use only as a whole are served one
-//! after the other, in the order in which they were asked for. Those that are `incremental` share: each goes to the end of
-//! the line after its turn.
+//! RFC 9218 (section 10) has this order for responses of the same urgency. Those that are of use only as a whole are
+//! served one after the other, in the order in which they were asked for. Those that are `incremental` share: each goes
+//! to the end of the line after its turn.
 //!
 //! Good where all want about as much. One long answer holds up all short ones behind it, up to the bound on waiting.
 

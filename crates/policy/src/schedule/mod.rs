@@ -1,12 +1,13 @@
-//! Order of service: who goes on when several can.
+//! Order of service: which of several that can go on has the next turn.
 //!
 //! Owns: the order of those that wait for a turn, for any resource that serves one turn after the other. A turn is bounded
-//! (so many bytes, one read, one job), so a long answer takes many. Who had a turn and wants more waits again.
+//! (so many bytes, one read, one job), so a long answer takes many. A slot that had a turn and wants more waits again.
 //!
-//! Guarantees: a [`Slot`] waits once at most. [`Queue::pop`] takes the best rank of the highest urgency, and nobody starves:
-//! who waits has its turn after at most `patience + (PASSED_OVER_MAX + 1) * (ahead + 1)` choices, where `ahead` is how many
-//! waited when it came, whatever comes later and however urgent that is. Where turns differ ([`Queue::with_turn`]), the bound is the work of so
-//! many whole turns instead. A choice, an arrival, a change and a removal cost
+//! Guarantees: a [`Slot`] waits once at most. [`Queue::pop`] takes the best rank of the highest urgency, and no slot
+//! starves: each has its turn after at most `patience + (PASSED_OVER_MAX + 1) * (ahead + 1)` choices, where `ahead` is
+//! how many waited when it came, whatever comes later and however urgent that is. Where turns differ
+//! ([`Queue::with_turn`]), the bound is the work of so many whole turns instead. A choice, an arrival, a change and a
+//! removal cost
 //! O(log n); nothing is allocated except when a slot number larger than any before, or more slots than ever before, wait.
 //! The order is a function of the calls alone.
 //!
@@ -14,7 +15,7 @@
 //! send, reads from the disk, work of a stage. It should be what takes time: where a read of 500 bytes takes as long as one of 50,000,
 //! reads are the unit and not bytes. Only differences within one queue count.
 //!
-//! What it is made for:
+//! Its uses:
 //! - *The run queue of an event loop* (`engine/src/worker/run_queue.rs`). The slot is the number of the connection in its table,
 //!   what remains are the bytes that it has to send. [`Queue::resume`] after a turn, [`Queue::remove`] when the connection ends.
 //! - *The agenda of helpers* (`engine/src/worker/helpers/job_queue.rs`). The slot is the number of a job, and [`Claim::shared`] is
@@ -24,9 +25,9 @@
 //!   of RFC 9218; [`Queue::update`] on PRIORITY_UPDATE, [`Queue::remove`] on RST_STREAM. A queue without members holds no memory.
 //!
 //! A discipline is a rank ([`Discipline`]), one file each: [`fifo`], [`round_robin`], [`srpt`]. [`auto`] goes by one of the latter two, as
-//! those that wait have it. Urgency stands above the rank, and
-//! the bound on waiting stands above both. The bound gives whoever is overdue one choice in four and no more: if it gave
-//! all, a long queue, in which everybody is overdue, would be round robin under any name, just when the order matters most.
+//! those that wait have it. Urgency stands above the rank, and the bound on waiting stands above both. The bound gives
+//! the overdue one choice in four and no more: if it gave all, a long queue, in which every slot is overdue, would be
+//! round robin under any name, just when the order matters most.
 //!
 //! ```
 //! use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
@@ -51,7 +52,7 @@ use std::str::FromStr;
 
 pub use queue::Queue;
 
-/// While somebody is overdue, so many others may be chosen in a row before it: a quarter of all choices is for those.
+/// While a slot is overdue, so many others may be chosen in a row before it: a quarter of all choices is for those.
 pub const PASSED_OVER_MAX: u32 = 3;
 
 /// Choices after which one that waits is overdue, unless the caller says otherwise. With turns of 64 KiB on a link of 100
@@ -67,11 +68,11 @@ pub struct Slot(pub u32);
 pub struct Urgency(u8);
 
 impl Urgency {
-    /// What a request has that says nothing (RFC 9218 4.1).
+    /// The urgency of a request that says nothing (RFC 9218 4.1).
     pub const DEFAULT: Urgency = Urgency(3);
     /// Before all others.
     pub const HIGHEST: Urgency = Urgency(0);
-    /// After all others: what nobody waits for.
+    /// After all others: work that no client waits for.
     pub const LOWEST: Urgency = Urgency(7);
 
     /// The urgency of this number, if there is one: 0 to 7.
@@ -91,7 +92,7 @@ impl Default for Urgency {
     }
 }
 
-/// What one that waits has yet to be given, and how urgently.
+/// The claim of a slot that waits: remaining work, and urgency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// Until it is finished, in the caller's unit.
@@ -108,18 +109,18 @@ impl Claim {
         Claim { remaining, ..Claim::default() }
     }
 
-    /// Of a job that costs so much and that `waiting` wait for: what it costs for each of them. Ordered so, jobs make the
-    /// sum of all waiting least (Smith: "Various optimizers for single-stage production", 1956).
+    /// The claim of a job that costs so much and that `waiting` wait for: its cost for each of them. In this order,
+    /// jobs make the sum of all waiting least (Smith: "Various optimizers for single-stage production", 1956).
     pub fn shared(cost: u64, waiting: u32) -> Claim {
         // Fixed point, so that cheap jobs that many wait for are told apart.
         Claim::of(cost.saturating_mul(256) / u64::from(waiting.max(1)))
     }
 }
 
-/// What is known of one that waits.
+/// The facts about a slot that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// What it asks for.
+    /// Its claim.
     pub claim: Claim,
     /// When it came: a number that grows with each arrival and each return.
     pub arrived: u64,
@@ -127,8 +128,8 @@ pub struct Standing {
     pub queued: u64,
 }
 
-/// What an alternative owes: a number for one that waits, which does not change while it waits and its claim stays the same.
-/// The least goes first; of equals, the one that was queued first.
+/// A discipline: a number for a slot that waits, which does not change while it waits and its claim stays the same. The
+/// least goes first; of equals, the one that was queued first.
 pub trait Discipline {
     /// See the trait.
     fn rank(standing: &Standing) -> u64;
@@ -141,7 +142,7 @@ pub enum Schedule {
     Fifo,
     /// By turns.
     RoundRobin,
-    /// Who has the least left, to a power of two.
+    /// Least remaining work first, compared by powers of two.
     Srpt,
     /// By turns, or who has the least left, as those that wait have it.
     #[default]

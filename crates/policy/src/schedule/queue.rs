@@ -12,7 +12,7 @@ const NONE: u32 = u32::MAX;
 /// Ranks take the bits below the urgency's three.
 const RANK_BITS: u32 = 61;
 
-/// What is known of a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     standing: Standing,
@@ -20,7 +20,7 @@ struct Node {
     since: u64,
     /// In the heap, or `NONE` if it does not wait.
     place: u32,
-    /// Who has waited a little longer, and who a little less.
+    /// The neighbours in order of waiting: the next one that has waited longer, and the next one that has waited less.
     older: u32,
     newer: u32,
 }
@@ -29,7 +29,7 @@ struct Node {
 #[derive(Debug)]
 pub struct Queue {
     schedule: Schedule,
-    /// What `auto` goes by.
+    /// The counts that `auto` goes by.
     observer: Observer,
     ranks: Ranks,
     nodes: Vec<Node>,
@@ -48,7 +48,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Nobody waits.
+    /// An empty queue.
     pub fn new(schedule: Schedule) -> Queue {
         Queue {
             schedule,
@@ -109,7 +109,7 @@ impl Queue {
         }
     }
 
-    /// Who has the next turn. It waits no longer.
+    /// Takes the slot that has the next turn. It waits no longer.
     pub fn pop(&mut self) -> Option<Slot> {
         if self.schedule == Schedule::Auto {
             self.observe();
@@ -136,7 +136,7 @@ impl Queue {
         self.ranks.len()
     }
 
-    /// Whether nobody does.
+    /// Whether no slot waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -146,7 +146,7 @@ impl Queue {
         self.schedule
     }
 
-    /// Goes over to another discipline with all who wait. Nobody has waited less for that.
+    /// Goes over to another discipline with all that wait. Each keeps the time that it has waited.
     pub fn change_schedule(&mut self, schedule: Schedule) {
         (self.schedule, self.observer) = (schedule, Observer::new());
         self.rank_anew();
@@ -176,7 +176,7 @@ impl Queue {
         self.ranks.memory_bytes() + self.nodes.capacity() * size_of::<Node>()
     }
 
-    /// What a turn of `slot` takes.
+    /// The work of a turn of `slot`.
     fn units(&self, slot: u32) -> u64 {
         self.nodes[slot as usize].standing.claim.remaining.clamp(1, self.turn)
     }

@@ -1,4 +1,5 @@
-//! A heap of slots by rank. It tells whoever keeps the slots where each of them is, so that one can be taken out of its middle.
+//! A heap of slots by rank. It tells the owner of the slots where each of them is, so that one can be taken out of its
+//! middle.
 
 /// A slot and what it is ordered by. Compared from the first field to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +45,7 @@ impl Ranks {
         }
     }
 
-    /// What is at `place`, which exists, has another rank.
+    /// Changes the rank of the slot at `place`, which exists.
     pub(super) fn change(&mut self, place: u32, rank: u64, mut moved: impl FnMut(u32, u32)) {
         self.0[place as usize].rank = rank;
         self.settle(place as usize, &mut moved);

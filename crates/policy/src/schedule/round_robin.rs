@@ -2,7 +2,7 @@
 //! processor sharing (Kleinrock: "Time-shared systems: a theoretical treatment", JACM 1967): an answer takes `1 / (1 - load)`
 //! times as long as it would alone, whatever its size.
 //!
-//! What the event loops do by themselves. It needs no knowledge of sizes, and favours nobody.
+//! The event loops behave so by themselves. It needs no knowledge of sizes, and favours none.
 
 use super::{Discipline, Standing};
 

@@ -1,7 +1,8 @@
 //! Whether an upstream is in use: what requests have found (passive health), what checks have found (active health), and
 //! how it comes back.
 //!
-//! Owns: [`Health`], of one upstream. Guarantees: whoever is out because requests failed is tried again, after a pause that
+//! Owns: [`Health`], of one upstream. Guarantees: an upstream that is out because requests failed is tried again, after
+//! a pause that
 //! grows and is bounded; by one request at a time; and gets its full share only some time later, because caches and
 //! connections of its own have to fill first (slow start). What a request finds that began before the upstream went out
 //! says nothing about it now.
@@ -42,7 +43,7 @@ pub struct HealthSettings {
 }
 
 impl Default for HealthSettings {
-    /// Of the order of what other servers do (nginx: one failure, 10 s; Envoy: 5 in a row, 30 s growing).
+    /// Defaults of the order of other servers' (nginx: one failure, 10 s; Envoy: 5 in a row, 30 s growing).
     fn default() -> HealthSettings {
         HealthSettings {
             failures_max: 3,
@@ -102,7 +103,7 @@ enum State {
     },
 }
 
-/// What checks have found.
+/// The results of checks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Checks {
     is_down: bool,

@@ -4,7 +4,8 @@
 //! out, until when) and [`retry`] (what may be asked twice). Guarantees: pure and seeded, so the same events lead to the
 //! same choices; instants are arguments, in milliseconds since an origin that the caller chooses, and never go back. As
 //! long as an upstream is left that active checks do not hold to be down and that was not tried for this request, it gets
-//! it: who is alone is asked even if it has failed, since refusing without asking helps nobody. Does not connect, resolve
+//! it: the only one left is asked even if it has failed, since refusing without asking helps no client. Does not
+//! connect, resolve
 //! or wait.
 //!
 //! The gateways of the server use it, an instance for each application, behind a lock that is held for a choice.
@@ -53,14 +54,14 @@ pub enum Kind {
     LastResort,
 }
 
-/// What became of an attempt, as far as it says something about the upstream.
+/// The outcome of an attempt, as far as it says something about the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It answered.
     Answered,
     /// It could not be reached, did not answer in time, or answered with nonsense.
     Failed,
-    /// Nobody knows: the client left first.
+    /// It is not known: the client left first.
     Unknown,
 }
 

@@ -15,12 +15,12 @@ pub enum Retries {
     /// Those, and requests with safe methods: they have no effect that the client asked for (RFC 9110 9.2.1).
     #[default]
     Safe,
-    /// Those, and requests with idempotent methods: asking twice has the effect of asking once, if nobody else asks for
-    /// something in between.
+    /// Those, and requests with idempotent methods: asking twice has the effect of asking once, if no other request
+    /// comes in between.
     Idempotent,
 }
 
-/// What asking again could do.
+/// The possible effect of asking again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing (RFC 9110 9.2.1).
@@ -32,7 +32,8 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Of a method: those of RFC 9110, and those of the IANA registry that are safe. An unknown one may do anything.
+    /// The effect of a method: those of RFC 9110, and those of the IANA registry that are safe. An unknown one may do
+    /// anything.
     pub fn of(method: &[u8]) -> Effect {
         match method {
             b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PROPFIND" | b"REPORT" | b"SEARCH" | b"QUERY" => Effect::Safe,
@@ -60,7 +61,7 @@ pub enum Failure {
 /// A failed attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Failed {
-    /// Of its method.
+    /// The effect of its method.
     pub effect: Effect,
     /// How it failed.
     pub failure: Failure,
