@@ -24,11 +24,11 @@ pub struct Step {
 pub struct ChainError {
     /// The index of the step.
     pub step: usize,
-    /// What is wrong with it.
+    /// The fault in it.
     pub what: Wrong,
 }
 
-/// What is wrong with a step.
+/// The fault in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// There is no filter of this name.
@@ -37,7 +37,7 @@ pub enum Wrong {
     UnknownParameter(&'static Kind, String),
     /// The filter needs this parameter.
     Missing(&'static Kind, &'static str),
-    /// What the filter says of its parameters.
+    /// The filter's message about its parameters.
     Parameter(&'static Kind, String),
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Wrong {
 
 impl std::error::Error for ChainError {}
 
-/// What makes filters, and what it is called: the same for two only if they give the same.
+/// A factory of filters, and its name: the same for two only if they give the same.
 #[derive(Clone, Debug)]
 pub struct Link {
     make: Arc<dyn Make>,
@@ -91,7 +91,7 @@ impl Link {
     /// A filter of the table.
     ///
     /// # Errors
-    /// What is wrong with the step.
+    /// The fault in the step.
     pub fn of_table(step: &Step) -> Result<Link, Wrong> {
         let kind = kind_of(step)?;
         let make = (kind.make)(&step.parameters).map_err(|why| Wrong::Parameter(kind, why))?;
@@ -103,12 +103,12 @@ impl Link {
         Ok(Link { make, name })
     }
 
-    /// What makes its filters.
+    /// The factory of its filters.
     pub fn make(&self) -> &Arc<dyn Make> {
         &self.make
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -143,7 +143,7 @@ impl Chain {
         Chain { steps, name: links.iter().map(|link| format!("{}|", link.name)).collect() }
     }
 
-    /// What it is: the same for chains that do the same, another one for any other.
+    /// Its identity: the same for chains that do the same, another one for any other.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -171,7 +171,7 @@ impl Chain {
         self.steps.iter().any(|step| step.has_recipes())
     }
 
-    /// What a request asks one of its filters for: see [`Make::recipe`].
+    /// The recipe in a request for one of its filters: see [`Make::recipe`].
     pub fn recipe(&self, query: &[u8], lines: Lines<'_>) -> Option<String> {
         self.steps.iter().find_map(|step| step.recipe(query, lines))
     }
@@ -206,7 +206,8 @@ impl Chain {
         self.steps.iter().any(|step| step.has_parts())
     }
 
-    /// What content like this is written in, if it gives parts of it, as HTML, and does nothing else with it: see [`Make::divides`].
+    /// The markup of content like this, if the chain gives parts of it, as HTML, and does nothing else with it: see
+    /// [`Make::divides`].
     pub fn divides(&self, content: &Content) -> Option<Source> {
         match &self.steps[..] {
             [only] => only.divides(content),
@@ -217,7 +218,7 @@ impl Chain {
         }
     }
 
-    /// Whether what it makes may depend on what who asks accepts.
+    /// Whether its output may depend on the codings that the client accepts.
     pub fn varies(&self) -> bool {
         self.steps.iter().any(|step| step.varies())
     }
@@ -267,7 +268,7 @@ fn kind_of(step: &Step) -> Result<&'static Kind, Wrong> {
     }
 }
 
-/// What a run may use.
+/// The bounds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Bytes that it gives.
@@ -283,7 +284,7 @@ impl Bounds {
     }
 }
 
-/// What comes behind what a run has been given.
+/// The input to come behind that given to a run so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// More.
@@ -312,7 +313,7 @@ struct Stage {
     took: u64,
     /// It may have more to give of what it has taken.
     owes: bool,
-    /// What it has given, and how much of that the next one has taken.
+    /// Its output, and how much of that the next one has taken.
     given: Vec<u8>,
     passed: usize,
 }
@@ -435,7 +436,7 @@ impl Run {
         Ok(true)
     }
 
-    /// What a filter has made at once is not more than it may be.
+    /// Checks that the output of a filter that the next has not taken is within the bound.
     fn bound(&self, at: usize) -> Result<(), Fault> {
         let given = self.stages.get(at).map_or(0, |stage| stage.given.len() as u64);
         if given > self.bounds.held { Err(Fault::TooLarge(self.bounds.held)) } else { Ok(()) }

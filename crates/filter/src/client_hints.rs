@@ -1,4 +1,4 @@
-//! What a client says of itself, so that it can be given what fits: client hints (RFC 8942) and `Save-Data`.
+//! Client hints (RFC 8942) and `Save-Data`: a client's statements about itself, by which a fitting answer is chosen.
 //!
 //! Owns: [`ClientHints`], as a request has them. Guarantees: a hint that is malformed, out of bounds or said twice is none; what a client says is only
 //! a number in bounds here. Decides nothing.
@@ -17,7 +17,7 @@ const WIDTH_MAX: u32 = 16_384;
 /// Physical pixels for each pixel of a style sheet, in hundredths: more cannot be told apart by anybody.
 const DENSITY_MAX_PERCENT: u32 = 400;
 
-/// What a client has said.
+/// The hints of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClientHints {
     /// It wants little to be sent.

@@ -1,4 +1,4 @@
-//! The filter `compress`: content under a coding that who asks for it accepts.
+//! The filter `compress`: content under a coding that the client accepts.
 //!
 //! Owns: the choice of the coding, and encoders whose memory is bounded by small windows. For answers of applications: files are compressed once
 //! for all, by the server's cache. Gives at once what it was given when nothing follows for a while, so that events arrive when they happen.
@@ -36,7 +36,7 @@ struct Compress {
     bytes_min: u64,
 }
 
-/// Of zstd and brotli: 256 KiB, so that one answer holds little.
+/// The window of zstd and brotli: 256 KiB, so that one answer holds little.
 const WINDOW_BITS: u32 = 18;
 const LEVEL: u32 = 3;
 const BYTES_MIN: u64 = 1024;
@@ -146,7 +146,7 @@ impl Encoder {
     }
 }
 
-/// What brotli's encoder gives at once.
+/// The most that brotli's encoder gives at once.
 const BUFFER_BYTES: usize = 16 << 10;
 
 impl Filter for Compressing {

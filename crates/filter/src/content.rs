@@ -1,4 +1,4 @@
-//! What is known of content before its first piece.
+//! Metadata of content before its first piece.
 //!
 //! Owns: [`Content`], as the next filter of a chain finds it and as it leaves it. Media types are compared without parameters and in any case.
 
@@ -10,20 +10,21 @@ use lamna_proto::exchange::negotiate::Coding;
 
 use crate::{Fault, Parts};
 
-/// What is known of content.
+/// Metadata of content.
 #[derive(Clone, Debug)]
 pub struct Content {
     /// The media type, with parameters; empty if it is not known.
     pub media_type: String,
-    /// The content coding that it is under; none if that is one that nobody here knows, or several.
+    /// The content coding that it is under; none if that is an unknown one, or several.
     pub coding: Option<Coding>,
     /// Bytes, if that is known.
     pub bytes: Option<u64>,
-    /// The content codings that who asks for it accepts: the members of `Accept-Encoding`. Empty where something else chooses the coding.
+    /// The content codings that the client accepts: the members of `Accept-Encoding`. Empty where something else
+    /// chooses the coding.
     pub accepts: Box<[u8]>,
-    /// What is made of it depends on `accepts`.
+    /// The output depends on `accepts`.
     pub varies: bool,
-    /// What the request asks a filter for, as its [`recipe`](crate::Make::recipe) says it.
+    /// The request's recipe for a filter, as its [`recipe`](crate::Make::recipe) says it.
     pub query: Option<String>,
     /// Fields of the answer that say what was made.
     pub fields: Vec<(&'static str, &'static str)>,
@@ -35,7 +36,7 @@ pub struct Content {
     pub room: Option<Room>,
 }
 
-/// Says whether there is room for much memory: whoever runs a filter knows how much there is.
+/// Says whether there is room for much memory: the caller that runs a filter knows how much there is.
 #[derive(Clone)]
 pub struct Room(Arc<dyn Fn(u64) -> Result<Held, NoRoom> + Send + Sync>);
 
@@ -52,7 +53,7 @@ pub enum NoRoom {
 }
 
 impl Room {
-    /// What asks `take` for so many bytes.
+    /// A room that asks `take` for so many bytes.
     pub fn new(take: impl Fn(u64) -> Result<Held, NoRoom> + Send + Sync + 'static) -> Room {
         Room(Arc::new(take))
     }
@@ -75,12 +76,12 @@ impl fmt::Debug for Room {
     }
 }
 
-/// Says whether a filter that takes long may go on: whoever runs it has a clock, and filters have none.
+/// Says whether a filter that takes long may go on: the caller that runs it has a clock, and filters have none.
 #[derive(Clone)]
 pub struct Leave(Arc<dyn Fn() -> bool + Send + Sync>);
 
 impl Leave {
-    /// What asks `is_given`.
+    /// A leave that asks `is_given`.
     pub fn new(is_given: impl Fn() -> bool + Send + Sync + 'static) -> Leave {
         Leave(Arc::new(is_given))
     }
@@ -98,7 +99,7 @@ impl fmt::Debug for Leave {
 }
 
 impl Content {
-    /// Of this media type, under no coding, for who knows when.
+    /// Content of this media type, under no coding, without a time limit.
     pub fn new(media_type: &str) -> Content {
         let media_type = media_type.to_owned();
         let coding = Some(Coding::Identity);

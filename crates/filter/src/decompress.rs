@@ -35,7 +35,7 @@ struct Decompress {
 
 /// For each answer, so much is no reason to look at the ratio.
 const FREE_BYTES: u64 = 1 << 20;
-/// What browsers have for zstd (RFC 9659 3).
+/// The window of zstd in browsers (RFC 9659 3).
 const ZSTD_WINDOW_BITS: u32 = 23;
 
 fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {
@@ -62,7 +62,7 @@ impl Make for Decompress {
 struct Decompressing {
     of: Decompress,
     decoder: Decoder,
-    /// What it has taken, of which so much has been read.
+    /// The input that it has taken, of which so much has been read.
     input: Vec<u8>,
     read: usize,
     took: u64,
@@ -203,7 +203,7 @@ pub(crate) mod tests {
         filter
     }
 
-    /// What `coded` becomes, which has ended or has not.
+    /// The result of decoding `coded`, which has ended or has not.
     pub(crate) fn decompressed(coding: Coding, coded: &[u8], has_ended: bool) -> Result<Vec<u8>, Fault> {
         run(start(coding, &[]), coded, 1 << 20, has_ended)
     }

@@ -1,4 +1,4 @@
-//! What filters of pages have in common: text as HTML, and `lol_html` as a filter.
+//! Common parts of filters of pages: text as HTML, and `lol_html` as a filter.
 //!
 //! Owns: [`escaped`], and [`rewriting`]. HTML is understood by `lol_html`, in one pass and with bounded memory, as a browser would.
 
@@ -10,7 +10,7 @@ use lol_html::{MemorySettings, OutputSink};
 
 use crate::{Fault, Filter};
 
-/// What one page may make the rewriter hold: the longest tag.
+/// The most that one page may make the rewriter hold: the longest tag.
 pub(crate) const MEMORY_BYTES_MAX: usize = 4 << 20;
 
 /// `text` as HTML that shows it, between tags and in attributes in double quotes.
@@ -32,7 +32,7 @@ struct Rewriting {
     rewritten: Rewritten,
 }
 
-/// What the rewriter gives: both it and the filter have it, and they run one after the other.
+/// The rewriter's output: both it and the filter have it, and they run one after the other.
 #[derive(Clone, Default)]
 struct Rewritten(Arc<Mutex<Vec<u8>>>);
 

@@ -153,7 +153,7 @@ impl Images {
     }
 }
 
-/// Whether who asks takes WebP. A browser says it; one that takes anything has not thought of it.
+/// Whether the client takes WebP. A browser says it; a client that takes anything has not thought of it.
 fn takes_webp(lines: Lines<'_>) -> bool {
     let accepted = lines("accept");
     let is_named = accepted.iter().any(|line| line.windows(WEBP.len()).any(|part| part == WEBP.as_bytes()));
@@ -177,7 +177,7 @@ fn is_step(part: &str) -> bool {
     matches!(name, "scale" | "crop" | "rotate" | "dither" | "gamma" | "smooth" | "format")
 }
 
-/// What is asked for.
+/// A request for a form of a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Recipe {
     steps: Vec<Step>,
@@ -216,7 +216,8 @@ enum Step {
 }
 
 impl Recipe {
-    /// Of the parts of a query that are for this filter. What a client takes is asked for `format=auto`, if it is not a recipe already.
+    /// Parses the parts of a query that are for this filter. If it is not a recipe already, `takes_webp` is asked for
+    /// `format=auto`.
     fn parse(query: &str, sizes: &[u32], takes_webp: Option<&dyn Fn() -> bool>) -> Result<Recipe, String> {
         if let Some(why) = query.strip_prefix(WRONG) {
             return Err(why.to_owned());
@@ -244,7 +245,7 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// No wider than this, and in the format that suits who asks.
+    /// The recipe limited to this width, and in the format that suits the client.
     fn adapted(mut self, width: u32, takes_webp: bool) -> Recipe {
         // Only what was asked for changes a picture that is small enough.
         self.is_adapted = self.steps.is_empty() && self.format.is_none();

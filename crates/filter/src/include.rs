@@ -6,7 +6,8 @@
 //!                                    └──> Fault::Wants: files that it has not been given; it is run again with them
 //! ```
 //!
-//! Owns: what a directive does, variables, and the bounds of what is put together. Guarantees: it reads no file: whoever runs it does, and
+//! Owns: what a directive does, variables, and the bounds of what is put together. Guarantees: it reads no file: its
+//! caller does, and
 //! decides which may be read; no program is run; equal texts and parts give equal pages. Where a directive is wrong or a file is not
 //! there, an error text stands in its place and the page goes on, as other servers do it.
 
@@ -33,14 +34,14 @@ pub(crate) const KIND: Kind = Kind {
     make,
 };
 
-/// What other servers say.
+/// The message of other servers.
 const ERROR: &str = "[an error occurred while processing this directive]";
 
 /// How deep files may include others.
 const DEPTH_MAX: usize = 8;
 /// How many different files one page may be made of, beside itself.
 const PARTS_MAX: usize = 100;
-/// What they may come to, and what becomes of them.
+/// The most bytes of these files, and of the result.
 const BYTES_MAX: u64 = 16 << 20;
 /// How many directives are followed in one page, with those of its parts.
 const DIRECTIVES_MAX: usize = 100_000;
@@ -143,11 +144,11 @@ fn variables(parts: &Parts) -> BTreeMap<String, String> {
 struct Page<'a> {
     parts: &'a Parts,
     variables: BTreeMap<String, String>,
-    /// What stands in the place of what is wrong.
+    /// Text shown in place of a failed directive.
     error: String,
     /// The paths of the file that is being expanded, and of those that include it; the last is its own.
     within: Vec<String>,
-    /// What has not been read yet.
+    /// Files that have not been read yet.
     wanted: BTreeSet<String>,
     directives: usize,
     out: &'a mut Vec<u8>,

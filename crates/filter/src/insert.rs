@@ -56,7 +56,7 @@ impl Make for Insert {
 }
 
 impl Insert {
-    /// What is done where: the text is added once, at the first place that is right.
+    /// The rewriter's handlers: the text is added once, at the first place that is right.
     fn settings(&self) -> Settings<'static, 'static> {
         let is_done = Arc::new(AtomicBool::new(false));
         let once = |html: &Arc<str>| {

@@ -69,7 +69,8 @@ pub trait Filter: Send {
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Fault>;
 }
 
-/// What makes filters: a kind of them with its parameters. Many streams may be filtered at the same time, each by its own.
+/// A factory of filters: a kind of them with its parameters. Many streams may be filtered at the same time, each by its
+/// own.
 pub trait Make: fmt::Debug + Send + Sync {
     /// A filter for one stream, if it has anything to do with content like this. What it makes of it is said in `content` then.
     fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>>;
@@ -79,8 +80,8 @@ pub trait Make: fmt::Debug + Send + Sync {
         Some("identity")
     }
 
-    /// What a request with this query and these fields asks it for, in its one spelling: what is made is kept by it, and found in
-    /// [`Content::query`] again. None if nothing is for this filter.
+    /// The recipe in a request with this query and these fields, in its one spelling: the output is cached under it,
+    /// and it is in [`Content::query`] then. None if nothing is for this filter.
     fn recipe(&self, _query: &[u8], _lines: Lines<'_>) -> Option<String> {
         None
     }
@@ -116,7 +117,7 @@ pub trait Make: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether what it makes depends on what who asks accepts.
+    /// Whether its output depends on the codings that the client accepts.
     fn varies(&self) -> bool {
         false
     }
@@ -131,12 +132,12 @@ pub trait Make: fmt::Debug + Send + Sync {
         false
     }
 
-    /// What content like this is written in, if it gives parts of it, which a [`Structure`] of the content tells.
+    /// The markup of content like this, if it gives parts of it, which a [`Structure`] of the content tells.
     fn divides(&self, _content: &Content) -> Option<Source> {
         None
     }
 
-    /// What content like this is written in, if it makes HTML of each part of it that can stand alone.
+    /// The markup of content like this, if it makes HTML of each part of it that can stand alone.
     fn writes_html_of(&self, _content: &Content) -> Option<Source> {
         None
     }
@@ -157,7 +158,7 @@ pub enum Fault {
     Content(String),
     /// The content is malformed, or more than is read of a stranger's: no other request for it does better.
     Unreadable(String),
-    /// What the request asks for is not there to be asked for.
+    /// The request asks for something that does not exist.
     Request(String),
     /// It was not done in the time that it had: see [`Leave`].
     TooSlow,
@@ -165,7 +166,7 @@ pub enum Fault {
     NoRoom,
     /// The filter itself has failed, which says nothing of the content.
     Failed(String),
-    /// What the request asks for is no part of the content.
+    /// The request asks for a part that the content does not have.
     Absent(String),
     /// It is put together from files at these paths, which are absolute and decoded: it is to be filtered again when they are in [`Content::parts`].
     Wants(Vec<String>),
@@ -195,13 +196,13 @@ pub type Parameters = BTreeMap<String, String>;
 /// A kind of filters: a row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// What it is called in the configuration.
+    /// Its name in the configuration.
     pub name: &'static str,
-    /// What it does, as a sentence.
+    /// Its effect, as a sentence.
     pub about: &'static str,
     /// Another number for each way it has ever worked: what was made by an older one is not taken for what this one makes.
     pub version: u32,
-    /// What it does to the words of a file.
+    /// Its effect on the words of a file.
     pub effect: Effect,
     /// Parameters that there must be.
     pub required: &'static [(&'static str, &'static str)],
@@ -214,7 +215,7 @@ pub struct Kind {
     pub make: fn(&Parameters) -> Result<Arc<dyn Make>, String>,
 }
 
-/// What a filter does to a file of which nothing is asked.
+/// The effect of a filter on a file without a recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing: it waits for a request that asks for something, or codes content.

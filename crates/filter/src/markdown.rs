@@ -32,7 +32,7 @@ pub(crate) const KIND: Kind = Kind {
     make,
 };
 
-/// What pages are made of Markdown.
+/// The parameters of pages made of Markdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Markdown {
     keeps_html: bool,
@@ -223,7 +223,7 @@ mod tests {
         assert!(made.contains("<td>b</td>") && made.contains("type=\"checkbox\""), "{made}");
     }
 
-    /// Of what texts are made that want more than they may.
+    /// Pieces of hostile texts.
     const PIECES: [&str; 50] = [
         "\n",
         "\n\n",
@@ -277,7 +277,7 @@ mod tests {
         "```js\" onclick=\"a\n",
     ];
 
-    /// What a page may have: attributes by name, and what a browser reads of addresses.
+    /// Checks a page against the list: attributes by name, and addresses as a browser reads them.
     fn judge(page: &str) -> Result<(), String> {
         use lol_html::{RewriteStrSettings, element, rewrite_str};
         const ATTRIBUTES: [&str; 17] = [

@@ -1,4 +1,4 @@
-//! The filter `omit`: pages without kinds of content that who asks does not want.
+//! The filter `omit`: removes kinds of content from pages on request.
 //!
 //! ```text
 //! ?omit=pictures,media, Save-Data: on ── recipe ──> omit=media,pictures ── start ──> elements are left out, a picture's text stays
@@ -140,7 +140,7 @@ impl Make for Omit {
     }
 }
 
-/// What is done with a page from which `kinds` are left out.
+/// The rewriter's handlers for pages from which `kinds` are left out.
 fn settings(kinds: &Kinds) -> Settings<'static, 'static> {
     let mut settings = Settings::new_send();
     for selector in KINDS.iter().filter(|kind| kinds.contains(kind.name)).flat_map(|kind| kind.elements) {
@@ -166,7 +166,7 @@ fn settings(kinds: &Kinds) -> Settings<'static, 'static> {
     settings
 }
 
-/// Of a request that names a kind that there is not.
+/// The filter of a request that names an unknown kind.
 struct Unknown;
 
 impl Filter for Unknown {

@@ -31,7 +31,7 @@ const TITLE_CHARACTERS_MAX: usize = 200;
 /// Words of an excerpt, before and behind what was found.
 const EXCERPT_WORDS: (usize, usize) = (8, 24);
 
-/// What is asked for.
+/// A parsed query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query(Part);
 
@@ -78,7 +78,7 @@ impl Query {
     /// Reads a query.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in it.
     pub fn parse(text: &str) -> Result<Query, QueryError> {
         if text.len() > QUERY_BYTES_MAX {
             return Err(QueryError::TooLong);
@@ -155,7 +155,7 @@ impl Part {
         }
     }
 
-    /// What is to be in a page.
+    /// Collects the words that a page must have.
     fn sought<'p>(&'p self, into: &mut Vec<&'p str>) {
         match self {
             Part::All(parts) | Part::Any(parts) => parts.iter().for_each(|part| part.sought(into)),
@@ -293,13 +293,13 @@ fn words_of(text: &str) -> String {
     words
 }
 
-/// What of a page is searched.
+/// The searchable part of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
     title: String,
     /// As a reader sees it, without white space but between words.
     plain: String,
-    /// What is compared with queries, the title included.
+    /// The words that are compared with queries, the title included.
     words: String,
 }
 
@@ -320,7 +320,7 @@ impl Text {
         Some(Text { title, plain, words })
     }
 
-    /// What it is called; empty if it does not say.
+    /// Its title; empty if it has none.
     pub fn title(&self) -> &str {
         &self.title
     }

@@ -105,7 +105,7 @@ impl Make for Structured {
     }
 }
 
-/// What content is written in that has sections.
+/// The markup of content that has sections.
 fn source_of(content: &Content) -> Option<Source> {
     if !content.is_plain() {
         return None;
@@ -118,7 +118,7 @@ fn source_of(content: &Content) -> Option<Source> {
 /// How many bytes of one page are read in a short time to make sections of it: that is a few seconds.
 const AT_ONCE_BYTES: u64 = 1 << 30;
 
-/// What is asked for.
+/// The requested form of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Asked {
     Whole,
@@ -240,7 +240,7 @@ impl Excerpt<'_> {
 }
 
 impl Structure {
-    /// What a request with this recipe asks for of a page of this structure. None if that is the whole.
+    /// The excerpt that a request with this recipe asks for of a page of this structure. None if that is the whole.
     ///
     /// # Errors
     /// There is no such section, or it cannot be a page.

@@ -1,4 +1,4 @@
-//! What a page needs to be shown, and where it leads: found in its HTML.
+//! Subresources and links of a page, found in its HTML.
 //!
 //! Owns: [`links`], which understands pages by `lol_html`, as browsers do: in one pass, with bounded memory. Guarantees: what it gives
 //! is what a browser would ask for early: style sheets that apply to screens, scripts that the parser waits for or that run in order, and
@@ -11,7 +11,7 @@ use lol_html::{HtmlRewriter, MemorySettings, Settings, element};
 
 use crate::html::MEMORY_BYTES_MAX;
 
-/// What a resource is for (Fetch, request destination), as `as` of a preload says it.
+/// The fetch destination of a resource (Fetch, request destination), as `as` of a preload says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
     /// A style sheet.
@@ -22,7 +22,7 @@ pub enum Destination {
     Module,
     /// A font.
     Font,
-    /// What a script asks for.
+    /// A request of a script.
     Fetch,
     /// A picture.
     Image,
@@ -40,7 +40,7 @@ impl Destination {
         }
     }
 
-    /// What `as` says, or `Sec-Fetch-Dest`; none of others, and of what is not worth a preload.
+    /// The fetch destination (`as`, `Sec-Fetch-Dest`); none if it is unknown or not worth a preload.
     pub fn from_name(name: &str) -> Option<Destination> {
         Some(match name {
             "style" => Destination::Style,
@@ -70,7 +70,7 @@ pub enum CrossOrigin {
 pub struct Subresource {
     /// As written, without a fragment.
     pub url: String,
-    /// What for.
+    /// The fetch destination.
     pub destination: Destination,
     /// How it is asked for.
     pub cross_origin: CrossOrigin,
@@ -78,12 +78,12 @@ pub struct Subresource {
     pub media_type: Option<String>,
 }
 
-/// What a page refers to. Each in the order of the page.
+/// The references of a page, each kind in the order of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Links {
-    /// What URLs are relative to, if the page says so.
+    /// The URL that others are relative to, if the page says so.
     pub base: Option<String>,
-    /// What it needs early.
+    /// Resources that it needs early.
     pub subresources: Vec<Subresource>,
     /// Pictures that it shows, but for those that may wait until they are looked at (`loading=lazy`). As written, without a fragment.
     pub pictures: Vec<String>,
@@ -91,10 +91,10 @@ pub struct Links {
     pub pages: Vec<String>,
 }
 
-/// Of each kind. The first ones are those that are needed first.
+/// Most references of each kind. The first ones are those that are needed first.
 pub const LINKS_MAX: usize = 64;
 
-/// What the page `html` refers to, as far as it can be read.
+/// The references of the page `html`, as far as it can be read.
 pub fn links(html: &[u8]) -> Links {
     let links = RefCell::new(Links::default());
     let settings = Settings::new()

@@ -43,7 +43,7 @@ impl Make for Substitute {
 struct Substituting {
     from: Finder<'static>,
     to: Arc<[u8]>,
-    /// What may be the beginning of the text.
+    /// A possible beginning of the text.
     unread: Vec<u8>,
 }
 

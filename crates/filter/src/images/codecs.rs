@@ -46,11 +46,11 @@ const SCANS_MAX: usize = 24;
 /// The longest side.
 const SIDE_MAX: usize = 16_384;
 
-/// What a picture may have and take.
+/// The bounds of a picture.
 pub(super) struct Bounds<'r> {
     pixels_max: u64,
     room: Option<&'r Room>,
-    /// What it has been given room for.
+    /// The memory that it has been given.
     held: Option<Held>,
 }
 
@@ -81,7 +81,7 @@ impl Bounds<'_> {
     }
 }
 
-/// What is taken beside the pixels: metadata, tables, rows on their way.
+/// Memory beside the pixels: metadata, tables, rows on their way.
 const BESIDE_BYTES: u64 = 4 << 20;
 
 /// The picture in `bytes`.

@@ -1,4 +1,4 @@
-//! What steps do to pixels.
+//! The effect of steps on pixels.
 //!
 //! Owns: [`Picture`]. Guarantees: no step makes a picture larger than it is, nor one without pixels; work and memory are bounded by its pixels: a step has what there was
 //! and what there will be, and a few rows.

@@ -26,7 +26,7 @@ fn written(format: Format, picture: Picture) -> Vec<u8> {
     out
 }
 
-/// What a request for `query` gets of a picture, and of which media type that is.
+/// The picture that a request for `query` gets, and its media type.
 fn asked(make: &dyn Make, format: Format, bytes: &[u8], query: &str) -> (String, Result<Vec<u8>, Fault>) {
     let query = make.recipe(query.as_bytes(), &|_| vec![&b"image/webp"[..]]);
     let mut content = Content { query, ..Content::new(format.media_type()) };

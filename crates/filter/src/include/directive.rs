@@ -28,15 +28,15 @@ pub(super) enum Directive {
     Set(String, String),
     /// The value of a variable.
     Echo(String, Encoding),
-    /// What follows is for when this holds.
+    /// The text behind it is for when this holds.
     If(String),
-    /// What follows is for when this holds, and nothing before it did.
+    /// The text behind it is for when this holds, and no condition before it did.
     Elif(String),
-    /// What follows is for when nothing before it held.
+    /// The text behind it is for when no condition before it held.
     Else,
-    /// What follows is there in any case.
+    /// The text behind it is there in any case.
     Endif,
-    /// What is said where something is wrong.
+    /// Sets the text shown in place of a failed directive.
     Error(String),
     /// It is none that there is.
     Wrong,
@@ -97,7 +97,7 @@ fn end_of(inside: &[u8]) -> Option<usize> {
     memmem::find(inside, END)
 }
 
-/// What stands between `<!--#` and `-->`; none if it is no directive.
+/// Parses the text between `<!--#` and `-->`; none if it is no directive.
 fn parse(inside: &str) -> Option<Directive> {
     let inside = inside.trim();
     let (name, rest) = inside.split_at(inside.find(|c: char| c.is_ascii_whitespace()).unwrap_or(inside.len()));
@@ -172,7 +172,7 @@ pub(super) enum Condition {
     Not(Box<Condition>),
 }
 
-/// What other servers give a meaning that is not known here.
+/// Characters that have a meaning to other servers which is not known here.
 const OPERATORS: [char; 8] = ['=', '!', '<', '>', '&', '|', '(', ')'];
 
 /// `text`, `text = text`, `text != text`, or one of these behind `!`; none if it is something else.
@@ -185,7 +185,7 @@ pub(super) fn condition(text: &str) -> Option<Condition> {
         return is_known.then(|| Condition::Compare(left.to_owned(), is_equal, right.to_owned()));
     }
     if let Some(rest) = text.strip_prefix('!') {
-        // Once: nobody needs it twice, and what a text can nest has to be bounded.
+        // Once: no page needs it twice, and what a text can nest has to be bounded.
         let rest = unquoted(rest);
         return is_plain(rest).then(|| Condition::Not(Box::new(Condition::IsSet(rest.to_owned()))));
     }

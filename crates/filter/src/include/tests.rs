@@ -1,9 +1,9 @@
-//! What becomes of pages and the files that they include.
+//! Tests of pages and the files that they include.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What becomes of `page`, at `/dir/page.html`, if there are these other files.
+/// The result for `page`, at `/dir/page.html`, if there are these other files.
 fn put_together(page: &str, files: &[(&str, &str)]) -> Result<String, Fault> {
     let make = make(&[("error".into(), "[wrong]".into())].into()).unwrap();
     let mut parts = Parts { path: "/dir/page.html".into(), modified_s: Some(784_111_777), ..Parts::default() };

@@ -1,8 +1,8 @@
-//! What a text may bring into a page that is not its writer's (`html = "show"`).
+//! The parts of a text that an untrusted writer may bring into a page (`html = "show"`).
 //!
 //! Owns: the list of what is allowed. Guarantees: HTML is shown as the text that it is; of attributes a heading keeps its `id` and its classes; a link and an
 //! image lead to `http`, `https` and `mailto`, or to a place relative to the page, as a browser would read them, else their text is all that stays.
-//! What is not in the list is not let through, whatever the parser may come to know.
+//! Everything else is left out, whatever the parser may come to know.
 
 use pulldown_cmark::{CowStr, Event, LinkType, Tag, TagEnd};
 

@@ -57,7 +57,7 @@ pub(super) fn structure(html: &[u8]) -> Structure {
     made
 }
 
-/// What a start tag says of the page as a whole.
+/// Notes the properties of the whole page that a start tag declares.
 fn meet(made: &mut Structure, name: &str, tag: &[u8], range: &Range<usize>, html: &[u8]) {
     let is_in_head = made.sections.len() == 1;
     match name {

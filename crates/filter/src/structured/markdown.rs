@@ -105,7 +105,7 @@ pub(super) fn html(pages: &Markdown, section: &Section, own: &[u8], shared: &[&[
     pages.html(own, text.len())
 }
 
-/// Of the events `before`, the footnotes that `own` has.
+/// The footnotes among the events `before` to which `own` refers.
 fn footnotes<'a>(own: &[Event<'a>], before: impl Iterator<Item = Event<'a>>) -> Vec<Event<'a>> {
     let is_had =
         |label: &str| own.iter().any(|event| matches!(event, Event::FootnoteReference(one) if **one == *label));

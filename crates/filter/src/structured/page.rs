@@ -64,7 +64,7 @@ pub(super) fn find(structure: &Structure, id: &str) -> Result<usize, Fault> {
     Ok(at)
 }
 
-/// What of the page the section `at` is made of: what sections share, and last the section itself.
+/// The ranges that the section `at` is made of: those that sections share, and last the section itself.
 pub(super) fn ranges(structure: &Structure, at: usize) -> Vec<Range<usize>> {
     let Section { level, range, .. } = &structure.sections[at];
     let own = if *level == 0 { structure.body..range.end } else { range.clone() };
@@ -183,7 +183,7 @@ impl Balanced<'_> {
         }
     }
 
-    /// What cannot be where no table or list is.
+    /// Whether an element may stand here: parts of tables and lists only within one.
     fn may_hold(&self, name: &str) -> bool {
         let has = |names: &[&str]| self.open.iter().any(|open| names.contains(&&**open));
         match name {
@@ -224,7 +224,7 @@ impl Balanced<'_> {
     }
 }
 
-/// What a page has only once, or only in its head.
+/// Whether an element occurs only once in a page, or only in its head.
 fn is_left_out(name: &str) -> bool {
     matches!(
         name,

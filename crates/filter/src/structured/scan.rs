@@ -13,7 +13,7 @@ pub(super) struct Token {
     pub(super) range: Range<usize>,
 }
 
-/// What a part is.
+/// The kind of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The start of the element of this name, in lower case.
@@ -21,7 +21,7 @@ pub(super) enum Kind {
     /// Its end.
     End(String),
     Text,
-    /// What is in an element like `script`, up to its end tag: no HTML.
+    /// The content of an element like `script`, up to its end tag: no HTML.
     Raw,
     /// A comment, a document type, or a tag that never ends.
     Other,
@@ -39,7 +39,7 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// Of `range`, which begins where no tag is open.
+    /// The tokens of `range`, which begins where no tag is open.
     pub(super) fn new(bytes: &'a [u8], range: Range<usize>) -> Tokens<'a> {
         Tokens { bytes, at: range.start, end: range.end, raw: None }
     }

@@ -1,4 +1,4 @@
-//! What pages that have sections are written in.
+//! The markup languages of pages that have sections.
 //!
 //! ```text
 //!   content ── structure ──> sections and what they share, as ranges of the content
@@ -15,7 +15,7 @@ use super::structure::{Section, Structure};
 use super::{html, markdown, plain};
 use crate::markdown::Markdown;
 
-/// What a page is written in.
+/// The markup language of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source(Form);
 
@@ -56,7 +56,7 @@ impl Source {
         }
     }
 
-    /// What the head of a section has: style sheets.
+    /// Style sheets for the head of a section.
     pub(super) fn styles<'a>(&self, shared: &[&'a [u8]]) -> Vec<Cow<'a, [u8]>> {
         match &self.0 {
             Form::Html => shared.iter().map(|style| Cow::Borrowed(*style)).collect(),

@@ -2,7 +2,8 @@
 //!
 //! Owns: [`Structure`], and [`Builder`], which makes it of one heading after the other. Guarantees: the sections follow each other without gaps
 //! from the first byte to the last; each has an id of its own; the structure holds no more than a twentieth of the content's size, or 4 KiB.
-//! What is left out for that is part of the section before. What a heading is, is said by who reads the content: [`super::source`].
+//! A section left out for that is part of the one before. The reader of the content says what a heading is:
+//! [`super::source`].
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,7 +11,7 @@ use std::ops::Range;
 use super::source::Source;
 use crate::markdown::{slug, unused};
 
-/// What a page is made of.
+/// The structure of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Structure {
     /// The title, as HTML without tags.
@@ -21,7 +22,7 @@ pub struct Structure {
     pub charset: Option<String>,
     /// Whether links of the page are relative to another address than its own.
     pub has_base: bool,
-    /// What it is written in.
+    /// Its markup language.
     pub source: Source,
     /// Where the body begins.
     pub body: usize,
@@ -40,7 +41,7 @@ pub struct Structure {
 /// A heading and what follows it, up to the next heading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Section {
-    /// Of the heading, from 1 to 6; 0 for what is before the first.
+    /// The level of the heading, from 1 to 6; 0 for the part before the first.
     pub level: u8,
     /// By which it is asked for.
     pub id: String,
@@ -65,7 +66,7 @@ pub(super) const TEXT_BYTES_MAX: usize = 200;
 pub(super) const ID_BYTES_MAX: usize = 128;
 
 impl Section {
-    /// Of memory, about.
+    /// Bytes of memory, about.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Section>() + self.id.len() + self.text.len()
     }
@@ -113,7 +114,7 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// Of a page of so many bytes, before its first heading.
+    /// The builder for a page of so many bytes, before its first heading.
     pub(super) fn new(source: Source, length: usize) -> Builder {
         let first = Section { id: "start".into(), range: 0..length, ..Section::default() };
         let bytes = first.bytes();

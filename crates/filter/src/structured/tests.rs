@@ -1,4 +1,4 @@
-//! What requests ask for, what sections are found, and that pages made of them are balanced.
+//! Tests: which sections are found, what requests for them get, and that pages made of them are balanced.
 
 use proptest::prelude::*;
 
