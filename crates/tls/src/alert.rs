@@ -1,4 +1,4 @@
-//! What can be wrong with a TLS connection, and the alert that the peer is told (RFC 8446 6).
+//! Failures of a TLS connection, and the alert that the peer is told (RFC 8446 6).
 //!
 //! Owns: the list of failures that are found here. Those that rustls finds in a handshake have the alert that it has written.
 
@@ -48,16 +48,16 @@ impl Alert {
 /// Why a TLS connection ends before it is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What the peer is told; none if it has been told already, or has told us.
+    /// The alert for the peer; none if it has been told already, or has told us.
     pub alert: Option<Alert>,
-    /// What happened, for the log.
+    /// A message for the log.
     pub words: String,
 }
 
 const DEPARTURE: &str = "the client has left during the handshake";
 
 impl Failure {
-    /// A failure that the peer is told by `alert`. The words are made when somebody asks for them.
+    /// A failure that the peer is told by `alert`. The words are made when the log needs them.
     pub fn of(alert: Alert) -> Failure {
         Failure { alert: Some(alert), words: String::new() }
     }

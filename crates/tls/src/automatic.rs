@@ -6,7 +6,7 @@
 //!                 certificates/NAME.pem     key and chain
 //!                 certificates/NAME.json    what came of ordering it (acme::record)
 //!                 challenges/NAME.pem       the certificate of a TLS-ALPN-01 challenge, while it is answered
-//!                 locks/NAME                held by whoever orders
+//!                 locks/NAME                held by the process that orders
 //! ```
 //!
 //! Owns: the names of the files, their permissions, the key of the account and what follows from it alone: answers to HTTP-01
@@ -104,8 +104,8 @@ impl StateFiles {
         &self.directory
     }
 
-    /// Where the certificates of challenges are. Whoever is asked answers a challenge, so it is the one directory that threads that serve may
-    /// read: nothing is in it that is worth anything to others.
+    /// Where the certificates of challenges are. Any process may have to answer a challenge, so it is the one directory
+    /// that threads that serve may read. Nothing in it is worth anything to others.
     pub fn challenges(&self) -> PathBuf {
         self.directory.join("challenges")
     }
@@ -142,12 +142,12 @@ impl StateFiles {
         self.directory.join("certificates").join(format!("{name}.pem"))
     }
 
-    /// What came of ordering `name`.
+    /// The record of ordering `name`.
     pub fn record(&self, name: &str) -> PathBuf {
         self.directory.join("certificates").join(format!("{name}.json"))
     }
 
-    /// What answers the TLS-ALPN-01 challenge for `name`, while there is one.
+    /// The certificate that answers the TLS-ALPN-01 challenge for `name`, while there is one.
     pub fn challenge(&self, name: &str) -> TlsFiles {
         let file = self.challenges().join(format!("{name}.pem"));
         TlsFiles { certificate: file.clone(), key: file, client_ca: None }
@@ -204,7 +204,7 @@ impl StateFiles {
         }
     }
 
-    /// What the key of the account is called (RFC 7638): the second half of every answer to a challenge.
+    /// The thumbprint of the account's key (RFC 7638): the second half of every answer to a challenge.
     ///
     /// # Errors
     /// As [`StateFiles::key`].
@@ -293,7 +293,7 @@ fn challenge_certificate(name: &str, digest: &[u8; 32]) -> Result<String, rcgen:
     Ok(format!("{}\n{}", key.serialize_pem(), certificate.pem()))
 }
 
-/// What the files of a certificate authority are kept under: two URLs never have one label.
+/// The name of the directory for a certificate authority's files: two URLs never have one label.
 fn label(directory: &str) -> String {
     let mut label = String::new();
     for byte in directory.trim_start_matches("https://").bytes() {

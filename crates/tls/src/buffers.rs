@@ -44,12 +44,12 @@ pub struct Window {
 }
 
 impl Window {
-    /// What there is.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         self.storage.as_ref().map_or(&[], |storage| &storage[self.start..self.end])
     }
 
-    /// What there is, to be worked on.
+    /// The bytes, to be worked on.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.storage.as_mut().map_or(&mut [], |storage| &mut storage[self.start..self.end])
     }

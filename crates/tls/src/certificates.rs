@@ -2,7 +2,7 @@
 //!
 //! Owns: what of a pair of files is usable, and the words for what is not. A pair is taken as a whole or not at all: a certificate and
 //! a key that belong together, read while neither file changed. What is doubtful, as a date that has passed or a name that is missing, is
-//! said and used all the same: whoever serves it may know why, and no server at all is worse.
+//! said and used all the same: the operator may know why, and no server at all is worse.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -42,11 +42,11 @@ pub struct Pair {
 /// Which certificates of clients are taken.
 #[derive(Debug)]
 pub struct Clients {
-    /// Who signs them.
+    /// The certificates of the authorities that sign them.
     pub roots: Arc<RootCertStore>,
     /// Clients without one are taken as well.
     pub may_lack: bool,
-    /// What tells who signs from others who do.
+    /// A digest that tells these authorities from others.
     pub digest: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct Stamp {
 pub struct PairError {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The fault in it.
     pub words: String,
 }
 
@@ -116,8 +116,8 @@ pub fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair, PairErr
     }
 }
 
-/// Reads a pair without asking whether the two belong together, and whether a client would take them: what answers a challenge is for
-/// somebody who looks for something else in it.
+/// Reads a pair without asking whether the two belong together, and whether a client would take them: the certificate
+/// of a challenge is for an authority that looks for something else in it.
 ///
 /// # Errors
 /// It cannot be read.
@@ -211,7 +211,7 @@ fn digest_of(chain: &[CertificateDer<'_>]) -> [u8; 32] {
 }
 
 impl Pair {
-    /// What tells the certificate and its chain from others.
+    /// A digest that tells the certificate and its chain from others.
     pub fn chain_digest(&self) -> [u8; 32] {
         digest_of(&self.certified.cert)
     }
@@ -221,7 +221,7 @@ impl Pair {
         covers(&self.certified, host)
     }
 
-    /// What is doubtful about the pair for `hosts` at a time, in words.
+    /// Warnings about the pair for `hosts` at a time, in words.
     pub fn doubts(&self, hosts: &[String], unix_seconds: i64) -> Vec<String> {
         let mut doubts = Vec::new();
         if let Some(validity) = self.certified.cert.first().and_then(|first| der::validity(first)) {

@@ -26,7 +26,7 @@ pub struct Trust {
     config: Arc<ClientConfig>,
 }
 
-/// Why nobody can be trusted.
+/// Why no server can be trusted.
 #[derive(Debug)]
 pub enum TrustError {
     /// A file that was named.
@@ -37,7 +37,8 @@ pub enum TrustError {
     Config(String),
 }
 
-/// Whoever is asked is taken for whom it was asked for. The handshake is still held to be signed by the key that was shown.
+/// Accepts every certificate as that of the server that was asked. The handshake must still be signed by the key that
+/// was shown.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -17,7 +17,7 @@ use super::alert::{Alert, Failure};
 use super::negotiated::Chosen;
 use super::record::{HEADER_BYTES, record_length};
 
-/// What the first bytes of a connection say.
+/// The result of reading the first bytes of a connection.
 #[derive(Debug)]
 pub enum Hello<'b> {
     /// The message is not all there.
@@ -254,7 +254,7 @@ impl<'b> Reader<'b> {
         Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
-    /// What a length of so many bytes stands before.
+    /// The bytes behind a length of so many bytes.
     fn vector(&mut self, length_bytes: usize) -> Option<&'b [u8]> {
         let length = self.number(length_bytes)?;
         self.take(length)
@@ -269,7 +269,7 @@ mod tests {
     use proptest::prelude::*;
     use rustls::server::Acceptor;
 
-    /// What is found: nothing yet, or a name if there is one.
+    /// The result of a look: nothing yet, or a name if there is one.
     fn found(received: &[u8]) -> Result<Option<Option<String>>, Failure> {
         Ok(match look(received)? {
             Hello::Incomplete => None,
@@ -372,7 +372,7 @@ mod tests {
         [&[CLIENT_HELLO][..], &vector(3, &content)].concat()
     }
 
-    /// What a client of today sends besides, so that rustls does not refuse the message for something else.
+    /// Further extensions of a client of today, so that rustls does not refuse the message for something else.
     fn usual() -> Vec<u8> {
         let signatures = extension(13, &vector(2, &[4, 3, 8, 4]));
         let groups = extension(10, &vector(2, &[0, 29, 0, 23]));

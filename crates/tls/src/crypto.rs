@@ -44,7 +44,7 @@ fn rank(suite: CipherSuite) -> (u8, u8) {
     }
 }
 
-/// What is offered, for whoever asks: protocol versions, cipher suites and groups in order of preference.
+/// The offer to clients: protocol versions, cipher suites and groups in order of preference.
 pub fn offered() -> Vec<(&'static str, Vec<String>)> {
     let provider = provider();
     let suites = provider.cipher_suites.iter().map(|suite| format!("{:?}", suite.suite())).collect();

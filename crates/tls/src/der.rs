@@ -64,8 +64,8 @@ pub fn subject(certificate: &[u8]) -> Option<Box<str>> {
     (!text.is_empty()).then(|| text.into())
 }
 
-/// What a certificate authority knows `certificate` by: the identifier of the key that has signed it, and its serial number as it is encoded
-/// (RFC 9773 4.1).
+/// The identifier of `certificate` for its authority: the identifier of the key that has signed it, and its serial
+/// number as it is encoded (RFC 9773 4.1).
 pub fn identifier(certificate: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut tbs = tbs(certificate)?;
     let serial = tbs.expect(INTEGER)?;
@@ -92,7 +92,7 @@ fn fields(certificate: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((tbs.expect(SEQUENCE)?, tbs.expect(SEQUENCE)?))
 }
 
-/// What is signed, behind the version.
+/// The signed part, behind the version.
 fn tbs(certificate: &[u8]) -> Option<Reader<'_>> {
     let mut tbs = Reader(Reader(Reader(certificate).expect(SEQUENCE)?).expect(SEQUENCE)?);
     if tbs.0.first() == Some(&VERSION) {

@@ -6,7 +6,7 @@
 //!
 //! A site whose certificates are ordered has one for each host, which `acme` puts into files ([`automatic`]). Before the first one is there,
 //! a handshake for the host ends with an alert. The handshake of a TLS-ALPN-01 challenge is the one for which a file is read while it is under
-//! way: whoever orders may be another process, and has written the file just before.
+//! way: another process may have ordered, and has written the file just before.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -43,18 +43,18 @@ pub struct Endpoint {
     counters: SharedMemory<Counters>,
     protocols: Vec<Alpn>,
     selection: RwLock<Arc<Selection>>,
-    /// What the selection was made of.
+    /// The sources of the selection.
     sources: Mutex<Vec<Source>>,
     /// Where certificates are that are ordered; none if no site has such.
     state: Option<State>,
-    /// Of each certificate with whom its clients are judged by: see [`Endpoint::authorities`].
+    /// The digest of the client authorities of each certificate: see [`Endpoint::authorities`].
     authorities: HashMap<u64, AtomicU64>,
 }
 
-/// What belongs to certificates that are ordered.
+/// The state of certificates that are ordered.
 struct State {
     files: StateFiles,
-    /// Of the account that orders them.
+    /// The thumbprint of the account that orders them.
     thumbprint: String,
 }
 
@@ -97,7 +97,7 @@ pub enum TlsError {
     Pair(PairError),
     /// The local authority.
     Local(local_ca::LocalError),
-    /// What is kept of certificates that are ordered.
+    /// The state directory of certificates that are ordered.
     State(StateError),
     /// rustls does not take what it was given.
     Config(String),
@@ -201,13 +201,13 @@ impl Endpoint {
         self.authorities.get(&identity).map(|authorities| authorities.load(Relaxed))
     }
 
-    /// What a client gets that asks for `name`; none if no site with a certificate has it.
+    /// The certificate and configuration for a client that asks for `name`; none if no site with a certificate has it.
     pub fn choose(&self, name: Option<&str>) -> Option<Chosen> {
         self.selection().choose(name)
     }
 
-    /// What the client gets whose `hello` begins a TLS-ALPN-01 challenge for the name that it asks for (RFC 8737 3). None if it begins
-    /// something else, or no challenge for this name is under way.
+    /// The same for a client whose `hello` begins a TLS-ALPN-01 challenge for the name that it asks for (RFC 8737 3).
+    /// None if it begins something else, or no challenge for this name is under way.
     pub fn choose_for_challenge(&self, hello: &ClientHello<'_>) -> Option<Chosen> {
         let (state, name) = (self.state.as_ref()?, hello.name()?.trim_end_matches('.'));
         if !hello.offers_only(automatic::CHALLENGE_PROTOCOL) || !self.selection().orders(name) {
@@ -285,7 +285,7 @@ impl Endpoint {
         words
     }
 
-    /// What is doubtful about the pairs.
+    /// Warnings about the pairs.
     pub fn doubts(&self) -> Vec<String> {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let doubts = sources
@@ -328,7 +328,7 @@ pub fn check(settings: &Settings) -> Result<Vec<String>, TlsError> {
     let provider = provider();
     let mut doubts = Vec::new();
     if !settings.automatic_names().is_empty() {
-        // Nothing is made: whoever checks may be another user.
+        // Nothing is made: a check may run as another user.
         StateFiles::of(settings).map_err(TlsError::State)?;
     }
     for site in &settings.sites {
@@ -343,10 +343,10 @@ pub fn check(settings: &Settings) -> Result<Vec<String>, TlsError> {
     Ok(doubts)
 }
 
-/// Whom a gateway trusts; none if it asks nobody by `https`.
+/// The trust of a gateway; none if it asks no application by `https`.
 ///
 /// # Errors
-/// There is nobody to trust.
+/// There are no certificates to trust.
 pub fn trust_of(gateway: &GatewaySettings) -> Result<Option<Trust>, TlsError> {
     let Some(upstream) = gateway.upstreams.iter().find(|upstream| upstream.address.is_secure) else { return Ok(None) };
     let trust = Trust::of_gateway(&gateway.tls);

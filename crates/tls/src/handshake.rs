@@ -23,7 +23,7 @@ use super::record::{Opener, Sealer, Version, record_length};
 /// Bytes that a client may send in a handshake: a ClientHello, and the certificates of a client.
 pub const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
-/// What comes out of a handshake.
+/// The result of a handshake.
 pub struct Outcome {
     pub(super) sealer: Sealer,
     pub(super) opener: Opener,
@@ -133,7 +133,7 @@ impl Handshake {
         }
     }
 
-    /// What rustls has to say after an error. It counts on the records that it has seen to be there still.
+    /// Sends the alert that rustls has after an error. It counts on the records that it has seen to be there still.
     fn flush_alert(&mut self, input: &mut Window, output: &mut Window) {
         loop {
             match self.connection.process_tls_records(&mut input.bytes_mut()[..self.seen]).state {
@@ -176,7 +176,7 @@ impl Handshake {
     }
 }
 
-/// What is known of a client that has shown this certificate, which was verified.
+/// The identity of a client that has shown this certificate, which was verified.
 fn client_of(certificate: &[u8]) -> Option<ClientCertificate> {
     // rustls has read it. If its end cannot be found here it is over.
     let until = der::validity(certificate).map_or(i64::MIN, |validity| validity.until);

@@ -1,7 +1,8 @@
 //! A certificate authority of this machine, for `--tls` without a certificate.
 //!
 //! Owns: its files in the state directory, readable by their owner only, and the certificate of the server that it signs. The authority is
-//! limited to names and addresses that only mean something on this machine and in its network (RFC 5280 4.2.1.10): whoever gets hold of its key
+//! limited to names and addresses that only mean something on this machine and in its network (RFC 5280 4.2.1.10): a
+//! thief of its key
 //! cannot pretend to be a site of the internet, not even to those who trust it. It needs no privileges.
 
 use std::fmt;
@@ -108,7 +109,7 @@ pub fn pair_for(settings: &Settings) -> Result<TlsFiles, LocalError> {
     ensure(&LocalFiles::of_user()?, &names)
 }
 
-/// What this machine is called in its network.
+/// The names of this machine in its network.
 fn machine_name() -> Vec<String> {
     let name = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
     let is_label = |label: &str| {

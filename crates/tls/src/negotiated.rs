@@ -1,4 +1,4 @@
-//! What a handshake has agreed on, for the protocol above, the log and the metrics.
+//! The results of a handshake, for the protocol above, the log and the metrics.
 //!
 //! Owns: the names of versions, suites and groups.
 
@@ -13,7 +13,7 @@ use rustls::{CipherSuite, NamedGroup, ServerConfig};
 use super::record::Version;
 use super::tickets::BoundTickets;
 
-/// What a site shows to a client that asks for it.
+/// The certificate and configuration of a site for a client that asks for it.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// Its certificate, and all that goes with it.
@@ -35,7 +35,7 @@ impl Chosen {
     }
 }
 
-/// What a handshake has agreed on. Small: every established connection has one.
+/// The results of a handshake. Small: every established connection has one.
 #[derive(Clone, Debug)]
 pub struct Negotiated {
     /// The version of TLS.
@@ -58,7 +58,7 @@ pub struct Negotiated {
     pub client: Option<Box<ClientCertificate>>,
 }
 
-/// What is known of the certificate of a client, which one of `client_ca` has signed.
+/// The certificate of a client, which one of `client_ca` has signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// Whose it is, as in `CN=alice`; none if it does not say.
@@ -67,7 +67,7 @@ pub struct ClientCertificate {
     pub until: i64,
 }
 
-/// What a request came over.
+/// The connection of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Over<'a> {
     /// How it is secured.
@@ -236,7 +236,7 @@ impl Negotiated {
         counters.tls_groups[self.group_index()].fetch_add(1, Relaxed);
     }
 
-    /// What the access log says of it.
+    /// Its part of a line in the access log.
     pub fn told(&self) -> Tls<'_> {
         Tls {
             version: version_name(self.version),

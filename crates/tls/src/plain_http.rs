@@ -1,17 +1,18 @@
-//! What a client is told that speaks plain HTTP where TLS is spoken.
+//! The answer to a client that speaks plain HTTP where TLS is spoken.
 //!
 //! Owns: telling the two apart by the first bytes, and the answer: 400 with a link to the same place over https. It is a page and
-//! not a redirect, because whoever typed the port meant it, and an application that sends its credentials in clear text should fail.
+//! not a redirect, because the user who typed the port meant it, and an application that sends its credentials in clear
+//! text should fail.
 
 use super::alert::Failure;
 
-/// What of a request is looked at for its host and target.
+/// Most bytes of a request that are searched for its host and target.
 const LOOK_BYTES: usize = 4096;
 
 /// The first byte of a TLS connection: a record of type handshake.
 const HANDSHAKE: u8 = 22;
 
-/// What a client is told whose first bytes are `received`; none if they may be TLS, or if more should come.
+/// The answer to a client whose first bytes are `received`; none if they may be TLS, or if more should come.
 pub fn answer(received: &[u8], has_ended: bool) -> Option<Result<Vec<u8>, Failure>> {
     match received.first()? {
         &HANDSHAKE => return None,

@@ -32,16 +32,16 @@ const EXPLICIT_NONCE_BYTES: usize = 8;
 /// Records after which the keys of a direction must not be used any more: what AES-GCM bears is 2^24.5 (RFC 8446 5.5).
 pub const RECORDS_MAX: u64 = 1 << 24;
 
-/// What a record carries.
+/// The content type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentType {
     /// A leftover of earlier versions.
     ChangeCipherSpec,
-    /// What is wrong, or that nothing more comes.
+    /// An error, or the end of the data.
     Alert,
     /// About the connection itself.
     Handshake,
-    /// What the connection is for.
+    /// Application data.
     Data,
 }
 
@@ -119,7 +119,7 @@ impl Keys {
         nonce
     }
 
-    /// What is authenticated beside the content in TLS 1.2.
+    /// The additional authenticated data of TLS 1.2.
     fn additional_v12(&self, content_type: u8, length: usize) -> [u8; 13] {
         let mut additional = [0; 13];
         additional[..8].copy_from_slice(&self.sequence.to_be_bytes());

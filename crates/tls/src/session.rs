@@ -33,7 +33,7 @@ use super::record::{
     ContentType, HEADER_BYTES, OVERHEAD_BYTES_MAX, Opener, PLAINTEXT_BYTES_MAX, Sealer, Version, record_length,
 };
 
-/// What lies between a socket and a connection.
+/// A session between a socket and a connection.
 pub trait Session: fmt::Debug + Send {
     /// Where bytes of the socket go. Never empty.
     fn receive_space(&mut self) -> &mut [u8];
@@ -74,7 +74,7 @@ pub trait Session: fmt::Debug + Send {
     /// Where it is.
     fn phase(&self) -> Phase;
 
-    /// What was agreed on, once that is known.
+    /// The results of the handshake, once they are known.
     fn negotiated(&self) -> Option<&Negotiated>;
 
     /// Why it has failed.
@@ -143,7 +143,7 @@ pub struct TlsSession {
     closed: bool,
 }
 
-/// Of the record at the front of the input: what is left to read, and its end.
+/// Plaintext in the record at the front of the input: what is left to read, and its end.
 #[derive(Debug)]
 struct Plain {
     text: Range<usize>,

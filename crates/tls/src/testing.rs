@@ -1,4 +1,4 @@
-//! What tests of TLS are made of: pairs made on the spot, and a client of rustls that talks to a session in memory.
+//! Fixtures for tests of TLS: pairs made on the spot, and a client of rustls that talks to a session in memory.
 //!
 //! Owns: nothing that serves.
 
@@ -24,12 +24,12 @@ pub struct Made {
     pub key_pem: String,
 }
 
-/// Of `name`, valid now.
+/// A pair of `name`, valid now.
 pub fn pair(name: &str) -> Made {
     pair_of(name, (2024, 1, 1), (2090, 1, 1))
 }
 
-/// Of `name`, valid from one date to another.
+/// A pair of `name`, valid from one date to another.
 pub fn pair_of(name: &str, from: (i32, u8, u8), until: (i32, u8, u8)) -> Made {
     let mut parameters = CertificateParams::new([name.to_owned()]).unwrap();
     parameters.not_before = date_time_ymd(from.0, from.1, from.2);
@@ -51,7 +51,7 @@ pub fn files_of(directory: &Path, pair: &Made) -> TlsFiles {
     files
 }
 
-/// What a client trusts and speaks.
+/// The configuration of a client, with the certificates that it trusts and the versions that it speaks.
 pub fn client_config(trusted: &[&Made], versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     for made in trusted {
@@ -137,7 +137,7 @@ impl<S: Session> Pair<S> {
         }
     }
 
-    /// What has arrived at the client.
+    /// Bytes that have arrived at the client.
     pub fn client_received(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.returned)
     }

@@ -420,7 +420,7 @@ fn a_client_that_leaves_in_the_handshake_or_does_not_end_it_fails() {
     }
 }
 
-/// What a client sends that has the keys of a connection and sends what it likes.
+/// A client that has the keys of a connection and sends what it likes.
 struct Forger(Sealer);
 
 impl Forger {

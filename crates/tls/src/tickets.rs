@@ -39,7 +39,7 @@ const NONCE_BYTES: usize = 12;
 const TAG_BYTES: usize = 16;
 const KEY_BYTES: usize = NAME_BYTES + 32;
 
-/// What a ticket is good for: a digest.
+/// The certificate and chain that a ticket is good for: a digest.
 type Binding = [u8; 32];
 
 /// A key and the name by which tickets say that it is theirs.
@@ -50,7 +50,7 @@ struct TicketKey([u8; KEY_BYTES]);
 #[derive(Clone, PartialEq, Eq)]
 struct Keys {
     period: u64,
-    /// What the key of the period, and the seed of the next one, follow from.
+    /// The seed from which the key of the period, and the seed of the next one, are derived.
     seed: [u8; 32],
     current: TicketKey,
     previous: TicketKey,
@@ -109,7 +109,7 @@ impl TicketKey {
     }
 }
 
-/// What is authenticated with a ticket and not in it.
+/// The additional authenticated data of a ticket.
 fn additional(name: &[u8], binding: &Binding) -> [u8; NAME_BYTES + 32] {
     let mut additional = [0; NAME_BYTES + 32];
     additional[..NAME_BYTES].copy_from_slice(name);
@@ -144,7 +144,7 @@ pub struct Tickets {
 }
 
 impl Tickets {
-    /// With keys that nobody else has.
+    /// Tickets with fresh random keys.
     ///
     /// # Errors
     /// The kernel gives no random bytes.
@@ -154,7 +154,7 @@ impl Tickets {
         Ok(Tickets::of(Keys::begin(seed, unix_ms() / 1000 / PERIOD_SECONDS)))
     }
 
-    /// With the keys of whoever has made `bytes`.
+    /// Tickets with the keys of the process that made `bytes`.
     pub fn from_bytes(bytes: &[u8; TICKETS_BYTES]) -> Tickets {
         let (mut period, mut seed, mut previous) = ([0; 8], [0; 32], [0; KEY_BYTES]);
         period.copy_from_slice(&bytes[..8]);
@@ -186,7 +186,7 @@ impl Tickets {
         self.ahead_seconds.store(seconds, Relaxed);
     }
 
-    /// What another process needs to have the same keys. Secret.
+    /// The bytes from which another process gets the same keys. Secret.
     pub fn to_bytes(&self) -> [u8; TICKETS_BYTES] {
         self.bytes_at(self.now())
     }

@@ -1,7 +1,8 @@
 //! The thread that orders certificates: it looks what is due, orders it, and keeps what came of it.
 //!
 //! Owns: the order of work. It runs in each process that serves, once; the lock of a name decides which of them orders it. It holds nothing that
-//! serving needs, and whoever ends does not wait for it: what it leaves behind are whole files, and locks that end with the process.
+//! serving needs, and a process that ends does not wait for it: what it leaves behind are whole files, and locks that
+//! end with the process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use crate::automatic::StateFiles;
 use crate::certificates::{self, Stamp};
 use crate::client::Trust;
 
-/// How often it is looked whether files have changed: another process may have ordered, or somebody wants to have it tried at once.
+/// How often it is looked whether files have changed: another process may have ordered, or an operator wants a retry at
+/// once.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Where challenges can be answered.
@@ -52,7 +54,7 @@ impl Doors {
     }
 }
 
-/// What is to be looked after.
+/// The certificates to look after, with their settings and files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Task {
     names: Vec<String>,
@@ -61,7 +63,7 @@ struct Task {
     doors: Doors,
 }
 
-/// Who orders certificates, seen by a server: a thread while there is something to look after, and nothing otherwise.
+/// The ACME service as a server sees it: a thread while there are certificates to look after, and nothing otherwise.
 #[derive(Debug)]
 pub struct Orderer {
     /// This process is the one that does it.
@@ -70,7 +72,8 @@ pub struct Orderer {
 }
 
 impl Orderer {
-    /// Of a process that orders what `settings` name if it `is_here` that it is done, for a server that listens at `listeners`.
+    /// Starts the service of a process for a server that listens at `listeners`. It orders the names in `settings` only
+    /// where `is_here` is set.
     pub fn start(is_here: bool, settings: &Settings, listeners: &[Listener]) -> Orderer {
         let mut orderer = Orderer { is_here, desk: None };
         orderer.follow(settings, listeners);
@@ -117,7 +120,7 @@ fn task_of(settings: &Settings, doors: Doors) -> Option<Task> {
     files.map(|files| Task { names, settings: settings.acme.clone(), files, doors })
 }
 
-/// What is known of a name, and from which state of its files.
+/// The next step for a name, and the state of its files from which it was derived.
 struct Known {
     stamps: [Option<Stamp>; 2],
     next: Next,
@@ -155,7 +158,7 @@ fn is_due(task: &Task, name: &str, known: &mut HashMap<String, Known>) -> bool {
     known.at() <= now()
 }
 
-/// What is known about `name`, and what is to be done next.
+/// The record of `name`, and the next step for it.
 fn look(task: &Task, name: &str) -> (Record, Next) {
     let (record, validity) = (Record::read(&task.files, name), validity(&task.files, name));
     let seed = validity.map_or(0, |validity| seed(name, validity));
@@ -167,7 +170,7 @@ fn look(task: &Task, name: &str) -> (Record, Next) {
 struct Round<'a> {
     task: &'a Task,
     authority: Option<Result<Authority, Failed>>,
-    /// What the authority was asked with.
+    /// The HTTPS client for the authority.
     https: Option<Https>,
 }
 
@@ -252,7 +255,7 @@ impl Round<'_> {
         }
     }
 
-    /// Asks when the certificate is to be renewed. That nobody answers is no failure: its age says it as well.
+    /// Asks when the certificate is to be renewed. That no answer comes is no failure: its age says it as well.
     fn ask(&mut self, name: &str, record: &mut Record) {
         let files = &self.task.files;
         let (Some(leaf), Some(validity)) = (files.leaf(name), validity(files, name)) else { return };

@@ -1,6 +1,7 @@
-//! What lies between a server and the thread that works for it: one task, which the server replaces or takes away.
+//! A watch channel from a server to the thread that works for it: one task, which the server replaces or takes away.
 //!
-//! Owns: the task. Guarantees: whoever works notices each change at the latest when it waits for the next, and waits no longer once there is
+//! Owns: the task. Guarantees: the thread notices each change at the latest when it waits for the next, and waits no
+//! longer once there is
 //! nothing to do. Checked against every interleaving in `model`.
 
 use std::time::Duration;

@@ -24,7 +24,7 @@ pub mod record;
 pub mod schedule;
 pub mod status;
 
-/// What the desk is made of. The model has another one.
+/// Synchronisation primitives of the desk; the loom model substitutes its own.
 mod sync {
     use std::time::Duration;
 

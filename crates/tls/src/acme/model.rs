@@ -4,7 +4,8 @@
 #[allow(clippy::duplicate_mod, reason = "the same source over other primitives")]
 mod desk;
 
-/// What it is made of in the model. Nobody is woken by time there: a change that is told too early would be waited for without end.
+/// Loom's synchronisation primitives. Time wakes no thread there: a change that is told too early would be waited for
+/// without end.
 mod sync {
     use std::time::Duration;
 

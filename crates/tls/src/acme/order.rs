@@ -34,7 +34,7 @@ pub enum Challenge {
 }
 
 impl Challenge {
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Challenge::Http => "http-01",
@@ -53,13 +53,13 @@ impl Challenge {
 /// Why there is no certificate, in words for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// What happened.
+    /// A message about the failure.
     pub words: String,
-    /// What may be different if it is done again at once.
+    /// The change with which a retry at once may succeed.
     pub again: Again,
 }
 
-/// What may be different if something is done again at once.
+/// The change with which a retry at once may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
     /// Nothing.
@@ -108,7 +108,7 @@ fn kind(problem: &Problem) -> &str {
     problem.r#type.as_deref().and_then(|kind| kind.rsplit(':').next()).unwrap_or_default()
 }
 
-/// What the authority says, and what to do about it.
+/// The authority's problem report in words, with advice.
 fn words_of(problem: &Problem) -> String {
     let detail = problem.detail.clone().unwrap_or_else(|| "it does not say why".to_owned());
     let details = problem.subproblems.iter().filter_map(|sub| sub.detail.clone());
@@ -166,7 +166,7 @@ pub fn forget_account(files: &StateFiles) {
 }
 
 impl Authority {
-    /// Finds the account of `files`, or registers it. Whoever calls agrees to the terms of service.
+    /// Finds the account of `files`, or registers it. The caller agrees to the terms of service.
     ///
     /// # Errors
     /// The authority cannot be asked, or refuses.
@@ -290,7 +290,7 @@ pub struct Suggestion {
     pub ask_again_after: u64,
 }
 
-/// What is ordered.
+/// A certificate to order.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// For which name.
@@ -337,7 +337,7 @@ fn wait(order: &mut Order, wanted: OrderStatus) -> Result<(), Failed> {
     }
 }
 
-/// What the authority says about the challenge that has failed.
+/// The authority's reason why the challenge has failed.
 fn reason(order: &mut Order) -> Option<Failed> {
     let mut authorizations = order.authorizations();
     while let Ok(Some(Ok(mut authorization))) = run(authorizations.next()) {

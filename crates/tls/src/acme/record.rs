@@ -1,6 +1,8 @@
-//! What came of ordering a name, in a file beside its certificate: so that a pause outlives a restart, and everybody sees the same.
+//! The history of ordering a name, in a file beside its certificate: so that a pause outlives a restart, and every
+//! process sees the same.
 //!
-//! Owns: the form of the file. It is written by whoever holds the lock of the name, as a whole or not at all. What cannot be read is as if
+//! Owns: the form of the file. The holder of the lock of the name writes it, as a whole or not at all. A file that
+//! cannot be read is as if
 //! it was not there.
 
 use std::fs;
@@ -9,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::automatic::StateFiles;
 
-/// What came of ordering a name. Times are in seconds since 1970.
+/// The history of ordering a name. Times are in seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
@@ -17,7 +19,7 @@ pub struct Record {
     pub issued: u64,
     /// Attempts that have failed so far.
     pub failed: u64,
-    /// Of these, those since the last certificate.
+    /// Failed attempts since the last certificate.
     pub failures: u32,
     /// When a certificate was issued last.
     pub issued_at: u64,
@@ -27,7 +29,7 @@ pub struct Record {
     pub not_before: u64,
     /// Why the last attempt has failed.
     pub error: Option<String>,
-    /// What the certificate authority says about the renewal of a certificate.
+    /// The certificate authority's advice on the renewal of a certificate.
     pub renewal: Option<Renewal>,
 }
 
@@ -46,13 +48,13 @@ pub struct Renewal {
 const ERROR_CHARACTERS_MAX: usize = 400;
 
 impl Record {
-    /// Of `name`.
+    /// The record of `name`.
     pub fn read(files: &StateFiles, name: &str) -> Record {
         let text = fs::read_to_string(files.record(name)).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Keeps it. Whoever does so holds the lock of `name`.
+    /// Writes it. The caller holds the lock of `name`.
     ///
     /// # Errors
     /// The file cannot be written.

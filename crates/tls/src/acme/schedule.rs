@@ -6,7 +6,7 @@
 use super::record::Record;
 use crate::der::Validity;
 
-/// What is to be done next about a name, and when: seconds since 1970.
+/// The next step for a name, and when: seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Order a certificate.
@@ -57,7 +57,7 @@ pub fn renew_at(validity: Validity, record: &Record, seed: u64) -> u64 {
     at.max(record.issued_at + life / KEPT_FOR)
 }
 
-/// What is to be done next about a name with a certificate of this validity; none if it has none that can be used.
+/// The next step for a name with a certificate of this validity; none if it has none that can be used.
 pub fn next(validity: Option<Validity>, record: &Record, seed: u64) -> Next {
     let Some(validity) = validity else { return Next::Order(record.not_before) };
     let until = u64::try_from(validity.until).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! How it stands with the certificates that are ordered, for whoever asks: read from the files, so any process can say it.
+//! The status of certificates that are ordered: read from the files, so any process can report it.
 //!
 //! Owns: the answer, and the wish to try again at once. Orders nothing.
 
@@ -117,7 +117,7 @@ pub(super) fn validity(files: &StateFiles, name: &str) -> Option<Validity> {
     files.leaf(name).and_then(|leaf| crate::der::validity(&leaf))
 }
 
-/// What chooses within bounds for one certificate: the same in every process.
+/// The seed of random choices for one certificate: the same in every process.
 pub(super) fn seed(name: &str, validity: Validity) -> u64 {
     // FNV-1a.
     let bytes = name.bytes().chain(validity.until.to_le_bytes());
