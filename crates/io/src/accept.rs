@@ -22,7 +22,7 @@ pub struct Accepted {
 /// Takes the next connection that waits.
 ///
 /// # Errors
-/// What `accept4(2)` says: `EAGAIN` if none waits, also because the socket does not listen any more.
+/// The error of `accept4(2)`: `EAGAIN` if none waits, also because the socket does not listen any more.
 pub fn accept(listener: BorrowedFd<'_>) -> Result<Accepted, Errno> {
     let _step = step_timer::step(Step::Accept);
     let (socket, peer) = rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
@@ -30,8 +30,8 @@ pub fn accept(listener: BorrowedFd<'_>) -> Result<Accepted, Errno> {
     Ok(Accepted { socket, client: peer.and_then(address) })
 }
 
-/// Where a connection comes from; none for Unix sockets. Of a TCP connection whose peer has gone already it is the unspecified
-/// address: nobody may take it for one of a program of this machine.
+/// Where a connection comes from; none for Unix sockets. For a TCP connection whose peer has gone already it is the
+/// unspecified address, which must not be taken for that of a program of this machine.
 pub fn client_of(socket: BorrowedFd<'_>) -> Option<IpAddr> {
     match rustix::net::getpeername(socket) {
         Ok(Some(peer)) => address(peer),

@@ -6,8 +6,9 @@
 //! # What an entity tag is made of
 //! Time of modification and size do not tell states apart where times are fixed or kept: Nix, OSTree, `SOURCE_DATE_EPOCH`,
 //! `rsync -t`, a link that is switched to another tree. A tag that is equal for different content has a client keep old content
-//! (304), or join halves of two versions (If-Range). So the inode counts as well, and the time of the last change, which nobody
-//! can set. The price: machines that serve copies of a tree have different tags for the same file, and so has a file that was
+//! (304), or join halves of two versions (If-Range). So the inode counts as well, and the time of the last change,
+//! which no program can set. The price: machines that serve copies of a tree have different tags for the same file, and
+//! so has a file that was
 //! only renamed, linked or given other rights. A client then gets the whole answer again, which is right though it costs
 //! more. Tags that are equal everywhere would have to be made of the content, which for files that are not held in memory has to be
 //! read for that.
@@ -22,7 +23,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::{Blocked, KernelFeatures, Wait, read};
 
-/// What tells one state of a file from another.
+/// The state of a file: tells one state from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -58,7 +59,7 @@ impl Stamp {
         seconds(self.modified_ns)
     }
 
-    /// What Last-Modified says at `now_ns`, in seconds since 1970: never later than the date of the answer (RFC 9110
+    /// The value of Last-Modified at `now_ns`, in seconds since 1970: never later than the date of the answer (RFC 9110
     /// 8.8.2.1). Where the file claims to be of the future, the time at which it was last changed takes the place of that, so
     /// that it stays the same from answer to answer; and where that is later than now as well, because the clock has been set
     /// back, now does.
@@ -94,7 +95,7 @@ impl Stamp {
         }
     }
 
-    /// What stands for a file that is not there. No file has it.
+    /// The stamp of a missing file. No file has it.
     pub fn absent() -> Stamp {
         Stamp { device: 0, inode: 0, size: 0, modified_ns: 0, changed_ns: 0, links: 0 }
     }
@@ -125,8 +126,9 @@ impl Stamp {
     }
 
     /// Whether the file changed so recently, before `now_ns` (since 1970), that a further change could leave the same
-    /// stamp: the kernel's clock for time stamps ticks every 1 to 10 ms. Only the time of the last change tells, which nobody
-    /// can set: that of the last modification may be anything. A change that is later than now was not made a moment ago, but
+    /// stamp: the kernel's clock for time stamps ticks every 1 to 10 ms. Only the time of the last change tells,
+    /// because no program can set it: that of the last modification may be anything. A change that is later than now
+    /// was not made a moment ago, but
     /// before the clock was set back, unless it is so little later that the clock of a file server may be ahead of ours.
     fn is_settling(&self, now_ns: i64) -> bool {
         let age_ns = now_ns.saturating_sub(self.changed_ns);
@@ -198,7 +200,7 @@ pub fn now_ns() -> i64 {
     nanoseconds(now.tv_sec, now.tv_nsec)
 }
 
-/// What a name turned out to be.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -212,7 +214,7 @@ pub enum Kind {
 /// Kind and state of an open file. Never waits: the inode of an open file is in memory.
 ///
 /// # Errors
-/// What `fstat(2)` says.
+/// The error of `fstat(2)`.
 pub fn inspect(file: BorrowedFd<'_>) -> Result<(Kind, Stamp), Errno> {
     let stat = rustix::fs::fstat(file)?;
     let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -239,11 +241,12 @@ pub fn read_whole(
     Ok(bytes as u64 == stamp.size && inspect(file)?.1 == *stamp)
 }
 
-/// The same as [`read_whole`] with [`Wait::Yes`], for who will hold the content in the place of the page cache: what was not
-/// there before does not stay there, unless `stays` says so then. What was, others may be using.
+/// The same as [`read_whole`] with [`Wait::Yes`], for a caller that will hold the content in the place of the page
+/// cache. Pages that were not there before do not stay there, unless `stays` says so then. Others may be using the
+/// rest.
 ///
 /// # Errors
-/// What `read(2)` says.
+/// The error of `read(2)`.
 pub fn take_whole(
     file: impl AsFd,
     stamp: &Stamp,

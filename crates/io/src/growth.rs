@@ -3,13 +3,14 @@
 //! Owns: the rule. A file has that content if it is in the state that was described, or if it has only grown since: it is longer than it was
 //! then, and its first and its last [`END_BYTES`] of then are what they were. So a log that is still written is sent to the length that was said, and
 //! a file that was written anew in place is broken off, shorter or longer. Guarantees: a file of the same length in another state does not
-//! have that content, nor does one that has grown and whose ends were not seen before that. Nobody waits to see them: they are looked at where they are
-//! in memory, or have just been written, which files that grow are. What has grown is compared with two short reads that may wait in theory, as what was
-//! written a moment ago is in memory. Who looks in the very middle of a write is told so ([`Content::Unsettled`]) and looks again: none sleeps here, and
-//! [`Writes`] bounds for how long that goes on.
+//! have that content, nor does one that has grown and whose ends were not seen before that. No thread waits to see
+//! them: they are looked at where they are in memory, or have just been written, as those of growing files are. A grown
+//! file is compared with two short reads. They may wait in theory, as bytes written a moment ago are in memory. A look
+//! in the very middle of a write says so ([`Content::Unsettled`]) and is repeated: none sleeps here, and [`Writes`]
+//! bounds for how long that goes on.
 //!
-//! What the rule does not see: a change in the middle of a file that is added to as well. Times and sizes tell no more, and whoever changes what
-//! is being served replaces the file.
+//! The rule does not see a change in the middle of a file that is added to as well. Times and sizes tell no more, and
+//! an operator who changes what is being served replaces the file.
 
 use std::hash::Hasher;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,10 +34,10 @@ const WRITING_NS: i64 = 30_000_000;
 /// How long a write is remembered that has not come to its end in time.
 const REMEMBERED_NS: i64 = 10_000_000_000;
 
-/// What a file has, in comparison with what was described.
+/// The content of a file, in comparison with the description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// What was described.
+    /// As described.
     Same,
     /// Something else.
     Other,
@@ -118,7 +119,7 @@ fn note_ends(file: BorrowedFd<'_>, state: &FileState, may_grow: bool, wait: Wait
     }
 }
 
-/// What the first and the last bytes of the first `size` of `file` come to.
+/// Hash of the first and the last bytes of the first `size` of `file`.
 fn ends(file: BorrowedFd<'_>, size: u64, wait: Wait, abilities: &KernelFeatures) -> Option<u64> {
     // The same in all processes, also in those of another version of the program: it travels with connections.
     let mut hasher = SipHasher13::new();

@@ -75,9 +75,9 @@ pub struct KernelFeatures {
     pub cachestat: AtomicBool,
     /// `io_uring(7)`; without it another engine takes the place of `proactor`.
     pub io_uring: AtomicBool,
-    /// What happened.
+    /// Counters of the ways taken.
     pub counters: SharedMemory<Counters>,
-    /// What was found in memory a moment ago.
+    /// Ranges that were found in memory a moment ago.
     pub lately: ResidencyCache,
 }
 
@@ -105,13 +105,13 @@ process_shared! {
         pub untested: AtomicU64,
         /// Jobs given to helpers.
         pub helper_jobs: AtomicU64,
-        /// Of these, those that a helper has begun.
+        /// Jobs that a helper has begun.
         pub helper_jobs_begun: AtomicU64,
-        /// Of these, those that are done.
+        /// Jobs that are done.
         pub helper_jobs_done: AtomicU64,
         /// How long jobs have waited for a helper thread, in microseconds; those of helper processes and stages do not say.
         pub helper_wait_us: AtomicU64,
-        /// The most jobs that were under way at a time, since somebody last looked and set it to zero.
+        /// The most jobs that were under way at a time, since a reader last set it to zero.
         pub helper_jobs_peak: AtomicU64,
     }
 }

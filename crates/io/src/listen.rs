@@ -181,7 +181,7 @@ impl Listener {
         let mut listener = activation::prepare(descriptor)?;
         (listener.left, listener.lent) = (AtomicBool::new(true), lent);
         if let (true, ListenAddress::Unix(path)) = (has_file, &listener.address) {
-            // One that somebody has removed is nobody's.
+            // One that has been removed is no process's.
             listener.file = unix::SocketFile::of(path).ok();
         }
         Ok(listener)
@@ -190,8 +190,8 @@ impl Listener {
 
 // Suspending.
 impl Listener {
-    /// Nobody connects any more, in all processes that have the socket, until [`Listener::resume`]: who tries waits. Who has connected is
-    /// served. The kernel keeps this with the socket, over changes of engines and upgrades.
+    /// Lets no client connect, in all processes that have the socket, until [`Listener::resume`]: clients that try
+    /// wait. Connected ones are served. The kernel keeps this with the socket, over changes of engines and upgrades.
     ///
     /// # Errors
     /// Why it cannot be done, in words.
@@ -205,7 +205,7 @@ impl Listener {
         }
     }
 
-    /// Whoever connects is let in again.
+    /// Lets clients connect again.
     ///
     /// # Errors
     /// Why it cannot be done, in words.
@@ -221,9 +221,10 @@ impl Listener {
 
 // The end of listening.
 impl Listener {
-    /// Lets nobody else into the queue, as far as the kernel can: who connects to a Unix socket is refused from now on, who
-    /// connects to a port will have to try again. Who waits in the queue can still be accepted. To be followed by
-    /// [`Listener::close`]. Nothing happens to a socket that is not this process's alone to end.
+    /// Lets no further connection into the queue, as far as the kernel can. A client that connects to a Unix socket is
+    /// refused from now on; one that connects to a port will have to try again. Connections in the queue can still be
+    /// accepted. To be followed by [`Listener::close`]. Nothing happens to a socket that is not this process's alone to
+    /// end.
     pub fn begin_to_close(&self) {
         if self.is_shared_with_others() {
             return;
@@ -244,7 +245,7 @@ impl Listener {
         }
     }
 
-    /// Whether somebody waits to be accepted.
+    /// Whether a connection waits to be accepted.
     pub fn has_waiting(&self) -> bool {
         let mut waits = [PollFd::new(self, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -277,7 +278,7 @@ impl BindError {
         BindError { what, error: errno.into(), remedy }
     }
 
-    /// Of what is no system call's own error.
+    /// An error that is no system call's own.
     pub fn of(what: String, error: io::Error, remedy: String) -> BindError {
         BindError { what, error, remedy }
     }
@@ -287,7 +288,7 @@ impl BindError {
         BindError { remedy: self.remedy.replace("--listen", option), ..self }
     }
 
-    /// What failed and why, and what to do, for a report with a place.
+    /// The failure and its cause, and the remedy, for a report with a place.
     pub fn into_parts(self) -> (String, String) {
         (format!("{}: {}", self.what, self.error), self.remedy)
     }

@@ -1,6 +1,7 @@
 //! A file that is written under no name and moved into place whole.
 //!
-//! Owns: [`NewFile`]. Guarantees: whoever looks at the name sees what was there before or all of what was written; a file that is not
+//! Owns: [`NewFile`]. Guarantees: a reader of the name sees what was there before or all of what was written; a file
+//! that is not
 //! moved into place leaves nothing behind, not even if the process is killed, where the file system has files without names
 //! (`O_TMPFILE`, open(2)). Elsewhere it has a hidden name meanwhile, which a killed process leaves. Giving a file up does not wait for the
 //! disk: freeing gigabytes takes seconds. Does not write to stable storage: after a
@@ -34,7 +35,7 @@ struct Named {
     name: String,
 }
 
-/// What was there under the name.
+/// The file that was under the name before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
     /// Nothing.
@@ -44,14 +45,14 @@ pub enum Before {
 }
 
 const WRITE: OFlags = OFlags::WRONLY.union(OFlags::CLOEXEC);
-/// What is allowed, less what the process's mask forbids.
+/// The mode of a new file, before the process's umask.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::WGRP).union(Mode::ROTH).union(Mode::WOTH);
 
 impl NewFile {
     /// An empty one, to be moved into `directory`.
     ///
     /// # Errors
-    /// What `open(2)` says.
+    /// The error of `open(2)`.
     pub fn create(directory: OwnedFd) -> Result<NewFile, Errno> {
         match retry(|| rustix::fs::openat(&directory, ".", WRITE | OFlags::TMPFILE, MODE)) {
             Ok(file) => Ok(NewFile::of(directory, file, None)),
@@ -84,7 +85,7 @@ impl NewFile {
     /// Writes `bytes` behind what has been written.
     ///
     /// # Errors
-    /// What `write(2)` says.
+    /// The error of `write(2)`.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             self.holds_space = true;
@@ -92,7 +93,8 @@ impl NewFile {
             match retry(|| rustix::io::write(file, bytes)) {
                 Ok(written) => bytes = &bytes[written..],
                 Err(errno) => {
-                    // Whoever writes may wait, and gives it up now: who is told that the disk is full finds room again.
+                    // The writer may wait, and gives it up now: a client that is told that the disk is full finds room
+                    // again.
                     self.holds_space = false;
                     return Err(errno);
                 }
@@ -169,7 +171,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(own) = &self.name {
             let place = own.directory.as_ref().unwrap_or(&self.directory);
-            // If that fails, it stays: there is nobody to tell.
+            // If that fails, it stays, unreported.
             let _ = rustix::fs::unlinkat(place, own.name.as_str(), AtFlags::empty());
         }
         if let Some(file) = self.file.take().filter(|_| self.holds_space) {

@@ -2,7 +2,7 @@
 //!
 //! Owns: the strategies for names: `openat2` with RESOLVE_BENEATH, its RESOLVE_CACHED form, and a fallback that opens
 //! by path and then asks the kernel where the result really is. Guarantees: whatever is returned lies beneath the root,
-//! also while somebody renames directories meanwhile. Does not look at what it opened.
+//! also while directories are renamed meanwhile. Does not look at what it opened.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -89,7 +89,7 @@ fn open_by_path(root: BorrowedFd<'_>, name: &[u8], wait: Wait) -> Result<OwnedFd
     Ok(retry(|| rustix::fs::openat(CWD, descriptor.as_str(), READ, Mode::empty()))?)
 }
 
-/// What `name` stands for beneath `root`, found in the way of [`open_by_path`] and not opened.
+/// Finds `name` beneath `root`, in the way of [`open_by_path`], without opening it.
 fn find_by_path(root: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     let found = retry(|| rustix::fs::openat(root, name, FIND, Mode::empty()))?;
     let (root_path, found_path) = (real_path(root)?, real_path(found.as_fd())?);
@@ -100,7 +100,7 @@ fn find_by_path(root: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
 /// The state of what [`open_beneath`] would open for `name`, without opening it: a device or a FIFO is not touched. Waits.
 ///
 /// # Errors
-/// What `open(2)` says, with `EXDEV` for what lies outside.
+/// The error of `open(2)`, with `EXDEV` for a file outside.
 pub fn stat_beneath(root: BorrowedFd<'_>, name: &[u8], abilities: &KernelFeatures) -> Result<Stat, Errno> {
     let found = match abilities.openat2.load(Relaxed) {
         true => match retry(|| rustix::fs::openat2(root, name, FIND, Mode::empty(), BENEATH)) {
@@ -116,7 +116,7 @@ pub fn stat_beneath(root: BorrowedFd<'_>, name: &[u8], abilities: &KernelFeature
 /// Where an open file or directory really is, if `/proc` is there to say so.
 ///
 /// # Errors
-/// What `readlink(2)` says.
+/// The error of `readlink(2)`.
 pub fn real_path(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let link = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(rustix::fs::readlinkat(CWD, link.as_str(), Vec::new())?.into_bytes())
@@ -125,7 +125,7 @@ pub fn real_path(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
 /// Opens a directory by its full path, as a root for [`open_beneath`].
 ///
 /// # Errors
-/// What `open(2)` says.
+/// The error of `open(2)`.
 pub fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     retry(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
@@ -156,8 +156,8 @@ pub fn open_root_cached(path: &Path) -> Result<OwnedFd, Blocked> {
 /// directory of the machine served. `name` has no `.`, `..` or empty segments.
 ///
 /// # Errors
-/// [`Blocked::Disk`] with [`Wait::No`] if the dentry cache does not know the way; `ENOENT` if the directory is somebody
-/// else's; else what `open(2)` says.
+/// [`Blocked::Disk`] with [`Wait::No`] if the dentry cache does not know the way; `ENOENT` if the directory is another
+/// user's; else the error of `open(2)`.
 pub fn open_owned(home: &Path, name: &str, owner: u32, wait: Wait) -> Result<OwnedFd, Blocked> {
     const DIRECTORY: OFlags = FIND.union(OFlags::DIRECTORY);
     let directory = match wait {

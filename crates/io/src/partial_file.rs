@@ -3,8 +3,8 @@
 //! Owns: [`PartialFile`], and the hidden directory [`FOLDER`] of a root in which such files are. The name of one is a hash of where it
 //! is to be stored, and the bytes that it will have: so no name collides with another or leads out of the directory, and nothing
 //! else has to be remembered. Guarantees: one user at a time, over all processes, by a lock (`flock(2)`) that ends with its
-//! holder; together they are within [`Bounds`]; what nobody has added to for a while is deleted by whoever comes next, and by
-//! [`sweep`]. The directory is there only as long as something is in it.
+//! holder; together they are within [`Bounds`]; a file that has not grown for a while is deleted by the next user of
+//! the directory, and by [`sweep`]. The directory is there only as long as something is in it.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -17,7 +17,7 @@ use super::new_file::{Before, NewFile};
 /// The directory of partial files, in the root. Hidden, and so never served.
 pub const FOLDER: &str = ".lamna-parts";
 
-/// A file of which a part has arrived. Nobody else has it. Stays if it is dropped.
+/// A file of which a part has arrived, locked for this upload. Stays if it is dropped.
 #[derive(Debug)]
 pub struct PartialFile {
     folder: OwnedFd,
@@ -47,7 +47,7 @@ pub enum Refused {
     Gap(u64),
     /// There are too many, or they are too large.
     TooMany,
-    /// What a system call says.
+    /// The error of a system call.
     Failed(Errno),
 }
 
@@ -64,18 +64,18 @@ struct Part<'a> {
     total: u64,
 }
 
-/// What is in the directory.
+/// Totals of the directory.
 #[derive(Debug, Default)]
 struct Census {
     files: usize,
     bytes: u64,
-    /// Those of the file that is asked for: there is one, unless somebody has put others there.
+    /// Sizes of the partial files of the requested one: there is one, unless others were put there by hand.
     own: Vec<u64>,
 }
 
 /// Bytes of a hash in a name.
 const KEY_BYTES: usize = 16;
-/// Whose name it is, nobody else may read it.
+/// Only its owner may enter it.
 const FOLDER_MODE: Mode = Mode::RWXU;
 const FILE_MODE: Mode =
     Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::WGRP).union(Mode::ROTH).union(Mode::WOTH);
@@ -111,7 +111,7 @@ impl PartialFile {
             let opened = open_in(&folder, &key, total, from, bounds);
             retry(|| rustix::fs::flock(&folder, FlockOperation::Unlock))?;
             match opened {
-                // Whoever was done with the last file has deleted the directory meanwhile.
+                // The user of the last file has deleted the directory meanwhile.
                 Err(Refused::Failed(Errno::NOENT)) => {}
                 Err(refused) => {
                     remove_folder(&folder);
@@ -129,7 +129,7 @@ impl PartialFile {
     /// Bytes that have arrived of the file that is to have `total` bytes and to be stored as `path` of `root`; 0 if there is none.
     ///
     /// # Errors
-    /// What the system calls say.
+    /// The error of a system call.
     pub fn arrived(root: BorrowedFd<'_>, path: &[u8], total: u64) -> Result<u64, Errno> {
         let state = open_folder(root).and_then(|folder| stat(&folder, &file_name(&key(path), total)));
         match state {
@@ -142,7 +142,7 @@ impl PartialFile {
     /// Writes `bytes` behind what has arrived.
     ///
     /// # Errors
-    /// What `write(2)` says.
+    /// The error of `write(2)`.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             let written = retry(|| rustix::io::write(&self.file, bytes))?;
@@ -175,7 +175,8 @@ impl PartialFile {
     /// cannot be done, it is given up. Says whether a file was replaced.
     ///
     /// # Errors
-    /// What [`NewFile::move_to`] and [`NewFile::move_to_unused`] say; `EXDEV` if `directory` is on another file system.
+    /// The errors of [`NewFile::move_to`] and [`NewFile::move_to_unused`]; `EXDEV` if `directory` is on another file
+    /// system.
     pub fn move_to(self, directory: OwnedFd, name: &[u8], only_unused: bool) -> Result<Before, Errno> {
         let PartialFile { folder, file, name: own, .. } = self;
         let place = rustix::io::fcntl_dupfd_cloexec(&folder, 0)?;
@@ -191,16 +192,16 @@ impl PartialFile {
     /// Whether it can be moved into `directory`: not to another file system.
     ///
     /// # Errors
-    /// What `fstat(2)` says.
+    /// The error of `fstat(2)`.
     pub fn can_be_moved_to(&self, directory: BorrowedFd<'_>) -> Result<bool, Errno> {
         Ok(rustix::fs::fstat(&self.file)?.st_dev == rustix::fs::fstat(directory)?.st_dev)
     }
 }
 
-/// Deletes the partial files of `root` that nobody has added to for `kept_s` seconds. For whoever looks after a root from time to time.
+/// Deletes the partial files of `root` that have not grown for `kept_s` seconds. To be called from time to time.
 ///
 /// # Errors
-/// What the system calls say.
+/// The error of a system call.
 pub fn sweep(root: BorrowedFd<'_>, kept_s: u64) -> Result<(), Errno> {
     let folder = match open_folder(root) {
         Err(Errno::NOENT) => return Ok(()),
@@ -246,9 +247,9 @@ fn open_in(folder: &OwnedFd, key: &str, total: u64, from: u64, bounds: Bounds) -
     Ok((file, name))
 }
 
-/// Opens a file that nobody else has.
+/// Opens a file that is in no other upload's use.
 fn lock(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Refused> {
-    // Whoever has moved it away or deleted it was done with it: the sender is to ask again.
+    // The upload that has moved it away or deleted it was done with it: the sender is to ask again.
     let gone = |errno: Errno| if errno == Errno::NOENT { Refused::Busy } else { errno.into() };
     let file = retry(|| rustix::fs::openat(folder, name, OPEN, Mode::empty())).map_err(gone)?;
     match retry(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)) {
@@ -261,7 +262,7 @@ fn lock(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Refused> {
     if is_same { Ok(file) } else { Err(Refused::Busy) }
 }
 
-/// Counts what is in `folder`, which is locked, and deletes what nobody has added to for `kept_s` seconds.
+/// Counts the files in `folder`, which is locked, and deletes those that have not grown for `kept_s` seconds.
 fn census(folder: &OwnedFd, key: &str, kept_s: u64) -> Result<Census, Errno> {
     let mut census = Census::default();
     let now_s = unix_ms() / 1000;
@@ -293,7 +294,7 @@ fn open_folder(root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 
 /// Deletes the directory if nothing is in it.
 fn remove_folder(folder: &OwnedFd) {
-    // Then somebody else uses it, or it is gone already.
+    // Then another upload uses it, or it is gone already.
     let _ = rustix::fs::unlinkat(folder, format!("../{FOLDER}"), AtFlags::REMOVEDIR);
 }
 
@@ -305,7 +306,7 @@ fn size(state: &Stat) -> u64 {
     u64::try_from(state.st_size).unwrap_or(0)
 }
 
-/// What a file that is to be stored as `path` is known by.
+/// The hash by which a file to be stored as `path` is known.
 fn key(path: &[u8]) -> String {
     let hash = ring::digest::digest(&ring::digest::SHA256, path);
     hash.as_ref()[..KEY_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()

@@ -56,8 +56,8 @@ pub fn read(
     Ok(filled)
 }
 
-/// As [`read`], for who wants to know something of a file that nobody has asked for: it is not among what is counted.
-/// None if it cannot be read, or not without waiting.
+/// As [`read`], for reads that no request has asked for: they are not counted. None if it cannot be read, or not
+/// without waiting.
 pub fn read_unobserved(
     file: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -87,7 +87,7 @@ fn is_absent(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &KernelF
     cached == Ok(0)
 }
 
-/// The kernel reads no further ahead in `file` than it is asked to, by whoever has it open.
+/// Has the kernel read no further ahead in `file` than a reader asks for, whichever process has it open.
 pub fn forgo_read_ahead(file: BorrowedFd<'_>) {
     // Advice only: what does not take it reads as it does.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
@@ -95,7 +95,8 @@ pub fn forgo_read_ahead(file: BorrowedFd<'_>) {
 
 /// Writes to each page of `buffer`, so that all of it is in memory before the kernel writes to it. A page fault of ours holds
 /// the lock of its mapping (Linux 6.4), one of the kernel's for us that of the address space; and where the kernel has to
-/// make room under a limit first, it holds it for as long as 100 ms, which whoever changes the address space waits for.
+/// make room under a limit first, it holds it for as long as 100 ms, and every change of the address space waits for
+/// that.
 fn touch(buffer: &mut [u8]) {
     for page in buffer.chunks_mut(PAGE_BYTES as usize) {
         // The last byte as well, as the buffer may begin within a page.
@@ -154,7 +155,7 @@ fn try_read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Ke
     }
 }
 
-/// What a test said about a range of a file.
+/// The result of testing a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resident {
     /// All of it is in the page cache.
@@ -239,7 +240,7 @@ fn test_pages(
 /// Brings `length` bytes from `offset` on into the page cache, waiting for the disk. `scratch` is read into.
 ///
 /// # Errors
-/// What `read(2)` says.
+/// The error of `read(2)`.
 pub fn page_in(file: BorrowedFd<'_>, offset: u64, length: u64, scratch: &mut [u8]) -> Result<(), Errno> {
     let _step = step_timer::step(Step::Read);
     touch(scratch);

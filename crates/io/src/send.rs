@@ -37,7 +37,7 @@ use crate::page_cache::residency_predictor::ResidencyPredictor;
 use crate::read::PAGE_BYTES;
 use crate::{Counters, KernelFeatures};
 
-/// What the socket took.
+/// The result of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// Everything that was offered.
@@ -57,7 +57,7 @@ pub enum Sent {
 pub struct Sender<'a> {
     plan: Plan,
     buffer: Vec<u8>,
-    /// Bytes sent from files, for whoever takes them to count.
+    /// Bytes sent from files, for the caller to count.
     pub file_bytes: u64,
     chunks: &'a Chunks,
     residency_predictor: &'a ResidencyPredictor,
@@ -132,7 +132,7 @@ impl<'a> Sender<'a> {
         sent
     }
 
-    /// What is sent from files, behind `bytes`.
+    /// Counts bytes sent from files, behind `bytes`.
     fn count(&mut self, sent: Sent, bytes: &[u8]) {
         if let Sent::All(taken) | Sent::Part(taken) = sent {
             self.file_bytes += taken.saturating_sub(bytes.len() as u64);
@@ -299,7 +299,7 @@ mod tests {
         (0..BYTES).map(|index| (index ^ (index >> 8) ^ (index >> 16)) as u8).collect()
     }
 
-    /// Of an answer that is about the state in which the file is now, and of which this file has the content up to `end`.
+    /// A segment of an answer that is about the state in which the file is now. The file has that content up to `end`.
     fn segment<'s>(file: &'s OwnedFd, state: &'s FileState, offset: u64, length: u64, end: u64) -> Segment<'s> {
         Segment::File { file, offset, length, state, end }
     }

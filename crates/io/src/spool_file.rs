@@ -1,6 +1,7 @@
 //! A file without a name, for what is too long for memory and is read back soon.
 //!
-//! Owns: [`SpoolFile`]. Guarantees: nobody else finds the file, and nothing is left of it when it is dropped or its process ends, however that
+//! Owns: [`SpoolFile`]. Guarantees: no other process finds the file, and nothing is left of it when it is dropped or
+//! its process ends, however that
 //! ends; where the file system has no files without names (`O_TMPFILE`, open(2)), it has one for the moment between two system calls. Dropping
 //! it does not wait for the disk. Does not write to stable storage.
 
@@ -22,14 +23,14 @@ pub struct SpoolFile {
 }
 
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
-/// Of whoever serves alone.
+/// For the user of the server alone.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 impl SpoolFile {
     /// An empty one on the file system of `directory`.
     ///
     /// # Errors
-    /// What `open(2)` says.
+    /// The error of `open(2)`.
     pub fn create(directory: &Path) -> Result<SpoolFile, Errno> {
         // With EXCL it can be given no name later.
         let flags = FLAGS | OFlags::TMPFILE | OFlags::EXCL;
@@ -49,7 +50,7 @@ impl SpoolFile {
     /// Writes `bytes` behind what has been written.
     ///
     /// # Errors
-    /// What `write(2)` says. Then the file is of no use any more, and holds no space.
+    /// The error of `write(2)`. Then the file is of no use any more, and holds no space.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             let file = self.file.as_ref().ok_or(Errno::BADF)?;
@@ -59,7 +60,8 @@ impl SpoolFile {
                     bytes = &bytes[written..];
                 }
                 Err(errno) => {
-                    // Whoever writes may wait, and gives it up now: who is told that the disk is full finds room again.
+                    // The writer may wait, and gives it up now: a client that is told that the disk is full finds room
+                    // again.
                     self.file = None;
                     return Err(errno);
                 }

@@ -20,7 +20,7 @@ pub struct Token {
     pub generation: u32,
 }
 
-/// What has become possible.
+/// The events of a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// Which descriptor.
@@ -158,7 +158,7 @@ impl Poll {
     }
 }
 
-/// What a connection waits for that nobody drives.
+/// The events that a connection waits for while no thread drives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaited {
     /// Something to receive, or an end.

@@ -15,7 +15,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker that nobody waits for yet.
+    /// A waker, with no thread waiting yet.
     ///
     /// # Errors
     /// No descriptors.
@@ -36,7 +36,7 @@ impl Waker {
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
     }
 
-    /// What to wait for.
+    /// The descriptor to wait for.
     pub fn descriptor(&self) -> &OwnedFd {
         &self.event
     }

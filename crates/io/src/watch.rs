@@ -1,7 +1,8 @@
 //! Sockets that the event loop of a thread waits for again and again: each is registered with its epoll set once, edge-triggered, in place of
 //! once for each wait.
 //!
-//! Owns: [`Watch`], what is known of one such socket, and which loop this thread has. Guarantees: whoever waits is told of what is there, however it
+//! Owns: [`Watch`], the state of one such socket, and which loop this thread has. Guarantees: a waiter is told of what
+//! is there, however it
 //! came, as if the registration were level-triggered; a socket is registered with one loop at a time; a socket with a number that another one had
 //! is not taken for that. Does not own sockets, and does not wait.
 
@@ -24,13 +25,13 @@ thread_local! {
 /// The event loop of a thread.
 struct Loop {
     epoll: Arc<OwnedFd>,
-    /// What the loop calls a socket, by its number.
+    /// The loop's token for a socket, by its number.
     name: fn(u32) -> Token,
     /// By number.
     watched: Vec<Option<Arc<Watch>>>,
 }
 
-/// What a loop knows of a socket. Whoever owns the socket keeps it, and says [`Watch::end`] before the socket is closed.
+/// A loop's state of a socket. The socket's owner keeps it, and calls [`Watch::end`] before the socket is closed.
 #[derive(Debug)]
 pub struct Watch {
     epoll: Arc<OwnedFd>,
@@ -135,7 +136,7 @@ impl Watch {
                     return Some(before);
                 }
                 before.end();
-                // It fails if that loop has ended, and knows nobody.
+                // It fails if that loop has ended, and has no sockets.
                 let _ = epoll::delete(&before.epoll, socket);
             }
             here.watch(socket).ok()
@@ -189,7 +190,7 @@ mod tests {
         Token { index: number, generation: 9 }
     }
 
-    /// What is told of sockets, without waiting.
+    /// The reports about sockets, without waiting.
     fn told(poll: &mut Poll) -> Vec<(bool, bool)> {
         poll.wait(Some(0)).unwrap();
         let events: Vec<Event> = (0..poll.event_count()).map(|index| poll.event(index)).collect();

@@ -54,7 +54,7 @@ impl OwnSocket {
     /// only this user may connect.
     ///
     /// # Errors
-    /// What is there is no socket, or none can be made.
+    /// The existing file is no socket, or none can be made.
     pub fn bind_over(path: &Path) -> io::Result<OwnSocket> {
         match rustix::fs::lstat(path) {
             Ok(found) if FileType::from_raw_mode(found.st_mode) != FileType::Socket => {

@@ -79,7 +79,7 @@ impl Drop for LogBuffer {
 }
 
 process_shared! {
-    /// What became of the lines, counted since the log was opened.
+    /// Counts of lines by outcome, since the log was opened.
     #[derive(Debug, Default)]
     pub struct LogCounters {
         pub(super) written: AtomicU64,

@@ -5,10 +5,11 @@
 //! {"time":"2026-11-23T02:34:14.123Z","level":"warning","site":"example.org","request_id":"...","message":"..."}
 //! ```
 //!
-//! Owns: the lines and where they go. There is one log in a process, which those that it forks go on with. Guarantees: who reports
-//! waits for nobody that has stopped reading: a line that cannot be written now is counted, and said with the next. What peers can
-//! cause is bounded for all processes together ([`Peer`]). A file that was moved away is left with the next line, so that rotation
-//! takes no signal. What is said to whoever has started the server ([`tell`]) stands on standard error in any case.
+//! Owns: the lines and where they go. There is one log in a process, which its forked children go on with. Guarantees:
+//! a report never waits for a reader that has stopped reading: a line that cannot be written now is counted, and said
+//! with the next. Reports that peers can cause are bounded for all processes together ([`Peer`]). A file that was moved
+//! away is left with the next line, so that rotation takes no signal. Messages to the operator who has started the
+//! server ([`tell`]) stand on standard error in any case.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -31,12 +32,12 @@ use super::sink::open_file;
 
 pub use lamna_config::error_log::Level;
 
-/// What peers can cause, each bounded by itself.
+/// Kinds of reports that peers can cause, each bounded by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Somebody asked for what may not be read.
+    /// A client asked for a file that may not be read.
     Denied,
-    /// Somebody asked for a directory that has no index file and is not listed.
+    /// A client asked for a directory that has no index file and is not listed.
     Unlisted,
     /// The file system failed.
     Failed,
@@ -56,14 +57,15 @@ const PEERS: usize = 7;
 const BURST: u64 = 20;
 const INTERVAL_MS: u64 = 6_000;
 
-/// What a pipe takes in one piece (PIPE_BUF).
+/// The most that a pipe takes in one piece (PIPE_BUF).
 #[cfg(test)]
 const LINE_BYTES_MAX: usize = 4096;
-/// What of a message is shown: escaped and with what stands around it, a line is no longer than what a pipe takes in one piece.
+/// Maximum length of a message, in characters: escaped and with its prefix, one line fits in a single atomic pipe
+/// write.
 const MESSAGE_CHARACTERS_MAX: usize = 500;
 
 process_shared! {
-    /// What all processes of a server have in common.
+    /// State that all processes of a server share.
     #[derive(Debug, Default)]
     struct Shared {
         /// By kind: the instant, in milliseconds, up to which its lines are used up.
@@ -84,12 +86,12 @@ struct Log {
     file: Mutex<Option<File>>,
 }
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Default, Serialize)]
 struct About<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     site: Option<&'a str>,
-    /// What the request is called.
+    /// The ID of the request.
     #[serde(rename = "request_id", skip_serializing_if = "Option::is_none")]
     request: Option<&'a str>,
 }
@@ -139,8 +141,8 @@ pub fn report_peer(peer: Peer, site: &str, request: &str, message: impl FnOnce()
     write(level, about, &message, withheld);
 }
 
-/// Says something to whoever has started the server: on standard error, without the time if that is where the log is, in text. A
-/// log elsewhere gets it as well.
+/// Writes a message to the operator who has started the server: on standard error, without the time if that is where
+/// the log is, in text. A log elsewhere gets it as well.
 pub fn tell(level: Level, line: fmt::Arguments<'_>) {
     let log = current();
     let settings = log.as_ref().map(|log| &log.settings);

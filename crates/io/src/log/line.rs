@@ -12,12 +12,12 @@ use lamna_config::settings::LogFormat;
 use super::encode::{push_decimal, push_escaped, push_json_escaped, push_seconds};
 use crate::log::calendar::{Calendar, put_four_digits, put_two_digits};
 
-/// What is said of one response. Bytes of requests are as the peer sent them.
+/// The log record of one response. Bytes of requests are as the peer sent them.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// The peer's address; none for Unix sockets. An IPv4 address mapped into IPv6 is logged as IPv4.
     pub client: Option<IpAddr>,
-    /// Who the server has made sure that it is from.
+    /// The verified user.
     pub user: Option<&'a str>,
     /// Method; empty if the request line could not be read.
     pub method: &'a [u8],
@@ -37,13 +37,13 @@ pub struct Record<'a> {
     pub host: Option<&'a [u8]>,
     /// From the first byte of the request to the last of the response handed to the kernel, in microseconds.
     pub duration_us: u64,
-    /// What was agreed on, if the connection is one of TLS.
+    /// The results of the handshake, if the connection is one of TLS.
     pub tls: Option<Tls<'a>>,
-    /// What the request is called, if the line is to say so.
+    /// The ID of the request, if the line is to have it.
     pub id: Option<&'a [u8]>,
 }
 
-/// What a handshake has agreed on, by the names of IANA.
+/// The results of a handshake, by the names of IANA.
 #[derive(Clone, Copy, Debug)]
 pub struct Tls<'a> {
     /// `1.2` or `1.3`.

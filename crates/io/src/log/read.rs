@@ -1,6 +1,6 @@
 //! Lines of access logs, read: those of [`line`](super::line) in both formats, and so those of Apache and nginx in the combined format.
 //!
-//! Owns: what of a line says who asked for what, when, and how much was sent. Reads nothing from files.
+//! Owns: which parts of a line say who asked for which target, when, and how much was sent. Reads nothing from files.
 
 use std::net::IpAddr;
 
@@ -8,12 +8,12 @@ use serde::Deserialize;
 
 use super::calendar::unix_seconds_of;
 
-/// What a line says.
+/// A parsed line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Milliseconds since the epoch.
     pub unix_ms: u64,
-    /// Who asked; none for Unix sockets.
+    /// The client; none for Unix sockets.
     pub client: Option<IpAddr>,
     /// The host that was asked, where the format has it.
     pub host: Option<String>,
@@ -23,7 +23,7 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-/// What of a line in JSON is looked at.
+/// The fields of a line in JSON that are read.
 #[derive(Deserialize)]
 struct JsonLine {
     time: String,
@@ -39,7 +39,7 @@ struct JsonLine {
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// What `line` says; nothing if it is in no format that is known.
+/// Parses `line`; nothing if it is in no format that is known.
 pub fn read(line: &str) -> Option<Entry> {
     if line.starts_with('{') { read_json(line) } else { read_combined(line) }
 }

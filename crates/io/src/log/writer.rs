@@ -79,7 +79,7 @@ impl AccessLog {
         Ok(Some(AccessLog { format, full, emptied, commands, ended, counters }))
     }
 
-    /// Whether its lines say what requests are called, if nobody asks for it.
+    /// Whether its lines have request IDs by default.
     pub fn names_requests(&self) -> bool {
         self.format == LogFormat::Json
     }
@@ -96,7 +96,7 @@ impl AccessLog {
         let _ = self.commands.send(Command::Reopen);
     }
 
-    /// What became of the lines.
+    /// The counts of lines by outcome.
     pub fn counters(&self) -> &SharedMemory<LogCounters> {
         &self.counters
     }
@@ -129,7 +129,7 @@ enum Command {
     Close,
 }
 
-/// What the thread owns.
+/// The state of the thread.
 struct Writer {
     sink: Sink,
     /// Whether the sink ends in the middle of a line because a write stopped there.
@@ -209,7 +209,7 @@ impl Writer {
         }
     }
 
-    /// Failures are not subject to the interval: there is one for each signal, and whoever sent it waits to know.
+    /// Failures are not subject to the interval: there is one for each signal, and its sender waits to know.
     fn reopen(&mut self) {
         match self.sink.reopen() {
             Ok(()) => self.torn &= matches!(self.sink, Sink::Stdout),
@@ -236,7 +236,7 @@ impl Reporter {
     }
 }
 
-/// A line on standard error. If that fails as well there is nobody left to tell.
+/// A line on standard error. If that fails as well it is lost.
 fn report(message: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "access log: {message}");
 }

@@ -67,7 +67,7 @@ impl Chunks {
     /// The chunk of `file`, in the state `stat`, in which `offset` lies, before its end.
     ///
     /// # Errors
-    /// What `mmap(2)` says.
+    /// The error of `mmap(2)`.
     pub fn find(&self, file: BorrowedFd<'_>, stat: &Stat, offset: u64) -> Result<Arc<Chunk>, Errno> {
         let index = offset / CHUNK_BYTES;
         let view = View { device: stat.st_dev, inode: stat.st_ino, index };
@@ -86,7 +86,7 @@ impl Chunks {
         Ok(chunk)
     }
 
-    /// Lets go of all that nobody is sending from.
+    /// Lets go of all chunks from which no answer is being sent.
     pub fn clear(&self) {
         let bound = self.lock().books.bound_bytes();
         let gone = {

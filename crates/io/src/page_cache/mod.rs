@@ -1,4 +1,4 @@
-//! What of files is in the kernel's page cache, and sending from it.
+//! The kernel's page cache: which ranges of files are in it, and sending from it.
 //!
 //! Owns: residency by test and by experience, and the mappings that `--send mapped` sends from. Holds no content of its
 //! own: that is `cache`.

@@ -35,7 +35,7 @@ pub struct ResidencyCache {
     missed_of_ms: Box<[AtomicU64]>,
 }
 
-/// What is tested: the version of the content ([`version`]), from where on, how many bytes.
+/// The key of a test: the version of the content ([`version`]), from where on, how many bytes.
 ///
 /// [`version`]: lamna_proto::transmit::FileState::version
 pub type Tested = (u64, u64, u64);
@@ -70,8 +70,8 @@ impl ResidencyCache {
         now_ms.saturating_sub(self.missed_of_ms[version as usize % FILES].load(Relaxed)) < READ_MS
     }
 
-    /// Where it is noted, and what is noted there in the present period. Periods have the same numbers again after three days: what
-    /// nobody asked for in between may count as found once more.
+    /// Where it is noted, and what is noted there in the present period. Periods have the same numbers again after
+    /// three days: a range not asked for in between may count as found once more.
     fn place(&self, (version, offset, length): Tested, now_ms: u64) -> (&AtomicU64, u64) {
         // Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4); the version is a hash already.
         let hash = (version ^ offset.rotate_left(20) ^ length).wrapping_mul(0x9e37_79b9_7f4a_7c15);

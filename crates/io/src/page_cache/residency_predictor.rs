@@ -1,7 +1,8 @@
 //! Which ranges of files are likely to be in memory, for file systems and kernels where nothing can tell.
 //!
 //! Owns: what `lamna_policy::cache::residency` believes, in pieces of [`PIECE_BYTES`], for all workers of a process.
-//! Guarantees: a range of which nobody said that it was read is not likely. Does not test: whoever can does not ask here.
+//! Guarantees: a range that was not reported as read is not likely. Does not test: callers that can test do not ask
+//! here.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::BorrowedFd;
@@ -13,7 +14,7 @@ use lamna_policy::cache::residency::{PieceId, Residency};
 /// Bytes of a piece: what is made ready at once.
 const PIECE_BYTES: u64 = 256 * 1024;
 
-/// What is believed to be in memory.
+/// The ranges believed to be in memory.
 #[derive(Debug)]
 pub struct ResidencyPredictor {
     believed: Mutex<Residency>,
@@ -30,7 +31,7 @@ impl ResidencyPredictor {
         ResidencyPredictor { believed: Mutex::new(Residency::new(1, pieces.max(2))), is_asked: AtomicBool::new(false) }
     }
 
-    /// Whether all of `range` is likely to be in memory. Whoever is told so will use it.
+    /// Whether all of `range` is likely to be in memory. Counts as a use: the caller will use it.
     pub fn is_likely(&self, range: FileRange<'_>) -> bool {
         self.is_asked.store(true, Relaxed);
         let Some(mut pieces) = pieces(range) else { return false };
