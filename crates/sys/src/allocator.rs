@@ -1,10 +1,10 @@
-//! Where the program's memory comes from, so that nobody waits for another's, and what was let go of is had again by whoever
-//! needs it.
+//! Global allocator: large blocks come from one reserved mapping, so allocation never takes the lock of the address
+//! space exclusively, and freed memory is reusable by any thread.
 //!
-//! Owns: [`Allocator`], which large blocks come from, and the settings of glibc's, which small ones come from. Guarantees:
-//! taking and giving back a large block never changes the process's mappings; what is given back is the kernel's at once, but
-//! for an eighth of what is in use, and 4 MiB at most.
-//! What a user has set by the variables of mallopt(3) stays; where the C library is another than glibc nothing is set.
+//! Owns: [`Allocator`], which large blocks come from, and the settings of glibc's, which small ones come from.
+//! Guarantees: taking and giving back a large block never changes the process's mappings; what is given back is the
+//! kernel's at once, but for an eighth of what is in use, and 4 MiB at most. Settings of the user by the variables of
+//! mallopt(3) stay; where the C library is another than glibc nothing is set.
 //!
 //! Three habits of glibc are in the way of a cache. It gives up to eight arenas a processor to threads that allocate at the same
 //! time, each of which keeps what was freed in it; with thirty helpers that is all they ever had in flight. Once a large
@@ -48,8 +48,8 @@ pub const LARGE_BYTES_MIN: usize = 32 * 1024;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
-// SAFETY: a block comes from the region or from `System`, and goes back to where it came from, which its address tells. The
-// region hands out addresses of its own mapping that nobody else has, aligned to pages, for as many pages as the layout
+// SAFETY: a block comes from the region or from `System`, and goes back to where it came from, which its address tells.
+// The region hands out addresses of its own mapping exclusively, aligned to pages, for as many pages as the layout
 // needs. Nothing unwinds: the lock's poison is passed over.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -64,7 +64,7 @@ unsafe impl GlobalAlloc for Allocator {
         match region_for(layout).and_then(|region| region.take(layout.size())) {
             Some(block) => {
                 if !block.is_zero {
-                    // SAFETY: the block is at least that long, writable, and nobody else's.
+                    // SAFETY: the block is at least that long, writable, and this caller's alone.
                     unsafe { block.start.as_ptr().write_bytes(0, layout.size()) };
                 }
                 block.start.as_ptr()
@@ -150,7 +150,7 @@ struct Pages {
 #[derive(Clone, Copy, Debug)]
 struct Block {
     start: NonNull<u8>,
-    /// Whether nobody has written to it since it became memory.
+    /// Whether it has not been written to since it became memory.
     is_zero: bool,
 }
 
@@ -162,7 +162,8 @@ const REGION_BYTES: usize = 256 << 30;
 const REGION_BYTES: usize = 256 << 20;
 /// The smallest page that a kernel has.
 const PAGE_BYTES_MIN: usize = 4096;
-/// Of what is in use, how much more stays memory at most: one part in so many. Each of many small processes has a reserve of its own.
+/// The share of the used memory that may stay as a reserve, as a divisor. Each of many small processes has a reserve of
+/// its own.
 const RESERVE_SHARE: u32 = 8;
 /// And never more than this: a few files of those that are held in memory, and of the pieces in which longer ones are read.
 const RESERVE_BYTES_MAX: usize = 4 << 20;
@@ -185,8 +186,8 @@ impl Region {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
         let base = unsafe { mmap_anonymous(null_mut(), REGION_BYTES, access, flags) }.ok()?;
-        // SAFETY: advice on a mapping that nobody uses yet. A huge page would be memory that no block asked for. A kernel that
-        // knows none refuses.
+        // SAFETY: advice on a mapping that is not used yet. A huge page would be memory that no block asked for. A
+        // kernel that knows none refuses.
         let _ = unsafe { madvise(base, REGION_BYTES, Advice::LinuxNoHugepage) };
         let pages = Mutex::new(Pages { runs: Runs::new(), reserve: Reserve::new(), used: 0 });
         Some(Region { base: NonNull::new(base.cast())?, page_bytes: page_size(), pages })
@@ -211,7 +212,7 @@ impl Region {
     /// Takes back a block.
     ///
     /// # Safety
-    /// It was taken with this size, and nobody uses it from now on.
+    /// It was taken with this size, and is not used from now on.
     unsafe fn give(&self, pointer: *mut u8, bytes: usize) {
         let Some(count) = self.page_count(bytes) else { return };
         // SAFETY: as the caller promises.
@@ -221,7 +222,7 @@ impl Region {
     /// Takes back `count` pages of a block from `first` on: into the reserve, which gives what is too much for it to the kernel.
     ///
     /// # Safety
-    /// They were taken, and nobody uses them from now on.
+    /// They were taken, and are not used from now on.
     unsafe fn give_pages(&self, first: u32, count: u32) {
         let bound = {
             let mut pages = self.pages();
@@ -232,7 +233,7 @@ impl Region {
         loop {
             let excess = self.pages().reserve.take_excess(bound);
             let Some((first, count)) = excess else { return };
-            // SAFETY: they were the reserve's, which is nobody's.
+            // SAFETY: they were the reserve's, so they are not in use.
             unsafe { self.release(first, count) };
         }
     }
@@ -244,7 +245,7 @@ impl Region {
     unsafe fn release(&self, first: u32, count: u32) {
         // SAFETY: within the mapping, as the caller promises.
         let start = unsafe { self.base.add(first as usize * self.page_bytes) };
-        // SAFETY: nobody uses them, as the caller promises.
+        // SAFETY: they are not in use, as the caller promises.
         unsafe { self.empty(start.as_ptr(), count) };
         self.pages().runs.give(first, count);
     }
@@ -266,12 +267,12 @@ impl Region {
     /// Has `pages` pages zero again, and the memory the kernel's.
     ///
     /// # Safety
-    /// They are the region's, and nobody uses them.
+    /// They are the region's, and not in use.
     unsafe fn empty(&self, pointer: *mut u8, pages: u32) {
         let bytes = pages as usize * self.page_bytes;
-        // SAFETY: nobody uses these pages, as the caller promises.
+        // SAFETY: these pages are not in use, as the caller promises.
         if unsafe { madvise(pointer.cast(), bytes, Advice::LinuxDontNeed) }.is_err() {
-            // Memory that is locked stays: whoever takes it next finds zeros as well.
+            // Locked memory stays: the next taker finds zeros as well.
             // SAFETY: as above, and they are mapped and writable.
             unsafe { pointer.write_bytes(0, bytes) };
         }

@@ -17,7 +17,7 @@ pub struct Clock {
     origin_ms: u64,
 }
 
-/// What the clock shows when the server starts: more than any freshness period, so that zero is always long ago.
+/// The clock's value when the server starts: more than any freshness period, so that zero is always long ago.
 const START_MS: u64 = 10_000;
 
 impl Clock {
@@ -31,7 +31,7 @@ impl Clock {
         Clock { origin_ms }
     }
 
-    /// What another process needs to have the same clock.
+    /// The origin, from which another process makes the same clock.
     pub fn origin_ms(&self) -> u64 {
         self.origin_ms
     }

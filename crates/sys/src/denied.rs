@@ -11,12 +11,12 @@ use rustix::fs::{Access, AtFlags, CWD, accessat, readlink};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// What denies access.
+/// The component of a path that denies access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
     /// The component of the path.
     pub path: PathBuf,
-    /// What is not permitted there.
+    /// The permission that is missing there.
     pub missing: Missing,
 }
 

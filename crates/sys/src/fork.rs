@@ -20,7 +20,7 @@ const STATUS_PANIC: i32 = 101;
 /// No memory or processes; `EDEADLK` if this process has more than one thread, and what keeps that from being found out.
 pub fn fork(child: impl FnOnce() -> i32) -> Result<Pid, Errno> {
     if !is_alone()? {
-        // Another thread may hold a lock, of the allocator for example, that nobody would ever release in the copy.
+        // Another thread may hold a lock, of the allocator for example, that would never be released in the copy.
         return Err(Errno::DEADLK);
     }
     // SAFETY: the only thread of this process calls, as has just been found out and only it could change, so no lock is held and no value half changed in the copy: it may
@@ -52,7 +52,7 @@ pub fn fork_bare(kept: &OwnedFd, with: &str, child: fn(&OwnedFd, &str) -> i32) -
 /// Closes every descriptor above standard error but `kept`.
 ///
 /// # Safety
-/// Whoever owns or borrows one of the others in this process neither uses nor closes it any more.
+/// No owner or borrower of the others in this process uses or closes them any more.
 unsafe fn close_all_but(kept: &OwnedFd) {
     let kept = kept.as_raw_fd();
     // SAFETY: of the caller.

@@ -1,8 +1,8 @@
 //! Stretches of files that are mapped into memory for system calls to read, and for nothing else.
 //!
-//! Owns: the mapping, and sending from it. Guarantees: nobody in this process ever reads a mapped byte, so that a file
-//! which somebody truncates costs an EFAULT and not a SIGBUS, and one which somebody changes breaks no promise of the
-//! language. Does not test residency: a system call on a page that is not in memory waits for the disk.
+//! Owns: the mapping, and sending from it. Guarantees: no code in this process ever reads a mapped byte. So a file that
+//! is truncated meanwhile costs an EFAULT and not a SIGBUS, and one that is changed breaks no promise of the language.
+//! Does not test residency: a system call on a page that is not in memory waits for the disk.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -30,7 +30,7 @@ impl Mapping {
     /// Maps `length` bytes of `file` from `offset` on, which is a multiple of the page size. They may lie beyond its end.
     ///
     /// # Errors
-    /// What `mmap(2)` says: no memory, or a file that cannot be mapped.
+    /// The error of `mmap(2)`: no memory, or a file that cannot be mapped.
     pub fn new(file: BorrowedFd<'_>, offset: u64, length: usize) -> Result<Mapping, Errno> {
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
         let address = unsafe { mmap(null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, offset) }?;
@@ -41,7 +41,7 @@ impl Mapping {
     /// Sends `bytes` and then the `length` bytes at `start` of the mapping, as far as the socket takes them.
     ///
     /// # Errors
-    /// What `sendmsg(2)` says; `EFAULT` if nothing could be sent and the file no longer has these bytes.
+    /// The error of `sendmsg(2)`; `EFAULT` if nothing could be sent and the file no longer has these bytes.
     ///
     /// # Panics
     /// If the mapping is not that long.
@@ -76,7 +76,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: nobody has the address but `self`. A failure would leave the memory mapped, which is sound.
+        // SAFETY: only `self` has the address. A failure would leave the memory mapped, which is sound.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), self.length) };
     }
 }

@@ -14,11 +14,11 @@ const MIB: u64 = 1 << 20;
 /// Bytes of cache when nothing was said, at least 1 MiB and at most 512 MiB, because a server that takes gigabytes without
 /// having been asked to is a surprise.
 ///
-/// Of a machine's memory a quarter: the page cache holds the same files for free, as far as there is room. Of a limit of a
-/// control group a half: the page cache is within the limit, so what it holds has to be chosen, and a cache that knows
-/// requests chooses better. Not more, because memory of the cache cannot be reclaimed, and what connections and reads
-/// under way need counts within the limit as well; and a quarter of a small limit. 64 MiB where the machine does not say
-/// what it has.
+/// A quarter of a machine's memory: the page cache holds the same files for free, as far as there is room. A half of a
+/// control group's limit: the page cache is within the limit, so its content has to be chosen, and a cache that knows
+/// requests chooses better. Not more, because memory of the cache cannot be reclaimed, and connections and reads under
+/// way count within the limit as well; and a quarter of a small limit. 64 MiB where the machine does not say what it
+/// has.
 pub fn default_cache_bytes() -> u64 {
     // The page cache does not count as address space: a quarter is enough.
     let address_space = getrlimit(Resource::As).current.map_or(u64::MAX, |bytes| bytes / 4);
@@ -95,7 +95,7 @@ fn read_memory() -> Memory {
     Memory::of(&read)
 }
 
-/// What this process may use.
+/// The memory that this process may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Memory {
     /// Physical memory.
@@ -125,18 +125,18 @@ fn process_cache_bytes(memory: Memory, processes_max: usize) -> u64 {
     share.clamp(64 << 10, 4 * MIB)
 }
 
-/// Of a limit, three eighths: the cache may have a half.
+/// Connections within three eighths of a limit: the cache may have a half.
 fn connections_within(memory: Memory) -> Option<u64> {
     memory.limit_bytes.map(|bytes| (bytes / 8 * 3 / CONNECTION_BYTES).max(CONNECTIONS_LEAST))
 }
 
-/// What a connection takes that says nothing: the kernel's socket, file and watch, and what an engine knows of it.
+/// Bytes of a silent connection: the kernel's socket, file and watch, and an engine's state.
 const CONNECTION_BYTES: u64 = 4 << 10;
 /// However small the limit is.
 const CONNECTIONS_LEAST: u64 = 32;
 
-/// What a process of `mp` takes of a limit, its part of the cache included: 400 KiB of its own and 160 of the kernel's when
-/// it has just begun.
+/// Bytes of a process of `mp` within a limit, its part of the cache included: 400 KiB of its own and 160 of the
+/// kernel's when it has just begun.
 const PROCESS_BYTES: u64 = 768 << 10;
 
 /// Below this, the memory that the cache does not have is what the rest of the server needs: about 4 MiB, and 256 KiB for
@@ -169,7 +169,7 @@ fn usage_file(limit: &Path) -> PathBuf {
     limit.with_file_name(if is_of_version_2 { "memory.current" } else { "memory.usage_in_bytes" })
 }
 
-/// What version 1 shows where there is no limit is about this.
+/// About the value of version 1 where there is no limit.
 const UNLIMITED_BYTES: u64 = 1 << 62;
 
 /// The files that may hold a limit, from the contents of `/proc/self/cgroup`: lines of `ID:CONTROLLERS:PATH`. Inside a

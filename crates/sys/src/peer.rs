@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket: `SO_PEERCRED` of unix(7).
+//! The user and process at the other end of a Unix socket: `SO_PEERCRED` of unix(7).
 //!
 //! Owns: asking the kernel. `rustix` has this as well, but with a process id that cannot be 0, which is what the kernel
 //! says of a peer in another PID namespace.

@@ -25,7 +25,7 @@ impl FileRange {
         FileRange::of(value, size_of::<T>())
     }
 
-    /// What is shared, with its counts, which stand before it.
+    /// A shared value, with its counts, which stand before it.
     pub fn of_shared<T>(shared: &Arc<T>) -> FileRange {
         FileRange::of_shared_at::<T>(Arc::as_ptr(shared).addr())
     }
@@ -75,7 +75,7 @@ impl Ahead {
     }
 }
 
-/// What a cache has of memory at once, in bytes.
+/// A cache line, in bytes.
 const LINE_BYTES: usize = 64;
 
 #[cfg(target_arch = "x86_64")]

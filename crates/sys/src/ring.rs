@@ -2,7 +2,8 @@
 //!
 //! Owns: the ring, the buffers that the kernel receives into, and everything that an operation under way refers to: what
 //! is being sent, read into or opened belongs to the ring from the call until [`Ring::next_completion`] gives it back.
-//! That is what makes the interface safe: nobody can free or touch memory that the kernel uses. Guarantees: waits only
+//! That is what makes the interface safe: no owner can free or touch memory that the kernel uses. Guarantees: waits
+//! only
 //! in [`Ring::submit_and_wait`]; an [`OpId`] never names a successor. Needs Linux 6.1. Does not own sockets: their owner
 //! must keep them open until all their operations have come back, or an operation may meet another file.
 #![allow(unsafe_code)]
@@ -30,10 +31,10 @@ pub struct Ring<T: Copy, G> {
     operations: Vec<Operation<T, G>>,
     /// Indices of operations that are not under way.
     free: Vec<u32>,
-    /// What has not found room in the submission queue.
+    /// Operations that have not found room in the submission queue.
     waiting: VecDeque<squeue::Entry>,
     buffers: Buffers,
-    /// For those who send much, once somebody has.
+    /// For connections that send much, once there is one.
     large_buffers: Option<Buffers>,
 }
 
@@ -52,9 +53,9 @@ pub struct OpId {
 /// An operation that has come back.
 #[derive(Debug)]
 pub struct Completion<T, G> {
-    /// What its owner named it.
+    /// The name that its owner gave it.
     pub tag: T,
-    /// What came of it.
+    /// The result.
     pub event: Event<G>,
     /// It goes on: it will come back again.
     pub more: bool,
@@ -65,11 +66,11 @@ pub struct Completion<T, G> {
 pub struct Buffer<G> {
     /// The memory. Its length is how much is read.
     pub bytes: Vec<u8>,
-    /// What its owner keeps as long as the memory is in use.
+    /// A value that its owner keeps as long as the memory is in use.
     pub guard: G,
 }
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Debug)]
 pub enum Event<G> {
     /// A connection. After an error it has to be asked for again.
@@ -82,7 +83,7 @@ pub enum Event<G> {
     Read(Buffer<G>, Result<usize, Errno>),
     /// A file.
     Opened(Result<OwnedFd, Errno>),
-    /// What was waited for has become possible, or has failed.
+    /// The awaited event has happened, or the descriptor has failed.
     Polled,
     /// Something has changed at a socket: whether it has failed, or both its sides are closed.
     Changed(bool),
@@ -102,7 +103,7 @@ struct Operation<T, G> {
     under_way: Option<(T, Held<G>)>,
 }
 
-/// What the kernel may use until the operation has come back.
+/// Resources that the kernel may use until the operation has come back.
 enum Held<G> {
     Accept,
     Receive,
@@ -118,7 +119,7 @@ enum Held<G> {
 const SUBMISSIONS: u32 = 512;
 /// Room for completions. More are kept by the kernel until there is room.
 const COMPLETIONS: u32 = 4096;
-/// What cancellations are named: nobody waits for them.
+/// The name of cancellations, whose completions are ignored.
 const CANCELLATION: u64 = u64::MAX;
 /// How long a ring that ends waits for its operations before it leaves their memory to the kernel.
 const END_TIME_MAX: Duration = Duration::from_secs(1);
@@ -269,7 +270,7 @@ impl<T: Copy, G> Ring<T, G> {
     /// Hands over what has been started and waits for the first completion, at most `timeout_ms`, or as long as it takes.
     ///
     /// # Errors
-    /// What makes the ring useless.
+    /// An error that makes the ring useless.
     pub fn submit_and_wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
         let timeout_ms = if self.hand_over_waiting() { timeout_ms } else { Some(0) };
         let submitter = self.io.submitter();
@@ -342,7 +343,7 @@ impl<T: Copy, G> Ring<T, G> {
             self.free.push(id.index);
         }
         let event = match held {
-            // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+            // SAFETY: the kernel has just made this descriptor for us alone.
             Held::Accept => Event::Accepted(result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })),
             // SAFETY: as above.
             Held::Open { .. } => Event::Opened(result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })),
@@ -455,7 +456,7 @@ impl OpId {
     }
 }
 
-/// What the kernel goes on using when an operation comes back and is not over.
+/// Resources that the kernel goes on using when an operation comes back and is not over.
 fn again<G>(held: &Held<G>) -> Held<G> {
     match held {
         Held::Accept => Held::Accept,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-/// What a directory is called within one that others may enter.
+/// The name of the server's directory within one that others may enter.
 pub const NAME: &str = "lamna";
 
 /// With `$LAMNA_RUNTIME_DIR` that alone; else `/run/lamna` for root, `lamna` in `$RUNTIME_DIRECTORY` and in `$XDG_RUNTIME_DIR`, `/tmp/lamna-UID`.

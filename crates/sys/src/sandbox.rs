@@ -1,10 +1,11 @@
-//! What a thread may still do once it serves: files by landlock(7), system calls by seccomp(2).
+//! Confinement of a serving thread: files by landlock(7), system calls by seccomp(2).
 //!
 //! Owns: what is denied, and the way into it. A thread enters for good, and so does what it starts: threads and processes. Landlock
 //! denies every file that [`Reach`] does not name, and TCP ports that it does not name. It knows files and not names, so a sandbox also
 //! says whether its names still mean what they did ([`Sandbox::is_current`]). Seccomp has a list of what is denied, with `EPERM`.
 //! A list of what is allowed would be one of what the C library, the allocator and each kernel happen to use: what is
-//! forgotten there is a server that fails on somebody's machine. What is forgotten here is one attack that is not made harder.
+//! forgotten there is a server that fails on some machine. What is forgotten here is one attack that is not made
+//! harder.
 //! io_uring(7) is allowed: it goes past seccomp, not past Landlock, and has no operation that starts a program.
 //!
 //! Guarantees: what the kernel lacks is left out, and said by [`Kind`]; what it has is in force when [`Sandbox::enter`] has returned.
@@ -33,7 +34,7 @@ use seccompiler::{
 /// The rights that are asked for are those of this version. A kernel that has fewer denies fewer.
 const LANDLOCK: ABI = ABI::V5;
 
-/// What is done beneath a path, or with the file that it is.
+/// The access to a path, or to files beneath it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
     /// Files are read and directories listed.
@@ -61,7 +62,7 @@ impl Use {
     }
 }
 
-/// What is left to a thread.
+/// The access that is left to a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Files and directories. Those that are not there are left out.
@@ -70,7 +71,7 @@ pub struct Reach {
     pub ports: Option<Vec<u16>>,
 }
 
-/// What is in force.
+/// The mechanisms in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kind {
     /// The version of Landlock, if the kernel has it.
@@ -90,7 +91,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What a path has meant.
+/// The file that a path named when the sandbox was made.
 #[derive(Debug)]
 struct Named {
     path: PathBuf,
@@ -113,7 +114,7 @@ pub struct Sandbox {
     rules: Option<OwnedFd>,
     filters: Vec<BpfProgram>,
     kind: Kind,
-    /// What its paths have meant.
+    /// The files that its paths named.
     meant: Vec<Named>,
 }
 
@@ -139,7 +140,7 @@ impl Sandbox {
         Ok(Sandbox { rules, filters, kind, meant })
     }
 
-    /// What is in force in it.
+    /// The mechanisms in force in it.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -196,7 +197,7 @@ fn suffices(version: u32, reach: &Reach) -> bool {
 }
 
 impl Kind {
-    /// What this kernel has, without what `without` names.
+    /// The mechanisms of this kernel, without those that `without` names.
     fn of_kernel(without: &[String]) -> Kind {
         let is_without = |name: &str| without.iter().any(|each| each == name);
         Kind {
@@ -249,7 +250,7 @@ fn rules(reach: &Reach) -> io::Result<Option<OwnedFd>> {
     Ok(rules.into())
 }
 
-/// What the kernel says.
+/// The kernel's error.
 fn cause(error: RulesetError) -> io::Error {
     let mut source: Option<&dyn Error> = Some(&error);
     while let Some(reason) = source {
@@ -261,7 +262,8 @@ fn cause(error: RulesetError) -> io::Error {
     io::Error::other(error)
 }
 
-/// What is denied whatever its arguments are: starting programs, looking into other processes, changing what the machine is made of.
+/// Calls that are denied whatever their arguments are: starting programs, looking into other processes, changing what
+/// the machine is made of.
 const DENIED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,

@@ -1,7 +1,8 @@
-//! What the server says on standard error.
+//! Messages of the server on standard error.
 //!
 //! Owns: how a line gets there. Guarantees: a line is written in one piece, because several processes write to the same place
-//! while one takes the place of another; a server goes on if nobody reads any more, or if the place is full. `eprintln!` panics
+//! while one takes the place of another; a server goes on if the reader is gone, or if the place is full. `eprintln!`
+//! panics
 //! then, so nothing in the server uses it. Does not word anything.
 
 use std::fmt;
@@ -19,6 +20,6 @@ pub use crate::say;
 
 /// Says one line.
 pub fn line(line: fmt::Arguments<'_>) {
-    // If it fails there is nobody to tell.
+    // If it fails the message is lost.
     let _ = stderr().write_all(format!("{line}\n").as_bytes());
 }

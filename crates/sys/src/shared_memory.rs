@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// What may live in common memory.
+/// A type whose values may live in common memory.
 ///
 /// # Safety
 /// The type consists of atomics of integers only: no pointers, references or descriptors, which mean something else in
@@ -82,7 +82,7 @@ impl<T: ProcessShared> SharedMemory<T> {
         let address = unsafe { mmap_anonymous(null_mut(), size_of::<T>(), access, shared) };
         let address = address.expect("memory for what processes have in common").cast::<T>();
         let value_at = NonNull::new(address).expect("a mapping is not at address zero");
-        // SAFETY: the mapping is writable, page-aligned, at least as long as a `T`, and nobody else knows of it yet.
+        // SAFETY: the mapping is writable, page-aligned, at least as long as a `T`, and not known elsewhere yet.
         unsafe { value_at.write(value) };
         SharedMemory { mapping: Arc::new(Mapping { value: value_at }) }
     }

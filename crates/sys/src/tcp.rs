@@ -22,7 +22,7 @@ pub fn bound_unsent(listener: impl AsFd, bytes: u32) -> io::Result<()> {
     set(listener, libc::TCP_NOTSENT_LOWAT, libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX))
 }
 
-/// What [`bound_unsent`] was told of this socket, or of that which it inherits it from.
+/// The bound that [`bound_unsent`] set for this socket, or for the one that it inherits it from.
 ///
 /// # Errors
 /// As of [`bound_unsent`].
@@ -41,7 +41,8 @@ pub fn pace(socket: impl AsFd, bytes_per_s: Option<u64>) -> io::Result<()> {
     set_at(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, value)
 }
 
-/// Has the kernel throw away whatever arrives for a listening socket itself: nobody connects any more, and who tries waits and tries again.
+/// Has the kernel drop whatever arrives for a listening socket itself: no client connects any more, and those that try
+/// wait and try again.
 /// Connections that were accepted, or wait to be, are sockets of their own (`SO_ATTACH_FILTER`).
 ///
 /// # Errors
@@ -79,7 +80,7 @@ pub fn is_shut_out(listener: impl AsFd) -> bool {
     result == 0 && instructions > 0
 }
 
-/// What [`pace`] was told of this socket.
+/// The rate that [`pace`] set for this socket.
 #[cfg(any(test, feature = "testing"))]
 pub fn pace_of(socket: impl AsFd) -> io::Result<Option<u64>> {
     let value: libc::c_ulong = get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)?;

@@ -1,4 +1,4 @@
-//! What a process has used so far, and whether a step of a thread has waited for the disk (getrusage(2)).
+//! Resource usage of a process, and whether a step of a thread has waited for the disk (getrusage(2)).
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -27,7 +27,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Of the calling thread, now.
+    /// The usage of the calling thread, now.
     pub fn now() -> Usage {
         // SAFETY: a plain structure of the C library, for which all zeros are valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

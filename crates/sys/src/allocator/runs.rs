@@ -92,7 +92,7 @@ mod tests {
 
     const BOUND: u32 = 40;
 
-    /// What somebody does who has taken runs.
+    /// A step of a user of runs.
     #[derive(Clone, Debug)]
     enum Step {
         Take(u32),

@@ -1,4 +1,4 @@
-//! What was asked of the places of applications, as counters that all processes of a server share.
+//! Counters of the places of applications, shared by all processes of a server.
 //!
 //! Owns: [`Places`], a table with a bound. Guarantees: a place is counted in one row, whichever process asks it, and whatever configuration
 //! names it. A place that comes when the table is full is not counted.
@@ -26,7 +26,7 @@ process_shared! {
     /// One place.
     #[derive(Debug, Default)]
     pub struct Place {
-        /// Who it is; 0 for nobody yet.
+        /// The hash of its site and address; 0 in a free row.
         key: AtomicU64,
         asked: AtomicU64,
         failed: AtomicU64,
@@ -43,7 +43,7 @@ process_shared! {
     }
 }
 
-/// What was counted of a place.
+/// A snapshot of the counters of a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that it was given.
@@ -89,7 +89,7 @@ impl Place {
         self.asked.fetch_add(1, Relaxed);
     }
 
-    /// What it was asked has failed.
+    /// A request to it has failed.
     pub fn count_failed(&self, error: GatewayError) {
         self.failed.fetch_add(1, Relaxed);
         let number = GatewayError::ALL.iter().position(|one| *one == error).map_or(0, |index| index as u32 + 1);
@@ -97,7 +97,7 @@ impl Place {
         self.failed_at.store(unix_ms() / 1000, Relaxed);
     }
 
-    /// Whether the caller is to check it now: nobody has begun to for `pause_ms`.
+    /// Whether the caller is to check it now: no check has begun for `pause_ms`.
     pub fn claim_check(&self, now_ms: u64, pause_ms: u64) -> bool {
         let last = self.checked_at.load(Relaxed);
         let is_due = last == 0 || now_ms.saturating_sub(last) >= pause_ms;
@@ -122,7 +122,7 @@ impl Place {
         self.is_down.swap(is_down, Relaxed)
     }
 
-    /// What was counted so far.
+    /// A snapshot of the counters.
     pub fn counts(&self) -> Counts {
         let error = (self.error.load(Relaxed) as usize).checked_sub(1).and_then(|index| GatewayError::ALL.get(index));
         Counts {

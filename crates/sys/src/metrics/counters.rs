@@ -1,4 +1,4 @@
-//! What was done since the server started, as counters that all processes of a server share.
+//! Counters since the server started, shared by all its processes.
 
 use std::sync::atomic::AtomicU64;
 
@@ -12,10 +12,10 @@ use crate::shared_memory::process_shared;
 pub const TLS_KINDS: usize = 8;
 /// Cipher suites that are counted apart.
 pub const TLS_SUITES: usize = 10;
-/// What a cache may have of an answer of an application, in the order of [`AnswerOutcome`].
+/// The number of [`AnswerOutcome`]s.
 pub const ANSWER_OUTCOMES: usize = 5;
 
-/// What a cache had of an answer of an application that was asked for.
+/// The outcome of a cache lookup for an answer of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerOutcome {
     /// It was fresh.
@@ -56,7 +56,7 @@ impl AnswerOutcome {
 pub const TLS_GROUPS: usize = 7;
 
 process_shared! {
-    /// What was done, since the server started. Workers add to it now and then, not with each request.
+    /// Counters since the server started. Workers add to them now and then, not with each request.
     #[derive(Debug, Default)]
     pub struct Counters {
         /// Connections accepted.
@@ -75,7 +75,7 @@ process_shared! {
         pub connections_limited: AtomicU64,
         /// Responses by the first digit of their status: 1xx to 5xx.
         pub responses: [AtomicU64; 5],
-        /// What peers of HTTP/2 did that is bounded, in the order of `Abuse::ALL`.
+        /// Abuses of HTTP/2 by peers, in the order of `Abuse::ALL`.
         pub http2_abuses: [AtomicU64; Abuse::ALL.len()],
         /// Responses over HTTP/2. The others are over HTTP/1.x.
         pub http2_responses: AtomicU64,
@@ -87,13 +87,13 @@ process_shared! {
         pub tls_groups: [AtomicU64; TLS_GROUPS],
         /// TLS handshakes that have failed.
         pub tls_failures: AtomicU64,
-        /// What was known of answers of applications that are kept, in the order of `AnswerOutcome::ALL`.
+        /// Lookups of cached answers of applications, in the order of `AnswerOutcome::ALL`.
         pub kept_answers: [AtomicU64; ANSWER_OUTCOMES],
         /// Bytes of content that was answered with.
         pub content_bytes: AtomicU64,
         /// How long answers took, by bucket.
         pub durations: [AtomicU64; BUCKETS],
-        /// Of all durations, in microseconds.
+        /// The sum of all durations, in microseconds.
         pub duration_sum_us: AtomicU64,
         /// Targets that were in the cache and fresh.
         pub hits: AtomicU64,
@@ -101,7 +101,7 @@ process_shared! {
         pub stale: AtomicU64,
         /// Targets that were not in the cache.
         pub misses: AtomicU64,
-        /// What places of applications were asked.
+        /// Counters of the places of applications.
         pub places: Places,
         /// Where the time went, if that is asked for.
         pub account: StepTotals,

@@ -1,4 +1,4 @@
-//! What the memory of cached entries comes to, entry by entry.
+//! The account of memory of cached entries, entry by entry.
 //!
 //! Owns: two sums over all entries that were ever kept: those that are still in memory, and those that the store still
 //! holds; what of the store's room is lent; and what connections hold in buffers of their own. The difference is what workers and answers in flight hold on to though the
@@ -24,7 +24,7 @@ pub struct MemoryAccount {
     parked: Arc<Held>,
 }
 
-/// Room of the store that somebody uses for something else. It ends with the value.
+/// Room of the store that is lent for something else than entries. It ends with the value.
 #[derive(Debug)]
 pub struct Reservation {
     memory_account: Arc<MemoryAccount>,
@@ -64,7 +64,7 @@ impl MemoryAccount {
         self.alive_bytes.load(Relaxed) + self.lent_bytes.load(Relaxed) + self.parked.bytes()
     }
 
-    /// What connections hold in buffers of their own, for them to count it in.
+    /// The counter of bytes that connections hold in buffers of their own.
     pub fn parked(&self) -> &Arc<Held> {
         &self.parked
     }
@@ -88,8 +88,8 @@ impl Drop for Reservation {
     }
 }
 
-/// What the allocator takes for a request of `bytes` bytes (malloc(3) of glibc on 64 bits: a word before each block, in
-/// steps of 16, at least 32; large blocks are pages, `sys/allocator.rs`). Nothing for nothing.
+/// Bytes that the allocator takes for a request of `bytes` bytes (malloc(3) of glibc on 64 bits: a word before each
+/// block, in steps of 16, at least 32; large blocks are pages, `sys/allocator.rs`). Nothing for nothing.
 pub fn allocated(bytes: usize) -> u64 {
     match bytes {
         0 => 0,

@@ -1,4 +1,4 @@
-//! What is counted and measured while serving.
+//! Metrics: counts and measurements made while serving.
 //!
 //! Owns: the counters that all workers add to, the time of each step, how busy each worker is, and the account of memory.
 //! Guarantees: nothing here is written on the cached path but a worker's own memory. Does not report: `admin` does.
@@ -11,7 +11,7 @@ pub mod stall;
 pub mod step_timer;
 pub mod trace;
 
-/// What the account of memory is made of. The model has another one.
+/// Primitives of the memory account; the loom model substitutes its own.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,10 +1,11 @@
-//! What counts as a stall of an event loop.
+//! The bound from which a batch of an event loop counts as a stall.
 //!
 //! Owns: the bound. Does not measure: workers do, once for each batch of work.
 
 use lamna_proto::time::Instant;
 
-/// A batch of work that takes this long is a stall: whoever has sent something meanwhile has waited for it. Some ticks of
+/// A batch of work that takes this long is a stall: clients that have sent something meanwhile have waited for it. Some
+/// ticks of
 /// the coarse clock, and more than a batch takes that waits for nothing.
 pub const STALL_MS: u64 = 20;
 

@@ -24,7 +24,7 @@ use crate::metrics::counters::Counters;
 use crate::shared_memory::SharedMemory;
 use crate::shared_memory::process_shared;
 
-/// What a thread that serves is doing.
+/// The step in which a serving thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Taking requests apart, looking up, making heads: all that is no other step.
@@ -104,7 +104,7 @@ impl StepTotals {
         self.is_kept.store(true, Relaxed);
     }
 
-    /// What they say; none if none are kept.
+    /// The times; none if none are kept.
     pub fn account(&self) -> Option<StepTimes> {
         let read = |counter: &AtomicU64| counter.load(Relaxed);
         self.is_kept.load(Relaxed).then(|| StepTimes {
@@ -120,7 +120,7 @@ impl StepTotals {
     }
 }
 
-/// What the books say.
+/// Times by step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepTimes {
     /// Each step, in the order of [`Step::ALL`].
@@ -296,7 +296,7 @@ mod tests {
 
     use super::*;
 
-    /// What a thread that does `work` puts into the books.
+    /// The times of a thread that does `work`.
     fn account_of(is_kept: bool, work: impl FnOnce() + Send) -> StepTimes {
         let counters = SharedMemory::<Counters>::default();
         if is_kept {

@@ -35,7 +35,7 @@ const PAGE: usize = 4096;
 /// All buffers of a group.
 pub(super) struct Buffers {
     group: Group,
-    /// What is to be received into next, as many entries as there are buffers, read by the kernel.
+    /// The queue of free buffers, as many entries as there are buffers, read by the kernel.
     queue: NonNull<BufRingEntry>,
     /// One buffer after the other.
     memory: NonNull<u8>,
@@ -123,7 +123,7 @@ impl Buffers {
         self.tail = self.tail.wrapping_add(1);
         // SAFETY: `at` is within the queue. The kernel does not read this entry before the tail has passed it: there
         // are as many entries as buffers, so it was taken before the buffer could be lent. The tail lies where `tail`
-        // says, in a field of the first entry that entries do not use, and is written by nobody else.
+        // says, in a field of the first entry that entries do not use, and this is its only writer.
         unsafe {
             let entry = &mut *self.queue.as_ptr().add(at);
             entry.set_addr(self.memory.as_ptr().add(usize::from(buffer) * self.group.bytes) as u64);

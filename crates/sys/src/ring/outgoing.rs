@@ -1,4 +1,4 @@
-//! What is being sent, with everything that keeps its bytes where they are.
+//! Bytes that are being sent, with everything that keeps them where they are.
 //!
 //! Owns: copies of owned bytes, and a share of the content that is sent from where it is. Guarantees: nothing of it can
 //! change or go away before the kernel is done with it.
@@ -16,7 +16,7 @@ pub struct Outgoing {
     bytes: Vec<u8>,
     content: Option<Arc<dyn ContentBuffer>>,
     range: Range<usize>,
-    /// Of all of them.
+    /// Bytes of both that have been sent.
     sent: usize,
     /// More is known to follow.
     more: bool,
@@ -77,7 +77,7 @@ impl Outgoing {
         self.bytes.capacity()
     }
 
-    /// What has not been sent, in order.
+    /// The unsent bytes, in order.
     pub fn unsent(&self) -> [&[u8]; 2] {
         let owned = &self.bytes[self.sent.min(self.bytes.len())..];
         let content_sent = self.sent.saturating_sub(self.bytes.len());

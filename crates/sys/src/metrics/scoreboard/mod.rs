@@ -13,7 +13,7 @@ pub use crate::metrics::scoreboard::scores::{Scoreboard, Waits, WorkerScore};
 /// the place of another both have theirs.
 pub const WORKERS_MAX: usize = 4096;
 
-/// What scores are made of. The model has another one.
+/// Primitives of scores; the loom model substitutes its own.
 mod sync {
     pub(super) use crate::shared_memory::process_shared;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

@@ -11,7 +11,7 @@
 )]
 mod scores;
 
-/// What scores are made of in the model.
+/// Loom's primitives.
 mod sync {
     /// Models have one process.
     macro_rules! process_shared {

@@ -1,6 +1,7 @@
 //! The scores of the scoreboard, one for each worker, thread or process.
 //!
-//! Guarantees: whoever dies leaves it right once its score is cleared; a worker writes its own score only, on a cache line
+//! Guarantees: a worker that dies leaves it right once its score is cleared; a worker writes its own score only, on a
+//! cache line
 //! of its own. Of two that become the last to be busy at the same time at least one sees it. Else no order is promised
 //! between scores: their numbers are read for decisions that may be a little wrong (who takes the next connection).
 
@@ -25,22 +26,22 @@ process_shared! {
 }
 
 process_shared! {
-    /// What a worker shows of itself.
+    /// The score of a worker.
     #[derive(Debug, Default)]
     #[repr(align(64))]
     pub struct WorkerScore {
         taken: AtomicBool,
         connections: AtomicU32,
-        /// Of these, those whose peers say nothing.
+        /// Connections whose peers say nothing.
         idle: AtomicU32,
-        /// Of these, those whose peers do not take what is sent.
+        /// Connections whose peers do not take what is sent.
         slow: AtomicU32,
         /// How long its loop has stalled since the server started, in milliseconds.
         stalled_ms: AtomicU64,
         /// How many connections its threads have taken up, and how long these have waited for one, in milliseconds.
         taken_up: AtomicU64,
         waited_ms: AtomicU64,
-        /// How many of its threads are busy, and the most that were so at a time since somebody last looked.
+        /// How many of its threads are busy, and the most that were so at a time since the last look.
         busy: AtomicU32,
         busy_peak: AtomicU32,
         /// Connections that wait for a thread.
@@ -50,7 +51,7 @@ process_shared! {
     }
 }
 
-/// What workers have shown of waiting, since the server started.
+/// Sums of waiting in workers, since the server started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
     /// How long loops have stalled, in milliseconds, added up over all workers.
@@ -132,7 +133,7 @@ impl Scoreboard {
         self.taken().fold((0, 0), add)
     }
 
-    /// What workers have waited for, those included that have gone.
+    /// The waits of workers, those included that have gone.
     pub fn waits(&self) -> Waits {
         let mut waits = Waits::default();
         for score in &self.scores[..self.end.load(Relaxed)] {
