@@ -16,7 +16,8 @@ pub(super) trait Tree: Clone {
 /// Words of a configuration, beyond which it is not asked for each what comes out without it.
 const WORDS_MAX: usize = 1_200;
 
-/// What makes no difference in `trees`: lines and words about it. `outcome` is all that comes out, and `is_said` whether something is said of a directive.
+/// Lines and words of directives that make no difference in `trees`. `outcome` is the whole result, and `is_said`
+/// whether a note about a directive exists.
 pub(super) fn indifferent<T: Tree>(
     trees: &[T],
     outcome: &dyn Fn(&[T]) -> Option<String>,

@@ -4,7 +4,7 @@
 //! carried over, or is in one of two lists with its line: what is not carried over, and what needs nothing here. What comes out is a configuration, as
 //! far as directories of the other one exist, and sends no file that the other server would have had a program run: both are made sure of at the
 //! result (`proof`), which is refused otherwise. What cannot be restricted here, or is another program's, is answered with 404 and not served.
-//! Reads no file: whoever asks has read it, and reads those that it names ([`Files`]).
+//! Reads no file: the caller has read it, and reads those that it names ([`Files`]).
 
 #![forbid(unsafe_code)]
 
@@ -23,14 +23,14 @@ use lamna_config::render::quoted;
 use lamna_config::site::is_single;
 use proof::Source;
 
-/// What came of a configuration.
+/// The result of an import.
 #[derive(Debug, Default)]
 pub struct Imported {
     /// The configuration file, with what is not in it as comments.
     pub text: String,
-    /// What is not in it.
+    /// Directives that are not in it.
     pub lost: Vec<Note>,
-    /// What needs nothing here, and why.
+    /// Directives that need nothing here, and why.
     pub needless: Vec<Note>,
 }
 
@@ -41,14 +41,14 @@ pub struct Note {
     pub file: Option<String>,
     /// Counted from 1.
     pub line: usize,
-    /// What stands there, and why it is not carried over.
+    /// The directive, and why it is not carried over.
     pub words: String,
 }
 
 /// Reads a file that a configuration names, by the path that stands there: its text, or why not.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// What is beside a configuration.
+/// Access to files beside a configuration.
 #[derive(Clone, Copy)]
 pub struct Files<'a> {
     /// Reads a file.
@@ -103,15 +103,15 @@ struct Draft {
     limits: Vec<(String, String)>,
     /// Files of passwords by their paths: what is in them, or why they cannot be read.
     files: BTreeMap<String, Result<String, String>>,
-    /// What servers say about connections of a client: line, text and the most, for those that say something.
+    /// The connection limits of servers per client: line, text and the most, for servers that have one.
     connections: Vec<Option<(usize, String, u64)>>,
     /// The most connections of a client network.
     connection_limit: Option<u64>,
-    /// What servers say of proxies that are believed.
+    /// The trusted proxies of servers.
     proxies: Vec<nginx::Proxied>,
     sites: Vec<Site>,
     lost: Vec<Note>,
-    /// What needs nothing here.
+    /// Directives that need nothing here.
     needless: Vec<Note>,
     /// Blocks of a site of which one is taken.
     handles: Vec<caddy::Handle>,
@@ -143,7 +143,7 @@ struct Site {
     routes: Vec<Route>,
     /// Names and hashes of passwords.
     users: Vec<(String, String)>,
-    /// What the other server does with some paths.
+    /// The other server's treatment of some paths.
     source: Option<Source>,
 }
 
@@ -160,7 +160,7 @@ impl Draft {
         self.lost.push(Note::new(line, words));
     }
 
-    /// What a directive asks for is so here, or is nobody's business here.
+    /// Notes a directive that asks for the behaviour here, or for one that has no meaning here.
     fn need_not(&mut self, line: usize, words: impl Into<String>) {
         self.needless.push(Note::new(line, words));
     }

@@ -14,11 +14,11 @@ use lamna_config::route::sent::Sent;
 
 use super::{Note, Site, is_program};
 
-/// What the other server does with paths of a site.
+/// The other server's treatment of paths of a site.
 pub(super) struct Source {
     /// Paths that it has something to say about.
     pub(super) paths: Vec<String>,
-    /// What it does with any path.
+    /// Its treatment of any path.
     pub(super) does: Box<dyn Fn(&str) -> Use>,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Debug for Source {
     }
 }
 
-/// What a server does for a path.
+/// The treatment of a path by a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// A program answers, or is asked whether there is something.
@@ -58,7 +58,7 @@ pub(super) const SCRIPT_NAMES: [&str; 12] = [
 /// Whether `text`, which these sites are in, may be served.
 ///
 /// # Errors
-/// What would be sent, or why it cannot be loaded.
+/// A file that would be sent, or the reason why it cannot be loaded.
 pub(super) fn prove(text: &str, sites: &[Site]) -> Result<(), Note> {
     let first = sites.first().map_or(1, |site| site.line);
     if sites.is_empty() {

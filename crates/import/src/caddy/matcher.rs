@@ -13,7 +13,7 @@ use super::syntax::Line;
 use super::who::{self, About};
 use crate::{Draft, list};
 
-/// What is asked of a request.
+/// The conditions of a matcher on a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Matcher {
     /// Paths: one of them; empty for any.
@@ -49,7 +49,7 @@ pub(super) struct Matchers {
     named: BTreeMap<String, Named>,
 }
 
-/// What can be said here of a matcher: all that it asks, or less, so that more fits, and why.
+/// The form of a named matcher here: all that it asks, or less, so that more requests fit, and why.
 #[derive(Clone, Debug)]
 struct Named {
     matcher: Matcher,
@@ -81,7 +81,7 @@ impl Matcher {
         *self == Matcher::default()
     }
 
-    /// What all of its paths begin with, if that is all that it asks.
+    /// The common beginning of all its paths, if that is all that it asks.
     pub(super) fn prefix(&self) -> Option<&str> {
         match &self.paths[..] {
             [one] if self.regex.is_none() && self.conditions.is_empty() => {
@@ -91,7 +91,7 @@ impl Matcher {
         }
     }
 
-    /// What fits both.
+    /// A matcher that fits where both fit.
     pub(super) fn and(&self, other: &Matcher) -> Result<Matcher, String> {
         let mut both = self.clone();
         if both.paths.is_empty() {

@@ -42,7 +42,7 @@ pub(super) fn import(text: &str) -> Result<Imported, Note> {
     draft.finish("Caddy")
 }
 
-/// What comes of these lines; none if there is no site among them.
+/// Imports these lines; none if there is no site among them.
 fn of_lines(lines: &[Line]) -> Option<Draft> {
     let mut draft = Draft::default();
     let mut snippets = Snippets::new();
@@ -122,7 +122,7 @@ struct Place<'p> {
     snippets: &'p Snippets,
     /// Those of what it stands in.
     matchers: &'p Matchers,
-    /// Of the site as a whole, or of a `handle`.
+    /// The matcher of the site as a whole, or of a `handle`.
     matcher: Matcher,
     /// Whether it has a path of its own.
     is_site: bool,

@@ -1,4 +1,4 @@
-//! What the routes of a site come to together: blocks of which one is taken, and several words about the same paths.
+//! The merge of the routes of a site: blocks of which one is taken, and several words about the same paths.
 //!
 //! Owns: what a `handle` says for which other ones say something else, and one route in the place of several with the same `match`. Caddy goes from one
 //! directive to the next in an order of its own, until one answers; here all routes that fit count, and of each key the most specific.
@@ -17,7 +17,7 @@ use crate::{DENIED_WORDS, Draft, Route, Site, list};
 pub(crate) struct Handle {
     pub(super) line: usize,
     pub(super) matches: String,
-    /// What all of its paths begin with, if that is all that it asks.
+    /// The common beginning of all its paths, if that is all that it asks.
     pub(super) prefix: Option<String>,
     pub(super) routes: Range<usize>,
     /// Whether PHP runs its scripts.
@@ -124,7 +124,7 @@ pub(super) fn merge(site: &mut Site, draft: &mut Draft) {
     site.routes = merged;
 }
 
-/// What is said first counts.
+/// Adds the keys of `other` to `one`. The first value of a key counts.
 fn join(one: &mut Route, other: Route, draft: &mut Draft) {
     for (key, value) in other.keys.into_iter().skip(1) {
         let is_application = |key: &str| matches!(key, "proxy" | "fastcgi");
@@ -141,7 +141,7 @@ fn join(one: &mut Route, other: Route, draft: &mut Draft) {
     }
 }
 
-/// What an application answers is neither led elsewhere nor tried.
+/// Drops keys that contradict each other: answers of an application are neither led elsewhere nor tried.
 fn agree(route: &mut Route, draft: &mut Draft) {
     let is_set = |route: &Route, key: &str| {
         route.keys.iter().any(|(own, value)| *own == key && !matches!(&**value, "false" | "[]"))
@@ -198,7 +198,8 @@ pub(super) fn refuse_unserved(file_servers: &[FileServer], site: &mut Site) {
     }
 }
 
-/// What Caddy does with paths: of the blocks of which one is taken, the one that fits best has its scripts run or has not.
+/// Caddy's treatment of paths: of the blocks of which one is taken, the one that fits best has its scripts run or has
+/// not.
 pub(super) fn source(handles: &[Handle], has_scripts: bool, site: &Site) -> Option<Source> {
     if !has_scripts && !handles.iter().any(|handle| handle.has_scripts) {
         return None;

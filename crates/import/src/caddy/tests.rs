@@ -6,7 +6,7 @@ use lamna_config::settings::SiteSettings;
 use super::super::caddy;
 use std::fs;
 
-/// What is imported of `text`, in which `ROOT` is a directory that exists, and what is lost.
+/// The import of `text`, in which `ROOT` is a directory that exists, and what is lost.
 fn imported(text: &str) -> (Vec<SiteSettings>, Vec<(usize, String)>) {
     let root = tempfile::tempdir().unwrap();
     for name in ["www", "media", "app/files"] {
@@ -312,7 +312,7 @@ fn an_application_that_is_asked_for_another_path_is_not_asked() {
     }
 }
 
-/// What is imported, which can be loaded, and the part of it about `matches`.
+/// Imports `text`, checks that nothing is lost, and returns the route with this `matches`.
 fn route_of(text: &str, matches: &str) -> String {
     let imported = caddy(text).unwrap_or_else(|note| panic!("{text}: {note:?}"));
     assert!(imported.text.contains("Everything in it is carried over"), "{}", imported.text);
@@ -446,7 +446,7 @@ proptest::proptest! {
     }
 }
 
-/// Directives with arguments: those that mean something here, those that do not, and those that nobody knows.
+/// Directives with arguments: those that mean something here, those that do not, and unknown ones.
 const DIRECTIVES: [&str; 52] = [
     "root * /a",
     "file_server browse",

@@ -1,4 +1,4 @@
-//! What directives of Caddy say of fields, redirects and paths, as values of keys here.
+//! Values of Caddy's directives for fields, redirects and paths, as values of keys here.
 //!
 //! Owns: these values. What cannot be said is lost, with its line, or an error that the caller says.
 

@@ -1,7 +1,7 @@
-//! Who is let in by nginx: `allow`, `deny`, `auth_basic` and `auth_request` as `access`.
+//! Access control of nginx: `allow`, `deny`, `auth_basic` and `auth_request` as `access`.
 //!
-//! Owns: which sequences of them mean the same here. nginx takes the first that fits, and here who is denied is refused whatever else is said. Of the
-//! passwords those are carried over whose hashes can be checked here.
+//! Owns: which sequences of them mean the same here. nginx takes the first that fits; here a denied client is refused
+//! whatever else is said. Passwords are carried over if their hashes can be checked here.
 
 use lamna_config::access::check_user;
 use lamna_config::render::quoted;
@@ -12,7 +12,7 @@ use super::syntax::Directive;
 use super::{Draft, Site};
 use crate::{DENIED_WORDS, ReadFile, list};
 
-/// What a block says about who is let in.
+/// The access rules of a block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Access {
     /// Line and text of each.
@@ -34,13 +34,13 @@ pub(super) struct Access {
     has_others: bool,
 }
 
-/// What becomes of it.
+/// The outcome of the access rules.
 pub(super) enum Let {
-    /// Everybody in.
+    /// Every client is let in.
     All,
-    /// Nobody in, because nginx lets nobody, or what it says cannot be said.
+    /// No client is let in, because nginx lets none in, or its rules cannot be expressed.
     Nobody,
-    /// As the value of `access` says.
+    /// Clients are let in as the value of `access` says.
     Some(String),
 }
 
@@ -90,7 +90,7 @@ pub(super) fn is_about(directive: &Directive) -> bool {
 }
 
 impl Access {
-    /// What a block with these directives inherits: of each kind nothing, if it says something of that kind itself.
+    /// The rules that a block with these directives inherits: none of a kind of which it has directives itself.
     pub(super) fn inherited_by(&self, directives: &[&Directive]) -> Access {
         let has = |names: &[&str]| directives.iter().any(|one| names.contains(&&*one.name));
         let mut access = self.clone();
@@ -109,7 +109,7 @@ impl Access {
         access
     }
 
-    /// Lets nobody in, as something else answers there.
+    /// Lets no client in, because something else answers there.
     pub(super) fn shut(&mut self) {
         self.has_others = true;
     }
@@ -223,7 +223,7 @@ impl Access {
         true
     }
 
-    /// What becomes of all of it.
+    /// Decides over all rules.
     pub(super) fn decide(&self, services: &dyn Fn(&str) -> Result<String, String>, draft: &mut Draft) -> Let {
         let service = match (self.service(services), &self.asked) {
             (Ok(service), _) => service,

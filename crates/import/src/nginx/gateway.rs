@@ -20,7 +20,7 @@ pub(super) struct Upstream {
     places: Vec<(String, u32)>,
 }
 
-/// What a block says about an application.
+/// The directives of a block about an application.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gateway {
     /// The directive that passes requests on: its line, its text, and where to.
@@ -49,7 +49,7 @@ enum Way {
     FastCgi,
 }
 
-/// What of a route says that an application answers it.
+/// The part of a route by which an application answers it.
 pub(super) enum Routed {
     /// Nothing is passed on.
     Nothing,
@@ -186,7 +186,7 @@ impl Gateway {
         }
     }
 
-    /// What becomes of it for a location of `pattern`; none for a server.
+    /// The route for a location of `pattern`; none for a server.
     pub(super) fn route(&self, pattern: Option<&Pattern>, upstreams: &[Upstream], draft: &mut Draft) -> Routed {
         let Some((line, text, way, to)) = &self.pass else { return Routed::Nothing };
         let scripts = scripts::of(pattern);

@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 8;
 /// Files that are read for one configuration.
 const FILES_MAX: usize = 1_000;
 
-/// What the packages of Debian have beside the configuration, as far as it says something here.
+/// Files of Debian's packages beside the configuration, as far as their directives mean something here.
 const KNOWN: [(&str, &str); 5] = [
     (
         "snippets/fastcgi-php.conf",

@@ -1,8 +1,8 @@
 //! Limits of nginx: `limit_req_zone` and `limit_req`, `limit_conn_zone` and `limit_conn`, `limit_rate` and `limit_rate_after`.
 //!
 //! Owns: which of them mean the same here, and words for the others.
-//! Of several levels with limits nginx takes the innermost, and here all limits count that fit. So a limit is carried over where
-//! no other level says something else.
+//! Where several levels have limits, nginx takes the innermost, and here all limits count that fit. So a limit is
+//! carried over where no other level says something else.
 
 use lamna_config::route::pattern::Pattern;
 use lamna_policy::limit::{Period, Rate};
@@ -37,7 +37,7 @@ pub(super) fn zone(directive: &Directive) -> Option<(String, u32, Period)> {
 }
 
 impl Limit {
-    /// What a directive says. None, with a note, if it cannot be said here.
+    /// Reads a directive. None, with a note, if it cannot be expressed here.
     pub(super) fn new(directive: &Directive, scope: &Scope, draft: &mut Draft) -> Option<Limit> {
         let value = |key: &str| directive.arguments.iter().find_map(|word| word.strip_prefix(key));
         let zone = scope.zones.iter().find(|(name, ..)| value("zone=") == Some(name));
@@ -65,7 +65,7 @@ pub(super) fn connection_zone(directive: &Directive) -> Option<String> {
     is_by_client.then(|| zone.split(':').next().unwrap_or_default().to_owned())
 }
 
-/// What `limit_conn` says. None, with a note, if it cannot be said here.
+/// Reads `limit_conn`. None, with a note, if it cannot be expressed here.
 pub(super) fn connections(directive: &Directive, scope: &Scope, draft: &mut Draft) -> Option<(usize, String, u64)> {
     let is_by_client = scope.connection_zones.iter().any(|zone| zone == directive.argument(0));
     let most = directive.argument(1).parse().ok().filter(|most| is_by_client && *most > 0);
@@ -76,7 +76,7 @@ pub(super) fn connections(directive: &Directive, scope: &Scope, draft: &mut Draf
     most.map(|most| (directive.line, directive.text(), most))
 }
 
-/// Of a location, which here has no connections of its own.
+/// Notes the connection limit of a location, which here has no connections of its own.
 pub(super) fn lose_connections(directive: &Directive, draft: &mut Draft) {
     draft.lose(directive.line, format!("`{}`: {TOGETHER}", directive.text()));
 }
@@ -117,7 +117,7 @@ pub(super) fn push(of_server: &[Limit], locations: &[Location], site: &mut Site,
     }
 }
 
-/// What the paths of a location begin with, if no other location is for any of them.
+/// The common beginning of the paths of a location, if no other location is for any of them.
 fn path_of<'l>(one: &'l Location, locations: &[Location]) -> Option<&'l str> {
     let is_apart =
         || locations.iter().all(|other| std::ptr::eq(other, one) || other.pattern.is_apart_from(&one.pattern));

@@ -1,7 +1,7 @@
 //! Locations of nginx as routes.
 //!
-//! Of several locations nginx takes one, and here routes that fit come together: so a location says explicitly what others are not to
-//! say for it.
+//! If several locations fit, nginx takes one, and here routes that fit come together. So a location says explicitly
+//! what others are not to say for it.
 
 use lamna_config::render::quoted;
 use lamna_config::route::pattern::Pattern;
@@ -23,7 +23,7 @@ pub(super) struct Location {
     /// As nginx chooses: the greater one first.
     priority: i32,
     pub(super) pattern: Pattern,
-    /// What it says of how often it may be asked.
+    /// Its request limits.
     pub(super) limits: Vec<Limit>,
     /// How fast it is sent, if it says so itself.
     pub(super) speed: Option<Speed>,
@@ -415,7 +415,7 @@ fn beneath(directive: &Directive, prefix: &str, to: &str, site: &mut Site, draft
     }
 }
 
-/// What is in another directory there is not in that of the site here.
+/// Denies a location whose files are in another directory: they are not in that of the site here.
 fn lose_directory(directive: &Directive, why: &str, action: &mut Action, draft: &mut Draft) {
     draft.lose(directive.line, format!("`{}`: {why}; {DENIED_WORDS}", directive.text()));
     action.is_denied = true;

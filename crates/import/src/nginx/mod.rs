@@ -79,7 +79,7 @@ pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
     draft.finish("nginx")
 }
 
-/// Every directive that nobody has said anything of is lost: so none is dropped without a word.
+/// Notes every directive without a note as lost: so none is dropped without a word.
 fn leftovers(directives: &[Directive], draft: &mut Draft) {
     for directive in directives {
         if !directive.is_carried() && !draft.says(directive.line, &directive.text()) {
@@ -91,7 +91,7 @@ fn leftovers(directives: &[Directive], draft: &mut Draft) {
     }
 }
 
-/// What blocks inherit.
+/// The inherited state of a block.
 #[derive(Clone, Debug, Default)]
 struct Scope {
     root: Option<String>,
@@ -99,18 +99,18 @@ struct Scope {
     index: Option<(usize, String, Vec<String>)>,
     autoindex: bool,
     fields: Vec<(String, Vec<String>)>,
-    /// What `expires` says.
+    /// The value of `expires`.
     caching: Option<Caching>,
     error_pages: Vec<(String, String)>,
     /// Names of zones, and the rates that requests of one client have in them.
     zones: Vec<(String, u32, Period)>,
     /// Places under names.
     upstreams: Vec<Upstream>,
-    /// Who is let in, unless a block says it for itself.
+    /// The access rules, unless a block has its own.
     access: Access,
     /// Locations that are asked who is let in.
     services: Services,
-    /// What is said beside applications.
+    /// Directives about applications.
     gateway: Gateway,
     speed: Speed,
     /// Names of zones that count connections by client address.
@@ -131,7 +131,7 @@ struct Action {
     redirect: Option<String>,
     tried: Option<Vec<String>>,
     is_denied: bool,
-    /// Its scripts are run for who comes to them by another path, and for nobody who asks for them.
+    /// Its scripts are run for clients that come to them by another path, and for none that asks for them.
     is_internal: bool,
     /// The value of `access`.
     access: Option<String>,
@@ -203,7 +203,7 @@ fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
     }
 }
 
-/// What is neither carried over nor needless.
+/// Notes a directive that is neither carried over nor needless.
 fn unknown(directive: &Directive, draft: &mut Draft) {
     if let Some(why) = needless::why(directive) {
         return draft.need_not(directive.line, format!("`{}`: {why}", directive.text()));
@@ -464,7 +464,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     draft.add(site);
 }
 
-/// Who is let in, and which application answers: once a block has been read to its end.
+/// Settles access and the application, once a block has been read to its end.
 fn settle(scope: &Scope, pattern: Option<&Pattern>, action: &mut Action, site: &mut Site, draft: &mut Draft) {
     match scope.access.decide(&|path| scope.services.keys(path, &scope.upstreams), draft) {
         Let::All => {}
@@ -494,7 +494,8 @@ fn index_names(scope: &Scope, runs_scripts: bool, draft: &mut Draft) -> Option<S
 }
 
 impl Action {
-    /// Nobody runs scripts: none is tried, or it would be sent. Nor is what is looked for only where there is none.
+    /// No program runs scripts: none is tried, or it would be sent. Nor are paths looked for that stand in for missing
+    /// scripts.
     fn forget_programs(&mut self, draft: &mut Draft) {
         self.is_denied |= self.tried.iter().flatten().next().is_some_and(|path| is_program(path));
         for (line, text, word) in self.programs.drain(..) {
@@ -504,7 +505,7 @@ impl Action {
     }
 }
 
-/// What is known of a server when its directives refer to it.
+/// The facts about a server that its directives refer to.
 struct Names {
     hosts: Vec<String>,
     /// Paths that are asked who is let in.
@@ -676,7 +677,7 @@ fn passed(directive: &Directive, draft: &mut Draft) {
     draft.lose(directive.line, format!("`{}`: {}", directive.text(), gateway::passed_words(&directive.name)));
 }
 
-/// What nginx answers by itself, so that nothing is looked for, is no file here either.
+/// Denies a path that nginx answers by itself, so that no file is served for it here either.
 fn lose_answer(directive: &Directive, why: &str, action: &mut Action, draft: &mut Draft) {
     draft.lose(directive.line, format!("`{}`: {why}; {DENIED_WORDS}", directive.text()));
     action.is_denied = true;

@@ -1,4 +1,4 @@
-//! Who is believed about who a client is: `set_real_ip_from` and `real_ip_header`.
+//! Trusted proxies of nginx, which say who a client is: `set_real_ip_from` and `real_ip_header`.
 //!
 //! Owns: the key `trusted_proxies`, which is for all sites.
 
@@ -7,14 +7,14 @@ use lamna_config::route::condition::Network;
 use super::syntax::Directive;
 use crate::{Draft, list};
 
-/// What a block says, with line and text.
+/// The directives of a block, with line and text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proxies {
     from: Vec<(usize, String, String)>,
     field: Option<(usize, String, String)>,
 }
 
-/// What a server says in the end: lines and texts, and networks if they mean the same here.
+/// A server's final directives: lines and texts, and networks if they mean the same here.
 pub(crate) type Said = (Vec<(usize, String)>, Option<Vec<String>>);
 
 impl Proxies {

@@ -22,7 +22,7 @@ pub(super) struct Rewrite {
     does: (&'static str, String),
 }
 
-/// What one of a location comes to.
+/// The form of a location's rewrite here.
 pub(super) enum Within {
     /// For all of its paths.
     All(&'static str, String),

@@ -17,7 +17,7 @@ fn text_of(server: &str) -> String {
         .text
 }
 
-/// What the result may answer a request for `path` with as it is.
+/// The files that the result may send as they are for a request for `path`.
 fn sent(text: &str, path: &str) -> Vec<String> {
     let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap();
     let files = Sent::new(&settings.sites[0]).unwrap().files(path.as_bytes());
@@ -216,7 +216,7 @@ fn locations() -> impl Strategy<Value = String> {
     (server, prop::collection::vec(within, 0..5)).prop_map(|(server, all)| format!("{server} {}", all.join(" ")))
 }
 
-/// Directives with arguments: those that mean something here, those that do not, and those that nobody knows.
+/// Directives with arguments: those that mean something here, those that do not, and unknown ones.
 const DIRECTIVES: [&str; 96] = [
     "root /a",
     "index a.html b.html",
@@ -330,7 +330,7 @@ fn contexts(directive: &str) -> [String; 5] {
     ]
 }
 
-/// What is imported without what is said of it, and what is said of the second line; none if it is refused.
+/// The import without its notes, and the notes about the second line; none if it is refused.
 fn result_of(source: &str) -> Option<(String, Vec<String>)> {
     let imported = nginx(source, FILES).ok()?;
     let lines = imported.text.lines().filter(|line| !line.starts_with("# "));

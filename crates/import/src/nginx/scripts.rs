@@ -23,7 +23,7 @@ const ENDS_MAX: usize = 64;
 /// Bytes of an extension.
 const EXTENSION_BYTES_MAX: usize = 8;
 
-/// Of the location of `pattern`; none is a server as a whole.
+/// The scripts of the location of `pattern`; none is a server as a whole.
 pub(super) fn of(pattern: Option<&Pattern>) -> Scripts {
     match pattern {
         Some(Pattern::Exact(path)) => match extension(path.as_bytes()) {

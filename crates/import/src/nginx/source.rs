@@ -1,4 +1,4 @@
-//! What nginx does with a path: the locations of a server as nginx chooses among them.
+//! nginx's treatment of a path: the locations of a server as nginx chooses among them.
 //!
 //! Owns: the choice (`ngx_http_core_find_location`), what `rewrite` makes of a path before and in it, and paths that are worth asking about. What is asked
 //! is only whether a program answers; all else that a location says does not count. Nothing of the configuration that comes out is known here, so that the one can be held against the other.
@@ -16,7 +16,7 @@ use crate::proof::{SCRIPT_NAMES, Source, Use};
 struct Place {
     kind: Kind,
     does: Use,
-    /// Whether it is for nobody, however he comes to it.
+    /// Whether it is refused to every client, however it comes to it.
     is_refused: bool,
     /// Which other paths are looked for, in their order.
     rewrites: Vec<Rewrite>,
@@ -56,7 +56,7 @@ enum Kind {
     Named,
 }
 
-/// What nginx does with the paths of a server; none if it sends files and nothing else.
+/// nginx's treatment of the paths of a server; none if it sends files and nothing else.
 pub(super) fn of(server: &[Directive]) -> Option<Source> {
     let root = whole(server);
     let mut paths = Vec::new();
@@ -249,14 +249,14 @@ fn passes(directive: &Directive) -> bool {
     matches!(name, "proxy_pass" | "fastcgi_pass") || PASSES.contains(&name) && directive.argument(0) != "off"
 }
 
-/// Whether a block lets nobody in.
+/// Whether a block lets no client in.
 fn is_refused(block: &[Directive]) -> bool {
     let is_shut = block.iter().any(|one| one.name == "deny" && one.argument(0) == "all")
         && !block.iter().any(|one| one.name == "allow");
     is_shut || block.iter().any(|one| one.name == "return" && one.argument(0).starts_with('4'))
 }
 
-/// What a block does with a path for which it is chosen.
+/// The use of a path for which the block is chosen.
 fn use_of(block: &[Directive]) -> Use {
     let may_pass = |one: &Directive| {
         let inner = one.block.as_deref().unwrap_or_default();

@@ -6,7 +6,7 @@ use lamna_config::settings::SiteSettings;
 use super::super::{Files, nginx};
 use std::fs;
 
-/// What is imported of `text`, in which `ROOT` is a directory that exists, and what is lost.
+/// The import of `text`, in which `ROOT` is a directory that exists, and what is lost.
 fn imported(text: &str) -> (Vec<SiteSettings>, Vec<(usize, String)>) {
     let root = tempfile::tempdir().unwrap();
     for name in ["www", "media/img", "media/x"] {
@@ -159,7 +159,7 @@ fn what_restricts_or_runs_in_a_way_that_is_not_known_here_is_not_served() {
             "{inner}: {text}"
         );
     }
-    // Who is refused is refused here, and nobody else.
+    // The same clients are refused here, and no others.
     for (inner, matches) in [
         ("if ($request_method != POST) { return 404; }", "path = \"/up/*\", not = { method = [\"POST\"] }"),
         (
@@ -571,7 +571,7 @@ fn passwords_are_carried_over_where_their_hashes_can_be_checked() {
     let (sites, _) = site("allow 10.0.0.0/8; deny all; auth_basic x; auth_basic_user_file a;");
     let text = lamna_config::render(&lamna_config::settings::Settings { sites, ..Default::default() });
     assert!(text.contains("users = [\"ada\"]") && text.contains("allow = [\"10.0.0.0/8\"]"), "{text}");
-    // Where nobody is left, or the same name has two passwords, nobody is let in.
+    // Where no user is left, or the same name has two passwords, no client is let in.
     for denied in
         ["auth_basic x; auth_basic_user_file old;", "auth_basic x; auth_basic_user_file gone;", "auth_basic x;"]
     {

@@ -9,7 +9,7 @@ use super::listen::Listen;
 use super::syntax::Directive;
 use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, denied};
 
-/// What blocks say of TLS.
+/// The directives of blocks about TLS.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tls {
     certificate: Option<(usize, String)>,
@@ -70,11 +70,11 @@ impl Tls {
         self.settle_clients(site, draft);
     }
 
-    /// Who has to show a certificate.
+    /// Settles which clients have to show a certificate.
     fn settle_clients(&self, site: &mut Site, draft: &mut Draft) {
         let Some((line, verify)) = &self.verify else { return };
         match (&**verify, &self.client_ca) {
-            // Who shows a certificate that nobody has signed is let in there as well.
+            // A client with a certificate that no authority has signed is let in there as well.
             ("off" | "optional_no_ca", _) => {}
             ("on" | "optional", Some(file)) => {
                 site.keys.push(("client_ca", quoted(file)));
@@ -92,7 +92,7 @@ impl Tls {
     }
 }
 
-/// What is so here without a word about it.
+/// Whether a directive asks for the behaviour here, and needs no note.
 pub(super) fn is_needless(directive: &Directive) -> bool {
     match &*directive.name {
         "ssl_prefer_server_ciphers"
