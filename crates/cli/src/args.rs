@@ -30,7 +30,7 @@ Signals:
   HUP        reload the configuration and reopen the access log
   USR2       start the program as it is now, and hand over to it";
 
-/// What most people do.
+/// The usual invocations.
 const EXAMPLES: &str = "\
 Examples:
   lamna                                       this directory, for this machine alone
@@ -55,7 +55,7 @@ pub(crate) struct Cli {
     pub(crate) serve: ServeArgs,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve a directory, or the sites of a configuration file
@@ -99,7 +99,7 @@ pub(crate) enum Command {
     CgiRunner(CgiRunnerArgs),
 }
 
-/// What programs may take, and how they are started.
+/// The bounds of programs, and how they are started.
 #[derive(Debug, Args)]
 pub(crate) struct CgiRunnerArgs {
     #[arg(long)]
@@ -128,7 +128,7 @@ impl CgiRunnerArgs {
     }
 }
 
-/// What to check.
+/// The arguments of `check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// Print the JSON Schema of configuration files instead, for editors
@@ -139,10 +139,10 @@ pub(crate) struct CheckArgs {
     pub(crate) serve: ServeArgs,
 }
 
-/// What to explain, by which configuration.
+/// The arguments of `explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// What a client would ask for: http://HOST/PATH, or /PATH for a client that names no host
+    /// The requested URL: http://HOST/PATH, or /PATH for a client that names no host
     #[arg(value_name = "URL")]
     pub(crate) url: String,
 
@@ -155,7 +155,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) serve: ServeArgs,
 }
 
-/// What to hash. It is read from standard input: a terminal does not show it.
+/// The arguments of `hash-password`. The secret is read from standard input: a terminal does not show it.
 #[derive(Debug, Args)]
 pub(crate) struct HashPasswordArgs {
     /// Hash a token, which is long and random, and not a password
@@ -163,7 +163,7 @@ pub(crate) struct HashPasswordArgs {
     pub(crate) token: bool,
 }
 
-/// What to import.
+/// The arguments of `import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// The other configuration, as in /etc/nginx/sites-enabled/default or /etc/caddy/Caddyfile
@@ -175,14 +175,14 @@ pub(crate) struct ImportArgs {
     pub(crate) from: Option<String>,
 }
 
-/// What about limits.
+/// The arguments of `limit`.
 #[derive(Debug, Args)]
 pub(crate) struct LimitArgs {
     #[command(subcommand)]
     pub(crate) command: LimitCommand,
 }
 
-/// What about limits.
+/// The subcommands of `limit`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LimitCommand {
     /// Count the requests of a log, and say which networks the limits of a configuration, or another limit, would have met, and when
@@ -252,10 +252,10 @@ pub(crate) struct CtlArgs {
     pub(crate) command: CtlCommand,
 }
 
-/// What to ask or order.
+/// The subcommands of `ctl`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CtlCommand {
-    /// What the server is and how it is
+    /// Print the server's version, state and settings
     Status,
     /// The architecture: what it is, what it is to be, and why
     Arch {
@@ -264,11 +264,11 @@ pub(crate) enum CtlCommand {
     },
     /// Change how it works while it serves: the same as arch set
     Set(SetArgs),
-    /// What was done so far, and what the server's threads cost
+    /// Print counters, and the costs of the server's threads
     Stats,
     /// Say what the server answers a URL with, and why, by the configuration that is in force and with its rights
     Explain {
-        /// What a client would ask for: http://HOST/PATH, or /PATH for a client that names no host
+        /// The requested URL: http://HOST/PATH, or /PATH for a client that names no host
         url: String,
     },
     /// Say what is known of what is asked for after a page, and why
@@ -302,27 +302,27 @@ pub(crate) enum CtlCommand {
     Reload,
 }
 
-/// What about the answers of applications that are kept.
+/// The subcommands of `ctl cache`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheCommand {
     /// Use none of these any more: the next request asks the application
     Purge {
-        /// Of this URL, with all that it varies by: http://HOST/PATH?QUERY, or /PATH of any host
+        /// This URL, with all its variants: http://HOST/PATH?QUERY, or /PATH of any host
         #[arg(required_unless_present_any = ["prefix", "all"], conflicts_with_all = ["prefix", "all"])]
         url: Option<String>,
-        /// Of all URLs that begin like this
+        /// All URLs with this prefix
         #[arg(long, value_name = "URL", conflicts_with = "all")]
         prefix: Option<String>,
-        /// Of all URLs
+        /// All URLs
         #[arg(long)]
         all: bool,
     },
 }
 
-/// What about the architecture.
+/// The subcommands of `ctl arch`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArchCommand {
-    /// What it is
+    /// Print it
     Get,
     /// Change it while serving
     Set(SetArgs),
@@ -330,7 +330,7 @@ pub(crate) enum ArchCommand {
     Why,
 }
 
-/// What to serve, and how. Overrides the configuration file. What most people need comes first.
+/// The arguments of `serve`, which override the configuration file. The most common come first.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArgs {
     /// The directory to serve [default: the working directory]
@@ -342,7 +342,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     browse: Option<bool>,
 
-    /// Pages load themselves again in the browser when files change: for whoever writes them
+    /// Pages load themselves again in the browser when files change: for authors
     #[arg(long)]
     watch: bool,
 
@@ -442,7 +442,7 @@ impl ServeArgs {
         self.directory.as_deref()
     }
 
-    /// What the arguments say, for `config::load`.
+    /// The overrides for `config::load`.
     pub(crate) fn overrides(&self) -> Overrides {
         let port = self.port.map(|port| ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into()));
         Overrides {

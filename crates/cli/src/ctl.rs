@@ -227,7 +227,7 @@ fn ago(at: u64) -> String {
     format!("{} ago", duration(lamna_server::acme::status::now().saturating_sub(at)))
 }
 
-/// What clients speak.
+/// Lines about the clients' protocols.
 fn tell_protocols(protocols: &ProtocolStats, tls: Option<&TlsStats>, page: &mut Page) {
     page.line("protocols", format!("HTTP/1 {}, HTTP/2 {} responses", protocols.http1, protocols.http2));
     let Some(tls) = tls else { return };
@@ -334,7 +334,7 @@ fn tell_stats(json: &str) -> Option<String> {
     Some(page.text() + &tell_tasks(&stats.tasks))
 }
 
-/// What threads cost: a table of its own, because their names are longer than those of figures.
+/// The costs of threads: a table of its own, because their names are longer than those of figures.
 fn tell_tasks(tasks: &[Task]) -> String {
     let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right]);
     table.row(["thread", "ms CPU", "ms waiting for it", "voluntary switches", "involuntary"]);
@@ -353,7 +353,7 @@ fn tell_tasks(tasks: &[Task]) -> String {
     }
 }
 
-/// What the sensors of a server that adapts have measured last.
+/// Lines about the last measurements of the sensors of a server that adapts.
 fn tell_now(now: &Now, page: &mut Page) {
     let percent = |ratio: f64| format!("{:.1} %", ratio * 100.0);
     let busy: Vec<String> = now.workers_busy.iter().map(|busy| percent(*busy)).collect();
@@ -379,7 +379,7 @@ fn tell_now(now: &Now, page: &mut Page) {
     );
 }
 
-/// What open connections are doing, as far as it is known.
+/// The states of open connections, as far as they are known.
 fn postures(connections: &ConnectionStats) -> String {
     let active = connections.open.zip(connections.idle).map(|(open, idle)| open.saturating_sub(idle));
     let counts = [("active", active), ("idle", connections.idle), ("slow", connections.slow)];

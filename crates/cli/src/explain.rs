@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failed> {
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
-/// What a client asks for that is given `url`.
+/// The request of a client that is given `url`.
 pub(crate) fn asked(url: &str) -> Result<Asked, Failed> {
     let usage = |report| Failed { exit: Exit::Usage, report: format!("lamna: {report}") };
     let (host, target) = take_apart(url).map_err(usage)?;

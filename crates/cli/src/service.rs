@@ -11,48 +11,48 @@ use serde_json::Value;
 
 use crate::exit::{Exit, Failed};
 
-/// What about services.
+/// The subcommands of `ctl service`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
     /// Everything that can be exchanged: filters, gateways, the cache policy, listeners
     List,
     /// One of them: what it is, how it is, and what can be done to it
     Info {
-        /// What it is called
+        /// Its name
         name: String,
     },
     /// Add what a route names and is absent, or what a reload will name
     Add {
-        /// What routes call it
+        /// Its name in routes
         name: String,
         #[command(flatten)]
         definition: DefinitionArgs,
     },
     /// Use it no more until it is resumed: its routes answer as `on_failure` says
     Suspend {
-        /// What it is called
+        /// Its name
         name: String,
     },
     /// Use it again, made anew
     Resume {
-        /// What it is called
+        /// Its name
         name: String,
     },
     /// Replace it by something else; without a flag, load the same again
     Replace {
-        /// What it is called
+        /// Its name
         name: String,
         #[command(flatten)]
         definition: DefinitionArgs,
     },
     /// Remove it: routes that name it answer as `on_failure` says
     Remove {
-        /// What it is called
+        /// Its name
         name: String,
     },
 }
 
-/// What a service is to be.
+/// The definition of a service.
 #[derive(Debug, Default, Args)]
 pub(crate) struct DefinitionArgs {
     /// A chain of filters: names with commas between them, or JSON as in '[{"name": "substitute", "from": "a", "to": "b"}]'
@@ -83,7 +83,7 @@ pub(crate) struct DefinitionArgs {
     #[arg(long, value_name = "COUNT", requires = "wasm")]
     fuel_max: Option<u64>,
 
-    /// What its routes answer while it cannot be used: error (503) or pass (the content without it)
+    /// The answer of its routes while it cannot be used: error (503) or pass (the content without it)
     #[arg(long, value_name = "WHAT")]
     on_failure: Option<String>,
 }
@@ -150,7 +150,7 @@ fn usage(report: String) -> Failed {
     Failed { exit: Exit::Usage, report: format!("lamna: {report}") }
 }
 
-/// What can be exchanged, or the one of them that is called `name`.
+/// The services that can be exchanged, or the one with this `name`.
 pub(crate) fn tell(json: &str, name: Option<&str>) -> Result<String, Failed> {
     let services: Vec<ServiceStatus> = serde_json::from_str(json)
         .map_err(|_| Failed { exit: Exit::Failure, report: "lamna: the server says nothing of services".to_owned() })?;

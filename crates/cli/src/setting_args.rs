@@ -17,7 +17,7 @@ pub(crate) struct SettingArgs {
     given: Vec<(&'static Setting, Value)>,
 }
 
-/// What a running server is to change.
+/// The changes for a running server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetArgs {
     given: Vec<(&'static Setting, Value)>,
@@ -31,7 +31,7 @@ impl SettingArgs {
 }
 
 impl SetArgs {
-    /// What the arguments say, for the endpoint.
+    /// The change for the endpoint.
     pub(crate) fn change(&self) -> Change {
         Change::of(self.given.iter().cloned())
     }
@@ -144,7 +144,7 @@ impl FromArgMatches for SetArgs {
     }
 }
 
-/// What is given, in the order of the settings.
+/// The given values, in the order of the settings.
 fn given(matches: &ArgMatches) -> Result<Vec<(&'static Setting, Value)>, clap::Error> {
     let mut given = Vec::new();
     for setting in SETTINGS {

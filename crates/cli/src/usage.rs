@@ -1,4 +1,4 @@
-//! What is said to a command line that makes no sense, where clap would say something else than what helps.
+//! Messages for a command line that makes no sense, where clap's would not help.
 //!
 //! Owns: what people try that Lamna does not have, in one line each with what to do instead; words that look like commands;
 //! and which suggestions are near enough to be meant. Everything else is said by clap.
@@ -102,7 +102,7 @@ pub(crate) fn parse() -> Result<Cli, Failed> {
     report.map_or(Ok(cli), |report| Err(usage(report)))
 }
 
-/// What is said to `word`, which stands where a directory belongs and is none. Nothing if it looks like one.
+/// The message for `word`, which stands where a directory belongs and is none. Nothing if it looks like one.
 fn instead_of_directory(word: &str, is_command_possible: bool) -> Option<String> {
     let nothing = format!("there is no directory `{word}`");
     if word.parse::<u16>().is_ok() {
@@ -172,7 +172,7 @@ fn failed(mut error: clap::Error) -> Failed {
         if let Some(instead) = serves(&words).then(|| instead_of(name)).flatten() {
             return usage(instead.to_owned());
         }
-        // Nobody means a flag as a value.
+        // No user means a flag as a value.
         error.remove(ContextKind::Suggested);
         let is_near = |suggested: String| nearest(name, [suggested.trim_start_matches('-')]).is_some();
         if !text(&error, ContextKind::SuggestedArg).is_some_and(is_near) {
@@ -186,7 +186,7 @@ fn failed(mut error: clap::Error) -> Failed {
     Failed { exit: Exit::Usage, report: error.render().to_string().trim_end().to_owned() }
 }
 
-/// What is said to `lamna WORD SECOND`, of which the first was taken for a directory.
+/// The message for `lamna WORD SECOND`, of which the first was taken for a directory.
 fn two_directories(words: &[String], second: &str) -> Option<String> {
     let first = words.first()?;
     if let Some(number) = [first, second].into_iter().find(|word| word.parse::<u16>().is_ok()) {

@@ -1,8 +1,8 @@
-//! What a server does for whoever has just started it by hand: the QR code of its address, the browser, and what is missing in the
-//! directory.
+//! Conveniences for a user who has just started a server by hand: the QR code of its address, the browser, and what is
+//! missing in the directory.
 //!
 //! Owns: which of the addresses is meant for whom. Is done with before the server has threads: the sockets listen already, so
-//! whoever comes early waits in the queue.
+//! early clients wait in the queue.
 
 use std::env;
 use std::ffi::OsString;
@@ -91,7 +91,7 @@ fn tcp(address: &ListenAddress) -> Option<SocketAddr> {
 
 /// The address that this machine would send from to somewhere far away. Asks the table of routes, and sends nothing.
 fn route_of(every: IpAddr) -> Option<IpAddr> {
-    // Addresses for documentation (RFC 5737, RFC 3849), where nobody is.
+    // Addresses for documentation (RFC 5737, RFC 3849), which no host has.
     let far: IpAddr = match every {
         IpAddr::V4(_) => Ipv4Addr::new(203, 0, 113, 1).into(),
         IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
@@ -107,7 +107,7 @@ fn print_code(url: &str) {
     let Ok(code) = QrCode::encode_text(url, QrCodeEcc::Low) else { return };
     let mut stderr = io::stderr();
     let picture = picture(&code, stderr.is_terminal());
-    // Without standard error there is nobody to show it to.
+    // Without standard error it is lost.
     let _ = stderr.write_all(format!("\n{picture}\n  {url}\n\n").as_bytes());
 }
 
