@@ -17,7 +17,7 @@ use rustix::fs::{major, minor};
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// What a server may use.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of memory, page cache included.
@@ -26,7 +26,7 @@ pub struct Limits {
     pub read_iops: Option<u32>,
 }
 
-/// What the processes of a group have used, as far as its controllers tell; zero where they do not.
+/// Resources that the processes of a group have used, as far as its controllers tell; zero where they do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The most memory at any time, page cache included.
@@ -46,7 +46,7 @@ pub struct Usage {
 /// A limit that cannot be had.
 #[derive(Debug)]
 pub struct NotPermitted {
-    /// What was tried.
+    /// The attempt.
     pub what: String,
     /// Why it failed.
     pub error: io::Error,
@@ -77,7 +77,7 @@ pub struct Groups {
 #[derive(Debug)]
 struct Throttle {
     file: PathBuf,
-    /// What stands before the number, and the word for no limit.
+    /// The text before the number, and the word for no limit.
     device: String,
     unlimited: &'static str,
 }
@@ -121,7 +121,7 @@ impl Groups {
         self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()
     }
 
-    /// What the processes in these groups have used so far.
+    /// Resources that the processes in these groups have used so far.
     pub fn usage(&self) -> Usage {
         let read = |file: &str| {
             self.directories.iter().filter_map(|directory| fs::read_to_string(directory.join(file)).ok()).next()

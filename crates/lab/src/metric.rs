@@ -1,4 +1,4 @@
-//! What is measured of a server, by name.
+//! Metrics of a server, by name.
 //!
 //! Owns: names, titles, units, and which direction is better. A sample is a map from these names to numbers, so that a
 //! result file says itself what is in it.

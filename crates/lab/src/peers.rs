@@ -39,7 +39,7 @@ pub fn is_lamna(name: &str) -> bool {
 pub struct Setup {
     /// On 127.0.0.1.
     pub port: u16,
-    /// What is served.
+    /// The directory to serve.
     pub site: PathBuf,
     /// For configurations and logs; its own for each server.
     pub directory: PathBuf,
@@ -66,7 +66,7 @@ pub struct Peer {
     pub version: &'static [&'static str],
     /// How to install it on Debian.
     pub install: &'static str,
-    /// What is particular about its configuration.
+    /// A note on its configuration.
     pub note: &'static str,
     configure: fn(&str, &Setup) -> io::Result<Invocation>,
 }
@@ -170,7 +170,7 @@ impl Peer {
     }
 }
 
-/// What can be run under `name`: one of [`PEERS`], `lamna`, `lamna-ENGINE`, `lamna-ENGINE-small-cache`,
+/// The invocation of the server `name`: one of [`PEERS`], `lamna`, `lamna-ENGINE`, `lamna-ENGINE-small-cache`,
 /// `lamna-ENGINE-caches-WHICH`, or `floor`.
 ///
 /// # Errors
@@ -230,7 +230,7 @@ fn floor(setup: &Setup) -> Invocation {
     Invocation::new([setup.laboratory.as_os_str(), "floor".as_ref(), file.as_os_str(), port.as_ref()])
 }
 
-/// What `lamna serve --caches` takes for these initials. Those of no cache stay as they are, for it to complain.
+/// The value of `lamna serve --caches` for these initials. Unknown initials stay as they are, for it to complain.
 fn caches_of(initials: &str) -> String {
     if initials == "off" {
         return initials.to_owned();

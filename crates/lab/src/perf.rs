@@ -21,7 +21,7 @@ const SWITCHES: &str = "context-switches";
 /// Time for perf to write its figures down when it is told to end.
 const END_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// Entries to the kernel.

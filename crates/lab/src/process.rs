@@ -33,7 +33,7 @@ const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// Time to end when asked to.
 const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What to start.
+/// A program to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
     /// Program and arguments.
@@ -60,7 +60,7 @@ impl fmt::Display for Invocation {
 /// A server that did not come up.
 #[derive(Debug)]
 pub struct StartError {
-    /// What was started.
+    /// The command line.
     pub invocation: String,
     /// Why not, with the end of what it printed.
     pub reason: String,

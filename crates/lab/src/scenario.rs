@@ -47,11 +47,11 @@ pub struct Scenario {
     pub name: String,
     /// For people.
     pub title: String,
-    /// What one wants to know.
+    /// The question.
     pub question: String,
     /// Where it is from: paper and figure.
     pub source: String,
-    /// What the source found.
+    /// The finding of the source.
     pub finding: String,
     /// The shape expected here, and what differs from the source.
     pub expected: String,
@@ -65,27 +65,27 @@ pub struct Scenario {
     /// Another scenario whose measurements this one shows, from another point of view; it has none of its own then.
     #[serde(default)]
     pub results_of: Option<String>,
-    /// What we make of our figures: why they agree with the source or do not.
+    /// Our reading of the figures: why they agree with the source or do not.
     #[serde(default)]
     pub reading: String,
-    /// What is shown, the most important first.
+    /// Metrics to show, the most important first.
     pub metrics: Vec<String>,
-    /// What is served.
+    /// The files served.
     #[serde(default)]
     pub site: Site,
-    /// What is asked, and how.
+    /// The requests.
     #[serde(default)]
     pub load: Load,
-    /// What the servers may use.
+    /// The limits of the servers.
     #[serde(default)]
     pub limits: Limits,
-    /// What is varied along the axis.
+    /// The parameter varied along the axis.
     #[serde(default)]
     pub sweep: Option<Sweep>,
-    /// What is varied from plot to plot.
+    /// The parameter varied from plot to plot.
     #[serde(default)]
     pub panel: Option<Sweep>,
-    /// What has to hold for the source to be confirmed.
+    /// Checks that have to hold for the source to be confirmed.
     #[serde(default)]
     pub check: Vec<Check>,
 }
@@ -102,7 +102,7 @@ pub enum Procedure {
     Disk,
     /// A trace as fast as it is answered, beside a hot file, with less memory than the site has bytes.
     Memory,
-    /// What the server's time is spent on, by a trace of its system calls or by its own account.
+    /// A breakdown of the server's time, by a trace of its system calls or by its own account.
     Whitebox,
 }
 
@@ -122,7 +122,7 @@ pub struct Variant {
     pub account: bool,
 }
 
-/// What is served.
+/// The files served.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Site {
@@ -141,7 +141,7 @@ pub struct Site {
     pub data_set_mib: Option<u64>,
 }
 
-/// What is asked, and how.
+/// The requests.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
@@ -190,7 +190,7 @@ impl Default for Load {
     }
 }
 
-/// What the servers may use.
+/// The limits of the servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -202,7 +202,7 @@ pub struct Limits {
     pub read_iops: Option<u32>,
 }
 
-/// What is varied.
+/// A parameter and its values.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
@@ -214,7 +214,7 @@ pub struct Sweep {
     pub quick: Vec<Value>,
 }
 
-/// What can be varied.
+/// The parameters that can be varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Parameter {
@@ -250,7 +250,7 @@ pub enum Value {
 pub struct Check {
     /// In words.
     pub claim: String,
-    /// Of which metric.
+    /// The metric.
     pub metric: String,
     /// The ratio's numerator.
     pub left: String,
@@ -361,8 +361,8 @@ impl Scenario {
         self.variant.iter().find(|variant| variant.name == name)
     }
 
-    /// What makes measurements comparable: those of another value are of no use. Words, servers, metrics and places may
-    /// change: what is there stays, and what is missing is measured.
+    /// A digest of the circumstances: measurements of another value are not comparable. Words, servers, metrics and
+    /// places may change: existing measurements stay, and missing ones are made.
     pub fn circumstances(&self) -> String {
         let swept = |sweep: &Option<Sweep>| sweep.as_ref().map(|sweep| sweep.parameter);
         let (site, load, limits) = (&self.site, &self.load, &self.limits);

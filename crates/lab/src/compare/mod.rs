@@ -59,7 +59,7 @@ pub struct Options {
     pub rounds: Option<usize>,
     /// Other seconds than the scenario's.
     pub seconds: Option<f64>,
-    /// What was typed, for the report.
+    /// The command line, for the report.
     pub command: String,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for CompareError {
 
 impl std::error::Error for CompareError {}
 
-/// Whoever watches: told in words what is done; asked whether to go on.
+/// An observer of a run: told in words what is done; asked whether to go on.
 pub trait Watcher {
     /// Something has happened.
     fn say(&mut self, what: &str);

@@ -1,4 +1,4 @@
-//! What a point of a scenario needs before anything can be measured: files, what is asked of them, a port.
+//! Preparation of a point of a scenario before anything can be measured: files, requests for them, a port.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -37,10 +37,10 @@ pub(super) const HOT_PATH: &str = "/f.html";
 /// A document root and how often each of its files is asked for.
 pub(super) struct Site {
     pub(super) directory: PathBuf,
-    /// Of all its files.
+    /// Bytes of all its files.
     pub(super) bytes: u64,
     asked: Asked,
-    /// Paths of files that nobody has read lately.
+    /// Paths of files that have not been read lately.
     pub(super) cold: Vec<String>,
 }
 
@@ -143,7 +143,7 @@ impl Site {
     }
 }
 
-/// What is asked for.
+/// The requests of a point.
 #[derive(Default)]
 struct Asked {
     /// Paths, and how often each is asked for in comparison.

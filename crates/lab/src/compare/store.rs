@@ -19,15 +19,15 @@ use crate::statistics::{Estimate, estimate};
 pub struct Header {
     /// The scenario's name.
     pub scenario: String,
-    /// Of the scenario's text and how it is run.
+    /// Digest of the scenario's text and how it is run.
     pub digest: String,
     /// Whether it had to be quick.
     pub quick: bool,
-    /// What on.
+    /// The machine.
     pub machine: Machine,
-    /// What servers say about their versions.
+    /// The versions that servers report.
     pub versions: BTreeMap<String, String>,
-    /// What was typed.
+    /// The command line.
     pub command: String,
     /// Length of a measurement.
     pub seconds: f64,
@@ -53,7 +53,7 @@ pub enum Record {
         round: usize,
         /// By name of the metric.
         values: Values,
-        /// What the load generator doubts, without figures.
+        /// Doubts of the load generator, without figures.
         doubts: Vec<String>,
     },
     /// A measurement that could not be made.
@@ -137,7 +137,7 @@ impl Store {
         self.has_failed(server, point) || (0..rounds).all(|round| self.has(server, point, round))
     }
 
-    /// What there is.
+    /// The results so far.
     pub fn into_results(self) -> Results {
         self.results
     }

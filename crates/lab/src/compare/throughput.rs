@@ -75,7 +75,7 @@ fn count(bench: &Bench, point: &Point, site: &Site, server: &Server) -> Result<R
     }))
 }
 
-/// What the load generator saw.
+/// The load generator's values.
 fn of_outcome(outcome: &Outcome) -> Values {
     let ms = |ns: f64| ns / 1e6;
     let latency = &outcome.latency;

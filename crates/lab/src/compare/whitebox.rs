@@ -1,5 +1,5 @@
-//! What a server's time is spent on: its processor time without a trace, and its shares under one; or, of a server that
-//! keeps its own account, what that says.
+//! Breakdown of a server's time: its processor time without a trace, and its shares under one; or, of a server that
+//! keeps its own account, that account.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ fn traced(
     Ok(corrected.into_iter().map(|(category, us)| (category, us / answers)).collect())
 }
 
-/// What `lamna ctl --json stats` says about time; the rest of it is of no interest here.
+/// The times in `lamna ctl --json stats`; the rest of it is of no interest here.
 #[derive(Clone, Debug, Deserialize)]
 struct Told {
     account: Account,
@@ -126,7 +126,7 @@ impl Account {
         self
     }
 
-    /// Of waiting, only what it took of the processor counts: what the other steps leave over.
+    /// Time by category. Waiting counts with its processor time only: the part that the other steps leave over.
     fn shares_us(&self) -> HashMap<Category, f64> {
         let mut shares: HashMap<Category, f64> = HashMap::new();
         let mut rest_ns = self.processor_ns;

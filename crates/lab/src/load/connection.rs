@@ -30,10 +30,10 @@ pub(super) const BUFFER_BYTES: usize = 256 * 1024;
 /// Time between two portions of a slow reader or writer.
 const PORTION_NS: u64 = 100_000_000;
 
-/// Content that nobody looks at is thrown away in the kernel from this many bytes on.
+/// Content that is not checked is thrown away in the kernel from this many bytes on.
 const DISCARD_BYTES_MIN: u64 = 16 * 1024;
 
-/// What a connection is for.
+/// The role of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Asks again and again.
@@ -49,7 +49,7 @@ pub(super) enum State {
     Open,
 }
 
-/// What an event left behind.
+/// The state of a connection after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Turn {
@@ -59,7 +59,7 @@ pub(super) enum Turn {
     Free,
     /// The socket is gone, as the last answer or we had said.
     Ended,
-    /// The socket is gone although nobody had said so.
+    /// The socket is gone although no end was announced.
     Broken,
     /// It could not be established.
     Refused,
@@ -165,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// What the kernel reports about the socket.
+    /// Handles the kernel's events at the socket.
     pub(super) fn handle(&mut self, desk: &mut Desk, flags: EventFlags) -> Turn {
         if self.state == State::Connecting {
             return self.finish_connecting(desk);
@@ -315,7 +315,7 @@ impl Connection {
         self.take(desk, received, now_ns)
     }
 
-    /// Content that comes next and that nobody wants to see, if it is worth a special call.
+    /// Bytes of content that come next and are not checked, if they are worth a special call.
     fn content_unseen(&self, desk: &Desk) -> Option<u64> {
         let left = self.decoder.content_bytes_left().filter(|&left| left >= DISCARD_BYTES_MIN)?;
         let checked =
@@ -351,7 +351,8 @@ impl Connection {
         let mut turn = Turn::Waits;
         while !input.is_empty() || self.decoder.content_bytes_left() == Some(0) {
             let Some(&asked) = self.asked.front() else {
-                // Nobody asked: a server that says why it closes, or nonsense. Either way the connection is over.
+                // It was not asked for: a server that says why it closes, or nonsense. Either way the connection is
+                // over.
                 self.close(desk);
                 return Turn::Broken;
             };

@@ -1,4 +1,4 @@
-//! What answers have to carry: the files of a directory, beside the targets that ask for them.
+//! Expected content of answers: the files of a directory, beside the targets that ask for them.
 //!
 //! Guarantees: a path is looked up as a static file server does it (query dropped, percent-decoded, `index.html` for a
 //! directory); nothing outside the directory is read. The files are held in memory for the length of the job.

@@ -1,4 +1,4 @@
-//! What all connections of one thread of the load generator use.
+//! State shared by the connections of one thread of the load generator.
 
 use std::os::fd::OwnedFd;
 
@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::recorder::{Recorder, Shared};
 use super::timers::Timers;
 
-/// What all connections of a thread use.
+/// State shared by the connections of a thread.
 pub(super) struct Desk<'a> {
     pub(super) plan: &'a Plan,
     pub(super) shared: &'a Shared,

@@ -11,7 +11,7 @@ use lamna_sim::workload::Alias;
 
 use super::plan::{Order, Pace, Plan};
 
-/// What is asked next.
+/// The next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Next {
     /// Nanoseconds from the beginning of the run; 0 if the pace is closed.

@@ -1,4 +1,4 @@
-//! What came of a job: numbers and histograms that can be merged, printed, and written as JSON.
+//! The outcome of a job: numbers and histograms that can be merged, printed, and written as JSON.
 //!
 //! Guarantees: outcomes of the same kind of job can be merged in any order; what is written can be read again.
 
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::histogram::Histogram;
 use super::verdict::Doubt;
 
-/// What happened to the requests and the connections. Numbers are of the whole run, warm-up and draining included, except
-/// where it says measured.
+/// Counts of requests and connections by their fate. Numbers are of the whole run, warm-up and draining included,
+/// except where it says measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests that were made: answered + timed_out + lost + malformed + unanswered.
@@ -106,7 +106,7 @@ pub struct Outcome {
     pub content_bytes_per_second: f64,
     /// Requests a second that were asked for, in an open loop.
     pub rate_asked: Option<f64>,
-    /// What happened.
+    /// The counts.
     pub counts: Counts,
     /// From the intended start of a request to the last byte of its answer.
     pub latency: Histogram,

@@ -1,4 +1,4 @@
-//! What a load job is: plain data that the command line, the replay and the scenarios fill in.
+//! The plan of a load job: plain data that the command line, the replay and the scenarios fill in.
 //!
 //! Owns: the shape of a job and the bytes of its requests. Does not execute anything.
 
@@ -13,7 +13,7 @@ pub struct Plan {
     pub address: SocketAddr,
     /// Addresses to connect from, in turn; none leaves it to the kernel. One address has about 28,000 ports for one server.
     pub sources: Vec<IpAddr>,
-    /// What can be asked for. At least one.
+    /// The targets to ask for. At least one.
     pub targets: Vec<Target>,
     /// In which order.
     pub order: Order,
@@ -97,7 +97,7 @@ pub struct Target {
     pub is_head: bool,
     /// How often, in comparison. Not negative; used by [`Order::Weighted`].
     pub weight: f64,
-    /// What a 200 has to carry, if that is to be checked.
+    /// The expected content of a 200, if that is to be checked.
     pub content: Option<Arc<[u8]>>,
 }
 
@@ -134,7 +134,7 @@ pub enum Pace {
     Times {
         /// Nanoseconds from the beginning of the run.
         due_ns: Arc<[u64]>,
-        /// What is added with each further turn if the sequence is looped.
+        /// The time added with each further turn if the sequence is looped.
         period_ns: u64,
     },
 }

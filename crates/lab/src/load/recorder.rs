@@ -1,4 +1,4 @@
-//! What one thread notes while it runs, and what the threads tell each other.
+//! The records of one thread while it runs, and the state that threads share.
 //!
 //! Owns: when something counts as measured. Guarantees: every request that was made is, in the end, in exactly one of the
 //! numbers of [`Counts`] that add up to `requests`.
@@ -24,7 +24,7 @@ impl Clock {
     }
 }
 
-/// What the threads of a job share.
+/// State shared by the threads of a job.
 pub(super) struct Shared {
     pub(super) clock: Clock,
     /// Passed when all connections are there, and again when the beginning is set.
@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub(super) start_ns: AtomicU64,
     /// Ends everything as soon as possible.
     pub(super) stop: AtomicBool,
-    /// Responses so far, for whoever watches.
+    /// Responses so far, for observers.
     pub(super) responses: AtomicU64,
     /// Not zero once a connection has been established.
     pub(super) connected: AtomicU64,

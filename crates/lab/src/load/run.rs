@@ -34,14 +34,14 @@ pub enum LoadError {
     Unreachable {
         /// The server's address.
         address: std::net::SocketAddr,
-        /// What the last attempt said, if it is known.
+        /// The error of the last attempt, if it is known.
         error: Option<std::io::Error>,
     },
     /// The process may not have as many descriptors as the plan has connections.
     TooFewDescriptors {
-        /// What the plan needs.
+        /// Descriptors that the plan needs.
         needed: u64,
-        /// What the process may have.
+        /// Descriptors that the process may have.
         allowed: u64,
     },
     /// The kernel refused epoll, a timer or a thread.
@@ -70,7 +70,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// How a job goes on, for whoever watches it.
+/// How a job goes on, for an observer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Since the beginning of the run; zero while connecting.
@@ -79,7 +79,7 @@ pub struct Progress {
     pub responses: u64,
 }
 
-/// What a caller does while a job runs: called about 20 times a second; returning false ends the job early.
+/// A callback of the caller while a job runs, about 20 times a second; returning false ends the job early.
 pub type Control<'a> = &'a mut dyn FnMut(Progress) -> bool;
 
 /// Executes `plan`. Blocks until it is done or `control` ends it; what was done until then is the outcome.

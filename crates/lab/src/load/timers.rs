@@ -1,11 +1,11 @@
 //! Times at which something is to happen to a connection: the end of thinking, the next portion of a slow reader.
 //!
-//! A timer is not cancelled: it carries the generation of the connection it was set for, and whoever takes it compares.
+//! A timer is not cancelled: it carries the generation of the connection it was set for, and the taker compares.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is to happen.
+/// The action that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alarm {
     /// The connection may ask again, or try again to connect.

@@ -46,7 +46,7 @@ impl fmt::Display for UrlError {
 impl std::error::Error for UrlError {}
 
 impl Url {
-    /// What the `Host` field says.
+    /// The value of the `Host` field.
     pub fn authority(&self) -> String {
         if self.port == 80 { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
     }

@@ -51,7 +51,7 @@ const SLEEP_NS_MIN: u64 = 5_000;
 /// The number by which the kernel reports the timer.
 const TIMER: u64 = u64::MAX;
 
-/// What a thread hands back.
+/// The report of a thread.
 pub(super) struct Report {
     pub(super) recorder: Recorder,
     pub(super) used: ThreadUse,
@@ -451,7 +451,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// What a thread had used at a time.
+/// Resources that a thread had used at a time.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     at_ns: u64,

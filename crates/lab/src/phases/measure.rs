@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_millis(700);
 /// Time between two looks at the server's output.
 const WATCH: Duration = Duration::from_millis(50);
 
-/// Of the visitor's thread (sched(7)): ten times the weight of the others on its processor.
+/// Niceness of the visitor's thread (sched(7)): ten times the weight of the others on its processor.
 const VISITOR_NICENESS: i32 = -10;
 
 /// Why an engine could not be measured at all.
@@ -110,7 +110,7 @@ pub(super) fn start(
     Ok((server, BufReader::new(reader)))
 }
 
-/// What the program says about its version.
+/// The version that the program reports.
 pub(super) fn version(lamna: &Path) -> String {
     let output = Command::new(lamna).arg("--version").output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
@@ -270,7 +270,7 @@ fn execute(
     stopped: &AtomicBool,
 ) -> Result<Outcome, load::LoadError> {
     let until = match job.role {
-        // Nobody waits for the rest of a slow download.
+        // The rest of a slow download is not waited for.
         Role::Holds => length,
         Role::Load | Role::Visitor => length + GRACE,
     };

@@ -2,14 +2,14 @@
 //! fixed one in each, and beats all of them over the whole.
 //!
 //! Owns: the order of the measurements and where they are kept. The loads are in [`workload`], one server's life in
-//! [`measure`], what is kept of it in [`mod@run`], what follows in [`verdict`], [`table`] and [`plot`]; long constant loads in
+//! [`measure`], its record in [`mod@run`], what follows in [`verdict`], [`table`] and [`plot`]; long constant loads in
 //! [`stability`].
 //!
 //! ```text
 //!   site -> for each round: servers up -> for each phase, for each engine in another order: load -> servers down -> ENGINE-ROUND.json
 //!        -> table.md, phases.svg of all there is
 //! ```
-//! What is measured already is not measured again, so that a long comparison can be made in short turns, of some engines or
+//! Existing measurements are not repeated, so that a long comparison can be made in short turns, of some engines or
 //! rounds each.
 
 mod measure;
@@ -53,7 +53,7 @@ pub const ENGINES: [&str; 10] = [
 /// How the phases are run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Of [`ENGINES`].
+    /// Engines to measure, of [`ENGINES`].
     pub engines: Vec<String>,
     /// Length of each phase, more than two.
     pub seconds: f64,
@@ -71,7 +71,7 @@ pub struct Options {
     pub server_processors: Vec<usize>,
     /// Processors of the load generator; none leaves it to the kernel.
     pub client_processors: Vec<usize>,
-    /// What was typed, for the report.
+    /// The command line, for the report.
     pub command: String,
 }
 
@@ -155,7 +155,7 @@ fn read(path: &Path) -> Option<Run> {
 }
 
 impl Options {
-    /// Of all that makes runs comparable.
+    /// Digest of all that makes runs comparable.
     fn digest(&self) -> String {
         let Options { seconds, read_iops, server_processors, client_processors, .. } = self;
         digest(&format!("{} {seconds} {read_iops:?} {server_processors:?} {client_processors:?}", workload::VERSION))

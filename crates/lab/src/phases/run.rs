@@ -1,4 +1,4 @@
-//! What is kept of one engine's life under the six loads: plain data that is written as JSON and read again.
+//! The record of one engine's life under the six loads: plain data that is written as JSON and read again.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,15 +13,15 @@ pub const STEP_MS: u64 = 250;
 pub struct Run {
     /// As in `--arch`.
     pub engine: String,
-    /// Of the circumstances: runs of the same digest can be compared.
+    /// Digest of the circumstances: runs of the same digest can be compared.
     pub digest: String,
     /// When it was begun, in seconds since 1970: runs of the same turn took turns phase by phase.
     pub turn_s: u64,
-    /// What on.
+    /// The machine.
     pub machine: Machine,
-    /// What the program says about its version.
+    /// The version that the program reports.
     pub version: String,
-    /// What was typed.
+    /// The command line.
     pub command: String,
     /// Length of each phase.
     pub seconds: f64,
@@ -33,7 +33,7 @@ pub struct Run {
     pub client_processors: Vec<usize>,
     /// In their order.
     pub phases: Vec<PhaseRun>,
-    /// What the server said about itself while it was measured.
+    /// The server's messages about itself during the measurement.
     pub said: Vec<Said>,
 }
 
@@ -81,11 +81,11 @@ pub struct PhaseRun {
     pub generator_busy: f64,
     /// Good answers a second in each step of [`STEP_MS`].
     pub series: Vec<f64>,
-    /// What kept a part of the load from being made.
+    /// Reasons why a part of the load was not made.
     pub problems: Vec<String>,
 }
 
-/// What was measured in a part of a phase.
+/// The measurements of a part of a phase.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Part {
     /// Its length.
@@ -94,9 +94,9 @@ pub struct Part {
     pub answered: f64,
     /// CPU time of the server, in seconds.
     pub cpu_s: f64,
-    /// Of those who ask as fast as they are answered.
+    /// Latencies of clients that ask as fast as they are answered.
     pub load: Latencies,
-    /// Of the visitor, who asks at times that do not depend on the server.
+    /// Latencies of the visitor, who asks at times that do not depend on the server.
     pub visitor: Latencies,
 }
 
@@ -115,7 +115,7 @@ impl Part {
 /// How long answers took, and how many there were not.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latencies {
-    /// Of all answers.
+    /// Latencies of all answers.
     pub answers: Histogram,
     /// Answers among them that were not what was asked for.
     pub refused: u64,

@@ -28,7 +28,7 @@ pub enum Constant {
     Boundary,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Debug)]
 pub struct Stability {
     /// How long it was.

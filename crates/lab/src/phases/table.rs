@@ -159,7 +159,7 @@ fn round_by_round(text: &mut String, runs: &[Run]) -> std::fmt::Result {
     Ok(())
 }
 
-/// What `auto` did, in its own words.
+/// The changes that `auto` made, in its own words.
 fn changes(text: &mut String, runs: &[Run]) -> std::fmt::Result {
     for (round, run) in runs.iter().filter(|run| run.engine == AUTO).enumerate() {
         writeln!(text, "\n## What `{AUTO}` did in round {}\n\n| phase | at | |\n| --- | ---: | --- |", round + 1)?;
@@ -172,7 +172,7 @@ fn changes(text: &mut String, runs: &[Run]) -> std::fmt::Result {
     Ok(())
 }
 
-/// What was typed, each once.
+/// The command lines, each once.
 fn commands(runs: &[Run]) -> String {
     let mut commands: Vec<String> = runs.iter().map(|run| format!("`{}`", run.command)).collect();
     commands.sort_unstable();

@@ -1,4 +1,4 @@
-//! What follows from the runs: how an engine did in each phase, and how `auto` did beside the best fixed one.
+//! Verdicts on the runs: how an engine did in each phase, and how `auto` did beside the best fixed one.
 //!
 //! Owns: the rules. Runs of the same turn are compared. Throughput decides where the server was what limited it. Where the load generator had no reserve, all
 //! engines answer as fast as it asks; there the processor time for each request decides as well. An engine that refused or
@@ -180,7 +180,7 @@ fn p99_ms(latencies: &Latencies) -> f64 {
     latencies.quantile_ns(0.99).map_or(f64::INFINITY, |ns| ns as f64 / 1e6)
 }
 
-/// Of each engine the medians over its rounds.
+/// The medians of each engine over its rounds.
 fn figures(runs: &[Run], of_run: impl Fn(&Run) -> Option<Figures>) -> Vec<Figures> {
     let of_runs: Vec<Figures> = runs.iter().filter_map(of_run).collect();
     let of_engines = of_runs.chunk_by(|a, b| a.engine == b.engine);

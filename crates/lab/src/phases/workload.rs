@@ -1,8 +1,9 @@
-//! The six phases: what is served, who asks for what, and with what they begin.
+//! The six phases: the files served, the clients and their requests, and the state in which they begin.
 //!
 //! Owns: the document root and the jobs of each phase. In every phase some ask as fast as they are answered, which shows
 //! what the server can do; and beside them a *visitor* asks for small files at times that do not depend on the server,
-//! which shows what it is like to be a client of it. Who asks as fast as he is answered sees one slow answer when a server
+//! which shows what it is like to be a client of it. A client that asks as fast as it is answered sees one slow answer
+//! when a server
 //! stops for a second, and the visitor sees all that came due in that second.
 
 use std::fs;
@@ -82,7 +83,7 @@ pub enum Phase {
     NewConnections,
 }
 
-/// What a job is for.
+/// The role of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Its answers are what the phase is measured by.
@@ -116,7 +117,7 @@ impl Phase {
         }
     }
 
-    /// What has to be in memory, or must not be, before it begins.
+    /// Brings files into memory, or out of it, before the phase begins.
     pub(super) fn prepare(self, site: &Site) {
         match self {
             Phase::ColdStart => evict(&site.directory),
@@ -128,14 +129,14 @@ impl Phase {
         }
     }
 
-    /// What has to be done every [`KEEP`] while it lasts.
+    /// Brings files into memory again, every [`KEEP`] while the phase lasts.
     pub(super) fn keep(self, site: &Site) {
         if matches!(self, Phase::Crowd | Phase::Large) {
             site.keep_large();
         }
     }
 
-    /// What is asked in it, of a server at `address`, for `length`.
+    /// The jobs of the phase against a server at `address`, for `length`.
     pub(super) fn jobs(self, site: &Site, address: SocketAddr, length: Duration, processors: &[usize]) -> Vec<Job> {
         let asks = Asks { site, address, length, processors, seed: self as u64 };
         let mut jobs = vec![asks.visitor()];
@@ -237,7 +238,7 @@ impl Site {
     }
 }
 
-/// Whoever asks `address` in one phase.
+/// The clients of `address` in one phase.
 struct Asks<'a> {
     site: &'a Site,
     address: SocketAddr,
@@ -280,7 +281,7 @@ impl Asks<'_> {
         Job { role: Role::Load, plan }
     }
 
-    /// Files that nobody has read lately, none of them twice.
+    /// Files that have not been read lately, none of them twice.
     fn cold(&self) -> Job {
         let mut order: Vec<u32> = (0..self.site.cold.len() as u32).collect();
         let mut random = Stream::new(self.seed, "cold");

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::time;
 
-/// What matters of a line.
+/// The relevant fields of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Nanoseconds since 1970; none if the line has no time that can be read.

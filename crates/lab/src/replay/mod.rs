@@ -24,11 +24,11 @@ use crate::load::plan::{Order, Pace, Target};
 pub struct Trace {
     /// For reports.
     pub name: String,
-    /// What is asked for.
+    /// The requested files.
     pub files: Vec<File>,
     /// The requests, in the order of their times.
     pub requests: Vec<Request>,
-    /// What was left out.
+    /// Counts of lines left out, by reason.
     pub skipped: Skipped,
 }
 
@@ -142,7 +142,7 @@ impl Trace {
         }
     }
 
-    /// What a load generator asks for: one target for each file, made by `target` from its path.
+    /// The targets of a load generator: one for each file, made by `target` from its path.
     pub fn targets(&self, target: impl Fn(&str) -> Target) -> Vec<Target> {
         self.files.iter().map(|file| target(&file.path)).collect()
     }

@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use super::File;
 use crate::load::plan::WEBSTONE;
 
-/// What was built.
+/// Counts of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Built {
     /// Files that are there now with the right size.

@@ -4,7 +4,7 @@ use crate::compare::store::Results;
 use crate::metric::{Metric, format_number};
 use crate::scenario::{At, Check, Point, Scenario, Value};
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The claim, in words.

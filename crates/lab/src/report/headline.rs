@@ -17,7 +17,7 @@ pub struct Measure {
     pub metrics: &'static [&'static str],
 }
 
-/// What a request costs, and how long the slowest take.
+/// The cost of a request, and the time of the slowest.
 pub static MEASURES: [Measure; 2] = [
     Measure {
         title: "CPU time per request (`idle`: memory per connection)",

@@ -171,7 +171,7 @@ fn is_share(metric: &Metric) -> bool {
     Category::ALL.iter().any(|category| category.metric() == metric.name)
 }
 
-/// What each server's time is spent on.
+/// The breakdown of each server's time.
 fn stack(page: &mut String, results: &Results, point: &Point) {
     let median = |server: &str, category: Category| {
         results.estimate(server, &point.label, category.metric()).map_or(0.0, |estimate| estimate.median)

@@ -39,19 +39,19 @@ use lamna_sim::parameters::Parameters;
 pub struct Plan {
     /// The program `lamna`.
     pub program: PathBuf,
-    /// What the set is to be called.
+    /// The name of the set.
     pub name: String,
     /// A folder for files to serve, on the disk in question; made and removed.
     pub scratch: PathBuf,
     /// Rounds of all trials. At least 1.
     pub rounds: u32,
-    /// Of each trial, after half as long to warm up.
+    /// Length of each trial, after half as long to warm up.
     pub measured: Duration,
 }
 
 /// A set, and for each of its values how it was got: the field's path (`costs.parse_us`) and a sentence.
 pub struct Calibration {
-    /// What was measured.
+    /// The measured set.
     pub parameters: Parameters,
     how: Vec<(&'static str, String)>,
 }
@@ -99,7 +99,7 @@ pub fn calibrate(plan: &Plan, progress: impl Fn(usize, usize)) -> io::Result<Cal
     result
 }
 
-/// The set that follows from what is kept.
+/// The set that follows from the kept trials.
 ///
 /// # Errors
 /// A trial is missing.

@@ -21,7 +21,7 @@ use super::micro::middle;
 /// the last of them is believed to have all.
 ///
 /// # Errors
-/// What writing says.
+/// The error of writing.
 pub fn make_files(folder: &Path, sizes: &[u64]) -> io::Result<()> {
     let last = || fs::metadata(folder.join((sizes.len().checked_sub(1)?).to_string())).ok();
     if last().is_some_and(|last| Some(&last.len()) == sizes.last()) {
@@ -44,7 +44,7 @@ pub fn make_files(folder: &Path, sizes: &[u64]) -> io::Result<()> {
 /// Puts every file of `folder` out of memory. What has not been written to disk yet is written first.
 ///
 /// # Errors
-/// What opening says.
+/// The error of opening.
 pub fn forget_files(folder: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(folder)?)?;
     for entry in fs::read_dir(folder)? {
@@ -56,7 +56,7 @@ pub fn forget_files(folder: &Path) -> io::Result<()> {
 /// Puts every file of `folder` into memory, as far as that goes.
 ///
 /// # Errors
-/// What reading says.
+/// The error of reading.
 pub fn fetch_files(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         io::copy(&mut File::open(entry?.path())?, &mut io::sink())?;
@@ -76,7 +76,7 @@ pub fn forget(file: &File) -> io::Result<()> {
 /// Measures with files of its own in `folder`, which must not exist, and removes them.
 ///
 /// # Errors
-/// What reading and writing say.
+/// The error of reading or writing.
 pub fn measure(folder: &Path) -> io::Result<DiskParameters> {
     let (small, large) = (vec![4_096; 512], vec![64 << 20; 1]);
     make_files(&folder.join("small"), &small)?;
@@ -122,12 +122,13 @@ fn measure_in(folder: &Path) -> io::Result<DiskParameters> {
     Ok(DiskParameters { latency_us, spread, bytes_per_s, parallelism, request_bytes, ..DiskParameters::default() })
 }
 
-/// Of one call, for the disk's rate.
+/// Bytes of one call, for the disk's rate.
 const READ_BYTES_MOST: usize = 1 << 20;
 /// So little that the kernel reads ahead as it does for a file that is sent.
 const READ_BYTES_LEAST: usize = 16 * 1024;
 
-/// Reads that the device of `file` has completed, whoever asked for them: the first field of its `stat` in sysfs. 0 if it has none.
+/// Reads that the device of `file` has completed, for all processes: the first field of its `stat` in sysfs. 0 if it
+/// has none.
 fn requests_of_device(file: &File) -> u64 {
     let Ok(device) = file.metadata().map(|metadata| metadata.dev()) else { return 0 };
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -1,4 +1,5 @@
-//! What was measured, kept in a file as it is made, so that an interrupted measurement goes on where it stopped.
+//! The store of trials: measurements kept in a file as they are made, so that an interrupted run goes on where it
+//! stopped.
 //!
 //! Owns: the file's form (JSON). Guarantees: what is in the file is whole, whenever the process ends. Does not judge what it keeps.
 
@@ -13,7 +14,7 @@ use super::calibrate::Steps;
 use super::micro;
 use super::trial::Observed;
 
-/// What there is so far, in the order in which it was made.
+/// The measurements so far, in the order in which they were made.
 pub(super) struct Kept {
     path: Option<PathBuf>,
     content: Content,
@@ -50,7 +51,7 @@ pub(super) struct Key {
 }
 
 impl Kept {
-    /// What is in the file; if there is none it is made, with its folder. Without a path it is only remembered.
+    /// Opens the file; if there is none it is made, with its folder. Without a path it is only remembered.
     ///
     /// # Errors
     /// It cannot be read or made, or is something else.

@@ -6,8 +6,8 @@ use lamna_sim::arch::Kind;
 use lamna_sim::parameters::Parameters;
 use lamna_sim::scenario::Scenario;
 
-/// What a control group of `memory_bytes` has left for the page cache when the server has taken what it takes: its
-/// processes and threads, and the memory of its caches.
+/// The page cache within a control group of `memory_bytes`: the rest beside the server's own, which is its processes
+/// and threads, and the memory of its caches.
 pub(super) fn page_cache_bytes(scenario: &Scenario, memory_bytes: u64, parameters: &Parameters) -> u64 {
     let memory = &parameters.memory;
     let workers = u64::from(scenario.workers);

@@ -14,7 +14,7 @@ use lamna_policy::stats::Histogram;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// What one request looks like.
+/// A request, and the size of its response.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Everything that is sent.
@@ -49,7 +49,7 @@ pub enum Use {
     New,
 }
 
-/// What was seen during one call of [`Load::run`].
+/// The measurements of one call of [`Load::run`].
 #[derive(Debug)]
 pub struct Seen {
     /// Requests answered.
@@ -77,7 +77,7 @@ struct Client {
     socket: TcpStream,
     target: usize,
     sent: Instant,
-    /// Of the present response: what has arrived of the head, until it is whole.
+    /// The head of the present response: what has arrived of it, until it is whole.
     head: Vec<u8>,
     /// Bytes of content still to come; `None` while the head is incomplete.
     content_left: Option<u64>,
@@ -107,7 +107,7 @@ impl<'a> Load<'a> {
     /// has to wake it, as it never has to wake clients that are elsewhere.
     ///
     /// # Errors
-    /// What the sockets say, or an address that is not loopback.
+    /// The error of the sockets, or an address that is not loopback.
     pub fn new(
         address: SocketAddr,
         connections: Vec<TcpStream>,

@@ -80,7 +80,7 @@ impl Talk {
     }
 }
 
-/// The system calls of an exchange over a TCP connection of loopback, both ends in one thread: nobody is woken.
+/// The system calls of an exchange over a TCP connection of loopback, both ends in one thread: no thread is woken.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct SocketCalls {
     /// send(2) of a request; delivery to the other end included.
@@ -233,7 +233,7 @@ const TURNS: Duration = Duration::from_millis(300);
 /// A longer absence is not an interrupt.
 const INTERRUPTED_MAX: Duration = Duration::from_micros(300);
 
-/// What unparking a thread on the same processor and parking, as stages and helpers do, cost beyond a switch.
+/// The cost beyond a switch of unparking a thread on the same processor and parking, as stages and helpers do.
 ///
 /// # Errors
 /// No thread.

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use super::micro;
 use crate::process::confined;
 
-/// While the yardstick takes no more than this times its least, nobody else is on the processors' cores. One of two processors that shares
-/// its core makes it 1.12.
+/// While the yardstick takes no more than this times its least, no other machine is on the processors' cores. One of
+/// two processors that shares its core makes it 1.12.
 pub(super) const QUIET: f64 = 1.05;
 /// The least that the yardstick took in this process, in nanoseconds.
 static LEAST_NS: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -63,7 +63,7 @@ pub(super) fn line_ns(processors: usize) -> io::Result<f64> {
     })
 }
 
-/// What was seen of the machine at one time.
+/// Measurements of the machine at one time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     /// See [`line_ns`].

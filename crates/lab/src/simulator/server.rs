@@ -18,11 +18,11 @@ use crate::process::{self, Invocation, sum_lines, time_of_thread};
 pub struct ServerSettings {
     /// The program `lamna`.
     pub program: PathBuf,
-    /// What `--arch` takes.
+    /// The value of `--arch`.
     pub architecture: String,
     /// Event loops, pools, or accepting threads.
     pub workers: u32,
-    /// What it serves.
+    /// The directory to serve.
     pub root: PathBuf,
     /// Bound of its cache; of that of each process of `mp`.
     pub cache_bytes: u64,
@@ -93,7 +93,7 @@ impl Server {
         self.process.sum("io", "rchar:")
     }
 
-    /// What they hold in memory that is no file's: `RssAnon` of `/proc/PID/status`.
+    /// Their memory that is no file's: `RssAnon` of `/proc/PID/status`.
     pub fn resident_bytes(&self) -> u64 {
         self.process.sum("status", "RssAnon:") * 1_024
     }

@@ -25,7 +25,7 @@ pub(super) struct Spread {
 /// Opens `count` connections. After so many attempts in vain those that are too many for their worker stay.
 ///
 /// # Errors
-/// What connecting says, or a server that does not answer `probe`.
+/// The error of connecting, or a server that does not answer `probe`.
 pub(super) fn open(server: &Server, count: usize, workers: usize, probe: &Target) -> io::Result<Spread> {
     let mut of_worker: Vec<Vec<TcpStream>> = (0..workers).map(|_| Vec::new()).collect();
     for attempt in 0..ATTEMPTS {
@@ -78,7 +78,7 @@ const IMPORTANT: i32 = -20;
 const ATTEMPTS: u32 = 40;
 /// Shorter than a turn on a processor.
 const SETTLING: Duration = Duration::from_millis(1);
-/// Of the same request: whoever wakes for all of them is the one.
+/// Repetitions of the same request: the worker that wakes for all of them is the one.
 const PROBES: usize = 2;
 
 /// The worker on whose processor threads have woken most while `connection` was answered.

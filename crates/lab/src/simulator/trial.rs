@@ -23,7 +23,7 @@ use super::server::{Server, ServerSettings};
 use super::spread::{self, Spread};
 use crate::process::confined;
 
-/// What is tried.
+/// The description of a trial.
 #[derive(Clone, Debug)]
 pub struct Trial<'a> {
     /// The server; its processors are chosen here.
@@ -34,7 +34,7 @@ pub struct Trial<'a> {
     pub attempts: u32,
     /// How they are used.
     pub usage: Use,
-    /// What is asked for.
+    /// The requests.
     pub targets: &'a [Target],
     /// Before anything is counted.
     pub warm_up: Duration,
@@ -46,7 +46,7 @@ pub struct Trial<'a> {
     pub measured_requests: u64,
 }
 
-/// What was seen.
+/// The measurements of a trial.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Observed {
     /// Requests answered per second.
@@ -57,16 +57,16 @@ pub struct Observed {
     pub latency_p99_us: f64,
     /// Processor time of the server for each request, in microseconds.
     pub server_us: f64,
-    /// Of that, by threads that are bound to the processor of the load.
+    /// The part of that on threads that are bound to the processor of the load.
     #[serde(default)]
     pub beside_us: f64,
     /// Processor time of the load for each request, in microseconds.
     pub load_us: f64,
-    /// Of that, looking for events in vain.
+    /// The part of that which went into looking for events in vain.
     pub vain_us: f64,
     /// Requests answered for each wait of the load.
     pub per_wait: f64,
-    /// What others did meanwhile, as a share of all processors' time.
+    /// Processor time of others meanwhile, as a share of all processors' time.
     pub foreign: f64,
     /// Switches of the server's threads for each request, those of threads that have ended left out.
     #[serde(default)]
@@ -75,9 +75,9 @@ pub struct Observed {
     pub loaded_bytes: f64,
     /// Requests to the disk for each request of a client; 0 where they are not counted.
     pub disk_reads: f64,
-    /// What the server's processes hold in memory that is no file's, at the end.
+    /// Memory of the server's processes that is no file's, at the end.
     pub resident_bytes: f64,
-    /// What its control group holds beside files, the kernel's part included; 0 without such a group.
+    /// Memory of its control group beside files, the kernel's part included; 0 without such a group.
     pub group_bytes: f64,
     /// Pages of files in that group.
     pub page_cache_bytes: f64,
@@ -101,14 +101,15 @@ pub const ATTEMPTS: u32 = 3;
 const MEASURED_MOST: u32 = 4;
 /// How long is waited for that each time.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What is not counted after a pause.
+/// The time that is not counted after a pause.
 const RESUMED: Duration = Duration::from_millis(20);
 
-/// What several trials say together: of what is fast or slow the value than which a quarter of the trials were better, of
-/// everything else the median, and whose the clients were in the trial with that throughput. Others on the same host make a trial
-/// slower and never faster, and some do for seconds, so of slower ones it is not known what they would have been. Trials whose
-/// processors were apart count only if all were, and those that met a slower machine than the others do not. Where clients went to one worker in some trials and to another in others, those
-/// count of which there are most, as they are another trial.
+/// The joint result of several trials. For fast or slow quantities it is the value than which a quarter of the trials
+/// were better, for everything else the median. The owners of the clients are those of the trial with that throughput.
+/// Others on the same host make a trial slower and never faster, and some do for seconds, so of slower ones it is not
+/// known what they would have been. Trials whose processors were apart count only if all were, and those that met a
+/// slower machine than the others do not. Where clients went to one worker in some trials and to another in others, the
+/// most frequent kind counts, as the rest are another trial.
 ///
 /// # Panics
 /// If there are none.
@@ -143,7 +144,7 @@ pub fn undisturbed(trials: &[Observed]) -> Observed {
     }
 }
 
-/// Of measurements of one trial that with processors near each other, or apart in all, which met the machine fastest.
+/// The measurement of one trial with processors near each other, or apart in all, which met the machine fastest.
 ///
 /// # Panics
 /// If there are none.
@@ -212,7 +213,8 @@ pub fn processors() -> usize {
 }
 
 impl Observed {
-    /// What would have been seen on a machine as fast as it is when the yardstick takes `yardstick_us`, if all time is processors'.
+    /// The measurements scaled to a machine as fast as it is when the yardstick takes `yardstick_us`, if all time is
+    /// processors'.
     pub fn at_speed(self, yardstick_us: f64) -> Observed {
         let factor = if self.yardstick_us > 0.0 { yardstick_us / self.yardstick_us } else { 1.0 };
         Observed {

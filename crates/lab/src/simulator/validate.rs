@@ -77,7 +77,7 @@ pub struct Plan {
     pub scenarios: Vec<Name>,
     /// Trace of [`Name::Trace`].
     pub trace: Option<PathBuf>,
-    /// What that leaves the server of memory.
+    /// Memory limit of the server in [`Name::Trace`].
     pub memory_bytes: u64,
     /// Rounds of all trials. At least 1.
     pub rounds: u32,
@@ -88,7 +88,7 @@ pub struct Plan {
     pub calibrate: Option<String>,
     /// Begins no trial after so long. What was made until then is kept for the next go, and so are the files to serve.
     pub stop_after: Option<Duration>,
-    /// Of each trial. Those with a slow disk take three times as long.
+    /// Length of each trial. Those with a slow disk take three times as long.
     pub measured: Duration,
 }
 
@@ -114,7 +114,7 @@ const HOT_CLIENTS: u32 = 8;
 const COLD_CLIENTS: u32 = 16;
 const COLD_FILES: u32 = 20_000;
 const COLD_BYTES: u64 = 15_000;
-/// Of each process of `mp` where memory is short: its least, since 32 of them have it.
+/// The cache of each process of `mp` where memory is short: its least, since 32 of them have it.
 const PROCESS_CACHE_BYTES_LEAST: u64 = 1 << 20;
 /// As Lamna is built, where memory is not short.
 const PROCESS_CACHE_BYTES: u64 = 4 << 20;
@@ -130,12 +130,12 @@ struct Setting {
     sizes: Vec<u64>,
     cache_bytes: u64,
     connections: u32,
-    /// Of the server's control group; 0: not limited.
+    /// Memory limit of the server's control group; 0: not limited.
     memory_bytes: u64,
     warm_up_requests: u64,
 }
 
-/// What came of it.
+/// The results.
 pub struct Validation {
     /// The table. Empty if trials are missing because there was no time left for them.
     pub report: Report,
@@ -207,7 +207,7 @@ impl<'p> Study<'p> {
         Ok(Study { plan, calibration, settings, kept: Kept::open(plan.trials.as_deref())?, report, left: 0 })
     }
 
-    /// What is to be made and is not kept yet, in the order in which it is made: an engine's calibration, then its scenarios.
+    /// The missing trials in the order in which they are made: an engine's calibration, then its scenarios.
     fn wanted(&self) -> Vec<Wanted> {
         let calibrates = self.plan.calibrate.is_some();
         let names = if calibrates { calibrate::Name::all() } else { Vec::new() };
@@ -343,7 +343,7 @@ impl Setting {
         })
     }
 
-    /// What its trials are kept as.
+    /// The key that its trials are kept under.
     fn key(&self, engine: &str, workers: u32) -> Key {
         Key { scenario: self.name.name().into(), engine: engine.into(), workers }
     }
@@ -397,7 +397,7 @@ impl Setting {
         self.workload.period().map_or(1, |requests| requests as u64)
     }
 
-    /// Of each process of `mp`.
+    /// The cache of each process of `mp`.
     fn process_cache_bytes(&self) -> u64 {
         if self.memory_bytes > 0 { PROCESS_CACHE_BYTES_LEAST } else { PROCESS_CACHE_BYTES }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// What a server's time is spent on.
+/// Categories of a server's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Category {
     /// Taking connections and receiving from them.
@@ -19,7 +19,7 @@ pub enum Category {
     Http,
     /// Writing to files.
     Logging,
-    /// What a ring carries out in the kernel, of whatever kind.
+    /// Work of a ring in the kernel, of whatever kind.
     Ring,
     /// Closing connections, their options, memory, time, threads and processes.
     Other,
@@ -70,7 +70,7 @@ impl Category {
     }
 }
 
-/// What is behind a descriptor.
+/// The kind of file behind a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A connection, or what connections come from.

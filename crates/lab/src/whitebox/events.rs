@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use super::category::{Category, Descriptors};
 
-/// What happened to a thread.
+/// An event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// It enters the kernel, with the number of the call and its first three arguments.
@@ -26,7 +26,7 @@ pub enum Event {
     },
     /// It leaves the kernel.
     Exit {
-        /// What the call returned.
+        /// The call's return value.
         result: i64,
     },
     /// It loses its processor to another thread.
@@ -78,7 +78,7 @@ impl Details<'_> {
     }
 }
 
-/// What was found.
+/// The breakdown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares {
     /// Time on a processor by category, in microseconds.
@@ -112,7 +112,7 @@ impl Shares {
 #[derive(Debug, Default)]
 pub struct Follower {
     threads: HashMap<u32, Thread>,
-    /// Of each process.
+    /// The descriptors of each process.
     descriptors: HashMap<u32, Descriptors>,
     /// The process of threads that appear: the server's, if it has one only.
     only_process: Option<u32>,
@@ -163,7 +163,7 @@ impl Follower {
         }
     }
 
-    /// What all of it adds up to.
+    /// The sum of all events.
     pub fn shares(self) -> Shares {
         self.shares
     }

@@ -31,7 +31,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) exit: Exit,
-    /// What to print on standard error, without a newline at the end.
+    /// The message for standard error, without a newline at the end.
     pub(crate) report: String,
 }
 

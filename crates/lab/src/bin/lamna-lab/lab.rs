@@ -28,7 +28,7 @@ use crate::exit::{Failed, failure, usage};
 use crate::program;
 use crate::replay::WorkloadArgs;
 
-/// What the laboratory is to do.
+/// The commands of the laboratory.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Compare servers in scenarios; what was measured before is not measured again
@@ -104,7 +104,7 @@ pub(crate) struct RunArgs {
     fresh: bool,
 }
 
-/// Of what, and where to.
+/// The arguments of `report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// Names of scenarios, files with scenarios, or `all`
@@ -151,7 +151,7 @@ pub(crate) struct MergeArgs {
     json: bool,
 }
 
-/// What the floor serves, and where.
+/// The arguments of `floor`.
 #[derive(Debug, Args)]
 pub(crate) struct FloorArgs {
     /// The file
@@ -506,7 +506,7 @@ fn work(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| std::env::temp_dir().join("lamna-lab"), Path::to_owned)
 }
 
-/// What was typed.
+/// The command line, as it was typed.
 fn typed() -> String {
     let words: Vec<String> = std::env::args().skip(1).collect();
     format!("lamna-lab {}", words.join(" "))
@@ -530,7 +530,7 @@ impl Console {
 
 impl Watcher for Console {
     fn say(&mut self, what: &str) {
-        // With standard error closed there is nobody to tell.
+        // With standard error closed it is lost.
         _ = writeln!(io::stderr(), "{what}");
     }
 

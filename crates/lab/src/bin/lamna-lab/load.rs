@@ -20,10 +20,10 @@ use lamna_lab::load::{LoadError, Outcome, run};
 
 use crate::exit::{Failed, failure, usage};
 
-/// What to ask for, how often, and for how long.
+/// The arguments of `load`.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// What to ask for, as http://HOST:PORT/PATH. Several have to be of one server
+    /// The URL to ask for, as http://HOST:PORT/PATH. Several have to be of one server
     #[arg(value_name = "URL", required = true)]
     urls: Vec<Url>,
 

@@ -26,7 +26,7 @@ struct Cli {
     command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]

@@ -17,7 +17,7 @@ use crate::exit::{Failed, failure, usage};
 use crate::load::TrafficArgs;
 use lamna_policy::size::parse_size;
 
-/// What to replay, where to, and how fast.
+/// The arguments of `replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     #[command(flatten)]

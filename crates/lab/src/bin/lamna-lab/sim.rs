@@ -34,7 +34,7 @@ use crate::program;
 
 type Done = Result<(), Box<dyn Error>>;
 
-/// What each architecture would do on other machines.
+/// Predicts the performance of each architecture on other machines.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
     /// Parameter set: paper-2005, linux-2026 or a TOML file, as `calibrate` writes one [default: paper-2005; of `advise` and
@@ -89,9 +89,9 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
-    /// What the order of service gives where a link or a disk limits, with the sizes of WebSTONE; prints a table
+    /// Compares orders of service where a link or a disk limits, with the sizes of WebSTONE; prints a table
     Schedules(SchedulesArgs),
-    /// What hints are worth to a cache: policies, reads ahead and oracles on traces; prints CSV
+    /// Measures the worth of hints to a cache: policies, reads ahead and oracles on traces; prints CSV
     Hints(HintsArgs),
     /// Measures what each step costs Lamna on this machine; prints a parameter set
     ///
@@ -121,10 +121,10 @@ struct AdviseArgs {
     /// Access log in the common, combined or JSON format, also packed (.gz, .zst), or a trace (NAME.csv, NAME.csv.zst)
     #[arg(long, value_name = "FILE")]
     log: PathBuf,
-    /// Of the machine in question
+    /// Processors of the machine in question
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     processors: u32,
-    /// What the server may use: as in 8GiB or 8GB
+    /// Memory that the server may use: as in 8GiB or 8GB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: u64,
     /// A disk of the parameter set, as hdd, ssd, nvme or network
@@ -143,7 +143,7 @@ struct AdviseArgs {
 
 #[derive(Debug, Args)]
 struct SchedulesArgs {
-    /// What limits: `link` or `disk`
+    /// The bottleneck: `link` or `disk`
     #[arg(long, value_name = "WHAT", default_value = "link", value_parser = ["link", "disk"])]
     bottleneck: String,
     /// Rate of the link, in 10^6 bits per second
@@ -164,7 +164,7 @@ struct SchedulesArgs {
     /// Requests counted, after a tenth as many to warm up
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
-    /// Of the arrivals
+    /// Seed of the arrivals
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Prints CSV
@@ -183,7 +183,7 @@ struct HintsArgs {
     /// Reads ahead in vain, in hundredths of the reads needed
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=100))]
     budget: u16,
-    /// What is less likely is not expected, in hundredths
+    /// Lowest probability of an expected successor, in hundredths
     #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=100))]
     likely: u16,
     /// Seconds for which a page may be what a request follows from
@@ -204,7 +204,7 @@ fn parse_turn(text: &str) -> Result<u64, String> {
 
 #[derive(Debug, Args)]
 struct CalibrateArgs {
-    /// What the set is to be called
+    /// Name of the set
     #[arg(long, default_value = "measured")]
     name: String,
     /// Rounds of all trials; medians count
@@ -222,7 +222,7 @@ struct ValidateArgs {
     /// Trace for the scenario of this name
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// What that scenario leaves the server of memory
+    /// Memory limit of the server in that scenario
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64MiB")]
     memory: u64,
     /// Rounds of all trials; medians count
@@ -272,7 +272,8 @@ impl RealServer {
 struct PaperArgs {
     #[command(flatten)]
     folders: Folders,
-    /// What the paper leaves open: letter, private, private-mp, granted, processor, processor-private or average. All if not given
+    /// How to read what the paper leaves open: letter, private, private-mp, granted, processor, processor-private or
+    /// average. All if not given
     #[arg(long)]
     reading: Option<String>,
     /// fig5a, fig5b, fig6, fig7 or fig8. All if not given
@@ -419,7 +420,7 @@ fn requests_of(path: &Path) -> Result<Workload, Box<dyn Error>> {
             }
         ),
     })?;
-    // With standard error closed, nobody wants to know.
+    // With standard error closed it is lost.
     _ = writeln!(
         io::stderr(),
         "{} of {}, {:.1} MiB; {} not understood",

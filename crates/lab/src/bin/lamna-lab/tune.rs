@@ -23,7 +23,7 @@ use tempfile::NamedTempFile;
 use crate::exit::{Failed, failure, usage};
 use crate::program;
 
-/// What to measure.
+/// The arguments of `tune`.
 #[derive(Debug, Args)]
 pub(crate) struct TuneArgs {
     /// The directory whose files are asked for

@@ -67,13 +67,13 @@ pub(super) fn derive(
     Calibration { parameters, how }
 }
 
-/// Of one more request in a batch, which costs a + n * (one request within it).
+/// The time of one more request in a batch, which costs a + n * (one request within it).
 fn within_batch_us(results: &Results) -> f64 {
     let batch_us = |batch: u32| results.of(Name::Batch(batch)).server_us * f64::from(batch);
     (batch_us(BATCHES[1]) - batch_us(BATCHES[0])) / f64::from(BATCHES[1] - BATCHES[0])
 }
 
-/// What is so because Lamna is built so, and what was measured in single calls.
+/// Sets the parameters that follow from how Lamna is built, and those measured in single calls.
 fn built(parameters: &mut Parameters, steps: &Steps) {
     let Parameters { costs, processor, locks, memory, concurrency, .. } = parameters;
     (costs.translate_us, costs.requests_per_connection) = (0.0, 1_000_000);
@@ -93,8 +93,8 @@ fn built(parameters: &mut Parameters, steps: &Steps) {
     (concurrency.read_quantum_bytes, concurrency.copy_quantum_bytes) = (256 * 1024, 1 << 20);
 }
 
-/// Of Linux: `sysctl_sched_base_slice` and `get_update_sysctl_factor` in `kernel/sched/fair.c`, which users without debugfs
-/// cannot read.
+/// The slice of Linux: `sysctl_sched_base_slice` and `get_update_sysctl_factor` in `kernel/sched/fair.c`, which users
+/// without debugfs cannot read.
 fn slice_us() -> f64 {
     700.0 * f64::from(1 + processors().min(8).ilog2())
 }
@@ -131,8 +131,8 @@ fn sizes(parameters: &mut Parameters, results: &Results, steps: &Steps, within_u
     };
 }
 
-/// What a request costs without content, each unit of it, and a second segment: the line through the sizes that are one segment, and
-/// what the longest one is above it.
+/// The cost of a request without content, of each unit of it, and of a second segment: the line through the sizes that
+/// are one segment, and how far the longest one is above it.
 fn over_sizes(results: &Results, value: fn(&Observed) -> f64) -> (f64, f64, f64) {
     let (one, more): (Vec<u64>, Vec<u64>) = SIZES.iter().partition(|&&size| size <= SEGMENT_BYTES);
     let point = |size: u64| (units(size), value(&results.of(Name::Size(size))));
@@ -143,7 +143,7 @@ fn over_sizes(results: &Results, value: fn(&Observed) -> f64) -> (f64, f64, f64)
 
 /// Content that loopback carries at once: its largest packet, `MAX_GSO` of `lo` in ip-link(8), less a head.
 const SEGMENT_BYTES: u64 = 65_536 - HEAD_BYTES;
-/// Of a file as Lamna describes it.
+/// Bytes of the head of a file's answer from Lamna.
 const HEAD_BYTES: u64 = 267;
 
 /// Memory of threads, processes and caches.
@@ -179,12 +179,12 @@ fn misses(parameters: &mut Parameters, results: &Results) {
     costs.translate_miss_us = costs.load_us;
 }
 
-/// Of the requests for files of `size`, the share that was loaded.
+/// The share of the requests for files of `size` that was loaded.
 fn missed(seen: &Observed, size: u64) -> f64 {
     (seen.loaded_bytes / size as f64).clamp(0.1, 1.0)
 }
 
-/// What a request takes that is answered from memory.
+/// The costs of a request that is answered from memory.
 struct Sent {
     base_us: f64,
     unit_us: f64,
@@ -203,7 +203,7 @@ fn sent(parameters: &Parameters, results: &Results) -> Sent {
 }
 
 impl Sent {
-    /// Of so many bytes, of which this part was in no cache of the processor's.
+    /// The time for so many bytes, of which the part `remote` was in no cache of the processor's.
     fn us(&self, size: u64, remote: f64) -> f64 {
         let segments = size.saturating_sub(1) / SEGMENT_BYTES;
         let unit_us = self.unit_us + remote * self.remote_unit_us;
@@ -249,7 +249,7 @@ fn far(parameters: &mut Parameters, results: &Results) {
 /// Until nothing changes any more.
 const FAR_ROUNDS: u32 = 20;
 
-/// What a trial of [`far`] took beyond one on one file of the length, and of what.
+/// The time of a trial of [`far`] beyond one on one file of the length, and the counts that explain it.
 struct Beyond {
     us: f64,
     structures: f64,
@@ -257,7 +257,7 @@ struct Beyond {
     remote_units: f64,
 }
 
-/// Of `us` for each of `count`; 0 if there are none.
+/// The share of `us` of each of `count`; 0 if there are none.
 fn share(us: f64, count: f64) -> f64 {
     if count > 0.0 { (us / count).max(0.0) } else { 0.0 }
 }
@@ -265,7 +265,7 @@ fn share(us: f64, count: f64) -> f64 {
 /// The rest of a processor's own cache is taken by the kernel's structures and by messages on their way.
 const NEAR_SHARE: u64 = 2;
 
-/// Of the caches of the first processor, the second and the third, in sysfs.
+/// The caches of the first processor, the second and the third, in sysfs.
 const NEAR: u32 = 2;
 const SHARED: u32 = 3;
 
@@ -276,8 +276,8 @@ fn cache_bytes(index: u32) -> Option<u64> {
     text.trim().strip_suffix('K')?.parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
 }
 
-/// What is left of `sped`'s time for a request is the header's; and what one client alone adds to it is going idle and coming back.
-/// Each is in the other's trial.
+/// Derives the header's time, which is what is left of `sped`'s time for a request, and the cost of going idle and
+/// coming back, which one client alone adds to it. Each is in the other's trial.
 fn resting(parameters: &mut Parameters, results: &Results) {
     let (base, alone) = (results.of(Name::Size(SIZES[0])), results.of(Name::OneClient));
     for _ in 0..ROUNDS {
@@ -307,7 +307,7 @@ fn as_awake(parameters: &Parameters, seen: &Observed) -> Parameters {
 /// For each request; with fewer switches a server has not slept.
 const SLEPT_LEAST: f64 = 0.05;
 
-/// What each engine costs beyond the steps.
+/// Derives the cost of each engine beyond the steps.
 fn engines(parameters: &mut Parameters, results: &Results) {
     let of = |parameters: &Parameters, name: Name, set: &dyn Fn(&mut Parameters, f64)| {
         let seen = results.of(name);
@@ -346,8 +346,8 @@ fn engines(parameters: &mut Parameters, results: &Results) {
 /// With more the median latency rises again, because most wait.
 const SPAWN_WAITING_MAX: f64 = 0.5 / CONNECTIONS as f64;
 
-/// What each engine's content costs beyond `sped`'s, at each length: threads and processes send from memory of their own, of which
-/// the kernel keeps a piece of 32 KiB for each (`sk_page_frag`).
+/// Derives the cost of each engine's content beyond `sped`'s, at each length: threads and processes send from memory of
+/// their own, of which the kernel keeps a piece of 32 KiB for each (`sk_page_frag`).
 fn contents(parameters: &mut Parameters, results: &Results) {
     let [first, sizes @ ..] = SIZES;
     for engine in ENGINES {
@@ -409,7 +409,8 @@ const FILE_UNIT_LEAST_US: f64 = 0.001;
 /// More than memory that is new takes.
 const UNIT_MAX_US: f64 = 1.0;
 
-/// What each engine takes for another file than before beyond `sped`'s: threads have fronts of their own, of which each has to meet it.
+/// Derives each engine's cost of another file than before, beyond `sped`'s: threads have fronts of their own, of which
+/// each has to meet it.
 fn varied(parameters: &mut Parameters, results: &Results) {
     let [_, engines @ ..] = VARIED;
     for engine in engines {
@@ -422,7 +423,7 @@ fn varied(parameters: &mut Parameters, results: &Results) {
     }
 }
 
-/// What content of another length than before costs the load, beyond what it takes by itself.
+/// Derives the load's cost of content of another length than before, beyond the content's own.
 fn varied_lengths(parameters: &mut Parameters, results: &Results) {
     let seen = results.of(Name::Varied);
     let (model, load_us) = (Model::of(Name::Varied), seen.load_us - seen.vain_us);
@@ -455,7 +456,7 @@ fn shared(parameters: &mut Parameters, results: &Results) {
         solve_for(load_us, 0.0..UNIT_MAX_US, parameters, &longer_model, longer.load_us, set);
 }
 
-/// What the clients of each engine take beyond that.
+/// Derives the further cost of the clients of each engine.
 fn shared_by(parameters: &mut Parameters, results: &Results) {
     for engine in SHARERS {
         let name = Name::SharedBy(engine);

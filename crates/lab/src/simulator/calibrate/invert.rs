@@ -28,7 +28,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Of a trial on one file that is in memory, or on long ones that helpers copy.
+    /// The model of a trial on one file that is in memory, or on long ones that helpers copy.
     pub(super) fn of(name: Name) -> Model {
         let bytes = match name {
             Name::Size(size) | Name::Shared(size) | Name::Content(_, size) => size,
@@ -93,7 +93,7 @@ impl Model {
         }
     }
 
-    /// Of a trial on files of which its control group cannot hold all. `parameters` say how many it can.
+    /// The model of a trial on files of which its control group cannot hold all. `parameters` say how many it can.
     pub(super) fn limited(name: Name, parameters: &Parameters) -> Model {
         let bytes = match name {
             Name::Missed(size) => size,
@@ -119,7 +119,7 @@ impl Model {
         self
     }
 
-    /// What comes out `of` it with one value `set` in the parameters; infinite if that set cannot be simulated.
+    /// The value `of` the outcome with one value `set` in the parameters; infinite if that set cannot be simulated.
     fn with(
         &self,
         value: f64,
@@ -148,7 +148,7 @@ pub(super) fn solve(parameters: &Parameters, model: &Model, target_us: f64, set:
     solve_between(0.0..bound(target_us), parameters, model, target_us, set)
 }
 
-/// What one parameter adds cannot be more than all, unless not every request pays it.
+/// The upper bound of a parameter: it cannot add more than all, unless not every request pays it.
 pub(super) fn bound(target_us: f64) -> f64 {
     target_us * f64::from(CONNECTIONS)
 }

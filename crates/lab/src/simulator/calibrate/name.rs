@@ -20,11 +20,11 @@ pub(super) const SIZES: [u64; 7] = [1_000, 5_000, 10_000, 20_000, 30_000, 40_000
 pub(super) const BATCHES: [u32; 2] = [16, 64];
 /// Enough that the smallest cache holds next to none of them.
 pub(super) const SMALL_FILES: usize = 20_000;
-/// Of 16 KiB, more than the cache holds that processors share.
+/// Files of 16 KiB: more than the cache holds that processors share.
 pub(super) const LONGER_FILES: usize = 3_000;
 /// So many small ones that each is another than the one before, and the server's cache holds them, of each thread's own, too.
 pub(super) const MANY_FILES: usize = 1_000;
-/// Of both, so many that the cache holds them and the nearest caches of a processor do not.
+/// Files of both sizes: so many that the cache holds them and the nearest caches of a processor do not.
 pub(super) const FAR_SMALL_FILES: usize = 8_000;
 pub(super) const FAR_LONGER_FILES: usize = 600;
 /// Requests for each of them before anything is counted: one in e^8 is then asked for the first time.
@@ -39,14 +39,15 @@ pub(super) const LIMIT_BYTES: u64 = 48 << 20;
 /// The server's cache there: so large a part of the limit that it holds content in the place of the page cache, as it does where it
 /// chooses the size itself.
 pub(super) const LIMITED_CACHE_BYTES: u64 = LIMIT_BYTES / 3;
-/// Of the longest cold files: more than the nearest caches of a processor hold, and not more than the one that they share.
+/// Files of the longest cold size: more than the nearest caches of a processor hold, and not more than the one that
+/// they share.
 pub(super) const LONG_FILES: usize = 80;
 /// Longer than what any cache takes, and together no more than what it leaves of the limit.
 pub(super) const COPIED_BYTES: u64 = 512 * 1024;
 pub(super) const COPIED_FILES: usize = 20;
 /// Files of many sizes, as a site has them, for filling a cache.
 pub(super) const MIXED_FILES: u64 = 3_000;
-/// Of these every tenth, which is few enough for the cache and for those of the processors.
+/// Every tenth of these is used, which is few enough for the cache and for those of the processors.
 pub(super) const VARIED_EACH: usize = 10;
 pub(super) const MIXED_BYTES_LEAST: f64 = 500.0;
 pub(super) const MIXED_BYTES_MOST: f64 = 250_000.0;
@@ -54,7 +55,7 @@ pub(super) const MIXED_CACHE_BYTES: u64 = 32 << 20;
 pub(super) const CACHE_BYTES: u64 = 64 << 20;
 pub(super) const PROCESS_CACHE_BYTES: u64 = 4 << 20;
 pub(super) const CACHE_BYTES_LEAST: u64 = 1 << 20;
-/// Of the clients of the trial of threads with two workers, the least that both must have.
+/// The least clients that both workers must have in the trial of threads with two workers.
 pub(super) const SPREAD_CLIENTS_LEAST: usize = 3;
 pub(super) const UNIT_BYTES: u64 = 512;
 
@@ -128,7 +129,7 @@ pub(super) const VARIED: [&str; 7] =
 /// Engines whose reads from disk are measured beside those of `sped`. `amped` is the first.
 pub(super) const READERS: [&str; 7] =
     ["amped", "co-amped", "pipelined", "proactor", "thread-pool", "thread-per-session", "mp"];
-/// Of these the ones whose pages stay in the page cache as well, where the kernel has to make room for each.
+/// Readers whose pages stay in the page cache as well, where the kernel has to make room for each.
 pub(super) const PAGE_CACHERS: [&str; 2] = ["co-amped", "mp"];
 /// Engines whose clients take another time than those of `sped` where they share a processor with a worker: its loop does not wait by
 /// epoll_wait(2).
@@ -158,7 +159,7 @@ impl Name {
         names
     }
 
-    /// What it is kept as.
+    /// The key that it is kept under.
     pub(in crate::simulator) fn key(self) -> Key {
         Key { scenario: format!("calibrate: {self:?}"), engine: self.architecture().into(), workers: self.workers() }
     }
@@ -233,8 +234,8 @@ impl Name {
         matches!(self, Name::Many(_) | Name::Far | Name::FarLonger | Name::Remote | Name::Varied)
     }
 
-    /// Of its trials those that say something: what threads of two workers cost each other is seen only where both have clients. If one
-    /// has next to none in all of them, those in which it has most.
+    /// The telling ones of its trials: what threads of two workers cost each other is seen only where both have
+    /// clients. If one has next to none in all of them, those in which it has most.
     pub(super) fn telling(self, trials: Vec<Observed>) -> Vec<Observed> {
         if self != Name::SpreadThreads {
             return trials;

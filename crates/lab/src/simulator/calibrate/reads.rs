@@ -12,8 +12,8 @@ use super::name::{
 };
 use crate::simulator::trial::Observed;
 
-/// What reading from disk costs between answers from memory, from files that are neither in the cache nor in memory. Where the trials could not be
-/// limited they were in memory after all, and the estimates stay.
+/// Derives the cost of reading from disk between answers from memory, of files that are neither in the cache nor in
+/// memory. Where the trials could not be limited they were in memory after all, and the estimates stay.
 pub(super) fn reads(parameters: &mut Parameters, results: &Results) {
     let [small_size, longer_size, long_size] = COLD_SIZES;
     let [small, longer, long] = COLD_SIZES.map(|size| results.of(Name::Missed(size)));
@@ -69,7 +69,8 @@ pub(super) fn reads(parameters: &mut Parameters, results: &Results) {
     long_content_by(name.architecture(), &model, &results.of(name), parameters);
 }
 
-/// What reading takes an engine whose pages stay in the page cache, for a file and for each unit of it, beyond what it takes `sped`.
+/// Derives the cost of reading of an engine whose pages stay in the page cache, for a file and for each unit of it,
+/// beyond that of `sped`.
 fn longer_reads(engine: &'static str, parameters: &mut Parameters, results: &Results) {
     let of = |parameters: &Parameters, name: Name, least_us: f64, set: &dyn Fn(&mut Parameters, f64)| {
         let target_us = results.of(name).server_us;

@@ -16,7 +16,7 @@ use crate::simulator::limited::{holds_alone, page_cache_bytes};
 use crate::simulator::trial::processors;
 
 impl Setting {
-    /// What the models say of it.
+    /// The prediction of the models.
     pub(super) fn predict(
         &self,
         kind: Kind,

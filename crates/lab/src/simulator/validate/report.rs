@@ -8,7 +8,7 @@ use super::Name;
 use super::reason::reason;
 use crate::simulator::trial::{Observed, undisturbed};
 
-/// What came of it: lines, and what had to be left out and why.
+/// The report: lines, and what had to be left out and why.
 #[derive(Debug, Default)]
 pub struct Report {
     /// In the order of scenarios, engines and workers.
@@ -26,9 +26,9 @@ pub struct Row {
     pub engine: &'static str,
     /// Its workers.
     pub workers: u32,
-    /// What the models say.
+    /// The prediction of the models.
     pub predicted: Outcome,
-    /// What was seen: what the trials say together, [`undisturbed`].
+    /// The measurement: the joint result of the trials, [`undisturbed`].
     pub observed: Observed,
     /// The trials.
     pub trials: Vec<Observed>,
