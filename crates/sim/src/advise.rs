@@ -20,14 +20,14 @@ use crate::run::{Outcome, run_with};
 use crate::scenario::{PolicyName, Scenario, ScenarioError};
 use crate::workload::Workload;
 
-/// What is asked.
+/// A question for advice.
 #[derive(Clone)]
 pub struct Question {
     /// Usually a log; see [`crate::workload::read_log`].
     pub workload: Workload,
-    /// Of the machine.
+    /// Processors of the machine.
     pub processors: u32,
-    /// What the server may use of its memory.
+    /// Memory that the server may use.
     pub memory_bytes: u64,
     /// A disk of the parameter set.
     pub disk: String,
@@ -37,7 +37,7 @@ pub struct Question {
     pub requests: u64,
 }
 
-/// What is advised. Outcomes carry their scenarios.
+/// Advice. Outcomes carry their scenarios.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
     /// Every architecture with LRU and a worker for each processor, best first; but `amped` first of all if none is better
@@ -47,7 +47,7 @@ pub struct Advice {
     pub policies: Vec<Outcome>,
     /// Numbers of workers under both, best first. One element where the architecture has no workers.
     pub workers: Vec<Outcome>,
-    /// What one change of the machine would bring to the best of all that, best first.
+    /// Gains of single changes of the machine over the best of all that, best first.
     pub investments: Vec<Investment>,
     /// Where the costs come from.
     pub source: String,

@@ -1,11 +1,13 @@
-//! What hints are worth to a cache: every policy over a trace, the `hinted` one, reading ahead, and oracles that know what will be asked for.
+//! The worth of hints to a cache: every policy over a trace, the `hinted` one, reading ahead, and oracles that know
+//! what will be asked for.
 //!
 //! Owns: the experiment. Policies, table and budget are those of `lamna_policy`. A trace is read once: its first half warms caches up
 //! and teaches the table, its second half counts, and the table goes on learning. So nothing is predicted from the
 //! requests that are to be predicted.
 //!
 //! Traces of the project name no clients. So what belongs together is not known and has to be guessed from the order of all requests: each
-//! request is taken to follow from each page that anybody asked for in the [`Settings::window_s`] seconds before. A server knows better (Referer, connections).
+//! request is taken to follow from each page requested in the [`Settings::window_s`] seconds before. A server knows
+//! better (Referer, connections).
 //!
 //! A read ahead is done by the time of the next request, and the disk is always idle: the traces have less than one request a second.
 
@@ -16,7 +18,7 @@ use lamna_policy::hints::{PrecacheBudget, Probability, Table, UrlId};
 
 use crate::workload::{FileId, Trace};
 
-/// What is to be tried.
+/// The settings of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The cache, as a share of the data set.
@@ -46,18 +48,18 @@ impl Default for Settings {
     }
 }
 
-/// What one way came to, over the second half of the trace.
+/// The outcome of one way, over the second half of the trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HintOutcome {
-    /// Of the trace.
+    /// The name of the trace.
     pub trace: String,
     /// A policy; `+filter` with the admission filter, `+ahead` with reads ahead.
     pub policy: String,
     /// Requests.
     pub requests: u64,
-    /// Of these, for files that nobody had asked for before.
+    /// Requests for files that had not been requested before.
     pub firsts: u64,
-    /// Requests for which nobody waited.
+    /// Requests that did not wait for a read.
     pub hits: u64,
     /// Bytes of these, as a share.
     pub byte_hit_ratio: f64,
@@ -67,18 +69,18 @@ pub struct HintOutcome {
     pub reads: u64,
     /// Reads ahead.
     pub ahead: u64,
-    /// Of these, the ones whose file was asked for while it was there.
+    /// Reads ahead whose file was asked for while it was there.
     pub used: u64,
 }
 
-/// Who reads ahead of requests.
+/// The way of reading ahead of requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ahead {
-    /// Nobody.
+    /// No reads ahead.
     Nobody,
     /// The table's likely successors, within the budget.
     Budget,
-    /// Of the table's successors, however unlikely, those that will be asked for within the window, and no others.
+    /// Those successors of the table, however unlikely, that will be asked for within the window, and no others.
     KnowsWhich,
 }
 
@@ -300,21 +302,21 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// What an oracle does with what it knows.
+/// The use that an oracle makes of its knowledge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Oracle {
     /// Evicts by what it knows.
     Evicts,
     /// The same, and each file that was asked for before is there when it is asked for again.
     ReadsAheadKnown,
-    /// The same with files that nobody has asked for.
+    /// The same with files that have not been requested before.
     ReadsAheadAll,
 }
 
 /// Belady (1966) with files of different sizes: of those that are held, the one goes whose size times the distance to its next
 /// use is largest ("Belady-Size": Berger, Beckmann, Harchol-Balter: "Practical bounds on optimal caching with variable object sizes",
 /// SIGMETRICS 2018). With equal sizes no order has fewer reads. With these it is no bound, only hard to beat; the optimum cannot be
-/// computed in reasonable time. Reading ahead, just in time, makes nobody wait for the same reads, and adds none.
+/// computed in reasonable time. Reading ahead, just in time, makes no request wait for the same reads, and adds none.
 fn clairvoyant(trace: &Trace, bound: u64, oracle: Oracle) -> HintOutcome {
     let files = trace.sizes.len();
     let mut next_use = vec![usize::MAX; trace.requests.len()];

@@ -1,4 +1,4 @@
-//! What each server architecture would do on machines we do not have: a discrete-event simulator.
+//! A discrete-event simulator: predicts each server architecture's performance on machines we do not have.
 //!
 //! Owns: the kernel ([`kernel`]), the resources a server waits for ([`resource`]), a model of each architecture under the
 //! name of its engine ([`arch`]), workloads ([`workload`]), named sets of measured costs ([`parameters`]), and the

@@ -27,25 +27,25 @@ use crate::workload::{FileId, Requests, Workload};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(pub u32);
 
-/// Who waits for a read from disk. A number of the architecture's own (a task or a request), dense.
+/// A waiter for a read from disk. A number of the architecture's own (a task or a request), dense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter(pub u32);
 
-/// What a task does next.
+/// The next step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Works.
     Run(Nanos),
-    /// Waits until somebody wakes it.
+    /// Waits until it is woken.
     Block,
 }
 
 /// The locks of shared caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockName {
-    /// Of the translation cache.
+    /// The lock of the translation cache.
     Path,
-    /// Of the shard of the data cache that holds this file.
+    /// The lock of the shard of the data cache that holds this file.
     Cache(FileId),
 }
 
@@ -58,7 +58,7 @@ enum Event {
     Wake(TaskId),
 }
 
-/// What it takes that a thread is made and ended.
+/// The cost of making and ending a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Spawned {
     /// Processor time.
@@ -84,13 +84,14 @@ const NOT_READING: u32 = u32::MAX - 1;
 
 /// See the module.
 pub struct Machine {
-    /// What things cost.
+    /// The costs of steps.
     pub costs: Costs,
     /// After so many bytes an event loop turns to the next connection, if they are in memory.
     send_quantum_bytes: u64,
     /// And if they are in the page cache.
     send_file_quantum_bytes: u64,
-    /// Of long content a helper brings so much into memory at once, into the page cache or, if `holds_alone`, beside it.
+    /// Bytes of long content that a helper brings into memory at once, into the page cache or, if `holds_alone`, beside
+    /// it.
     read_quantum_bytes: u64,
     calendar: Calendar<Event>,
     processors: Processors,
@@ -106,13 +107,13 @@ pub struct Machine {
     cache_of_client: Vec<usize>,
     /// The operating system's page cache, if it is modelled: whole files, least recently read first to go.
     pages: Option<Bounded>,
-    /// What a cache of the processor's holds of the content, if that is modelled: the least recently sent the first to go.
+    /// The content in a cache of the processor's, if that is modelled: the least recently sent the first to go.
     near: Option<Near>,
     /// The page cache does not hold what the data cache does.
     holds_alone: bool,
     /// Longer files are only in the page cache.
     content_bytes_max: u64,
-    /// What an entry of the data cache weighs beside its content.
+    /// The size of an entry of the data cache beside its content.
     entry_bytes: u64,
     /// An entry counts as so much at least.
     entry_bytes_least: u64,
@@ -126,11 +127,11 @@ pub struct Machine {
     client_delay: Nanos,
     load: Option<LoadThread>,
     wakes: u64,
-    /// Who has to wait of the threads that are made.
+    /// Draws which of the new threads have to wait.
     chance: Stream,
     /// On which the task runs that is asked what it does next.
     processor: usize,
-    /// What each task has yet to work for having had idle processors begin.
+    /// The work that each task still owes for having had idle processors begin.
     owed: Vec<Nanos>,
     /// First of a chain of waiters for each file, `NO_WAITER`, or `NOT_READING`.
     first_waiter: Vec<u32>,
@@ -265,7 +266,7 @@ impl Machine {
         self.calendar.now()
     }
 
-    /// What a request asks for.
+    /// The file that a request asks for.
     pub fn file(&self, request: RequestId) -> FileId {
         self.requests[request.0 as usize].file
     }
@@ -359,7 +360,7 @@ impl Machine {
     /// cache does not hold of it.
     pub fn header(&mut self, request: RequestId) -> Nanos {
         let (object, bytes) = (self.own_object(request), self.size(request));
-        // Nobody touches content that leaves from the page cache, and what a helper has copied is near.
+        // No processor touches content that leaves from the page cache, and content that a helper has copied is near.
         let touched = if self.is_long(request) { 0 } else { bytes };
         let distance = self.near.as_mut().map_or(Distance::Near, |near| near.request(object, touched));
         let file = self.file(request);
@@ -475,7 +476,7 @@ impl Machine {
         if self.load.is_some() {
             self.owe(LOAD);
         } else {
-            // An interrupt's, and nobody's here.
+            // An interrupt's, and no task's here.
             self.processors.take_owed();
         }
     }

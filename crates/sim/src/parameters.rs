@@ -18,7 +18,7 @@ use crate::scenario::Scenario;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
-    /// What it is called in results.
+    /// Its name in results.
     pub name: String,
     /// Where the values come from.
     pub source: String,
@@ -54,7 +54,7 @@ pub struct Parameters {
     pub processor: ProcessorParameters,
     /// The locks of shared caches.
     pub locks: LockParameters,
-    /// What structures occupy.
+    /// The sizes of structures.
     pub memory: MemoryParameters,
     /// How many of what.
     pub concurrency: Concurrency,
@@ -88,7 +88,7 @@ pub struct Costs {
     pub transmit_us: f64,
     /// The unit of `transmit_us`, in bytes.
     pub transmit_unit_bytes: u64,
-    /// What `transmit_us` is.
+    /// The resource that `transmit_us` occupies.
     pub transmit_by: TransmitBy,
     /// Content leaves in segments of at most so many bytes; 0: in one.
     #[serde(default)]
@@ -96,8 +96,8 @@ pub struct Costs {
     /// Each segment after the first, in addition.
     #[serde(default)]
     pub segment_us: f64,
-    /// Each started unit of long content that leaves from the page cache, in place of `transmit_us` and `segment_us`: nobody touches it; 0: as
-    /// other content.
+    /// Each started unit of long content that leaves from the page cache, in place of `transmit_us` and `segment_us`:
+    /// no processor touches it; 0: as other content.
     #[serde(default)]
     pub file_unit_us: f64,
     /// An event loop's waiting for events, whatever their number.
@@ -133,8 +133,8 @@ pub struct Costs {
     pub spawn_us: f64,
     /// The same while one does, which the kernel has to tell of each stack that goes.
     pub spawn_shared_us: f64,
-    /// Of the threads that are made then, the share that has to wait for the memory of the process, which others change, for each other one
-    /// that could run.
+    /// Share of the threads made then that have to wait for the memory of the process, which others change. It counts
+    /// for each other one that could run.
     #[serde(default)]
     pub spawn_waiting: f64,
     /// Answering with what has its structures in no cache of the processor's own, in addition.
@@ -148,7 +148,7 @@ pub struct Costs {
     /// learnt of the way through the code is of less use.
     #[serde(default)]
     pub varied_us: f64,
-    /// What waking and running a process costs beyond a thread: another address space.
+    /// The cost of waking and running a process beyond a thread: another address space.
     pub process_us: f64,
 }
 
@@ -168,11 +168,11 @@ pub enum TransmitBy {
 pub struct ProcessorParameters {
     /// Going over from one thread or process to another.
     pub switch_us: f64,
-    /// What it costs a task of the server's beyond that to begin where clients on the same machine have just worked: another program, in
-    /// other memory. What it costs them is [`LoadParameters::shared_us`].
+    /// The further cost for a task of the server's to begin where clients on the same machine have just worked: another
+    /// program, in other memory. The cost for the clients is [`LoadParameters::shared_us`].
     #[serde(default)]
     pub program_us: f64,
-    /// Who is next on a processor.
+    /// The scheduling discipline of a processor.
     #[serde(default)]
     pub discipline: Discipline,
     /// How long a thread runs while others wait. With the discipline `fair`: the tick, at which that is looked at.
@@ -181,9 +181,9 @@ pub struct ProcessorParameters {
     pub granularity_us: f64,
     /// How long a processor that sleeps takes to begin again.
     pub wake_us: f64,
-    /// What a task costs beyond its work that begins on a processor that was idle: going idle and coming back.
+    /// The further cost of a task that begins on a processor that was idle: going idle and coming back.
     pub rest_us: f64,
-    /// What having an idle processor begin costs who does so.
+    /// The cost of having an idle processor begin, for the task that does so.
     #[serde(default)]
     pub call_us: f64,
     /// How long a processor is idle before it sleeps.
@@ -198,7 +198,7 @@ pub struct ProcessorParameters {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LockParameters {
-    /// Who owns a released lock.
+    /// The owner of a released lock.
     pub handover: Handover,
     /// Locks among which the files of the data cache are divided. At least 1.
     pub shards: u32,
@@ -220,7 +220,7 @@ pub enum DataCopies {
     PrivateMp,
 }
 
-/// What structures occupy, in bytes.
+/// The sizes of structures, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryParameters {
@@ -236,7 +236,7 @@ pub struct MemoryParameters {
     pub helper_bytes: u64,
     /// Mean size of a cached file, from which the number of entries follows.
     pub file_bytes_mean: u64,
-    /// Of processes.
+    /// Copies of data in several processes.
     pub data_copies: DataCopies,
     /// Longer files are not copied into the data cache but sent from the page cache, where there is one; 0: none are.
     pub content_bytes_max: u64,
@@ -246,12 +246,12 @@ pub struct MemoryParameters {
     /// Files that a process's own cache holds at most; 0: as many as there is room for.
     #[serde(default)]
     pub process_entries: u64,
-    /// What a cache of one processor's own holds of structures and content; 0: what is in memory is always near.
+    /// The size of a cache of one processor's own, for structures and content; 0: memory is always near.
     pub near_bytes: u64,
-    /// What the cache that processors share holds; 0: what is not near is far.
+    /// The size of the cache that processors share; 0: content that is not near is far.
     #[serde(default)]
     pub far_bytes: u64,
-    /// What a process of the server occupies beside its caches.
+    /// The memory of a process of the server beside its caches.
     pub process_bytes: u64,
     /// Memory that the data cache really takes for each byte that it counts, where one thread fills it: what an allocator
     /// cannot use. At least 1.
@@ -316,7 +316,8 @@ pub struct DiskParameters {
     /// So many requests are admitted in a second, as by `blkio.throttle.read_iops_device`; 0: any number.
     #[serde(default)]
     pub requests_per_s: f64,
-    /// What is admitted in this time may begin at once at its beginning; the next has to wait for its end.
+    /// The throttle's slice: requests admitted in it may begin at once at its beginning; the next has to wait for its
+    /// end.
     #[serde(default)]
     pub throttle_slice_us: f64,
 }
@@ -413,7 +414,7 @@ impl Parameters {
         set
     }
 
-    /// What processors work. Not what clocks decide: quanta, sleeps, how long a translation holds.
+    /// The times that processors work, without those that clocks decide: quanta, sleeps, how long a translation holds.
     fn processor_times_mut(&mut self) -> impl Iterator<Item = &mut f64> {
         let Parameters { costs, engines, reads, read_units, contents, long_units, long_segments, .. } = self;
         let Parameters { shared, varied, processor, locks, load, .. } = self;

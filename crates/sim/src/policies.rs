@@ -15,7 +15,7 @@ use crate::workload::{FileId, Workload};
 /// One policy at one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct HitRatio {
-    /// Of the workload.
+    /// The name of the workload.
     pub workload: String,
     /// The policy's name; `+filter` with the size-aware admission filter; `optimal` for the bound.
     pub policy: String,

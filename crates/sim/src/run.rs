@@ -27,10 +27,10 @@ impl From<Interval> for Estimate {
     }
 }
 
-/// What a scenario came to.
+/// The outcome of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What was simulated.
+    /// The scenario.
     pub scenario: Scenario,
     /// Name of the parameter set.
     pub parameters: String,
@@ -40,7 +40,7 @@ pub struct Outcome {
     pub requests_per_s: Estimate,
     /// Content sent, in 10^6 bits per second.
     pub megabits_per_s: f64,
-    /// Of a request, from issue to completion, in microseconds.
+    /// Mean latency of a request, from issue to completion, in microseconds.
     pub latency_mean_us: f64,
     /// Median.
     pub latency_p50_us: f64,
@@ -66,7 +66,7 @@ pub struct Outcome {
     /// Processor time of the server for each request, in microseconds.
     #[serde(default)]
     pub server_us: f64,
-    /// Of that, on the processor of clients that are on the same machine.
+    /// The part of that on the processor of clients that are on the same machine.
     #[serde(default)]
     pub beside_us: f64,
     /// Processor time of clients on the same machine for each request, in microseconds.
@@ -86,13 +86,13 @@ pub struct Outcome {
     pub contention: f64,
     /// Time waited for locks per request, in microseconds.
     pub lock_waited_us: f64,
-    /// What limits the throughput.
+    /// The resource that limits the throughput.
     pub bottleneck: Bottleneck,
     /// Calendar events of all replications.
     pub events: u64,
 }
 
-/// What limits the throughput.
+/// The resource that limits the throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bottleneck {

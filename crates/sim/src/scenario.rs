@@ -1,4 +1,5 @@
-//! What is to be simulated: architecture, machine, workload, load. Everything a result depends on beside the parameter set.
+//! The scenario of a simulation: architecture, machine, workload, load. Everything a result depends on beside the
+//! parameter set.
 
 use std::fmt;
 use std::path::Path;
@@ -23,12 +24,13 @@ pub struct Scenario {
     pub data_set_bytes: u64,
     /// At least 1.
     pub processors: u32,
-    /// What the server may use: content and overhead.
+    /// Memory that the server may use: content and overhead.
     pub system_memory_bytes: u64,
     /// If not 0, the data cache of one process, whatever the system memory.
     pub data_cache_bytes: u64,
-    /// What the operating system's page cache holds beside that, in bytes. Where it is 0 there is none: what is not in the data
-    /// cache is read from disk. Otherwise the data cache's bound is the server's own: it counts an entry's structures, too.
+    /// Size of the operating system's page cache beside that, in bytes. Where it is 0 there is none: a file that is not
+    /// in the data cache is read from disk. Otherwise the data cache's bound is the server's own: it counts an entry's
+    /// structures, too.
     pub page_cache_bytes: u64,
     /// Whether what is read from disk for the data cache leaves the page cache at once: the server's way where its cache is the
     /// larger of the two. Longer files stay in the page cache.
@@ -61,7 +63,7 @@ pub struct Scenario {
     pub warm_up_requests: u64,
     /// Independent replications.
     pub replications: u32,
-    /// Of the first replication; the others follow.
+    /// Seed of the first replication; the others follow.
     pub seed: u64,
 }
 

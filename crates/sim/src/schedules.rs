@@ -1,4 +1,4 @@
-//! What the order of service gives: one bottleneck, turn by turn, under an open load of a mix of sizes.
+//! The effect of the order of service: one bottleneck, turn by turn, under an open load of a mix of sizes.
 //!
 //! Owns: the experiment. The order is that of `lamna_policy::schedule`, the code that serves. Requests arrive by a Poisson
 //! process, so many for each of the bottleneck's capacity, whether or not others are finished: in a closed loop a slow answer
@@ -19,9 +19,9 @@ use crate::resource::{Disk, Link};
 /// Requests of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
-    /// Of the content.
+    /// Bytes of the content.
     pub bytes: u64,
-    /// Of all requests.
+    /// Share of all requests.
     pub share: f64,
 }
 
@@ -33,7 +33,7 @@ pub const WEBSTONE: [Class; 4] = [
     Class { bytes: 5_000_000, share: 0.01 },
 ];
 
-/// What limits.
+/// The bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bottleneck {
     /// The link, of so many bits a second.
@@ -85,26 +85,26 @@ impl Bottleneck {
 /// One experiment.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What limits.
+    /// The bottleneck.
     pub bottleneck: Bottleneck,
     /// Sizes; shares add up to one.
     pub classes: Vec<Class>,
     /// Offered load, as a share of the capacity. Below 1.
     pub load: f64,
-    /// Of a request in one turn at most. Positive.
+    /// Most bytes of a request in one turn. Positive.
     pub turn_bytes: u64,
     /// Choices after which one that waits is overdue.
     pub patience: u32,
     /// Requests counted, after a tenth as many to warm up.
     pub requests: u64,
-    /// Of the arrivals.
+    /// Seed of the arrivals.
     pub seed: u64,
 }
 
-/// What one size saw.
+/// The outcome of one size.
 #[derive(Clone, Debug)]
 pub struct ClassOutcome {
-    /// Of the content; `None` for all together.
+    /// Bytes of the content; `None` for all together.
     pub bytes: Option<u64>,
     /// Requests counted.
     pub requests: u64,
@@ -116,7 +116,7 @@ pub struct ClassOutcome {
     pub p99: Nanos,
 }
 
-/// What one schedule came to.
+/// The outcome of one schedule.
 #[derive(Clone, Debug)]
 pub struct ScheduleOutcome {
     /// The order of service.
@@ -319,8 +319,8 @@ impl<'a> Server<'a> {
         self.question.classes.iter().position(is_over).unwrap_or(last)
     }
 
-    /// What remains is what the bottleneck takes time for: bytes of a link, reads of a disk, on which 500 bytes take about as
-    /// long as 50,000.
+    /// The claim of a request. Its unit is what the bottleneck takes time for: bytes of a link, reads of a disk, on
+    /// which 500 bytes take about as long as 50,000.
     fn claim(&self, left: u64) -> Claim {
         match self.question.bottleneck {
             Bottleneck::Link(_) => Claim::of(left),
@@ -350,7 +350,7 @@ impl<'a> Server<'a> {
     fn end_turn(&mut self, slot: u32) {
         self.places_free += 1;
         if let Resource::Disk(disk) = &mut self.resource {
-            // Nobody waits in the disk's own queue.
+            // No request waits in the disk's own queue.
             let next = disk.done(self.calendar.now());
             debug_assert!(next.is_none(), "a read waited in the disk");
         }

@@ -14,7 +14,7 @@ use crate::kernel::Nanos;
 use crate::machine::{LockName, Machine, RequestId, Step, Waiter};
 use crate::resource::TaskId;
 
-/// Who reads from disk.
+/// The reader of content from disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disk {
     /// The loop itself, which stands still meanwhile.
@@ -25,7 +25,7 @@ pub(super) enum Disk {
     Kernel,
 }
 
-/// What has to be done for a request next.
+/// The next event of a request.
 #[derive(Clone, Copy)]
 enum Event {
     Arrived(RequestId),
@@ -35,7 +35,7 @@ enum Event {
     Writable(RequestId, u64),
 }
 
-/// What a loop has just done.
+/// The last step of a loop.
 #[derive(Clone, Copy)]
 enum Phase {
     /// Nothing: takes the next event.
@@ -97,7 +97,7 @@ pub(super) struct Loops {
     helpers: Vec<Helper>,
     /// Reads that wait for a helper: one queue for each loop, or a common one.
     reads: Vec<Queue>,
-    /// Of each request whose content comes by pieces.
+    /// The stretch of each request whose content comes by pieces.
     stretches: Vec<Option<Stretch>>,
     disk: Disk,
     shared: bool,
@@ -165,7 +165,7 @@ impl Loops {
                 Step::Run(poll + machine.costs.begin)
             }
             Event::Arrived(request) => {
-                // Nobody else uses the caches: one stretch of work.
+                // No other loop uses the caches: one stretch of work.
                 self.loops[index].phase = Phase::FileLookedUp(request);
                 let costs = &machine.costs;
                 let work = poll + costs.begin + costs.translate + costs.lookup;

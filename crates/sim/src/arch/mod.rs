@@ -32,7 +32,7 @@ use crate::parameters::{DataCopies, Parameters};
 use crate::resource::{Division, Overhead, TaskId};
 use crate::scenario::Scenario;
 
-/// What an architecture decides. See the module.
+/// The decisions of an architecture. See the module.
 pub trait Architecture {
     /// A client's request is at the server.
     fn arrive(&mut self, request: RequestId, machine: &mut Machine);
@@ -40,7 +40,7 @@ pub trait Architecture {
     /// `task` runs and has finished what it last asked to do: what it does next.
     fn step(&mut self, task: TaskId, machine: &mut Machine) -> Step;
 
-    /// What `waiter` waited for is in memory.
+    /// The read that `waiter` waited for is in memory.
     fn read_done(&mut self, waiter: Waiter, machine: &mut Machine);
 
     /// For each task the worker that it belongs to; empty if tasks belong to no worker.
@@ -111,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// What it costs beside the content, in a scenario.
+    /// Its memory beside the content, in a scenario.
     pub fn overhead(self, scenario: &Scenario, parameters: &Parameters) -> Overhead {
         match self {
             Kind::Mp => mp::overhead(scenario, parameters),

@@ -52,7 +52,7 @@ struct Job {
     sent: Option<u64>,
 }
 
-/// What a thread has just done.
+/// The last step of a thread.
 #[derive(Clone, Copy)]
 enum Phase {
     Free,
@@ -169,7 +169,7 @@ impl Pipelined {
         }
     }
 
-    /// Begins a job if the lock that it needs is to be had. `None`: it cost nothing and is done.
+    /// Begins a job if the lock that it needs is free. `None`: it cost nothing and is done.
     fn work(&mut self, index: usize, job: Job, machine: &mut Machine) -> Option<Step> {
         let stage = STAGES[index % STAGES.len()];
         let lock = match stage {
@@ -224,7 +224,7 @@ impl Pipelined {
         Step::Run(machine.transmit(request, bytes, false))
     }
 
-    /// What follows a job that was worked on. `None`: the next job.
+    /// The step after a job that was worked on. `None`: the next job.
     fn worked(&mut self, index: usize, job: Job, machine: &mut Machine) -> Option<Step> {
         let request = job.request;
         match STAGES[index % STAGES.len()] {

@@ -9,7 +9,7 @@ use crate::kernel::Nanos;
 use crate::machine::{LockName, Machine, RequestId, Spawned, Step, Waiter};
 use crate::resource::TaskId;
 
-/// What a task has just done.
+/// The last step of a task.
 #[derive(Clone, Copy)]
 enum Phase {
     /// Nothing: looks for a request.
@@ -57,7 +57,7 @@ pub(super) struct Threads {
     /// Idle tasks of a pool, the last to become idle on top.
     idle: Vec<TaskId>,
     backlog: VecDeque<RequestId>,
-    /// Who waits for the network on behalf of which request.
+    /// The task that waits for the network on behalf of each request.
     draining: Vec<Option<TaskId>>,
     supply: Supply,
     /// Whether caches are shared and thus locked.

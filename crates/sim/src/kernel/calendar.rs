@@ -33,7 +33,7 @@ impl<E> Ord for Entry<E> {
     }
 }
 
-/// What will happen, and the present.
+/// The future events, and the present.
 ///
 /// ```
 /// let mut calendar = lamna_sim::kernel::Calendar::new();

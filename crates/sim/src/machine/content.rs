@@ -9,7 +9,7 @@ use super::{Machine, RequestId};
 use crate::kernel::Nanos;
 use crate::workload::FileId;
 
-/// Of the page cache.
+/// The pages of the page cache.
 const PAGE_BYTES: u64 = 4_096;
 /// The part of the memory that Lamna leaves free.
 const HEADROOM_SHARE: u64 = 16;
@@ -57,7 +57,7 @@ impl Machine {
         self.cache_of_client.get(request.0 as usize).copied().unwrap_or(0)
     }
 
-    /// What the process that has `request` knows the file as: another object than other processes'.
+    /// The object of the file for the process that has `request`: another object than other processes'.
     pub(super) fn own_object(&self, request: RequestId) -> ObjectId {
         self.object_in(self.cache_of(request), self.file(request))
     }
@@ -112,8 +112,8 @@ impl Machine {
         }
     }
 
-    /// What was read of a file stays in the page cache. If the data cache holds alone what it takes: only what that has no room for, and
-    /// while a part of the memory is free.
+    /// Keeps a file that was read in the page cache. If the data cache owns the memory of its content: only files for
+    /// which it has no room, and while a part of the memory is free.
     pub(super) fn keep_pages(&mut self, file: FileId) {
         let size = self.workload.sizes[file as usize];
         let bytes = size.next_multiple_of(PAGE_BYTES);

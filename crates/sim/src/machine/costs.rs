@@ -1,4 +1,4 @@
-//! What the steps of a request cost, as the machine charges them: whole nanoseconds, ready to add.
+//! Costs of the steps of a request, as the machine charges them: whole nanoseconds, ready to add.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::scenario::Scenario;
 pub struct Costs {
     /// A connection's share, reading and parsing.
     pub begin: Nanos,
-    /// Of that, what belongs to the connection.
+    /// The connection's part of `begin`.
     pub connection: Nanos,
-    /// Of that, what belongs to the request, what the engine takes for it by its own way of waiting included.
+    /// The request's part of `begin`, the engine's own cost of waiting for it included.
     pub parse: Nanos,
     /// See [`crate::parameters::Costs`].
     pub translate: Nanos,
@@ -57,7 +57,7 @@ pub struct Costs {
     load: Nanos,
     load_unit: Nanos,
     transmit: Nanos,
-    /// Of the engine's own, see [`Parameters::contents`].
+    /// The engine's own costs of content, see [`Parameters::contents`].
     contents: Vec<(u64, f64)>,
     transmit_unit_bytes: u64,
     transmit_by: TransmitBy,
@@ -128,7 +128,7 @@ impl Costs {
 }
 
 impl Costs {
-    /// Of `scenario` with these parameters.
+    /// The costs in `scenario` with these parameters.
     pub(super) fn new(scenario: &Scenario, parameters: &Parameters) -> Costs {
         let costs = &parameters.costs;
         let connection = nanos(costs.connection_us / f64::from(costs.requests_per_connection));
@@ -178,7 +178,7 @@ impl Costs {
     }
 }
 
-/// What `points` say of so many bytes, as [`Parameters::contents`] has it.
+/// The time of so many bytes along `points`, as [`Parameters::contents`] has it.
 fn along(points: &[(u64, f64)], bytes: u64) -> f64 {
     let after = points.partition_point(|&(length, _)| length < bytes);
     let before = after.checked_sub(1).map(|before| points[before]);

@@ -9,7 +9,7 @@ use crate::kernel::Nanos;
 use crate::parameters::{Parameters, nanos};
 use crate::scenario::Scenario;
 
-/// What the thread has just done.
+/// The last step of the thread.
 #[derive(Clone, Copy)]
 enum Phase {
     /// Nothing: waits for responses.
@@ -22,7 +22,7 @@ enum Phase {
     Sent(RequestId),
 }
 
-/// What follows a stretch of work of the thread.
+/// The outcome of a stretch of work of the thread.
 pub(super) enum Turn {
     /// It works or waits on.
     Step(Step),
@@ -36,7 +36,7 @@ pub(super) enum Turn {
 struct Response {
     request: RequestId,
     bytes: u64,
-    /// What the segments after the first one cost.
+    /// The cost of the segments after the first one.
     further: Nanos,
 }
 
@@ -54,13 +54,13 @@ pub(super) struct LoadThread {
     long_segment: Nanos,
     segment_at_once: Nanos,
     varied: Nanos,
-    /// Of the last response.
+    /// Bytes of the last response.
     received_bytes: u64,
     segment_bytes: u64,
     spins: bool,
     phase: Phase,
     ready: VecDeque<Response>,
-    /// Of those in `ready`, how many it knows of.
+    /// The number of responses in `ready` that it knows of.
     known: usize,
     blocked: bool,
 }

@@ -25,7 +25,7 @@ pub(super) struct Near {
     own: Bounded,
     /// `None`: what is not near is far.
     shared: Option<Bounded>,
-    /// What an entry takes beside its content.
+    /// The size of an entry beside its content.
     entry_bytes: u64,
 }
 

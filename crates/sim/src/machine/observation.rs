@@ -1,10 +1,10 @@
-//! What was seen of a run: tallies of requests, totals of resources, and the differences that make a result.
+//! Observations of a run: tallies of requests, totals of resources, and the differences that make a result.
 
 use lamna_policy::stats::{Histogram, Moments};
 
 use crate::kernel::Nanos;
 
-/// What is counted while measuring.
+/// Counts while measuring.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) completed: u64,
@@ -39,7 +39,7 @@ pub(super) struct Totals {
     pub(super) lock_waited: Nanos,
 }
 
-/// What was seen between the end of the warm-up and the end of the run.
+/// The observation between the end of the warm-up and the end of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// Virtual time.
@@ -68,7 +68,7 @@ pub struct Observation {
     pub link_utilisation: f64,
     /// Processor time of the server for each request, in nanoseconds.
     pub server_time: f64,
-    /// Of that, on the processor of the clients, where they are on the same machine.
+    /// The part of that on the processor of the clients, where they are on the same machine.
     pub beside_time: f64,
     /// Processor time of the clients, where they are on the same machine, likewise.
     pub load_time: f64,

@@ -43,9 +43,9 @@ impl Verdict {
 pub struct Claim {
     /// Section of the paper.
     pub section: &'static str,
-    /// What it says, in our words.
+    /// The claim, in our words.
     pub says: &'static str,
-    /// What we find.
+    /// Our finding.
     pub ours: String,
     /// Whether that is the same.
     pub verdict: Verdict,

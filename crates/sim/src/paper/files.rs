@@ -9,7 +9,7 @@ use crate::report;
 use crate::scenario::ScenarioError;
 use crate::sweep::sweep;
 
-/// What is to be run.
+/// The experiments to run.
 #[derive(Clone, Debug)]
 pub struct Experiments {
     /// Under which readings.
@@ -27,7 +27,7 @@ pub struct Experiments {
 pub enum FilesError {
     /// A file or folder.
     Io(PathBuf, io::Error),
-    /// What `write_figures` kept is not what `write_claims` reads.
+    /// The files that `write_figures` kept are not those that `write_claims` reads.
     Kept(PathBuf, serde_json::Error),
     /// A scenario.
     Scenario(ScenarioError),

@@ -125,7 +125,7 @@ impl<R> Disk<R> {
 struct Throttle {
     per_slice: u64,
     slice: Nanos,
-    /// Of the slice that admits at present.
+    /// The end of the slice that admits at present.
     ends: Nanos,
     /// In that slice.
     admitted: u64,

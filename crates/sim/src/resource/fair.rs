@@ -54,7 +54,7 @@ struct Entity {
 struct Queue {
     /// Those that are ready, and those that sleep and are delayed; and what they have to do.
     wanting: Vec<(TaskId, Nanos)>,
-    /// Of these, those that are ready.
+    /// The number of these that are ready.
     ready: usize,
     /// The virtual times of all in `wanting`.
     sum: i64,
@@ -62,7 +62,7 @@ struct Queue {
     left_at: i64,
     /// When it was last looked at whether the running task should go on.
     looked_at: Nanos,
-    /// Who woke since.
+    /// Tasks that woke since.
     woken: Vec<TaskId>,
 }
 
@@ -176,7 +176,7 @@ impl Fair {
         self.insert(task, work, Place::Ready(processor));
     }
 
-    /// Takes the next task for `processor`, on which nobody runs.
+    /// Takes the next task for `processor`, on which no task runs.
     pub(super) fn next(&mut self, processor: usize, now: Nanos) -> Option<(TaskId, Nanos)> {
         let index = self.first(processor, None)?;
         let queue = &mut self.queues[processor];
@@ -185,7 +185,7 @@ impl Fair {
         Some(self.remove(processor, index))
     }
 
-    /// Takes away a task that is ready and may run elsewhere, from whoever has most of them.
+    /// Takes away a task that is ready and may run elsewhere, from the processor that has most of them.
     pub(super) fn steal(&mut self, is_free: impl Fn(TaskId) -> bool) -> Option<(TaskId, Nanos)> {
         let entities = &self.entities;
         let is_ready = |task: TaskId| matches!(entities[task.0 as usize].place, Place::Ready(_));
@@ -227,7 +227,7 @@ impl Fair {
         (!kept).then_some(best.1)
     }
 
-    /// Of the virtual times of those that want the processor, rounded up so that somebody is eligible.
+    /// The mean virtual time of the tasks that want the processor, rounded up so that one is eligible.
     fn mean(&self, processor: usize, running: Option<TaskId>) -> i64 {
         let queue = &self.queues[processor];
         let of = |task: TaskId| self.entities.get(task.0 as usize).map_or(0, |entity| entity.virtual_time);
@@ -361,12 +361,12 @@ mod tests {
         }
     }
 
-    /// What happens to processors and tasks, as the numbers say: wakes of tasks that sleep, and on a processor work, sleep, or a look
-    /// at whether it is over.
+    /// Processors and tasks that are driven by numbers: wakes of tasks that sleep, and on a processor work, sleep, or a
+    /// look at whether it is over.
     struct World {
         fair: Fair,
         running: [Option<TaskId>; 3],
-        /// Of each task.
+        /// Whether each task sleeps.
         sleeps: [bool; 7],
         now: Nanos,
     }

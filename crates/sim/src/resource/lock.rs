@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use super::TaskId;
 use crate::kernel::Nanos;
 
-/// Who owns the lock after a release while somebody waits.
+/// The owner of the lock after a release while others wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Handover {
-    /// Nobody: the first waiter is woken and tries again, and whoever runs before it may take the lock (futexes on Linux,
+    /// None: the first waiter is woken and tries again, and any task that runs before it may take the lock (futexes on
+    /// Linux,
     /// the default mutexes of Solaris).
     #[default]
     Compete,
@@ -22,7 +23,7 @@ pub enum Handover {
 pub struct Lock {
     handover: Handover,
     owner: Option<TaskId>,
-    /// Who waits, and since when.
+    /// The waiters, and since when they wait.
     waiting: VecDeque<(TaskId, Nanos)>,
     /// Waited already, woken, and not yet the owner.
     woken: Vec<(TaskId, Nanos)>,

@@ -1,6 +1,7 @@
 //! How memory is divided: Table 1 of the PIPELINED paper (2005).
 //!
-//! What the server may use is either data cache or overhead. The overhead has two parts: what each cached file costs in structures,
+//! The server's memory is either data cache or overhead. The overhead has two parts: what each cached file costs in
+//! structures,
 //! times the number of processes that each keep their own; and what each thread and helper costs. The number of files follows from the
 //! size of the data cache. So the division solves
 //!
@@ -11,7 +12,7 @@
 //! The paper charges entries for each process, but the data once. Mapped files behave so: processes map the same pages. It ignores path
 //! translations (section 3.3). The simulator ignores them as well unless `translation_bytes` is given.
 
-/// What a server costs beside the content it holds. All in bytes.
+/// The memory of a server beside the content it holds. All in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overhead {
     /// Structures of one cached file, in one process.

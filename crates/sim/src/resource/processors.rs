@@ -24,10 +24,10 @@ pub struct TaskId(pub u32);
 
 const NOBODY: TaskId = TaskId(u32::MAX);
 
-/// Woken tasks that may be preferred in a row while one that used up its time waits: nobody starves.
+/// Woken tasks that may be preferred in a row while one that used up its time waits: no task starves.
 const PREFERRED_MAX: u32 = 4;
 
-/// Of a slice, at whose ends it is looked at whether another one has woken.
+/// Parts of a slice, at whose ends it is looked at whether another task has woken.
 const PIECES: Nanos = 32;
 
 /// How it is decided who is next.
@@ -37,7 +37,7 @@ pub enum Discipline {
     /// Woken tasks first, then those that used up their quantum, each in order.
     #[default]
     Rounds,
-    /// Who has had least: the granularity is the slice, the quantum the tick.
+    /// The task that has had least: the granularity is the slice, the quantum the tick.
     Fair,
 }
 
@@ -51,13 +51,13 @@ pub struct Start {
     pub after: Nanos,
 }
 
-/// What the end of a stretch of work means.
+/// The meaning of the end of a stretch of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Finished {
     /// The task did all it was asked to and still has the processor: [`Processors::run`] or [`Processors::block`] follows.
     Task(TaskId),
-    /// The quantum ended first; somebody (perhaps the same task) runs on.
+    /// The quantum ended first; a task (perhaps the same one) runs on.
     Preempted(Start),
 }
 
@@ -65,10 +65,10 @@ pub enum Finished {
 struct Processor {
     running: TaskId,
     last: TaskId,
-    /// What the running task has still to do after the current stretch.
+    /// The work of the running task after the current stretch.
     left: Nanos,
     quantum_left: Nanos,
-    /// What it may still run while a woken task waits.
+    /// The time that it may still run while a woken task waits.
     granularity_left: Nanos,
     idle_since: Nanos,
 }
@@ -113,7 +113,7 @@ pub struct Processors {
     fair: Option<Fair>,
     /// By task; tasks beyond the end are not bound.
     homes: Vec<Option<usize>>,
-    /// Who never sleeps, though idle: whoever waits there looks all the time.
+    /// Processors that never sleep, though idle: a task that waits there looks all the time.
     awake: Vec<bool>,
     wake: Nanos,
     sleeps_after: Nanos,
@@ -128,7 +128,7 @@ pub struct Processors {
     granularity: Nanos,
     /// Time worked, switches included, by all processors together.
     pub busy: Nanos,
-    /// Of that, by the task that is counted apart.
+    /// The part of that by the task that is counted apart.
     pub busy_apart: Nanos,
     /// And by all others on the processor that this task is bound to.
     pub busy_beside: Nanos,
@@ -175,20 +175,20 @@ impl Processors {
         }
     }
 
-    /// From now on this decides who is next. Nobody is ready yet.
+    /// From now on this discipline decides which task is next. No task is ready yet.
     pub fn follow(&mut self, discipline: Discipline) {
         let fair = || Fair::new(self.processors.len(), self.granularity, self.quantum);
         self.fair = (discipline == Discipline::Fair).then(fair);
     }
 
-    /// From now on a processor that has been idle for `sleeps_after` takes `wake` to begin again, during which it does not
-    /// work; and any that was idle works for `rest`, for having had to look for something to do and to stop looking. Whoever has such
-    /// a processor begin owes `call` (see [`Processors::take_owed`]).
+    /// From now on a processor that has been idle for `sleeps_after` takes `wake` to begin again, during which it does
+    /// not work. Any that was idle works for `rest`, for having had to look for something to do and to stop looking. A
+    /// task that has such a processor begin owes `call` (see [`Processors::take_owed`]).
     pub fn let_sleep(&mut self, wake: Nanos, sleeps_after: Nanos, rest: Nanos, call: Nanos) {
         (self.wake, self.sleeps_after, self.rest, self.call) = (wake, sleeps_after, rest, call);
     }
 
-    /// What those have to work who had idle processors begin since this was last asked for.
+    /// The work owed by tasks that had idle processors begin since this was last asked for.
     pub fn take_owed(&mut self) -> Nanos {
         std::mem::take(&mut self.owed)
     }

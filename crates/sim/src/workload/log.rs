@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::{FileId, Workload};
 
-/// What matters of a line.
+/// The relevant fields of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
     /// As logged.
@@ -17,11 +17,11 @@ pub struct LogLine {
     pub path: String,
     /// HTTP status.
     pub status: u16,
-    /// Of content.
+    /// Bytes of content.
     pub bytes: u64,
 }
 
-/// What a log came to.
+/// A log as a workload, and counts of its lines.
 #[derive(Clone)]
 pub struct Log {
     /// None if no line is a request.

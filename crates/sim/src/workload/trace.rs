@@ -51,7 +51,7 @@ pub struct Trace {
     pub name: String,
     /// Bytes of each file.
     pub sizes: Vec<u64>,
-    /// Of each file, whether it is a page, to which others may belong: a directory, HTML, or a name without extension.
+    /// Whether each file is a page, to which others may belong: a directory, HTML, or a name without extension.
     pub is_page: Vec<bool>,
     /// Each request: seconds since the first one, and what was asked for.
     pub requests: Vec<(u64, FileId)>,
