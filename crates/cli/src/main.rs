@@ -137,7 +137,7 @@ fn become_user(settings: &Settings, listeners: &mut [Listener]) -> Result<Option
     Ok(Some(account))
 }
 
-/// The endpoint. One that nobody asked for, and that cannot be had, does not keep a server from serving.
+/// The endpoint. If it was not requested and is not available, the server serves without it.
 fn open_admin(settings: &AdminSettings) -> Result<Admin, Failed> {
     match (&settings.address, Admin::open(settings)) {
         (AdminAddress::At(_), Ok(admin)) => {

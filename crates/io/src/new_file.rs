@@ -185,11 +185,11 @@ pub(super) fn close_elsewhere(file: OwnedFd) {
     static CLOSER: OnceLock<Sender<OwnedFd>> = OnceLock::new();
     let closer = CLOSER.get_or_init(|| {
         let (sender, files) = channel();
-        // Without the thread nobody listens.
+        // Without the thread there is no receiver.
         let _ = std::thread::Builder::new().name("closer".to_owned()).spawn(move || files.into_iter().for_each(drop));
         sender
     });
-    // If nobody listens, it comes back with the error, and is closed here.
+    // Without a receiver, it comes back with the error, and is closed here.
     let _ = closer.send(file);
 }
 

@@ -41,7 +41,7 @@ pub struct Bounds {
 /// Why a partial file cannot be gone on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Somebody else adds to it.
+    /// Another upload adds to it.
     Busy,
     /// Only so many bytes have arrived.
     Gap(u64),

@@ -1,7 +1,7 @@
 //! Passing messages, each with a few open files or sockets, to another process (unix(7), SCM_RIGHTS).
 //!
-//! Owns: the sockets' kind: a message arrives whole or not at all. Guarantees: what is passed is closed on `exec` and by
-//! whoever drops it. Does not know what messages mean.
+//! Owns: the sockets' kind: a message arrives whole or not at all. Guarantees: passed descriptors close on `exec`, and
+//! when their owner drops them. Does not know what messages mean.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -30,7 +30,7 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 /// Sends a message, and with it `passed`, of which there are at most [`PASSED_MAX`]. Does not wait.
 ///
 /// # Errors
-/// `EPIPE` if nobody will receive it, `EAGAIN` if too much waits to be received already, `ETOOMANYREFS` if too many files
+/// `EPIPE` if there is no receiver, `EAGAIN` if too much waits to be received already, `ETOOMANYREFS` if too many files
 /// are on their way, `EMSGSIZE` if it is too long or passes too much.
 pub fn send_with(socket: BorrowedFd<'_>, message: &[u8], passed: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(PASSED_MAX))];

@@ -234,7 +234,7 @@ impl<'a> Drive<'a> {
         self.budget.handle_request(ObjectId(file), hit, 1);
         self.tally.used += self.budget.counts().used - used;
         if !hit {
-            // Somebody asked for it: that is a use, whatever was expected.
+            // A request asked for it: that is a use, whatever was expected.
             self.cache.expect(ObjectId(file), Probability::default());
             let _ = self.cache.offer(ObjectId(file), size, |_| ());
         }

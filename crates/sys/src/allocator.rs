@@ -473,7 +473,7 @@ mod tests {
                 block = Allocator.realloc(block, layout(length), size);
                 assert_eq!(bytes(block, 8), b"contents", "{size}");
                 assert_eq!(region_for(layout(size)).is_some_and(|region| region.has(block)), size >= LARGE_BYTES_MIN);
-                // Somebody else's block behind it, so that it cannot always grow where it is.
+                // Another owner's block behind it, so that it cannot always grow where it is.
                 let other = Allocator.alloc_zeroed(layout(LARGE_BYTES_MIN));
                 bytes(other, LARGE_BYTES_MIN).fill(1);
                 bytes(block, size)[8..].fill(2);

@@ -1,6 +1,6 @@
 //! Panics that end a piece of work, and not the thread that does it.
 //!
-//! Owns: catching them, and saying so. Guarantees: whoever had the work done learns that it failed. What `work` was changing
+//! Owns: catching them, and saying so. Guarantees: the caller learns that the work failed. What `work` was changing
 //! when it panicked is the caller's to throw away or to repair. The message of the panic itself is on standard error already.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ pub fn contain<R>(consequence: &str, work: impl FnOnce() -> R) -> Option<R> {
 pub enum Point {
     /// A target is found out.
     Translate,
-    /// A target is looked up in the caches by whoever drives its connection.
+    /// A target is looked up in the caches by the driver of its connection.
     LookUp,
     /// A coding is made.
     Compress,

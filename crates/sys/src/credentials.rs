@@ -81,7 +81,7 @@ impl Account {
                 let gid = found.or_else(|| name.parse().ok()).filter(|gid| *gid != u32::MAX);
                 gid.ok_or_else(|| CredentialsError::Group(name.to_owned()))?
             }
-            // A number that is nobody's has a group of the same number.
+            // A number without a user has a group of the same number.
             None => found.as_ref().map_or(uid, uzers::User::primary_group_id),
         };
         let more = found.as_ref().and_then(|user| uzers::get_user_groups(user.name(), gid)).unwrap_or_default();

@@ -70,7 +70,8 @@ unsafe fn close_range(first: RawFd, last: RawFd) {
     if first > last {
         return;
     }
-    // SAFETY: that nobody uses or closes what had these numbers is the caller's promise. If it fails (Linux before 5.9) the descriptors stay open, which costs memory only.
+    // SAFETY: the caller promises that what had these numbers is neither used nor closed any more. If it fails (Linux
+    // before 5.9) the descriptors stay open, which costs memory only.
     unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, last as libc::c_uint, 0) };
 }
 

@@ -67,8 +67,9 @@ pub fn prepare_program(command: &mut Command) {
             libc::sigemptyset(none.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), null_mut());
         }
-        // SAFETY: closes nothing before exec, and touches no memory. A kernel before 5.11 refuses: then the program gets what whoever started the
-        // server had left open, as any program does. What the server itself opens is closed by exec.
+        // SAFETY: closes nothing before exec, and touches no memory. A kernel before 5.11 refuses: then the program
+        // gets the descriptors that the server's parent had left open, as any program does. What the server itself
+        // opens is closed by exec.
         unsafe { libc::syscall(libc::SYS_close_range, STANDARD, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)
     };

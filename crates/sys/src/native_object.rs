@@ -106,7 +106,8 @@ impl NativeObject {
     pub fn load(bytes: &[u8], parameters: &[(&str, &str)]) -> Result<NativeObject, String> {
         let file = file_of(bytes).map_err(|error| format!("it cannot be kept in memory: {error}"))?;
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // SAFETY: the initialisers of the object run. Whoever has allowed shared objects trusts them (`native_services`).
+        // SAFETY: the initialisers of the object run. The operator who has allowed shared objects trusts them
+        // (`native_services`).
         let library = unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|error| format!("it is no shared object that can be loaded: {error}"))?;
         // SAFETY: the symbol is used as the address of a table, of which nothing is read but the version before that has been compared.
@@ -224,7 +225,8 @@ impl<'a> Sink<'a> {
 /// # Safety
 /// As `lamna_filter.h` says: `state` is that of the output, and `count` bytes can be read at `bytes`.
 unsafe extern "C" fn write(state: *mut c_void, bytes: *const u8, count: usize) -> c_int {
-    // SAFETY: the state is that of `Sink::output`, which lives as long as the call that it was made for, and nobody else uses meanwhile.
+    // SAFETY: the state is that of `Sink::output`, which lives as long as the call that it was made for, and is
+    // borrowed by no other code meanwhile.
     let sink = unsafe { &mut *state.cast::<Sink<'_>>() };
     if count > sink.room {
         return 1;

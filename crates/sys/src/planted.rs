@@ -71,7 +71,7 @@ mod tries {
         }
     }
 
-    /// Nobody listens there: who may connect is refused.
+    /// No process listens there: a caller that may connect is refused.
     pub(super) fn connect() -> io::Result<()> {
         match std::net::TcpStream::connect("127.0.0.1:1") {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),

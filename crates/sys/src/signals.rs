@@ -39,7 +39,7 @@ impl Signals {
             let error = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
             return Err(Errno::from_raw_os_error(error));
         }
-        // SAFETY: the descriptor has just been opened, and nobody else knows of it.
+        // SAFETY: the descriptor has just been opened, and is not known elsewhere.
         Ok(Signals { descriptor: unsafe { OwnedFd::from_raw_fd(number) } })
     }
 

@@ -1,4 +1,4 @@
-//! Reading a secret from whoever sits at the terminal.
+//! Reading a secret from the user at the terminal.
 //!
 //! Owns: turning its echo off and on again. Guarantees: however reading ends, the terminal is as it was. A signal that ends the process
 //! in between leaves it without echo, as other programs do; `stty sane` helps.
@@ -9,7 +9,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
-/// The first line of standard input, without its end. Whoever types it is asked by `prompt`, and does not see it.
+/// The first line of standard input, without its end. The user who types it is asked by `prompt`, and does not see it.
 ///
 /// # Errors
 /// Standard input cannot be read.

@@ -64,7 +64,7 @@ struct Source {
     identity: u64,
     files: Option<TlsFiles>,
     loaded: Option<Loaded>,
-    /// Somebody else looks after its dates, and it may not be there yet.
+    /// The ACME service looks after its dates, and it may not be there yet.
     is_ordered: bool,
     /// The state in which the files were looked at last.
     seen: Vec<Option<Stamp>>,

@@ -36,7 +36,7 @@ pub(super) fn is_denied(route: &Route) -> bool {
     route.keys.iter().any(|(key, value)| *key == "priority" && value == DENIED_PRIORITY)
 }
 
-/// Keys of a route that is for nobody.
+/// Keys of a route that denies every client.
 pub(super) fn deny_keys() -> impl Iterator<Item = (&'static str, String)> {
     [("priority", DENIED_PRIORITY.to_owned())].into_iter().chain(denied())
 }

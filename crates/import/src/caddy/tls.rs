@@ -8,7 +8,7 @@ use lamna_config::render::quoted;
 use super::syntax::Line;
 use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, denied};
 
-/// Which clients have to show a certificate. Where that cannot be said, nobody is let in.
+/// Which clients have to show a certificate. Where that cannot be expressed, no client is let in.
 fn clients(line: &Line, has_certificate: bool, site: &mut Site, draft: &mut Draft) {
     let inner = || line.block.iter().flatten();
     let word = |name: &str| inner().find(|one| one.word(0) == name);

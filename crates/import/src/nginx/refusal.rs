@@ -13,7 +13,7 @@ use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, denied, list};
 /// For whom it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Whom {
-    /// For nobody: it never applies here.
+    /// For no request: it never applies here.
     Nobody,
     /// For requests that fit one of these: keys of `match` with their values.
     Some(Vec<String>),

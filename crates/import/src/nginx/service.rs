@@ -1,13 +1,13 @@
-//! Locations of nginx that `auth_request` names: services that say who is let in.
+//! Locations of nginx that `auth_request` names: services that decide about access.
 //!
-//! Owns: which locations these are, and what becomes of them. nginx asks a location of its own, which passes the question on; here the service is
-//! asked itself, and the location is not served where nginx serves it to nobody.
+//! Owns: which locations these are, and what becomes of them. nginx asks a location of its own, which passes the
+//! question on; here the service is asked itself, and the location is not served where nginx serves it to no client.
 
 use super::gateway::{Gateway, Upstream};
 use super::pattern::spelled;
 use super::syntax::Directive;
 
-/// Those of a server: their paths, what they say of an application, and whether nobody but nginx asks for them.
+/// The services of a server: their paths, what they say of an application, and whether nginx alone asks for them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Services(Vec<(String, Gateway, bool)>);
 
@@ -28,7 +28,7 @@ impl Services {
         Services(locations.iter().filter_map(service).collect())
     }
 
-    /// Whether nobody but nginx asks for a location, and it is carried over where it is named.
+    /// Whether nginx alone asks for a location, and it is carried over where it is named.
     pub(super) fn has_to_itself(&self, location: &Directive, asked: &[String]) -> bool {
         let Some(path) = path_of(location) else { return false };
         asked.iter().any(|one| one == path)

@@ -33,11 +33,11 @@ pub(super) struct Directive {
     pub(super) name: String,
     pub(super) arguments: Vec<String>,
     pub(super) block: Option<Vec<Directive>>,
-    /// Whether somebody has said that it is carried over.
+    /// Whether it has been carried over.
     is_carried: Cell<bool>,
 }
 
-/// As it has been read: nobody has said anything of it yet.
+/// As it has been read, and not carried over yet.
 impl Clone for Directive {
     fn clone(&self) -> Directive {
         let Directive { line, name, arguments, block, is_carried: _ } = self;
@@ -61,7 +61,7 @@ impl Tree for Directive {
 }
 
 impl Directive {
-    /// It is carried over: it has been made something of that means the same. What nobody says this of is in one of the lists.
+    /// Marks it as carried over: its meaning is in the result. Every other directive is in one of the lists.
     pub(super) fn carry(&self) {
         self.is_carried.set(true);
     }

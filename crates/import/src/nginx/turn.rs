@@ -1,9 +1,10 @@
 //! `if` of nginx that leads elsewhere: to another address, or to another path.
 //!
-//! Owns: which of them keep something from somebody, and what becomes of these. One that asks who the client is (a cookie, a field, an address, a user) is a
-//! restriction: it is carried over if its condition and its target can be said, and otherwise what it is for is not served. So is one by which another
-//! program answers. One that asks for the address alone (scheme, host, path, query) restricts nobody. Guarantees: a variable of which it is not
-//! known what it comes from is one about the client. Pure.
+//! Owns: which of them restrict access, and what becomes of these. One that asks who the client is (a cookie, a field,
+//! an address, a user) is a restriction: it is carried over if its condition and its target can be expressed, and
+//! otherwise what it is for is not served. So is one by which another program answers. One that asks for the address
+//! alone (scheme, host, path, query) restricts no client. Guarantees: a variable of unknown origin is one about the
+//! client. Pure.
 
 use lamna_config::render::quoted;
 
@@ -167,7 +168,7 @@ fn gather(directives: &[Directive], around: &[String], defined: &mut Vec<(String
                 let values = inner.iter().flat_map(|value| variables(value.argument(0)));
                 defined.push((name(1), variables(one.argument(0)).into_iter().chain(values).collect()));
             }
-            // Which of several pages somebody gets keeps nothing from anybody.
+            // The choice among several pages restricts no client.
             "split_clients" => defined.push((name(1), Vec::new())),
             "geo" => defined.push((name(one.arguments.len().saturating_sub(1)), vec!["remote_addr".to_owned()])),
             _ => {}

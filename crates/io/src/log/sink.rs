@@ -69,8 +69,7 @@ pub(super) fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 
-/// Waits where the descriptor does not block, which
-/// standard output may be set to by whoever shares it.
+/// Waits where the descriptor does not block, as another process that shares standard output may have set it.
 fn write_all(descriptor: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Torn> {
     let mut written_bytes = 0;
     while written_bytes < bytes.len() {

@@ -39,7 +39,7 @@ impl ResidencyPredictor {
         pieces.all(|piece| believed.predict(piece))
     }
 
-    /// Whether anybody has ever had to ask: if not, nobody needs to say anything either.
+    /// Whether a caller has ever had to ask: if not, reads need not be reported either.
     pub fn are_asked(&self) -> bool {
         self.is_asked.load(Relaxed)
     }

@@ -7,7 +7,7 @@
 use hdrhistogram::Histogram as Hdr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// One hour: nobody waits longer for an answer.
+/// One hour: no client waits longer for an answer.
 const VALUE_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Three significant digits: the error is below the noise of any measurement here.

@@ -113,7 +113,7 @@ impl PrecacheBudget {
         self.marks.capacity() * size_of::<Mark>()
     }
 
-    /// Somebody asked for `object`; if it was not held, so many reads were needed.
+    /// `object` was requested; if it was not held, so many reads were needed.
     pub fn handle_request(&mut self, object: ObjectId, held: bool, reads: u32) {
         let mark = match self.marks.get_mut(object.index()) {
             Some(mark) => std::mem::take(mark),

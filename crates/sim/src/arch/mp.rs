@@ -8,8 +8,8 @@ use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Threads {
     let processes = processes(scenario, parameters);
-    // A process stays with a kept connection, and more are made if that is not enough. Clients beyond that would be refused; here
-    // they wait for whoever is free.
+    // A process stays with a kept connection, and more are made if that is not enough. Clients beyond that would be
+    // refused; here they wait for a free process.
     let stays = parameters.costs.requests_per_connection > 1 && scenario.clients <= processes.max(PROCESSES_MAX);
     let (count, supply) = if stays { (scenario.clients, Supply::PerClient) } else { (processes, Supply::Pool) };
     Threads::new(count, supply, false, scenario.workers()).with_clients(&scenario.client_workers)

@@ -8,7 +8,7 @@ use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Threads {
     let threads = threads(scenario, parameters);
-    // A thread stays with a kept connection as long as another thread is free for whoever comes next.
+    // A thread stays with a kept connection as long as another thread is free for the next client.
     let stays = parameters.costs.requests_per_connection > 1 && scenario.clients < threads;
     let (count, supply) = if stays { (scenario.clients, Supply::PerClient) } else { (threads, Supply::Pool) };
     Threads::new(count, supply, true, scenario.workers()).with_clients(&scenario.client_workers)

@@ -140,7 +140,7 @@ impl LoadThread {
         Turn::Step(Step::Run(owed + self.receive + content + further + varied))
     }
 
-    /// Somebody slept until the request came that was sent last.
+    /// A task slept until the request came that was sent last.
     pub(super) fn rouse(&mut self) {
         self.owed += self.rouse;
     }

@@ -163,7 +163,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// The next file, whoever asks. Never ends.
+    /// The next file, for any client. Never ends.
     pub fn next_file(&mut self) -> FileId {
         self.next_file_of(u32::MAX)
     }

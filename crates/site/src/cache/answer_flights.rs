@@ -2,8 +2,8 @@
 //! answer, if it can be shared.
 //!
 //! ```text
-//!   join ── nobody asks ──> Lead ── land: Kept | Failed | Alone ──> gone; void, and what comes is not kept
-//!      └─── somebody does ─> Wait ── its bell rings ── landed? ──> answer with it, or ask alone
+//!   join ── none is led ─> Lead ── land: Kept | Failed | Alone ──> gone; void, and what comes is not kept
+//!      └─── one is led ────> Wait ── its bell rings ── landed? ──> answer with it, or ask alone
 //! ```
 //!
 //! Owns: which keys are being fetched, and which requests wait for each. Guarantees: each key has at most one leader;

@@ -20,7 +20,7 @@ struct Levels {
 
 /// Good ones, because it is done once. Brotli's highest two take ten times as long for a few per cent.
 const KEPT: Levels = Levels { brotli: 9, zstd: 17, gzip: 9 };
-/// Quick ones, because somebody waits, and what is made is gone in a moment.
+/// Quick ones, because a client waits, and the result is gone in a moment.
 const QUICK: Levels = Levels { brotli: 4, zstd: 3, gzip: 4 };
 /// A window of 4 MiB: the most that is compressed by default.
 const BROTLI_WINDOW_BITS: i32 = 22;
@@ -87,7 +87,7 @@ fn zstd(level: i32, content: &[u8], output: &mut Bounded) -> io::Result<()> {
     encoder.finish().map(drop)
 }
 
-/// The smallest window that covers the content: a larger one costs whoever decodes it memory.
+/// The smallest window that covers the content: a larger one costs the decoder memory.
 fn window_bits(length: usize) -> u32 {
     (usize::BITS - length.leading_zeros()).clamp(10, ZSTD_WINDOW_BITS)
 }

@@ -124,7 +124,8 @@ impl Entry {
         matches!(self.special.as_deref(), Some(Special::Unmade))
     }
 
-    /// An entry of what is kept of an application. Its `resource` is its own if it `is_answer`, and otherwise anybody's.
+    /// The entry of a cached response of an application. Its `resource` is its own if it `is_answer`, and otherwise
+    /// shared.
     pub fn of_kept(resource: Arc<Resource>, kept: Kept) -> Entry {
         let is_answer = matches!(kept, Kept::Answer(_));
         Entry { special: Some(Box::new(Special::Kept(kept))), ..Entry::of(resource, is_answer, Stamps::none(), 1) }
@@ -354,7 +355,7 @@ impl Entry {
         self.account.keep(memory_account, self.memory_bytes());
     }
 
-    /// It counts from now on, whether the store keeps it or not, until nobody holds anything of it.
+    /// It counts from now on, whether the store keeps it or not, until no part of it is held any more.
     pub(super) fn count(&self, memory_account: &Arc<MemoryAccount>) {
         self.account.count(memory_account, self.memory_bytes());
     }
@@ -368,7 +369,7 @@ impl Entry {
     pub(super) fn weigh(&self) {
         let keeper = self.resource.variants.first().keeper.get();
         match keeper.and_then(|keeper| keeper.downcast_ref::<Charge>()) {
-            // Whoever's resource it is.
+            // The resource counts for the entry that owns it.
             Some(account) => account.weigh(self.own_bytes() + self.resource_bytes()),
             None => self.account.weigh(self.memory_bytes()),
         }

@@ -24,7 +24,7 @@ use super::two_generation_map::Key;
 
 /// One shard.
 pub(super) struct Shard {
-    /// Numbers of what is kept and of what is remembered.
+    /// Numbers of kept entries and of remembered keys.
     index: Index,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -159,7 +159,7 @@ impl Shard {
         self.books.request_times(ObjectId(id), 1);
         if let Some(precache) = &mut self.precache {
             precache.handle_request(ObjectId(id), false, 1);
-            // Somebody asked for it: that is a use, whatever was expected.
+            // A request asked for it: that is a use, whatever was expected.
             self.books.expect(ObjectId(id), Probability::default());
         }
         let mut evicted = Vec::new();

@@ -130,8 +130,9 @@ impl Store {
         self.holds_alone
     }
 
-    /// Whether `bytes` bytes that were read from the disk for `key` should stay in the page cache, though the store holds content alone:
-    /// if they were read before not long ago, so that they may have to be read once more, and nobody uses the memory.
+    /// Whether `bytes` bytes that were read from the disk for `key` should stay in the page cache, though the store
+    /// holds content alone: if they were read before not long ago, so that they may have to be read once more, and the
+    /// memory is free.
     pub fn leaves_pages(&self, key: Key<'_>, bytes: u64) -> bool {
         self.headroom.as_ref().is_some_and(|headroom| self.shards.remembers(key) && headroom.has(bytes))
     }

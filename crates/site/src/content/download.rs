@@ -3,7 +3,7 @@
 //! Owns: what is in an archive, and in which order. Guarantees: nothing is in it that its listings do not lead to, or that is
 //! answered in another way than as a file (a route redirects it, an application answers it); the same tree gives the same bytes;
 //! memory is bounded by one part and the names of the directories on the way to the file that is read. A file that becomes shorter while
-//! it is read breaks the download off, so that nobody takes it for whole; one that is gone before is left out.
+//! it is read breaks the download off, so that no client takes it for whole; one that is gone before is left out.
 
 mod tar;
 mod zip;

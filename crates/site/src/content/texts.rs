@@ -41,7 +41,8 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// That of a client of this network, if there is one to be had. Clients whose network is not known are held by the number of all.
+    /// A turn for a client of this network, if one is free. Clients whose network is not known are held by the number
+    /// of all.
     pub(super) fn take(texts: &Arc<Texts>, network: Option<Party>) -> Option<Turn> {
         let mut under_way = texts.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let own = under_way.iter().filter(|other| network.is_some() && **other == network).count();

@@ -39,7 +39,7 @@ struct Line {
     round: u64,
 }
 
-/// Somebody who waits.
+/// A waiting request.
 struct Waiting {
     number: u64,
     of: Option<Party>,

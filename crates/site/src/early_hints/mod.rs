@@ -12,8 +12,8 @@
 //! Owns: what is hinted for which page and why, what each connection was given, and what became of it. Guarantees: a site without hints costs one
 //! comparison for each request. With them, a request that is answered from memory allocates nothing but once for its connection, takes no
 //! lock and makes no system call; what it changes that others see are counts of its page, for navigations only. Memory is bounded: what 1,024 pages
-//! may need, 32 resources each, and [`VIEWING_BYTES`] for a connection. What is kept are paths and counts: no addresses, no
-//! users, no cookies and no queries that a client has sent.
+//! may need, 32 resources each, and [`VIEWING_BYTES`] for a connection. The data kept are paths and counts: no
+//! addresses, no users, no cookies and no queries that a client has sent.
 //!
 //! # What keeps hints honest
 //! A client asks for what it is hinted, whether its page needs it or not: so what is asked for behind a hint says nothing about the page.

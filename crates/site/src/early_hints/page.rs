@@ -36,7 +36,8 @@ pub struct Page {
     pub(super) hinted: u32,
     /// Pages that are likely to be shown after it.
     pub(super) next: NextPages,
-    /// Somebody has asked for it, or something has been counted, since the maker looked. That of the page before it: views of that go on.
+    /// It has been asked for, or a tally has changed, since the maker looked. Shared with the page before it, whose
+    /// views go on.
     has_news: Arc<AtomicBool>,
     finds: AtomicU16,
 }

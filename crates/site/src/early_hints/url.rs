@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 
 use siphasher::sip::SipHasher13;
 
-/// Numbers URLs, and whom they are shown to: in all processes of a server in the same way, and in a way that nobody outside knows.
+/// Numbers URLs and client networks: in the same way in all processes of a server, and by a key that is secret.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UrlNumbers(pub(super) [u8; 16]);
 

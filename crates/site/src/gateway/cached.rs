@@ -1,8 +1,8 @@
 //! Requests of routes whose answers are kept: asked of the application for all who want the same, and kept as they come.
 //!
 //! ```text
-//!  begin ──> Joins ── somebody asks ──> Waits ── landed: kept, or failed ──> that is the answer
-//!               │ nobody does             │ it is not for others
+//!  begin ──> Joins ── another asks ───> Waits ── landed: kept, or failed ──> that is the answer
+//!               │ none does               │ it is not for others
 //!               v                         v
 //!             Leads ──────────────────> Alone
 //!               └── head: keepable? ──> parts go to the client and are collected ── end ──> kept, and landed
@@ -541,7 +541,7 @@ impl Inner {
         let unix_seconds = unix_ms() / 1000;
         let delay_s = self.asked.map_or(0, |asked| now.since(asked) / 1000);
         let status = stale.resource.status;
-        // What the request says of itself is not about what is kept.
+        // The request's own directives do not apply to the stored answer.
         let facts = Facts { is_get: true, directives: Default::default(), ..self.wanted.facts };
         let judged = Given { status: status.0, fields: lines(&fields), unix_seconds, delay_s };
         let terms = keepable(&facts, &judged, &self.wanted.settings.terms);
@@ -557,7 +557,7 @@ impl Inner {
         let kept = match (terms, build(status::HIT)) {
             _ if self.wanted.facts.directives.no_store => None,
             (Ok(terms), Ok(kept)) => self.keep_resource(kept, terms, now, &Varies::of(lines(&fields))),
-            // Of this request, and not of what is kept for all.
+            // The reason concerns this request, and not the stored answer.
             (Err(NotKept::Authorization | NotKept::Cookie), _) => None,
             _ => {
                 self.invalidate();

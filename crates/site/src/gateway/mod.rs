@@ -6,12 +6,11 @@
 //!                                    +--------------- failed, and nothing is lost ----------+
 //! ```
 //!
-//! Owns: [`Gateway`], a program (`lamna_proto::exchange::program`), which requests it answers ([`begin`]), what of its answers is kept
-//! ([`Cached`]), and asking a service whether a request is let in ([`Question`]). Guarantees: no step waits, so that whoever drives the
-//! client's connection carries it out in line, but those that write content to a file or read it, which say so; memory for one exchange is
-//! bounded by a buffer each way; a request that may have had an effect is sent once. Speaks through the codecs of `lamna_proto::gateway`;
-//! where applications are is
-//! `upstream`'s.
+//! Owns: [`Gateway`], a program (`lamna_proto::exchange::program`), which requests it answers ([`begin`]), which of its
+//! answers are cached ([`Cached`]), and asking a service whether a request is let in ([`Question`]). Guarantees: no
+//! step waits, so that the driver of the client's connection carries it out in line, but those that write content to a
+//! file or read it, which say so; memory for one exchange is bounded by a buffer each way; a request that may have had
+//! an effect is sent once. Speaks through the codecs of `lamna_proto::gateway`; where applications are is `upstream`'s.
 
 mod cached;
 mod codec;

@@ -18,7 +18,7 @@ struct View {
     number: u32,
 }
 
-/// When a page was asked for last, whoever has asked.
+/// When a page was asked for last, by any client.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     page: u64,

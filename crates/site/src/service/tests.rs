@@ -1,4 +1,4 @@
-//! Tests of the registry: generations, what is kept of them, and what failing leads to.
+//! Tests of the registry: generations, their end, and the consequences of failures.
 
 mod rot13;
 #[cfg(feature = "wasm")]

@@ -97,7 +97,7 @@ fn round(group: &Arc<Group>, index: usize, check: &CheckSettings, site: &str, cl
         group.handle_check(index, clock.now(), outcome.is_ok());
         return;
     };
-    // Whoever is a little early must not be left out for a whole interval.
+    // A process that is a little early must not be left out for a whole interval.
     if row.claim_check(clock.now().ms(), u64::from(check.interval_ms - check.interval_ms / 8)) {
         let outcome = ask(group, index, check);
         row.publish_check(outcome.is_ok());

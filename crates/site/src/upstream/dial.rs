@@ -171,8 +171,8 @@ fn outcome(socket: &OwnedFd) -> Result<bool, Errno> {
         Err(Errno::NOTCONN) => return Ok(false),
         Err(error) => return Err(error),
     };
-    // TCP lets two calls of connect meet. On one machine, a connect to a port of the ephemeral range at which nobody
-    // listens may have been given that very port, and meet itself.
+    // TCP lets two calls of connect meet. On one machine, a connect to a port of the ephemeral range without a listener
+    // may have been given that very port, and meet itself.
     let own = Some(getsockname(socket)?);
     let is_to_itself = peer.as_ref().is_some_and(|peer| SocketAddr::try_from(peer.clone()).is_ok()) && peer == own;
     if is_to_itself { Err(Errno::CONNREFUSED) } else { Ok(true) }

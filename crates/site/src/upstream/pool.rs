@@ -1,8 +1,8 @@
 //! Connections to one upstream that are kept between requests, by all workers of a process.
 //!
-//! Owns: idle connections. Guarantees: what is given out was open a moment ago, and nothing has come on it that nobody asked for; as many are
-//! kept as the settings allow, for as long as they allow; nobody waits for anybody: it is a few bounded queues without locks. Does not know what
-//! is under way.
+//! Owns: idle connections. Guarantees: a connection that is given out was open a moment ago, and has received no
+//! unrequested bytes; as many are kept as the settings allow, for as long as they allow; no caller waits for another:
+//! it is a few bounded queues without locks. Does not know what is under way.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -70,7 +70,8 @@ impl Pool {
         self.keep(&self.queues[own_queue()], Idle { link, since: now });
     }
 
-    /// Closes those that nobody has used for too long. Who does not serve calls it, now and then: without requests nobody takes any.
+    /// Closes connections that have been idle for too long. A thread that does not serve calls it, now and then:
+    /// without requests no worker takes any.
     pub fn close_old(&self, now: Instant) {
         for queue in &self.queues {
             for one in self.drain(queue).take(queue.idle.len()).filter(|one| is_fresh(one, now)) {

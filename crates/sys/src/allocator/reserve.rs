@@ -1,4 +1,4 @@
-//! Runs of pages that were given back and still are memory, for whoever takes pages next.
+//! Runs of pages that were given back and still are memory, for the next taker.
 //!
 //! Owns: which ones, in the order in which they came. Guarantees: neighbours are one run; of the runs that are long enough the
 //! shortest is taken, and of these the one that came last, which is the nearest in the processor's caches; what is left of it

@@ -93,7 +93,7 @@ fn whoever_leads_and_leaves_strands_nobody() {
         let other = world.clone();
         let other = spawn(move || other.get(false));
         world.get(true);
-        // It was released, has asked itself, or found that nobody asks any more.
+        // It was released, has asked itself, or found that no request asks any more.
         let _ = other.join().unwrap();
         assert!(world.table.under_way.lock().unwrap().is_empty());
     });
@@ -108,7 +108,7 @@ fn what_was_made_void_is_shared_with_nobody() {
         let wait = world.table.wait(KEY, bell.clone()).unwrap();
         let other = world.clone();
         let voids = spawn(move || other.table.void(&|_| true));
-        // As whoever keeps does: puts it there, looks, and takes it away again if it is void by then.
+        // As the leader does: puts it there, looks, and takes it away again if it is void by then.
         let kept = Arc::new(AtomicUsize::new(1));
         let is_void = lead.is_void();
         lead.land(Landed(Some(1)));

@@ -9,11 +9,11 @@ use crate::cache::freshness::{FRESH_MS, REFRESH_MS};
 
 /// Whether what was found out about files still holds.
 ///
-/// Whether changes are noticed is told by two numbers: `events`, zero as long as nobody watches, then counting what
-/// happened to its names; and `seen`, what `events` was when the last comparison that found nothing new began.
+/// Two numbers tell whether changes are noticed: `events`, zero while its names are not watched, then counting what
+/// happened to them; and `seen`, the value of `events` when the last comparison that found nothing new began.
 ///
 /// ```text
-/// events 0                      nobody watches: good for FRESH_MS
+/// events 0                      not watched: good for FRESH_MS
 /// events 1, seen 0              watched, but not yet compared since: good for FRESH_MS
 /// events = seen                 watched: good as long as the watcher is awake, and for `recheck_ms`
 /// events > 1, events != seen    disturbed: to be compared before it is used

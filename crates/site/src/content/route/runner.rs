@@ -1,7 +1,7 @@
 //! Which files an application runs.
 //!
 //! Owns: what of a path says so, and by which routes. Guarantees: a file that a route has an application run, for some request, is never taken for text: a
-//! script is rather seen by nobody than read. Opens nothing.
+//! script is rather sent to no client than read by one. Opens nothing.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Whether what has been found may be had by who asks.
+//! Whether a client may have what a translation has found.
 //!
 //! Owns: the verdict on the paths at which a file or a folder is that a translation has opened, in whatever way it came to it: as it was asked for, by
 //! `rewrite` or `try`, as an index file, as the page of an error or of an application, as a part of a page, by a link.
@@ -12,8 +12,8 @@ use super::Question;
 use crate::content::permitted::{Permitted, other_places};
 
 impl Question<'_> {
-    /// That who asks may have `file`, which is open and was found as `name` beneath `directory`. None if he is not let in at some path at which it is, though he
-    /// is where he asks.
+    /// The client's permission to have `file`, which is open and was found as `name` beneath `directory`. None if a
+    /// path at which the file is excludes the client, even where the requested path does not.
     pub(super) fn permit(&self, directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> Option<Permitted<'_>> {
         let routes = &self.site.routes;
         if !routes.judge_files() {
@@ -25,7 +25,7 @@ impl Question<'_> {
         Permitted::judge(self.site, Cow::Owned(path), file.as_fd(), |path| routes.lets_on(self.rules, path))
     }
 
-    /// Whether `file`, which is withheld, is read as rules by the server: nobody is told that it is there.
+    /// Whether `file`, which is withheld, is read as rules by the server: no client is told that it is there.
     pub(super) fn is_rule_file(&self, directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> bool {
         let routes = &self.site.routes;
         let own = self.site.root_with(directory).map(|(prefix, _)| [prefix, name].concat());

@@ -25,7 +25,8 @@ impl<T: Clone> Published<T> {
     pub(crate) fn change(&self, change: impl FnOnce(&mut T) -> bool) {
         let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
         if change(&mut value) {
-            // An addition although nobody else writes: loom does not try a plain store before a load that it has seen first.
+            // An addition although this is the only writer: loom does not try a plain store before a load that it has
+            // seen first.
             self.generation.fetch_add(1, Relaxed);
         }
     }
