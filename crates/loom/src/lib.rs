@@ -1,4 +1,4 @@
-//! What the models of synchronisation have in common. A model is the source of some synchronisation, compiled a second time
+//! Common parts of the models of synchronisation. A model is the source of some synchronisation, compiled a second time
 //! over loom's primitives and run through every interleaving and reordering that the memory model allows, but for those
 //! that take more than so many preemptions.
 
@@ -112,7 +112,7 @@ impl Tally {
         self.0.lock().unwrap().push(item);
     }
 
-    /// What was noted, in order of size.
+    /// The noted items, in order of size.
     pub fn sorted(&self) -> Vec<usize> {
         let mut noted = self.0.lock().unwrap().clone();
         noted.sort_unstable();
