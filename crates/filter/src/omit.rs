@@ -21,7 +21,7 @@ use crate::{Content, Effect, Fault, Filter, Kind, Lines, Make, Parameters};
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
     name: "omit",
-    about: "Leaves pictures, media, frames, scripts or styles out of pages for who asks for that.",
+    about: "Leaves pictures, media, frames, scripts or styles out of pages on request.",
     version: 1,
     effect: Effect::None,
     required: &[],

@@ -29,7 +29,7 @@ use structure::{ID_BYTES_MAX, SECTIONS_MAX};
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
     name: "structured",
-    about: "Gives an overview of a page, or one of its sections, to who asks for it.",
+    about: "Gives an overview of a page, or one of its sections, on request.",
     version: 3,
     effect: Effect::None,
     required: &[],

@@ -84,8 +84,8 @@ impl fmt::Display for Kind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.landlock, self.seccomp) {
             (Some(version), true) => write!(formatter, "Landlock (version {version}) and seccomp"),
-            (Some(version), false) => write!(formatter, "Landlock (version {version}); seccomp is not to be had here"),
-            (None, true) => formatter.write_str("seccomp; Landlock is not to be had here"),
+            (Some(version), false) => write!(formatter, "Landlock (version {version}); seccomp is not available here"),
+            (None, true) => formatter.write_str("seccomp; Landlock is not available here"),
             (None, false) => formatter.write_str("none: this kernel has neither Landlock nor seccomp, or forbids them"),
         }
     }

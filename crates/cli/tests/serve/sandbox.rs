@@ -251,7 +251,7 @@ fn status_and_start_say_what_confines_the_threads_that_serve() {
     for engine in [AMPED, MP, AMPED_WITH_HELPER_PROCESSES] {
         for (config, arguments, expected) in [
             ("sandbox = false\n", &[][..], "off (sandbox = false)"),
-            ("", &["--without", "landlock"], "seccomp; Landlock is not to be had here"),
+            ("", &["--without", "landlock"], "seccomp; Landlock is not available here"),
             ("", &["--without", "landlock", "--without", "seccomp"], "none: "),
         ] {
             let launch = arguments.iter().fold(Launch::new(engine), |launch, argument| launch.argument(argument));

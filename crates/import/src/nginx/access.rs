@@ -335,7 +335,7 @@ fn users_of(directive: &Directive, draft: &mut Draft) -> Vec<(String, String)> {
         draft.lose(line, format!("`{}` in line {number} of `{path}`: {why}", name.escape_debug()));
     }
     if users.is_empty() {
-        draft.lose(line, format!("`{}`: nobody is left in it; {DENIED_WORDS}", directive.text()));
+        draft.lose(line, format!("`{}`: no user is left in it; {DENIED_WORDS}", directive.text()));
     }
     users
 }

@@ -2,8 +2,8 @@
 //! answer, if it can be shared.
 //!
 //! ```text
-//!   join ── none is led ─> Lead ── land: Kept | Failed | Alone ──> gone; void, and what comes is not kept
-//!      └─── one is led ────> Wait ── its bell rings ── landed? ──> answer with it, or ask alone
+//!   join ── no flight ────> Lead ── land: Kept | Failed | Alone ──> gone; void, and what comes is not kept
+//!      └─── a flight ──────> Wait ── its bell rings ── landed? ──> answer with it, or ask alone
 //! ```
 //!
 //! Owns: which keys are being fetched, and which requests wait for each. Guarantees: each key has at most one leader;

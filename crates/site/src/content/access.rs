@@ -301,7 +301,7 @@ impl Guard {
         };
         match rules.iter().all(|rule| who.is_named_by(rule)) {
             true => Ok(Verdict::Passes),
-            false => asking.forbidden("This is not for whoever the request says it is from."),
+            false => asking.forbidden("The credentials of this request give no access here."),
         }
     }
 

@@ -183,13 +183,13 @@ fn application(rules: &Effective, entry: &Entry) -> Option<String> {
 /// The outcome of a rule for a client with neither password nor token nor certificate.
 fn kept_out(rule: &AccessRule) -> String {
     if !rule.users.is_empty() || !rule.tokens.is_empty() {
-        "401 to who does not say who he is; below is what the others get".to_owned()
+        "401 without credentials; below is the answer to clients that have them".to_owned()
     } else if !rule.certificates.is_empty() {
-        "403 to who shows no certificate; below is what the others get".to_owned()
+        "403 without a client certificate; below is the answer to clients that have one".to_owned()
     } else if rule.service.is_some() {
-        "the service decides; below is what those get whom it lets in".to_owned()
+        "the service decides; below is the answer to clients that it lets in".to_owned()
     } else {
-        "403 to other networks; below is what the others get".to_owned()
+        "403 to other networks; below is the answer to clients of the permitted ones".to_owned()
     }
 }
 
@@ -223,7 +223,7 @@ fn codings(resource: &Resource) -> String {
         Variants::Made(codings) => {
             let permitted = codings.permitted();
             let mut made = Coding::BY_PREFERENCE.into_iter().filter(|coding| is_among(*coding, permitted));
-            format!("{}: made when somebody asks for it", names(&mut made))
+            format!("{}: made when a client asks for it", names(&mut made))
         }
         Variants::Coded(several) => {
             let mut others = several.iter().map(|one| one.coding).filter(|coding| *coding != Coding::Identity);
@@ -565,7 +565,7 @@ mod tests {
         let proxied = of("/api/x");
         assert_eq!((proxied.status, proxied.file.as_deref(), &proxied.fields[..]), (None, None, &[][..]));
         let shown = proxied.to_string();
-        for part in ["401 to who", "answer   that of the application", "127.0.0.1:3000"] {
+        for part in ["401 without credentials", "answer   that of the application", "127.0.0.1:3000"] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert!(!shown.contains("there is no `"), "files do not matter: {shown}");

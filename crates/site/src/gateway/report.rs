@@ -36,7 +36,7 @@ pub(super) fn none_available((site, request): (&str, &str)) {
 pub(super) fn service((site, request): (&str, &str), path: &str, status: u16) {
     report_peer(Peer::Gateway, site, request, || {
         let message =
-            format!("the service that says who is let in answered {status} to {path}: nobody is let in by that");
+            format!("the service that decides about access answered {status} to {path}: the request is refused");
         (Level::Error, message)
     });
 }

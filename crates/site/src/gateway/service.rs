@@ -136,9 +136,9 @@ impl Question {
     /// The client's answer if the service gives no clear one.
     fn fail(&self, status: u16) -> Ran {
         let cause = match status {
-            503 => "The service that says who is let in here is not available at the moment.",
-            504 => "The service that says who is let in here did not answer in time.",
-            _ => "The service that says who is let in here cannot be reached, or did not answer as it should.",
+            503 => "The service that decides about access here is not available at the moment.",
+            504 => "The service that decides about access here did not answer in time.",
+            _ => "The service that decides about access here cannot be reached, or did not answer as it should.",
         };
         match answers::error(status, cause, &self.rules.extras(status)) {
             Ok(page) => Ran::Answer(Arc::new(page)),
