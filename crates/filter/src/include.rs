@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Owns: what a directive does, variables, and the bounds of what is put together. Guarantees: it reads no file: its
-//! caller does, and
-//! decides which may be read; no program is run; equal texts and parts give equal pages. Where a directive is wrong or a file is not
-//! there, an error text stands in its place and the page goes on, as other servers do it.
+//! caller does, and decides which may be read; no program is run; equal texts and parts give equal pages. Where a
+//! directive is wrong or a file is not there, an error text stands in its place and the page goes on, as other servers
+//! do it.
 
 mod directive;
 

@@ -1,9 +1,8 @@
 //! The addresses at which a site is reached: other servers answer for a site at its own addresses, and here each site answers at all of them.
 //!
 //! Owns: the route by which a site that only this machine reaches is there for it alone, and words for what is reached
-//! at other addresses here. A client
-//! counts by its address, as trusted proxies tell it. Guarantees: what is listened for on loopback or on a Unix socket is not reached from further away.
-//! Pure.
+//! at other addresses here. A client counts by its address, as trusted proxies tell it. Guarantees: what is listened
+//! for on loopback or on a Unix socket is not reached from further away. Pure.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -128,8 +128,8 @@ impl Stamp {
     /// Whether the file changed so recently, before `now_ns` (since 1970), that a further change could leave the same
     /// stamp: the kernel's clock for time stamps ticks every 1 to 10 ms. Only the time of the last change tells,
     /// because no program can set it: that of the last modification may be anything. A change that is later than now
-    /// was not made a moment ago, but
-    /// before the clock was set back, unless it is so little later that the clock of a file server may be ahead of ours.
+    /// was not made a moment ago, but before the clock was set back, unless it is so little later that the clock of a
+    /// file server may be ahead of ours.
     fn is_settling(&self, now_ns: i64) -> bool {
         let age_ns = now_ns.saturating_sub(self.changed_ns);
         (-SKEW_NS..SETTLING_NS).contains(&age_ns)

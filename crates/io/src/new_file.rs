@@ -1,11 +1,10 @@
 //! A file that is written under no name and moved into place whole.
 //!
 //! Owns: [`NewFile`]. Guarantees: a reader of the name sees what was there before or all of what was written; a file
-//! that is not
-//! moved into place leaves nothing behind, not even if the process is killed, where the file system has files without names
-//! (`O_TMPFILE`, open(2)). Elsewhere it has a hidden name meanwhile, which a killed process leaves. Giving a file up does not wait for the
-//! disk: freeing gigabytes takes seconds. Does not write to stable storage: after a
-//! loss of power the file is what the file system makes of it.
+//! that is not moved into place leaves nothing behind, not even if the process is killed, where the file system has
+//! files without names (`O_TMPFILE`, open(2)). Elsewhere it has a hidden name meanwhile, which a killed process leaves.
+//! Giving a file up does not wait for the disk: freeing gigabytes takes seconds. Does not write to stable storage:
+//! after a loss of power the file is what the file system makes of it.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::OnceLock;

@@ -1,9 +1,9 @@
 //! A file without a name, for what is too long for memory and is read back soon.
 //!
 //! Owns: [`SpoolFile`]. Guarantees: no other process finds the file, and nothing is left of it when it is dropped or
-//! its process ends, however that
-//! ends; where the file system has no files without names (`O_TMPFILE`, open(2)), it has one for the moment between two system calls. Dropping
-//! it does not wait for the disk. Does not write to stable storage.
+//! its process ends, however that ends; where the file system has no files without names (`O_TMPFILE`, open(2)), it has
+//! one for the moment between two system calls. Dropping it does not wait for the disk. Does not write to stable
+//! storage.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

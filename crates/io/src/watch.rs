@@ -2,9 +2,8 @@
 //! once for each wait.
 //!
 //! Owns: [`Watch`], the state of one such socket, and which loop this thread has. Guarantees: a waiter is told of what
-//! is there, however it
-//! came, as if the registration were level-triggered; a socket is registered with one loop at a time; a socket with a number that another one had
-//! is not taken for that. Does not own sockets, and does not wait.
+//! is there, however it came, as if the registration were level-triggered; a socket is registered with one loop at a
+//! time; a socket with a number that another one had is not taken for that. Does not own sockets, and does not wait.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;

@@ -272,8 +272,8 @@ impl Region {
         let bytes = pages as usize * self.page_bytes;
         // SAFETY: these pages are not in use, as the caller promises.
         if unsafe { madvise(pointer.cast(), bytes, Advice::LinuxDontNeed) }.is_err() {
-            // Locked memory stays: the next taker finds zeros as well.
-            // SAFETY: as above, and they are mapped and writable.
+            // Locked memory stays: the next taker finds zeros as well. SAFETY: as above, and they are mapped and
+            // writable.
             unsafe { pointer.write_bytes(0, bytes) };
         }
     }

@@ -1,11 +1,10 @@
 //! `io_uring(7)`: operations that are handed to the kernel and come back when they are done.
 //!
-//! Owns: the ring, the buffers that the kernel receives into, and everything that an operation under way refers to: what
-//! is being sent, read into or opened belongs to the ring from the call until [`Ring::next_completion`] gives it back.
-//! That is what makes the interface safe: no owner can free or touch memory that the kernel uses. Guarantees: waits
-//! only
-//! in [`Ring::submit_and_wait`]; an [`OpId`] never names a successor. Needs Linux 6.1. Does not own sockets: their owner
-//! must keep them open until all their operations have come back, or an operation may meet another file.
+//! Owns: the ring, the buffers that the kernel receives into, and everything that an operation under way refers to:
+//! what is being sent, read into or opened belongs to the ring from the call until [`Ring::next_completion`] gives it
+//! back. That is what makes the interface safe: no owner can free or touch memory that the kernel uses. Guarantees:
+//! waits only in [`Ring::submit_and_wait`]; an [`OpId`] never names a successor. Needs Linux 6.1. Does not own sockets:
+//! their owner must keep them open until all their operations have come back, or an operation may meet another file.
 #![allow(unsafe_code)]
 
 mod buffers;

@@ -1,12 +1,12 @@
 //! Confinement of a serving thread: files by landlock(7), system calls by seccomp(2).
 //!
-//! Owns: what is denied, and the way into it. A thread enters for good, and so does what it starts: threads and processes. Landlock
-//! denies every file that [`Reach`] does not name, and TCP ports that it does not name. It knows files and not names, so a sandbox also
-//! says whether its names still mean what they did ([`Sandbox::is_current`]). Seccomp has a list of what is denied, with `EPERM`.
-//! A list of what is allowed would be one of what the C library, the allocator and each kernel happen to use: what is
-//! forgotten there is a server that fails on some machine. What is forgotten here is one attack that is not made
-//! harder.
-//! io_uring(7) is allowed: it goes past seccomp, not past Landlock, and has no operation that starts a program.
+//! Owns: what is denied, and the way into it. A thread enters for good, and so does what it starts: threads and
+//! processes. Landlock denies every file that [`Reach`] does not name, and TCP ports that it does not name. It knows
+//! files and not names, so a sandbox also says whether its names still mean what they did ([`Sandbox::is_current`]).
+//! Seccomp has a list of what is denied, with `EPERM`. A list of what is allowed would be one of what the C library,
+//! the allocator and each kernel happen to use: what is forgotten there is a server that fails on some machine. What is
+//! forgotten here is one attack that is not made harder. io_uring(7) is allowed: it goes past seccomp, not past
+//! Landlock, and has no operation that starts a program.
 //!
 //! Guarantees: what the kernel lacks is left out, and said by [`Kind`]; what it has is in force when [`Sandbox::enter`] has returned.
 //! Does not know what a server needs.

@@ -42,8 +42,7 @@ pub fn pace(socket: impl AsFd, bytes_per_s: Option<u64>) -> io::Result<()> {
 }
 
 /// Has the kernel drop whatever arrives for a listening socket itself: no client connects any more, and those that try
-/// wait and try again.
-/// Connections that were accepted, or wait to be, are sockets of their own (`SO_ATTACH_FILTER`).
+/// wait and try again. Connections that were accepted, or wait to be, are sockets of their own (`SO_ATTACH_FILTER`).
 ///
 /// # Errors
 /// The descriptor is not a socket, or a security policy forbids it.

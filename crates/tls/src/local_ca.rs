@@ -1,9 +1,9 @@
 //! A certificate authority of this machine, for `--tls` without a certificate.
 //!
-//! Owns: its files in the state directory, readable by their owner only, and the certificate of the server that it signs. The authority is
-//! limited to names and addresses that only mean something on this machine and in its network (RFC 5280 4.2.1.10): a
-//! thief of its key
-//! cannot pretend to be a site of the internet, not even to those who trust it. It needs no privileges.
+//! Owns: its files in the state directory, readable by their owner only, and the certificate of the server that it
+//! signs. The authority is limited to names and addresses that only mean something on this machine and in its network
+//! (RFC 5280 4.2.1.10): a thief of its key cannot pretend to be a site of the internet, not even to those who trust it.
+//! It needs no privileges.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};

@@ -1,8 +1,7 @@
 //! Limits of nginx: `limit_req_zone` and `limit_req`, `limit_conn_zone` and `limit_conn`, `limit_rate` and `limit_rate_after`.
 //!
-//! Owns: which of them mean the same here, and words for the others.
-//! Where several levels have limits, nginx takes the innermost, and here all limits count that fit. So a limit is
-//! carried over where no other level says something else.
+//! Owns: which of them mean the same here, and words for the others. Where several levels have limits, nginx takes the
+//! innermost, and here all limits count that fit. So a limit is carried over where no other level says something else.
 
 use lamna_config::route::pattern::Pattern;
 use lamna_policy::limit::{Period, Rate};

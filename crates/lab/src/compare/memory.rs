@@ -1,12 +1,11 @@
 //! A trace as fast as it is answered, with less memory than its files have bytes and a slow disk; beside it a hot file.
 //!
-//! The trace begins with a server that has just been started and files that are not in memory, but for the hot one, which
-//! has been asked for: its first request has to wait for the disk, and so have other clients meanwhile, whatever the
-//! server.
-//! Both go on for a fixed time. How many requests of the trace are answered in it says how well memory is used and how few
-//! reads a miss takes; the hot file, asked for at a small rate whatever the server does, says whether requests that need no
-//! disk wait for those that do. The trace is asked for in its order over all connections, and from the beginning again when
-//! it ends.
+//! The trace begins with a server that has just been started and files that are not in memory, but for the hot one,
+//! which has been asked for: its first request has to wait for the disk, and so have other clients meanwhile, whatever
+//! the server. Both go on for a fixed time. How many requests of the trace are answered in it says how well memory is
+//! used and how few reads a miss takes; the hot file, asked for at a small rate whatever the server does, says whether
+//! requests that need no disk wait for those that do. The trace is asked for in its order over all connections, and
+//! from the beginning again when it ends.
 
 use std::thread;
 use std::time::Duration;

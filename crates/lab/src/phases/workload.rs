@@ -1,10 +1,9 @@
 //! The six phases: the files served, the clients and their requests, and the state in which they begin.
 //!
-//! Owns: the document root and the jobs of each phase. In every phase some ask as fast as they are answered, which shows
-//! what the server can do; and beside them a *visitor* asks for small files at times that do not depend on the server,
-//! which shows what it is like to be a client of it. A client that asks as fast as it is answered sees one slow answer
-//! when a server
-//! stops for a second, and the visitor sees all that came due in that second.
+//! Owns: the document root and the jobs of each phase. In every phase some ask as fast as they are answered, which
+//! shows what the server can do; and beside them a *visitor* asks for small files at times that do not depend on the
+//! server, which shows what it is like to be a client of it. A client that asks as fast as it is answered sees one slow
+//! answer when a server stops for a second, and the visitor sees all that came due in that second.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -4,11 +4,10 @@
 //! *used* (the client asked for it and the page wanted it) or *wasted*; the caller says which, and when it knows.
 //! No more is hinted while waste exceeds the site's budget.
 //!
-//! Guarantees: when a hint is allowed, what was wasted and what is not decided, this hint included, are at most `share` of what was
-//! sent plus the grace. What is not decided counts as wasted, so hints that are never reported on end by themselves.
-//! Old results fade:
-//! they count half after [`VIEWS_PER_HALVING`] views of pages. So a site whose hints were wasted gets another try, as large
-//! as the grace, and no more than that.
+//! Guarantees: when a hint is allowed, what was wasted and what is not decided, this hint included, are at most `share`
+//! of what was sent plus the grace. What is not decided counts as wasted, so hints that are never reported on end by
+//! themselves. Old results fade: they count half after [`VIEWS_PER_HALVING`] views of pages. So a site whose hints were
+//! wasted gets another try, as large as the grace, and no more than that.
 //!
 //! Threads share an account: they add to counts without a lock. Threads that ask at the same time may be allowed a hint
 //! each where there was room for one.

@@ -9,9 +9,9 @@
 //! prefetching to improve World Wide Web latency", ACM CCR 1996).
 //!
 //! Its users: the server's learner, off the serving threads, feeds [`Table::visit`] with each request and
-//! [`Table::follow`]
-//! with each pair that it knows to belong together (a Referer of the same site, the order of requests on a connection, the links of a
-//! parsed page). Helpers ask [`Table::successors`] when a page is served. The simulator does the same with traces.
+//! [`Table::follow`] with each pair that it knows to belong together (a Referer of the same site, the order of requests
+//! on a connection, the links of a parsed page). Helpers ask [`Table::successors`] when a page is served. The simulator
+//! does the same with traces.
 //!
 //! Guarantees: the table holds numbers of URLs, counts and delays: no addresses, no users, no text. Its memory is bounded
 //! when it is made. No call on it but making, saving and loading allocates.

@@ -7,9 +7,8 @@
 //! starves: each has its turn after at most `patience + (PASSED_OVER_MAX + 1) * (ahead + 1)` choices, where `ahead` is
 //! how many waited when it came, whatever comes later and however urgent that is. Where turns differ
 //! ([`Queue::with_turn`]), the bound is the work of so many whole turns instead. A choice, an arrival, a change and a
-//! removal cost
-//! O(log n); nothing is allocated except when a slot number larger than any before, or more slots than ever before, wait.
-//! The order is a function of the calls alone.
+//! removal cost O(log n); nothing is allocated except when a slot number larger than any before, or more slots than
+//! ever before, wait. The order is a function of the calls alone.
 //!
 //! Does not: hold what waits, measure time, count bytes or lock. The caller says what remains, and in which unit: bytes to
 //! send, reads from the disk, work of a stage. It should be what takes time: where a read of 500 bytes takes as long as one of 50,000,

@@ -5,9 +5,8 @@
 //! (1997, section 6) names the idea: small objects before large ones.
 //!
 //! Remaining work is compared by powers of two, and within one the first to come goes first. So answers that differ by
-//! a per
-//! cent, as the reads of small files do, are served in the order of arrival, and of two long ones the first is finished
-//! before the second begins. Harchol-Balter and others had five such bands and lost little by it.
+//! a per cent, as the reads of small files do, are served in the order of arrival, and of two long ones the first is
+//! finished before the second begins. Harchol-Balter and others had five such bands and lost little by it.
 //!
 //! It is no better than its knowledge of sizes: content whose length is not known has to be given one, for which the mean
 //! of what its kind has had is as good as any. It takes no account of `incremental`: sharing would delay the answer

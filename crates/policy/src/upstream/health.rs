@@ -2,10 +2,9 @@
 //! how it comes back.
 //!
 //! Owns: [`Health`], of one upstream. Guarantees: an upstream that is out because requests failed is tried again, after
-//! a pause that
-//! grows and is bounded; by one request at a time; and gets its full share only some time later, because caches and
-//! connections of its own have to fill first (slow start). What a request finds that began before the upstream went out
-//! says nothing about it now.
+//! a pause that grows and is bounded; by one request at a time; and gets its full share only some time later, because
+//! caches and connections of its own have to fill first (slow start). What a request finds that began before the
+//! upstream went out says nothing about it now.
 //!
 //! ```text
 //!          failures_max within window_ms

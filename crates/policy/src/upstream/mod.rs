@@ -1,12 +1,11 @@
 //! Which of several upstreams gets a request, which are out of use, and which failures are tried again elsewhere.
 //!
-//! Owns: [`Upstreams`], the choice of one gateway route; its parts are [`choice`] (weights and load), [`health`] (who is
-//! out, until when) and [`retry`] (what may be asked twice). Guarantees: pure and seeded, so the same events lead to the
-//! same choices; instants are arguments, in milliseconds since an origin that the caller chooses, and never go back. As
-//! long as an upstream is left that active checks do not hold to be down and that was not tried for this request, it gets
-//! it: the only one left is asked even if it has failed, since refusing without asking helps no client. Does not
-//! connect, resolve
-//! or wait.
+//! Owns: [`Upstreams`], the choice of one gateway route; its parts are [`choice`] (weights and load), [`health`] (who
+//! is out, until when) and [`retry`] (what may be asked twice). Guarantees: pure and seeded, so the same events lead to
+//! the same choices; instants are arguments, in milliseconds since an origin that the caller chooses, and never go
+//! back. As long as an upstream is left that active checks do not hold to be down and that was not tried for this
+//! request, it gets it: the only one left is asked even if it has failed, since refusing without asking helps no
+//! client. Does not connect, resolve or wait.
 //!
 //! The gateways of the server use it, an instance for each application, behind a lock that is held for a choice.
 

@@ -10,8 +10,7 @@ use crate::kernel::Nanos;
 #[serde(rename_all = "kebab-case")]
 pub enum Handover {
     /// None: the first waiter is woken and tries again, and any task that runs before it may take the lock (futexes on
-    /// Linux,
-    /// the default mutexes of Solaris).
+    /// Linux, the default mutexes of Solaris).
     #[default]
     Compete,
     /// The first waiter at once, although it has no processor yet: fair, and the cause of lock convoys.

@@ -1,9 +1,8 @@
 //! How memory is divided: Table 1 of the PIPELINED paper (2005).
 //!
 //! The server's memory is either data cache or overhead. The overhead has two parts: what each cached file costs in
-//! structures,
-//! times the number of processes that each keep their own; and what each thread and helper costs. The number of files follows from the
-//! size of the data cache. So the division solves
+//! structures, times the number of processes that each keep their own; and what each thread and helper costs. The
+//! number of files follows from the size of the data cache. So the division solves
 //!
 //! ```text
 //! system memory = data cache + data cache / mean file * entry * copies + threads * thread + helpers * helper

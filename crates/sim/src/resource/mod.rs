@@ -1,6 +1,5 @@
 //! Resources that a server waits for: processors, locks, disks, the network, memory. Each is a queue with its own
-//! statistics and no
-//! clock: instants are arguments, and what has to be scheduled is handed back to the caller.
+//! statistics and no clock: instants are arguments, and what has to be scheduled is handed back to the caller.
 
 mod disk;
 mod fair;

@@ -11,10 +11,9 @@
 //!              └─ Ask: gateway::Question ─ let in: asked again ─ not: what it answers
 //! ```
 //!
-//! Owns: [`Guard`] of a site and its memory. Guarantees: what is remembered of a password is a keyed hash of it, for a bounded number and
-//! a bounded time; a verified client is let in without an allocation, and without a lock when this worker knows it.
-//! Waits for
-//! nothing: that is the business of [`verify`].
+//! Owns: [`Guard`] of a site and its memory. Guarantees: what is remembered of a password is a keyed hash of it, for a
+//! bounded number and a bounded time; a verified client is let in without an allocation, and without a lock when this
+//! worker knows it. Waits for nothing: that is the business of [`verify`].
 
 pub mod authorization;
 #[cfg(test)]

@@ -8,8 +8,7 @@ use lamna_proto::message::Method;
 
 use super::upload::multipart;
 
-/// The action of a request.
-/// In the order of [`ACTIONS`](lamna_config::access::ACTIONS).
+/// The action of a request. In the order of [`ACTIONS`](lamna_config::access::ACTIONS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Reads what is there (GET, HEAD).

@@ -1,9 +1,9 @@
 //! Concurrency limits for expensive work: so many in each process, and so many of each client network.
 //!
 //! Owns: [`AtOnce`], which counts one kind, and [`Permit`], by which one piece of work counts until it ends.
-//! Guarantees: no caller waits; work counts no more once it has ended, however it
-//! ended; memory is bounded by what may be under way. Clients that are not known by their network (Unix sockets, proxies that do not say for whom they ask) are
-//! held by the number of all.
+//! Guarantees: no caller waits; work counts no more once it has ended, however it ended; memory is bounded by what may
+//! be under way. Clients that are not known by their network (Unix sockets, proxies that do not say for whom they ask)
+//! are held by the number of all.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,10 +1,9 @@
 //! Changes by clients: uploads by PUT or with a form, deletions, and new directories.
 //!
 //! Owns: which client may change which path, where a file goes, and the answer. Guarantees: a file is moved into place
-//! whole, in one step, or
-//! not at all, and nothing is left behind of one that is not, unless its sender asked to go on with it later (`partial`); nothing
-//! is changed outside of the root or under a hidden name. A request is begun without touching the disk: everything that may wait
-//! is in the steps of the program.
+//! whole, in one step, or not at all, and nothing is left behind of one that is not, unless its sender asked to go on
+//! with it later (`partial`); nothing is changed outside of the root or under a hidden name. A request is begun without
+//! touching the disk: everything that may wait is in the steps of the program.
 
 mod delete;
 mod form;

@@ -1,11 +1,10 @@
 //! The maker: a thread that finds out what pages need, and publishes which of it is hinted.
 //!
-//! Owns: a record of each page that is asked for, at most [`PAGES_MAX`], and its leads: what its HTML says, what has been learned of what follows it
-//! ([`Hints`]), also by way of what it needs (the font of its style sheet), and what views of it have found. Guarantees: it looks
-//! at a page at most four times a second, and only if it has been asked for; a page's HTML is read once for each state
-//! of it; what
-//! has become unlikely is hinted no more, and what cannot be kept by a client is never hinted. It works at low priority, and no
-//! serving thread waits for it.
+//! Owns: a record of each page that is asked for, at most [`PAGES_MAX`], and its leads: what its HTML says, what has
+//! been learned of what follows it ([`Hints`]), also by way of what it needs (the font of its style sheet), and what
+//! views of it have found. Guarantees: it looks at a page at most four times a second, and only if it has been asked
+//! for; a page's HTML is read once for each state of it; what has become unlikely is hinted no more, and what cannot be
+//! kept by a client is never hinted. It works at low priority, and no serving thread waits for it.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;

@@ -11,11 +11,11 @@
 //!               └─ fails, or 5xx ──> the stale answer, if it may be used; else what happened
 //! ```
 //!
-//! Owns: [`Cached`], a [`Gateway`] with what becomes of its answer. Guarantees: an answer that breaks off, is too long or was overtaken by a
-//! change is never kept; the client is given each part when it comes, whatever is collected. A leader holds up no
-//! request: it does not lead before its
-//! first step, which comes when its turn has come on its connection; what it collects is received as fast as the application gives it, however
-//! slowly its own client reads; and if it leaves, the fetch goes on in the background. What may be kept and used is decided by
+//! Owns: [`Cached`], a [`Gateway`] with what becomes of its answer. Guarantees: an answer that breaks off, is too long
+//! or was overtaken by a change is never kept; the client is given each part when it comes, whatever is collected. A
+//! leader holds up no request: it does not lead before its first step, which comes when its turn has come on its
+//! connection; what it collects is received as fast as the application gives it, however slowly its own client reads;
+//! and if it leaves, the fetch goes on in the background. What may be kept and used is decided by
 //! `lamna_proto::caching`.
 
 mod changes;

@@ -1,9 +1,9 @@
 //! The learner at work: a thread that takes what serving threads tell, learns from it, and lets the cache know what is likely next.
 //!
-//! Owns: the learner behind a lock that no serving thread takes, the lanes, the file, and the thread, which lives as long as
-//! the [`Learning`] is held. Guarantees: it looks forty times a second while requests come, and twice when none have
-//! come for ten seconds, at low
-//! priority, and takes a bounded number of records each time; so what learning costs is bounded whatever the load is.
+//! Owns: the learner behind a lock that no serving thread takes, the lanes, the file, and the thread, which lives as
+//! long as the [`Learning`] is held. Guarantees: it looks forty times a second while requests come, and twice when none
+//! have come for ten seconds, at low priority, and takes a bounded number of records each time; so what learning costs
+//! is bounded whatever the load is.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -1,9 +1,9 @@
 //! The observation record that serving threads send to the learner, and the bounded queues that carry it.
 //!
-//! Owns: [`Observation`], a record of fixed size, and [`Lanes`]. Guarantees: telling allocates nothing, takes no lock, makes no system call
-//! and never waits: a record that finds its lane full is dropped and counted. The learner polls the lanes, so no thread
-//! is woken.
-//! Which records are dropped depends on when they come and not on what they say: so what is dropped changes no probability.
+//! Owns: [`Observation`], a record of fixed size, and [`Lanes`]. Guarantees: telling allocates nothing, takes no lock,
+//! makes no system call and never waits: a record that finds its lane full is dropped and counted. The learner polls
+//! the lanes, so no thread is woken. Which records are dropped depends on when they come and not on what they say: so
+//! what is dropped changes no probability.
 //!
 //! Does not: hold addresses, cookies or queries. What tells connections from each other is a number that means nothing a moment later.
 

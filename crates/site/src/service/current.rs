@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Owns: the value and its number. Guarantees: a reader of the number before the value that later finds the same number
-//! has the value that is
-//! current then; at worst it is made once more for nothing. Checked against every interleaving in `model`.
+//! has the value that is current then; at worst it is made once more for nothing. Checked against every interleaving in
+//! `model`.
 
 use std::sync::{Arc, PoisonError};
 

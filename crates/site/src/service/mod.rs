@@ -9,11 +9,11 @@
 //!                    └──────────────────> suspended ───────────┘
 //! ```
 //!
-//! Owns: the table of services of this process ([`Registry`]), what each of them is made of, and the [`board`] on which all processes see
-//! which has failed. Guarantees: a change is whole or has not happened; a stream that has begun with a generation of a
-//! service finishes with it, and the code of a generation is let go with its last user; a failure of one generation
-//! says nothing of the next. Does
-//! not decide who may change what: the administrator's endpoint does, and `config::service` judges what services can be.
+//! Owns: the table of services of this process ([`Registry`]), what each of them is made of, and the [`board`] on which
+//! all processes see which has failed. Guarantees: a change is whole or has not happened; a stream that has begun with
+//! a generation of a service finishes with it, and the code of a generation is let go with its last user; a failure of
+//! one generation says nothing of the next. Does not decide who may change what: the administrator's endpoint does, and
+//! `config::service` judges what services can be.
 
 pub(crate) mod board;
 mod current;

@@ -1,9 +1,9 @@
 //! The places where one application is, as a gateway asks them.
 //!
-//! Owns: [`Group`]: which place is asked next, what its name means at the moment, and the connections that are kept to it; shared by all
-//! workers of a process. Guarantees: a caller waits for nothing but a lock that is held for a choice; what a name means
-//! is looked up on
-//! threads of their own, which begin with [`Group::prepare`] or the first request, so that a process may still be forked before.
+//! Owns: [`Group`]: which place is asked next, what its name means at the moment, and the connections that are kept to
+//! it; shared by all workers of a process. Guarantees: a caller waits for nothing but a lock that is held for a choice;
+//! what a name means is looked up on threads of their own, which begin with [`Group::prepare`] or the first request, so
+//! that a process may still be forked before.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 

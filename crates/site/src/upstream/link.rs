@@ -120,8 +120,8 @@ impl Link {
     }
 
     /// Whether the peer has neither closed nor said anything: an unrequested answer must not reach a client. The event
-    /// loop
-    /// that watches it knows what had come about before its last wait, without a system call; `looks` has it looked at as well.
+    /// loop that watches it knows what had come about before its last wait, without a system call; `looks` has it
+    /// looked at as well.
     pub fn is_quiet(&mut self, looks: bool) -> bool {
         let is_known = self.watch.as_ref().is_some_and(|watch| watch.is_silent() && watch.is_here());
         match &mut self.session {

@@ -5,8 +5,7 @@
 use lamna_proto::time::Instant;
 
 /// A batch of work that takes this long is a stall: clients that have sent something meanwhile have waited for it. Some
-/// ticks of
-/// the coarse clock, and more than a batch takes that waits for nothing.
+/// ticks of the coarse clock, and more than a batch takes that waits for nothing.
 pub const STALL_MS: u64 = 20;
 
 /// How long a batch of work from `begun` to `ended` has stalled its loop, in milliseconds.

@@ -1,8 +1,7 @@
 //! A watch channel from a server to the thread that works for it: one task, which the server replaces or takes away.
 //!
 //! Owns: the task. Guarantees: the thread notices each change at the latest when it waits for the next, and waits no
-//! longer once there is
-//! nothing to do. Checked against every interleaving in `model`.
+//! longer once there is nothing to do. Checked against every interleaving in `model`.
 
 use std::time::Duration;
 

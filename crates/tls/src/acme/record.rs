@@ -2,8 +2,7 @@
 //! process sees the same.
 //!
 //! Owns: the form of the file. The holder of the lock of the name writes it, as a whole or not at all. A file that
-//! cannot be read is as if
-//! it was not there.
+//! cannot be read is as if it was not there.
 
 use std::fs;
 

@@ -4,10 +4,10 @@
 //! told:  an older generation ── claim ──> WRITING ── the reason is whole ──> this generation
 //! ```
 //!
-//! Owns: which generation has failed last, and its reason. Guarantees: of several that say that a generation has failed one is told that it was the
-//! first; a reason is read whole and of the generation that is asked for, or not at all. Never waits: where two
-//! generations fail at once, or a
-//! process is killed while it writes, the error log alone has the reason.
+//! Owns: which generation has failed last, and its reason. Guarantees: of several that say that a generation has failed
+//! one is told that it was the first; a reason is read whole and of the generation that is asked for, or not at all.
+//! Never waits: where two generations fail at once, or a process is killed while it writes, the error log alone has the
+//! reason.
 
 use super::sync::{
     AtomicU64,

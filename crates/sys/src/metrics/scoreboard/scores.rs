@@ -1,9 +1,9 @@
 //! The scores of the scoreboard, one for each worker, thread or process.
 //!
 //! Guarantees: a worker that dies leaves it right once its score is cleared; a worker writes its own score only, on a
-//! cache line
-//! of its own. Of two that become the last to be busy at the same time at least one sees it. Else no order is promised
-//! between scores: their numbers are read for decisions that may be a little wrong (who takes the next connection).
+//! cache line of its own. Of two that become the last to be busy at the same time at least one sees it. Else no order
+//! is promised between scores: their numbers are read for decisions that may be a little wrong (who takes the next
+//! connection).
 
 use super::WORKERS_MAX;
 use super::sync::{
