@@ -255,7 +255,7 @@ pub(crate) struct CtlArgs {
 /// The subcommands of `ctl`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CtlCommand {
-    /// Print the server's version, state and settings
+    /// Print the server's version, state, architecture and connections
     Status,
     /// The architecture: what it is, what it is to be, and why
     Arch {

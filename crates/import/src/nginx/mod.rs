@@ -494,8 +494,8 @@ fn index_names(scope: &Scope, runs_scripts: bool, draft: &mut Draft) -> Option<S
 }
 
 impl Action {
-    /// No program runs scripts: none is tried, or it would be sent. Nor are paths looked for that stand in for missing
-    /// scripts.
+    /// No program runs scripts: none is tried, or it would be sent. A location that tries one is denied, because its
+    /// other files are meant only where there is no script.
     fn forget_programs(&mut self, draft: &mut Draft) {
         self.is_denied |= self.tried.iter().flatten().next().is_some_and(|path| is_program(path));
         for (line, text, word) in self.programs.drain(..) {

@@ -30,7 +30,7 @@ use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::service::Registry;
 
-/// The URL to explain.
+/// A URL, as a client would ask for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// The host, without port; none for a client that names none.
