@@ -73,7 +73,7 @@ pub(crate) enum Command {
     /// Print a configuration of nginx or Caddy as one of this server
     #[command(after_help = exit::HELP)]
     Import(ImportArgs),
-    /// Say whom limits would have met, by an access log: docs/limits.md
+    /// Replay an access log and report which clients the limits would have refused: docs/limits.md
     #[command(after_help = exit::HELP)]
     Limit(LimitArgs),
     /// Ask or order a running server: status, figures, engine, reload, upgrade, drain

@@ -1,4 +1,4 @@
-//! `lamna limit preview`: whom limits would have met, by a log of what was asked for.
+//! `lamna limit preview`: the clients that limits would have refused, by an access log.
 //!
 //! Owns: reading logs, and printing. What is counted is `worker::limiter::preview`'s.
 

@@ -1,8 +1,8 @@
 //! Conveniences for a user who has just started a server by hand: the QR code of its address, the browser, and what is
 //! missing in the directory.
 //!
-//! Owns: which of the addresses is meant for whom. Is done with before the server has threads: the sockets listen already, so
-//! early clients wait in the queue.
+//! Owns: which of the addresses is shown to which user. Is done with before the server has threads: the sockets listen
+//! already, so early clients wait in the queue.
 
 use std::env;
 use std::ffi::OsString;

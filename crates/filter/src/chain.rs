@@ -15,7 +15,7 @@ use crate::{Content, Effect, Fault, Filter, KINDS, Kind, Lines, Make, PIECE_BYTE
 pub struct Step {
     /// Which kind.
     pub name: String,
-    /// With what.
+    /// Its parameters.
     pub parameters: Parameters,
 }
 
@@ -83,7 +83,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// `make`, which is called `name`.
+    /// The link of `make` with this name.
     pub fn new(name: String, make: Arc<dyn Make>) -> Link {
         Link { make, name }
     }

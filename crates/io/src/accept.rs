@@ -39,7 +39,7 @@ pub fn client_of(socket: BorrowedFd<'_>) -> Option<IpAddr> {
     }
 }
 
-/// The port that a connection has come to; none of a Unix socket.
+/// The local port of a connection; none of a Unix socket.
 pub fn port_of(socket: BorrowedFd<'_>) -> Option<u16> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok().map(|address| address.port())
 }

@@ -57,7 +57,7 @@ pub struct Listener {
     lent: bool,
     /// TLS is not spoken here, whatever the sites could.
     plain: bool,
-    /// The proxies whose connections begin with a header that says for whom they are.
+    /// The proxies whose connections begin with a header that names their client.
     proxies: Option<TrustedProxies>,
 }
 
@@ -104,7 +104,7 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Listener>, BindError> {
 }
 
 impl Listener {
-    /// Leaves the file of a Unix socket to this user and group. If that fails, it stays who has made it.
+    /// Leaves the file of a Unix socket to this user and group. If that fails, it stays its maker's.
     pub fn give_file(&self, (user, group): (u32, u32)) {
         if let (Some(_), ListenAddress::Unix(path)) = (&self.file, &self.address) {
             let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));

@@ -304,7 +304,7 @@ mod tests {
         Segment::File { file, offset, length, state, end }
     }
 
-    /// In which it is now.
+    /// The state in which the file is now.
     fn state_of(file: &OwnedFd) -> FileState {
         let stamp = inspect(file.as_fd()).unwrap().1;
         FileState { version: stamp.version(), size: stamp.size, ..FileState::default() }

@@ -136,7 +136,7 @@ pub struct Machine {
     /// First of a chain of waiters for each file, `NO_WAITER`, or `NOT_READING`.
     first_waiter: Vec<u32>,
     next_waiter: Vec<u32>,
-    /// For which cache each waiter reads.
+    /// The cache for which each waiter reads.
     waiter_cache: Vec<usize>,
     arrivals: Vec<RequestId>,
     /// The last answer was this file.

@@ -44,8 +44,8 @@ pub struct Scenario {
     pub clients: u32,
     /// Replacement policy of the data cache.
     pub policy: PolicyName,
-    /// In which order the helpers of `amped` and `co-amped` take up reads. A long file is read by pieces, so `round-robin` is the order
-    /// in which pieces are wanted.
+    /// The order in which the helpers of `amped` and `co-amped` take up reads. A long file is read by pieces, so
+    /// `round-robin` is the order in which pieces are wanted.
     pub schedule: ScheduleName,
     /// Event loops, or pools of the pipeline; 0 is one for each processor.
     pub workers: u32,
@@ -135,7 +135,7 @@ impl<'de> Deserialize<'de> for ScheduleName {
     }
 }
 
-/// The disk of `parameters` that is called so.
+/// The disk of `parameters` with this name.
 ///
 /// # Errors
 /// If there is none.

@@ -1,7 +1,8 @@
 //! The user that this process is, and becoming another.
 //!
-//! Owns: the order in which a process gives up what it was: groups, group, user, in all its threads. Guarantees: who has become another user
-//! cannot go back, or it is an error; a process that is that user already is left as it is. Does not decide who.
+//! Owns: the order in which a process gives up what it was: groups, group, user, in all its threads. Guarantees: a
+//! process that has become another user cannot go back, or it is an error; a process that is that user already is left
+//! as it is. Does not decide about users.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -10,7 +11,7 @@ use std::sync::OnceLock;
 
 use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior};
 
-/// Whom to become.
+/// The user to become.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     user: u32,

@@ -331,7 +331,7 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// The filters; none where it is not known what system calls are called.
+/// The filters; none where the numbers of system calls are not known.
 fn filters() -> Result<Vec<BpfProgram>, BackendError> {
     let Ok(target) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(Vec::new()) };
     let mut denied: BTreeMap<i64, Vec<SeccompRule>> = DENIED.iter().map(|number| (*number, Vec::new())).collect();

@@ -274,8 +274,8 @@ impl StateFiles {
     }
 }
 
-/// The answer to an HTTP-01 challenge for `path`: the token and the thumbprint of the account. Any token is answered: only who has the key of
-/// the account can make use of it, and who has asked for a certificate is that.
+/// The answer to an HTTP-01 challenge for `path`: the token and the thumbprint of the account. Any token is answered:
+/// only the owner of the account's key can make use of it, and that is the one that has asked for a certificate.
 pub fn answer_challenge(path: &[u8], thumbprint: &str) -> Option<String> {
     let token = path.strip_prefix(CHALLENGE_PATH)?;
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

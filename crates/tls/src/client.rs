@@ -1,4 +1,4 @@
-//! The client's side of TLS, for what a server asks of others: whom it trusts, and a stream over any other.
+//! The client's side of TLS, for what a server asks of others: trust, and a stream over any other.
 //!
 //! Owns: the configuration, and [`ClientSession`], which never waits. Opens no socket: the stream under it is the caller's, who says how
 //! long it may wait.
@@ -20,7 +20,7 @@ use rustls::{
 use super::certificates::{self, PairError};
 use super::crypto::provider;
 
-/// Whom a client trusts, and what it speaks.
+/// The certificates that a client trusts, and the protocols that it speaks.
 #[derive(Clone)]
 pub struct Trust {
     config: Arc<ClientConfig>,
@@ -106,7 +106,7 @@ impl Trust {
         Trust::with(|builder| builder.with_root_certificates(store).with_no_client_auth())
     }
 
-    /// In whom a gateway trusts.
+    /// The trust of a gateway.
     ///
     /// # Errors
     /// As [`Trust::of`].

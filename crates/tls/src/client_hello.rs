@@ -153,7 +153,7 @@ impl<'b> ClientHello<'b> {
         offers().unwrap_or(false)
     }
 
-    /// Whether the first cipher suite is one of ChaCha20: who has no instructions for AES says so by this order.
+    /// Whether the first cipher suite is one of ChaCha20: a client without instructions for AES says so by this order.
     fn prefers_chacha20(&self) -> bool {
         /// For TLS 1.3, and for TLS 1.2 with ECDSA and with RSA (RFC 8446, RFC 7905).
         const CHACHA20: [usize; 3] = [0x1303, 0xcca9, 0xcca8];

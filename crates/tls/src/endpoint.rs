@@ -80,7 +80,7 @@ struct Loaded {
 #[derive(Default)]
 struct Selection {
     exact: HashMap<String, Option<Chosen>>,
-    /// By what follows the asterisk and the dot.
+    /// Certificates of wildcard names, by the part behind the asterisk and the dot.
     patterns: HashMap<String, Option<Chosen>>,
     /// The site that has every other name.
     any: Option<Loaded>,
@@ -195,8 +195,8 @@ impl Endpoint {
         &self.counters
     }
 
-    /// By which authorities the clients of the site that shows this certificate are judged now, as a number that others do not have; none if
-    /// they are not asked for certificates. It changes with the content of the file.
+    /// The authorities by which the clients of the site that shows this certificate are judged now, as a number that
+    /// others do not have. None if they are not asked for certificates. It changes with the content of the file.
     pub fn authorities(&self, identity: u64) -> Option<u64> {
         self.authorities.get(&identity).map(|authorities| authorities.load(Relaxed))
     }

@@ -44,7 +44,7 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// With a client of `endpoint` that has begun with `hello`, for whom this was `chosen`.
+    /// Begins with a client of `endpoint` that has sent `hello`, and for which `chosen` was chosen.
     ///
     /// # Errors
     /// A configuration that rustls does not accept: a defect.

@@ -20,7 +20,7 @@ pub struct Chosen {
     pub config: Arc<ServerConfig>,
     /// [`SiteTls::identity`](lamna_config::settings::SiteTls::identity).
     pub identity: u64,
-    /// By which authorities certificates of clients are judged: what tells them from others ([`Endpoint::authorities`]).
+    /// A digest of the authorities by which certificates of clients are judged ([`Endpoint::authorities`]).
     ///
     /// [`Endpoint::authorities`]: super::Endpoint::authorities
     pub authorities: Option<u64>,
@@ -72,7 +72,7 @@ pub struct ClientCertificate {
 pub struct Over<'a> {
     /// How it is secured.
     pub way: Way<'a>,
-    /// The socket of its connection, for who has to know both ends of it.
+    /// The socket of its connection, for callers that need both ends of it.
     pub socket: Option<BorrowedFd<'a>>,
 }
 

@@ -173,7 +173,7 @@ struct Established {
 }
 
 impl TlsSession {
-    /// With a client of whom nothing is known.
+    /// A session with a new client.
     pub fn new(endpoint: Arc<Endpoint>) -> TlsSession {
         TlsSession {
             state: State::Hello(endpoint),

@@ -43,7 +43,7 @@ pub struct Structure {
 pub struct Section {
     /// The level of the heading, from 1 to 6; 0 for the part before the first.
     pub level: u8,
-    /// By which it is asked for.
+    /// The id by which it is asked for.
     pub id: String,
     /// Whether the id is one that the page itself has.
     pub has_anchor: bool,

@@ -113,7 +113,7 @@ const RESTRICTS: &[&str] = &[
     "security",
 ];
 
-/// By which something else answers than files as they are.
+/// Directives by which something else answers than files as they are.
 const PASSES: &[&str] =
     &["php_server", "php", "proxy", "templates", "cgi", "exec", "webdav", "frankenphp", "invoke", "s3proxy"];
 

@@ -48,7 +48,7 @@ pub(super) fn list_folders(file_servers: &[FileServer], site: &mut Site, draft: 
 /// Keys that say where answers come from, and how each is said to be nothing.
 const DIRECTS: [(&str, &str); 4] = [("redirect", "false"), ("rewrite", "false"), ("try", "[]"), ("proxy", "false")];
 
-/// Those keys of a route; any application is called `proxy`.
+/// Those keys of a route, with `proxy` for any application.
 fn directs(route: &Route) -> impl Iterator<Item = &'static str> + '_ {
     let name = |key: &'static str| if key == "fastcgi" { "proxy" } else { key };
     route.keys.iter().map(move |(key, _)| name(key)).filter(|key| DIRECTS.iter().any(|(one, _)| one == key))

@@ -17,7 +17,7 @@ use crate::{DENIED_WORDS, ReadFile, list};
 pub(super) struct Access {
     /// Line and text of each.
     lines: Vec<(usize, String)>,
-    /// Whether it allows, and whom.
+    /// Whether each allows, and which clients.
     rules: Vec<(bool, String)>,
     /// The service that is asked: line, text and path.
     asked: Option<(usize, String, String)>,
@@ -81,7 +81,7 @@ const DECIDES: &[&str] = &[
     "geoip2_access",
 ];
 
-/// Whether a directive is about who is let in.
+/// Whether a directive is about access.
 pub(super) fn is_about(directive: &Directive) -> bool {
     matches!(
         &*directive.name,
@@ -114,7 +114,7 @@ impl Access {
         self.has_others = true;
     }
 
-    /// The path by which nginx asks who is let in.
+    /// The path that nginx asks for access.
     pub(super) fn asked_path(&self) -> Option<String> {
         self.asked.as_ref().map(|(_, _, path)| path.clone())
     }

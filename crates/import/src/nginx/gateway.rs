@@ -272,7 +272,7 @@ impl Gateway {
         Ok(if is_plain { to } else { format!("{{ {} }}", keys.join(", ")) })
     }
 
-    /// The keys that say where a service is, which is asked for who is let in by a location of `path`.
+    /// The keys that name the auth service behind a location of `path`.
     pub(super) fn service(&self, path: &str, upstreams: &[Upstream]) -> Result<String, String> {
         let Some((_, _, Way::Http, to)) = &self.pass else {
             return Err("its location passes no request on by `proxy_pass`".to_owned());

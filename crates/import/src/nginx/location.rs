@@ -290,7 +290,7 @@ fn location(
     Some(Location { line, priority, pattern, limits, speed, fields, has_own_fields, scope, action, rewrites, excepted })
 }
 
-/// Whether index files are among the paths of a location, which are come to by those of their folders.
+/// Whether index files are among the paths of a location, which are reached by those of their folders.
 fn is_index(pattern: &Pattern, scope: &Scope, names: &Names) -> bool {
     let names = index_files(scope, names.asks_applications);
     source::has_file(pattern, &names.iter().map(String::as_str).collect::<Vec<_>>())
@@ -526,7 +526,8 @@ pub(super) fn push_location(
     }
 }
 
-/// Writes whom a location leads elsewhere. Where other routes stand beside that of the location, and where several lead elsewhere, these are refused instead.
+/// Writes the redirects of a location for some clients. Where other routes stand beside that of the location, and where
+/// several lead elsewhere, these clients are refused instead.
 fn push_turned(one: &Location, site: &mut Site, draft: &mut Draft) {
     let is_plain = one.action.narrowed.is_none() && one.rewrites.is_empty() && one.excepted.is_empty();
     for (line, text, keys, does) in &one.action.turned {

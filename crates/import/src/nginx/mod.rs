@@ -108,7 +108,7 @@ struct Scope {
     upstreams: Vec<Upstream>,
     /// The access rules, unless a block has its own.
     access: Access,
-    /// Locations that are asked who is let in.
+    /// Locations of auth services.
     services: Services,
     /// Directives about applications.
     gateway: Gateway,
@@ -135,7 +135,7 @@ struct Action {
     is_internal: bool,
     /// The value of `access`.
     access: Option<String>,
-    /// By which key, and how, an application answers.
+    /// The key by which an application answers, and its value.
     gateway: Option<(&'static str, String)>,
     /// The expression of a location in a narrower form, for which its scripts are run. What else fits it is not served.
     narrowed: Option<String>,
@@ -143,7 +143,7 @@ struct Action {
     rewrite: Option<(&'static str, String)>,
     /// Scripts that are tried: line, directive, and what is tried.
     programs: Vec<(usize, String, String)>,
-    /// Whom it leads elsewhere, and where to: line and directive, keys of `match`, and what is done.
+    /// Requests that it leads elsewhere, and where to: line and directive, keys of `match`, and what is done.
     turned: Vec<Turned>,
 }
 
@@ -153,7 +153,7 @@ type Turned = (usize, String, Vec<String>, (&'static str, String));
 /// Beyond that of all locations.
 const TURN_PRIORITY: i32 = 50_000;
 
-/// By which requests leave for another program, in a way that is not spoken here.
+/// Directives by which requests leave for another program, in a way that is not spoken here.
 const PASSES: &[&str] = &[
     "uwsgi_pass",
     "scgi_pass",
@@ -508,7 +508,7 @@ impl Action {
 /// The facts about a server that its directives refer to.
 struct Names {
     hosts: Vec<String>,
-    /// Paths that are asked who is let in.
+    /// Paths of auth services.
     asked: Vec<String>,
     has_tls: bool,
     /// The directory of the site.

@@ -10,7 +10,7 @@ use lamna_config::route::pattern::{Pattern, compile};
 use super::syntax::Directive;
 use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, denied, list};
 
-/// For whom it is.
+/// The requests that a refusal is for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Whom {
     /// For no request: it never applies here.
@@ -31,7 +31,7 @@ pub(super) fn refuses(directive: &Directive) -> bool {
     directive.name == "if" && directive.block.iter().flatten().any(is_refusal)
 }
 
-/// For whom a directive refuses, if that can be said. `has_tls` is that of its server.
+/// The requests that a directive refuses, if they can be expressed. `has_tls` is that of its server.
 pub(super) fn whom(directive: &Directive, has_tls: bool) -> Option<Whom> {
     match &*directive.name {
         "if" if refuses(directive) => condition(directive, has_tls),
@@ -43,7 +43,7 @@ pub(super) fn whom(directive: &Directive, has_tls: bool) -> Option<Whom> {
     }
 }
 
-/// For whom the condition of an `if` holds, if that can be said.
+/// The requests for which the condition of an `if` holds, if they can be expressed.
 pub(super) fn condition(directive: &Directive, has_tls: bool) -> Option<Whom> {
     let words = directive.arguments.join(" ");
     let inner = words.strip_prefix('(')?.strip_suffix(')')?.trim();
@@ -126,7 +126,8 @@ pub(super) fn condition(directive: &Directive, has_tls: bool) -> Option<Whom> {
     }
 }
 
-/// For whom a condition about a cookie holds. nginx looks at the first one of the name, whatever its case.
+/// The requests for which a condition about a cookie holds. nginx looks at the first one of the name, whatever its
+/// case.
 fn cookie(name: &str, is_not: bool, operator: &str, value: &str) -> Option<Whom> {
     let before = format!("(?:^|[;,]) *(?i:{}) *= *", regex::escape(name));
     let fits =
@@ -189,7 +190,7 @@ pub(super) fn matching(pattern: Option<&Pattern>, condition: &str) -> String {
     format!("{{ {path}{condition} }}")
 }
 
-/// The routes by which nothing is there for `whom`, in the location of `pattern`; none is a whole server.
+/// The routes that refuse `whom`, in the location of `pattern`; none is a whole server.
 pub(super) fn routes(line: usize, whom: Whom, pattern: Option<&Pattern>) -> Vec<Route> {
     let matches: Vec<String> = match whom {
         Whom::Nobody => Vec::new(),

@@ -77,12 +77,12 @@ pub(super) fn of(server: &[Directive]) -> Option<Source> {
     decides(&root).then(|| Source { paths, does: Box::new(move |path| use_at(&root, path)) })
 }
 
-/// Whether a location has a program answer, or restricts who is let in, or one within it.
+/// Whether a location has a program answer, or restricts access, or one within it.
 pub(super) fn is_decided_in(location: &Directive) -> bool {
     decides(&place(location)) || restricts(location)
 }
 
-/// Whether something in a block is about who is let in.
+/// Whether a directive in a block is about access.
 fn restricts(block: &Directive) -> bool {
     let opens = |one: &Directive| matches!(one.argument(0), "off" | "all") && one.name != "deny";
     block
@@ -108,7 +108,7 @@ pub(super) fn leads_to_refused(server: &[Directive], rewrite: &Directive) -> boo
     })
 }
 
-/// Expressions for folders, and which of the index files that are called `names` are refused in them by their own path.
+/// Expressions for folders, and those of the index files `names` that are refused in them by their own path.
 pub(super) fn refused_indexes<'n>(server: &[Directive], names: &'n [String]) -> Vec<(String, Vec<&'n str>)> {
     let root = whole(server);
     let mut found = Vec::new();
@@ -158,7 +158,8 @@ fn folders_of(regex: &str) -> String {
     }
 }
 
-/// Whether a file with one of these names may be among the paths of a location, and its folder not: so that it is come to as an index file.
+/// Whether a file with one of these names may be among the paths of a location, and its folder not: so that it is
+/// reached as an index file.
 pub(super) fn has_file(pattern: &Pattern, names: &[&str]) -> bool {
     let folder = |path: &str| path[..path.rfind('/').map_or(0, |at| at + 1)].to_owned();
     match pattern {

@@ -1,4 +1,4 @@
-//! TLS of nginx: certificates of servers, and what the rest of `ssl_…` comes to here.
+//! TLS of nginx: certificates of servers, and the rest of `ssl_…` as far as it has a meaning here.
 //!
 //! Owns: the keys of a site about TLS. Guarantees: a server that speaks TLS and whose certificate is not carried over is not listened for
 //! in plain HTTP at that address.

@@ -128,9 +128,8 @@ pub fn report(level: Level, message: fmt::Arguments<'_>) {
     write(level, About::default(), &message.to_string(), 0);
 }
 
-/// Writes a line that a peer has caused, about a site, unless there were too many of its kind lately; then it is counted, and
-/// `message` is not asked for.
-/// `request` is what the request is called. Both are empty if they are not known.
+/// Writes a line that a peer has caused, about a site, unless there were too many of its kind lately; then it is
+/// counted, and `message` is not asked for. `request` is the ID of the request. Both are empty if they are not known.
 pub fn report_peer(peer: Peer, site: &str, request: &str, message: impl FnOnce() -> (Level, String)) {
     let Some(withheld) = shared().admit(peer, unix_ms()) else { return };
     let (level, message) = message();

@@ -119,7 +119,8 @@ pub fn append(line: &mut Vec<u8>, format: LogFormat, time: &LogTime, record: &Re
 }
 
 /// Apache's combined log format: `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, with its escapes and with `-`
-/// for what is missing. `%l` always is; `%u` is who the server has made sure that it is. What the request is called stands behind it, if the record says so.
+/// for what is missing. `%l` always is; `%u` is the verified user. The ID of the request stands behind it, if the
+/// record has it.
 pub fn append_combined(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
     line.reserve(typical_length(record));
     push_address(line, record.client);

@@ -15,7 +15,7 @@ pub struct Plan {
     pub sources: Vec<IpAddr>,
     /// The targets to ask for. At least one.
     pub targets: Vec<Target>,
-    /// In which order.
+    /// The order of requests.
     pub order: Order,
     /// When.
     pub pace: Pace,

@@ -41,9 +41,10 @@ pub(super) enum Failure {
     Stopped,
 }
 
-/// Fresh servers with these engines, and all phases against each, in turn: what the machine does besides in the course of
-/// minutes meets all of them, and who has no turn costs nothing. Another one begins in each phase and `round`, because who comes
-/// first or last to a phase may find another machine: sockets in TIME-WAIT, pages that are in memory.
+/// Fresh servers with these engines, and all phases against each, in turn: what the machine does besides in the course
+/// of minutes meets all of them, and an engine without a turn costs nothing. Another one begins in each phase and
+/// `round`, because the first or the last in a phase may find another machine: sockets in TIME-WAIT, pages that are in
+/// memory.
 pub(super) fn measure(
     engines: &[&str],
     round: usize,

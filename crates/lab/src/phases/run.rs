@@ -61,7 +61,7 @@ pub fn switches(said: &[Said]) -> Vec<(&Said, &str)> {
     lines.filter(|(_, engine)| std::mem::replace(&mut current, engine) != *engine).collect()
 }
 
-/// With what `auto` begins.
+/// The engine with which `auto` begins.
 const FIRST: &str = "amped";
 
 /// One phase of it.

@@ -1,10 +1,10 @@
 //! Connections that are spread evenly over the workers of a server.
 //!
-//! Owns: finding out which worker has taken a connection, and opening connections until each has as many as the others. Who
-//! accepts a connection depends on who was awake when it came, so that the same server under the same load would otherwise be
-//! two different ones in two trials. Guarantees: connection `i` belongs to worker `i % workers` as long as that could be had, which some
-//! engines with one thread that accepts do not let happen; who has which is told in any case.
-//! Needs workers that are bound to a processor each.
+//! Owns: finding out which worker has taken a connection, and opening connections until each has as many as the others.
+//! The worker that accepts a connection depends on which were awake when it came, so that the same server under the
+//! same load would otherwise be two different ones in two trials. Guarantees: connection `i` belongs to worker `i %
+//! workers` as long as that is possible, which some engines with one thread that accepts do not let happen; the owner
+//! of each connection is reported in any case. Needs workers that are bound to a processor each.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -40,7 +40,8 @@ impl Observer {
         self.in_force
     }
 
-    /// A choice among so many, of whom the oldest and the newest have this much left. What is in force from now on, if that changes.
+    /// Notes a choice among so many, of which the oldest and the newest have this much left. Returns the discipline in
+    /// force from now on, if that changes.
     pub(super) fn observe(&mut self, waiting: usize, oldest: u64, newest: u64) -> Option<Schedule> {
         let differ = oldest.max(1).ilog2().abs_diff(newest.max(1).ilog2()) >= DIFFERENCE_LOG2;
         self.choices += 1;

@@ -58,7 +58,7 @@ pub const PASSED_OVER_MAX: u32 = 3;
 /// Mb/s these are a third of a second. Chosen with the simulator: docs/simulator.md.
 pub const PATIENCE: u32 = 64;
 
-/// A small, dense number that stands for who waits. Memory of a queue grows with the largest one that ever waited.
+/// A small, dense number that stands for a waiter. Memory of a queue grows with the largest one that ever waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
@@ -96,7 +96,7 @@ impl Default for Urgency {
 pub struct Claim {
     /// Until it is finished, in the caller's unit.
     pub remaining: u64,
-    /// Before what remains.
+    /// The urgency, which counts before what remains.
     pub urgency: Urgency,
     /// Parts of it are of use before the whole is there (RFC 9218 4.2).
     pub incremental: bool,
@@ -143,7 +143,7 @@ pub enum Schedule {
     RoundRobin,
     /// Least remaining work first, compared by powers of two.
     Srpt,
-    /// By turns, or who has the least left, as those that wait have it.
+    /// Round robin, or least remaining work first, as those that wait have it.
     #[default]
     Auto,
 }

@@ -65,14 +65,14 @@ impl Queue {
         }
     }
 
-    /// The same, but who waits is overdue after so many choices.
+    /// The same, but a waiter is overdue after so many choices.
     pub fn with_patience(mut self, choices: u32) -> Queue {
         self.patience = choices;
         self
     }
 
-    /// The same, but a turn takes so many units at most, or what remains. So who waits is overdue after as much work as `patience` whole
-    /// turns are, and gets a quarter of the work, where turns differ, and not a quarter of the turns.
+    /// The same, but a turn takes so many units at most, or what remains. So a waiter is overdue after as much work as
+    /// `patience` whole turns are, and gets a quarter of the work, where turns differ, and not a quarter of the turns.
     pub fn with_turn(mut self, units: u64) -> Queue {
         self.turn = units.max(1);
         self

@@ -151,7 +151,7 @@ impl Upstreams {
         choice::choose(&self.candidates, &mut self.random)
     }
 
-    /// Spares that are in use first, then who is soonest to be tried again.
+    /// Spares that are in use first, then the upstream that is soonest to be tried again.
     fn last_resort(&self, now_ms: u64, tried: &[usize]) -> Option<usize> {
         let wait = |index: usize| match self.each[index].health.availability(now_ms, &self.settings) {
             Availability::InUse { .. } => Some(0),

@@ -118,7 +118,7 @@ impl Pipelined {
         }
     }
 
-    /// Wakes whom `from` has given something.
+    /// Wakes the threads to which `from` has given something.
     fn deliver(&mut self, from: usize, machine: &mut Machine) {
         while let Some(to) = self.threads[from].to_wake.pop() {
             if self.rouse(to, machine) {

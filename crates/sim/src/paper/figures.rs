@@ -17,8 +17,8 @@ const GIB: u64 = 1 << 30;
 /// 100 * (1 + 850 / 15360) + 3.
 const VALIDATION_MEMORY: u64 = 109 * MIB;
 
-/// Where the disk limits, nearly all clients come to wait for it, one at each miss: with misses of a few in a thousand that
-/// takes hundreds of requests for each client. (The paper discards 5,000 seconds.)
+/// Where the disk limits, nearly all clients wait for it in the end, one at each miss: with misses of a few in a
+/// thousand that takes hundreds of requests for each client. (The paper discards 5,000 seconds.)
 const WARM_UP_PER_CLIENT: u64 = 500;
 
 /// A figure that needs simulation.

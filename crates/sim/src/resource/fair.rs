@@ -407,7 +407,7 @@ mod tests {
             self.running[processor] = next.map(|(task, _)| task);
         }
 
-        /// Everybody who is awake has a processor or is in a queue, and an idle processor has no queue.
+        /// Every task that is awake has a processor or is in a queue, and an idle processor has no queue.
         fn check(&self) {
             check(&self.fair);
             let ready: usize = (0..3).map(|processor| self.fair.ready_len(processor)).sum();

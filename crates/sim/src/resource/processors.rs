@@ -30,7 +30,7 @@ const PREFERRED_MAX: u32 = 4;
 /// Parts of a slice, at whose ends it is looked at whether another task has woken.
 const PIECES: Nanos = 32;
 
-/// How it is decided who is next.
+/// The discipline that decides which task is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Discipline {

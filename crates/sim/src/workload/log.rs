@@ -1,8 +1,8 @@
 //! Access logs as workloads.
 //!
-//! Owns: what of a log becomes a request. Only GET and HEAD with a status of 200, 206 or 304 do: the rest is not served from
-//! files. A file's size is the largest number of bytes logged for it with 200. Does not know formats: who has lines takes
-//! them apart.
+//! Owns: which lines of a log become requests. Only GET and HEAD with a status of 200, 206 or 304 do: the rest is not
+//! served from files. A file's size is the largest number of bytes logged for it with 200. Does not know formats: the
+//! owner of lines takes them apart.
 
 use std::collections::HashMap;
 

@@ -78,7 +78,7 @@ impl Answer {
         Answer { terms, received_ms, refreshed_until_ms: AtomicU64::new(0), sent: None }
     }
 
-    /// The same, for those only who send fields that come to `sent` ([`sum_of_fields`]).
+    /// The same, only for requests whose fields have the sum `sent` ([`sum_of_fields`]).
     pub fn for_those_who_send(self, sent: Option<u64>) -> Answer {
         Answer { sent, ..self }
     }

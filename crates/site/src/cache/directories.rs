@@ -43,7 +43,7 @@ struct Directory {
     entries_max: usize,
 }
 
-/// A root by its path, which may come to name another directory.
+/// A root by its path, which may later name another directory.
 struct Root {
     path: PathBuf,
     identity: Option<Identity>,
@@ -96,7 +96,7 @@ impl Directories {
         entry.begin_watch();
     }
 
-    /// Disturbs the entries beneath roots that have come to be other directories.
+    /// Disturbs the entries beneath roots whose paths name other directories by now.
     pub(super) fn look_at_roots(&mut self) {
         let mut switched = false;
         for root in &mut self.roots {

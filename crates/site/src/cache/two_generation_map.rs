@@ -124,7 +124,7 @@ impl<V> Generations<V> {
         self.young.insert_unique(slot.hash, slot, |slot| slot.hash);
     }
 
-    /// By which `key` is found.
+    /// The hash by which `key` is found.
     pub(super) fn hash(&self, key: Key<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write_u32(key.site);

@@ -137,7 +137,7 @@ pub enum Who<'a> {
     Token(&'a str),
     /// Whose certificate it is.
     Certificate(&'a str),
-    /// Whom a service has named.
+    /// A user that a service has named.
     Service(&'a str),
 }
 
@@ -423,11 +423,11 @@ pub struct Asking<'a> {
     pub site: u32,
     /// The request.
     pub translate: &'a Translate<'a>,
-    /// Whom it is from.
+    /// The client's address; none if it has none.
     pub client: Option<IpAddr>,
     /// The subject of the certificate that the client has shown.
     pub client_subject: Option<&'a str>,
-    /// A proxy does not say whom it is from.
+    /// Whether a proxy sent it without naming the client.
     pub is_of_proxy: bool,
     /// Where wrong passwords are counted.
     pub wrong: &'a Arc<dyn WrongPasswords>,

@@ -56,7 +56,7 @@ pub enum Standing {
 pub struct Grounds<H, T> {
     /// Whether a trusted proxy says that its client speaks TLS with it.
     pub says_https: H,
-    /// By which authorities the clients of the site with this certificate are judged now.
+    /// The authorities by which the clients of the site with this certificate are judged now.
     pub authorities: T,
     /// Seconds since 1970.
     pub unix_seconds: u64,

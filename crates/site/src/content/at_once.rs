@@ -30,7 +30,7 @@ pub(super) struct AtOnce {
     under_way: Mutex<Vec<Option<Party>>>,
 }
 
-/// By which something counts. It ends with the value.
+/// The place of one piece of work in the count. It ends with the value.
 #[derive(Debug)]
 pub(super) struct Permit(&'static AtOnce, Option<Party>);
 

@@ -93,7 +93,7 @@ enum Form {
 /// On the way through a tree.
 #[derive(Debug)]
 struct Walk {
-    /// By which it counts among the archives that are under way.
+    /// Its place in the count of archives that are under way.
     _permit: Permit,
     root: Arc<OwnedFd>,
     /// The directories on the way, the innermost last.

@@ -75,7 +75,7 @@ pub struct Explanation {
     pub because: Vec<String>,
     /// The fields of the answer, without `Date`.
     pub fields: Vec<String>,
-    /// In which codings it can be had, and how they are come by; empty if an application answers.
+    /// The codings of the content, and how they are made; empty if an application answers.
     pub codings: String,
     /// The state of the target in the server's cache; none without a server.
     #[serde(default)]

@@ -80,7 +80,7 @@ pub struct Order {
 /// Which of the forms of a listing is asked for: they are resources of their own, in caches as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// In which order.
+    /// The order of entries.
     pub order: Order,
     /// As JSON, not as HTML.
     pub is_json: bool,

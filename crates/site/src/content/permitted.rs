@@ -44,7 +44,8 @@ impl<'p> Permitted<'p> {
 /// these. None where there is no `/proc` that could tell.
 ///
 /// # Errors
-/// It cannot be found out, as where the way to the file is longer than the system can say. Then nothing is known of what keeps it from whom.
+/// It cannot be found out, as where the way to the file is longer than the system can say. Then it is not known which
+/// rules apply to the file.
 pub(super) fn other_places(site: &Site, own: &[u8], file: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
     let Some(real) = told(open::real_path(file))? else { return Ok(Vec::new()) };
     let mut places = Vec::new();

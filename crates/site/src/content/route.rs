@@ -1,9 +1,9 @@
 //! Routes at run time: what applies to a request of a site, found in memory before anything is looked for.
 //!
-//! Owns: [`Routes`] of a site and [`Effective`], what several routes come to, made once for each set of routes that matched
-//! together. What is cached under a path is made with the rules of that path, so that heads have the configured fields and a
-//! hit looks nothing up here. Where more than the path decides, the outcome is a part of what caches find an answer by
-//! (`worker/context.rs`). Waits for nothing, and opens no file.
+//! Owns: [`Routes`] of a site and [`Effective`], the merge of several routes, made once for each set of routes that
+//! matched together. An entry cached under a path is made with the rules of that path, so that heads have the
+//! configured fields and a hit looks nothing up here. Where more than the path decides, the outcome is a part of the
+//! cache key (`worker/context.rs`). Waits for nothing, and opens no file.
 
 mod cors;
 mod runner;
@@ -58,7 +58,7 @@ pub struct Routes {
     keeps_out: bool,
     /// The applications that routes name.
     groups: Vec<Arc<Group>>,
-    /// The services that say who is let in.
+    /// The auth services.
     services: Vec<Arc<Group>>,
     /// The services that filters may be.
     registry: Arc<Registry>,
@@ -228,7 +228,7 @@ impl Routes {
         &self.groups
     }
 
-    /// The services that say who is let in.
+    /// The auth services.
     pub fn services(&self) -> &[Arc<Group>] {
         &self.services
     }
@@ -623,7 +623,7 @@ impl Effective {
         }
     }
 
-    /// Whom an action is for; none if anybody may.
+    /// The rule about who may do an action; none if every client may.
     pub fn whom(&self, action: Action) -> Option<&AccessRule> {
         match &self.access.0[action as usize] {
             Some(Allowed::Only(rule)) => Some(rule),
@@ -631,7 +631,7 @@ impl Effective {
         }
     }
 
-    /// Whether it is said whom an action is for.
+    /// Whether a rule says who may do an action.
     pub fn says_whom(&self, action: Action) -> bool {
         self.access.0[action as usize].is_some()
     }

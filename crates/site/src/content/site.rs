@@ -85,7 +85,7 @@ pub struct Site {
     pub structures: Kept<Structure>,
     /// The texts of its pages, if they are searched.
     pub texts: Option<Arc<Texts>>,
-    /// In which state its files are, if pages are to load themselves again when that changes.
+    /// The state of its files, if pages are to load themselves again when that changes.
     pub lookout: Option<Arc<Lookout>>,
     /// Its demand on connections.
     pub demand: Demand,
@@ -144,7 +144,7 @@ impl Sites {
         Ok(sites)
     }
 
-    /// The applications of all sites and the services that say who is let in, with what their sites are called.
+    /// The applications and the auth services of all sites, with the labels of their sites.
     pub fn groups(&self) -> impl Iterator<Item = (String, &Arc<Group>)> {
         self.sites.iter().flat_map(|site| {
             let groups = site.routes.groups().iter().chain(site.routes.services());

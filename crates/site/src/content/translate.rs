@@ -66,7 +66,7 @@ pub struct Question<'a> {
     pub view: View,
     /// Whether it may wait.
     pub wait: Wait,
-    /// Until when it has the turn to make what takes long. None: that is for who has lined up for it.
+    /// Until when it has the turn to make what takes long; none if it has not lined up for it.
     pub makes_until: Option<std::time::Instant>,
     /// The ID of the request, for the error log; empty if it is not known.
     pub request: &'a str,

@@ -113,7 +113,7 @@ impl EarlyHints {
         Some(early_hints)
     }
 
-    /// The same, and who is to make what is hinted.
+    /// The same, and the maker of the hints.
     fn new(
         sites: &Arc<Sites>,
         store: &Arc<Store>,

@@ -18,7 +18,7 @@ pub struct Navigation {
 /// A resource of a page, by its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// For what the page fetches it.
+    /// The use for which the page fetches it.
     pub destination: Destination,
     pub(crate) cross_origin: CrossOrigin,
 }

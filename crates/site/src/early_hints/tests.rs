@@ -1,4 +1,4 @@
-//! Tests of the maker's findings about pages, with a store that serves have filled.
+//! Tests of the maker's findings about pages, with a store that is filled as serving fills it.
 
 use std::sync::Arc;
 use std::thread::sleep;

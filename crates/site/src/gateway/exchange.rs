@@ -54,7 +54,7 @@ use crate::upstream::shares::{Payer, Share};
 #[derive(Debug)]
 pub struct Gateway {
     group: Arc<Group>,
-    /// For whom its connection counts, and that it does.
+    /// The client for which its connection counts, and its place in that count.
     payer: Option<Payer>,
     share: Option<Share>,
     rules: Arc<Effective>,

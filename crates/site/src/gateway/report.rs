@@ -32,7 +32,7 @@ pub(super) fn none_available((site, request): (&str, &str)) {
     report_peer(Peer::Gateway, site, request, || (Level::Error, GatewayError::NoneAvailable.to_string()));
 }
 
-/// A service that says who is let in has said neither yes nor no.
+/// An auth service has said neither yes nor no.
 pub(super) fn service((site, request): (&str, &str), path: &str, status: u16) {
     report_peer(Peer::Gateway, site, request, || {
         let message =

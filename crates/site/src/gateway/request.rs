@@ -44,7 +44,7 @@ pub struct Asking<'a> {
     pub script: Option<&'a Script>,
     /// The target.
     pub translate: &'a Translate<'a>,
-    /// By which request.
+    /// The request.
     pub request: Request<'a>,
     /// From where; none for Unix sockets.
     pub client: Option<IpAddr>,

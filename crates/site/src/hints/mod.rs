@@ -62,7 +62,7 @@ use crate::hints::request::Asking;
 #[derive(Debug)]
 pub struct Hints {
     learning: Arc<Learning>,
-    /// By the index of the site: what it is called in the table, if it has hints.
+    /// The number of each site in the table, by its index; none for a site without hints.
     sites: Box<[Option<u64>]>,
 }
 

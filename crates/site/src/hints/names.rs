@@ -55,7 +55,7 @@ impl Names {
         Names { young: Generation::default(), old: Generation::default(), young_bytes: 0, old_bytes: 0, bytes_max }
     }
 
-    /// `url` is called `path`.
+    /// Notes that the path of `url` is `path`.
     pub(super) fn keep(&mut self, url: UrlId, path: &str) {
         if self.find(url).is_none() && cost(path.len()) <= self.bytes_max / 2 {
             self.insert(url.hash(), path.into());

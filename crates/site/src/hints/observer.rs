@@ -25,7 +25,7 @@ impl Observer {
         Observer { lane: hints.map_or(0, Hints::lane), by_connection: false, connection: 0, dropped: 0 }
     }
 
-    /// The connection that is driven from now on is called by `number`. Zero is one whose order says nothing.
+    /// From now on the connection `number` is driven. Zero is one whose order says nothing.
     pub fn set_connection(&mut self, number: u64) {
         self.connection = number;
     }

@@ -26,7 +26,7 @@ impl UrlHasher {
         &self.key
     }
 
-    /// The number of `path`, normalised, on the site that is called `site`.
+    /// The number of `path`, normalised, on the site with the number `site`.
     pub(super) fn url(&self, site: u64, path: &[u8]) -> UrlId {
         let mut hasher = SipHasher13::new_with_key(&self.key);
         hasher.write(&site.to_le_bytes());

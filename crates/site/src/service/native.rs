@@ -11,7 +11,7 @@ use lamna_sys::native_object::{NativeObject, NativeStream};
 
 use crate::service::file;
 
-/// Loads a shared object and begins it: what makes its filters, and what these are called.
+/// Loads and initialises a shared object: the factory of its filters, and their name.
 ///
 /// # Errors
 /// Why it cannot be used, in words.

@@ -38,7 +38,7 @@ type Take = TypedFunc<(&'static [u8],), (Result<Vec<u8>, String>,)>;
 /// `finish`.
 type Finish = TypedFunc<(), (Result<Vec<u8>, String>,)>;
 
-/// Compiles a component and begins it: what makes its filters, and what these are called.
+/// Compiles and initialises a component: the factory of its filters, and their name.
 ///
 /// # Errors
 /// Why it cannot be used, in words.

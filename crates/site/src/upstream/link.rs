@@ -226,7 +226,7 @@ mod tests {
 
     type ServerStream = StreamOwned<ServerConnection, TcpStream>;
 
-    /// A link to a server that is called `app.test`, asked for as `name`, by who trusts `trusted`.
+    /// A link to a server with the name `app.test`, asked for as `name`, by a client that trusts `trusted`.
     fn link_to(
         name: &str,
         made: &Made,

@@ -19,7 +19,7 @@ pub trait Shares: fmt::Debug + Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crowded;
 
-/// By which a connection counts. It ends with the value.
+/// The place of a connection in a count. It ends with the value.
 pub struct Share(#[expect(dead_code, reason = "it counts until it is dropped")] Box<dyn Send + Sync>);
 
 impl Share {
@@ -35,7 +35,7 @@ impl fmt::Debug for Share {
     }
 }
 
-/// For whom a connection to an application is.
+/// The client for which a connection to an application counts.
 #[derive(Clone, Debug)]
 pub struct Payer {
     /// The counter.

@@ -30,7 +30,7 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Fields of an answer.
 const FIELDS_MAX: usize = 64;
 
-/// A client that trusts whom it was told to.
+/// An HTTPS client with the given trust.
 #[derive(Clone, Debug)]
 pub struct Https {
     trust: Trust,

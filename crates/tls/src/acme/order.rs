@@ -293,11 +293,11 @@ pub struct Suggestion {
 /// A certificate to order.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// For which name.
+    /// The name of the certificate.
     pub name: &'a str,
     /// How that is proven.
     pub challenge: Challenge,
-    /// By which profile of the authority.
+    /// The profile of the authority.
     pub profile: Option<&'a str>,
     /// The certificate that is replaced, in DER.
     pub leaf: Option<&'a [u8]>,

@@ -1,4 +1,4 @@
-//! From what was observed to parameters: sums, differences and slopes, and the sentence that says which.
+//! Derivation of parameters from observations: sums, differences and slopes, and the sentence that says which.
 
 use lamna_sim::parameters::{DiskParameters, LoadParameters, Parameters, TransmitBy};
 use lamna_sim::resource::Discipline;
@@ -26,7 +26,7 @@ pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64) {
     (y - slope * x, slope)
 }
 
-/// From what was measured to parameters.
+/// Derives parameters from measurements.
 pub(super) fn derive(
     name: &str,
     results: &Results,

@@ -1,4 +1,5 @@
-//! Questions about one experiment: who is best, where, by how much. And the reasons that several claims fail for.
+//! Questions about one experiment: which architecture is best, where, by how much. And the reasons that several claims
+//! fail for.
 
 use super::{Finding, above, meets};
 use crate::arch::Kind::{self, Pipelined};

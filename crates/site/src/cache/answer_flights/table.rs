@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use super::sync::{AcqRel, Acquire, AtomicU64, Mutex, MutexGuard};
 use crate::cache::two_generation_map::Key;
 
-/// Wakes who waits.
+/// Wakes a waiter.
 pub(in crate::cache) trait Ring: Clone + Debug {
     fn ring(&self);
 }

@@ -1,7 +1,7 @@
 //! The lookups under way, and waiting for them.
 //!
-//! Owns: the protocol between who looks and who waits. Guarantees: as `flights` says, checked against every interleaving in
-//! `model`. Does not know what is found.
+//! Owns: the protocol between the thread that looks and those that wait. Guarantees: as `flights` says, checked against
+//! every interleaving in `model`. Does not know what is found.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};

@@ -108,7 +108,7 @@ fn settings(root: &Path, base: &str, rules: &[OfPath], ways: &[Way], spa: bool) 
     Settings { sites: vec![site], ..Settings::default() }
 }
 
-/// Whom a path is for: by the rule for it alone, or else by the one for the longest beginning.
+/// The clients that a path is for: by the rule for it alone, or else by the one for the longest beginning.
 fn model(rules: &[OfPath], path: &str) -> Option<u8> {
     let fits = |one: &&OfPath| match one.0.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),

@@ -1,4 +1,4 @@
-//! How a gateway comes to a connection: the choice of a place, where that is, and what begins before the request.
+//! The way of a gateway to a connection: the choice of a place, its address, and handshakes before the request.
 //!
 //! Owns: the states of [`Gateway`] before `Talking`, and how long a process is awaited that the server has started.
 
