@@ -36,7 +36,7 @@ const DEFER_ACCEPT_S: u8 = 1;
 
 /// Bytes that the kernel takes of a bounded connection beyond what it can send now: half a millisecond of a link of 1 Gbit/s.
 /// With at most one segment waiting, a connection whose segments are as long as that, as those of a loopback are, also never
-/// counts as slow because it is sent to in turns (docs/adaptive.md).
+/// counts as slow because it is sent to in turns (docs/internals/adaptive.md).
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// The same where threads wait for peers. A buffer that grows holds 4 MiB for a peer that reads nothing, and so few hundred of them all that the

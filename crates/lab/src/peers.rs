@@ -1,7 +1,7 @@
 //! The servers that are compared, and how each is configured.
 //!
-//! Owns: the list, the configurations and their reasons; `docs/laboratory.md` shows them. Guarantees of fairness: all serve
-//! the same directory, on the same processors, without an access log, with keep-alive and sendfile, with limits that no
+//! Owns: the list, the configurations and their reasons; `docs/internals/laboratory.md` shows them. Guarantees of fairness: all
+//! serve the same directory, on the same processors, without an access log, with keep-alive and sendfile, with limits that no
 //! scenario reaches; each is tuned as its own documentation advises. What differs is said in its note.
 //!
 //! A new peer is an entry in [`PEERS`] and a function that writes its configuration.

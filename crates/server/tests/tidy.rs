@@ -70,11 +70,16 @@ fn layered(owner: &str, mut local: Vec<String>) -> Vec<String> {
 }
 
 fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).expect("the source tree is there").flatten() {
+    files_below(directory, "rs", found);
+}
+
+/// The files with this extension in `directory` and in its folders.
+fn files_below(directory: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("the tree is there").flatten() {
         let path = entry.path();
         if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files_below(&path, extension, found);
+        } else if path.extension().is_some_and(|end| end == extension) {
             found.push(path);
         }
     }
@@ -343,10 +348,7 @@ fn source_files_that_documents_name_are_there() {
     let top = root().parent().expect("the crates are in the repository").to_owned();
     let mut documents: Vec<PathBuf> =
         ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "README.md"].map(|name| top.join(name)).into();
-    let docs = fs::read_dir(top.join("docs")).expect("there are documents");
-    documents.extend(
-        docs.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "md")),
-    );
+    files_below(&top.join("docs"), "md", &mut documents);
     let mut sources = Vec::new();
     rust_files(&root(), &mut sources);
     rust_files(&top.join("fuzz").join("fuzz_targets"), &mut sources);

@@ -9,7 +9,7 @@
 //! and tables of hints are those of the server (`lamna_policy`), not imitations.
 //!
 //! Does not: open sockets, start processes or measure anything. Measuring parameters, and holding predictions against the real server, is
-//! the laboratory's (`lamna_lab::simulator`). What the models leave out is listed in `docs/simulator.md`.
+//! the laboratory's (`lamna_lab::simulator`). What the models leave out is listed in `docs/internals/simulator.md`.
 
 pub mod advise;
 pub mod arch;

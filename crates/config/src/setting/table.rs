@@ -73,7 +73,7 @@ pub static SETTINGS: &[Setting] = &[
          the thread engines and mp wait in a thread or process for each connection that is being served, co-amped is amped \
          with worker processes",
     )
-    .more(" (`\"mt\"` is another name of thread-pool): docs/engines.md, docs/adaptive.md")
+    .more(" (`\"mt\"` is another name of thread-pool): docs/engines.md, docs/internals/adaptive.md")
     .flag(Section::Engines)
     .order_as("architecture", None)
     .carried_in(&[
@@ -316,7 +316,7 @@ pub static SETTINGS: &[Setting] = &[
         },
         "Which caches are used, to measure what each contributes",
     )
-    .more(": docs/caches.md")
+    .more(": docs/internals/caches.md")
     .flag(Section::Memory),
     Setting::new(
         "cache_policy",
@@ -355,7 +355,7 @@ pub static SETTINGS: &[Setting] = &[
     )
     .more(
         "; `auto` releases it where the cache has most of the memory, but leaves there what comes back while memory is free: \
-         docs/caches.md",
+         docs/internals/caches.md",
     ),
     Setting::new(
         "cache_watch",
@@ -382,7 +382,7 @@ pub static SETTINGS: &[Setting] = &[
         number!(Bytes, 1..=COMPRESS_BYTES, compression.bytes_max),
         "Content of more bytes is not compressed",
     )
-    .more(", nor of more than an eighth of a shard of the cache (docs/caches.md)"),
+    .more(", nor of more than an eighth of a shard of the cache (docs/internals/caches.md)"),
     Setting::new(
         "schedule",
         Kind::Word {

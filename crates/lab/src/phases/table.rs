@@ -23,8 +23,8 @@ fn write_all(text: &mut String, runs: &[Run], first: &Run) -> std::fmt::Result {
     writeln!(
         text,
         "# Six phases\n\nMade by {} with {}, on {}; server on processors {:?}, load on {:?}; phases of {} s; disk {iops}. \
-         What the phases are is said in docs/laboratory.md. Figures are of the time after the first two seconds of each \
-         phase, except in the last column; medians of {}. † failed, refused or did not hold \
+         What the phases are is said in docs/internals/laboratory.md. Figures are of the time after the first two seconds of \
+         each phase, except in the last column; medians of {}. † failed, refused or did not hold \
          more than {:.0} % of what the phase asks for, and does not count as the best.",
         commands(runs),
         first.version,

@@ -16,7 +16,7 @@ use super::heap::Heap;
 use super::{ObjectId, Objective, Removal, Replacement, bounded, cover};
 use crate::hints::Probability;
 
-/// Uses that a certain expectation counts as. Chosen on traces: docs/caches.md.
+/// Uses that a certain expectation counts as. Chosen on traces: docs/internals/caches.md.
 pub const EXPECTED_USES: u64 = 1;
 
 /// Fractional bits of a key, as in GDSF.

@@ -55,7 +55,7 @@ pub use queue::Queue;
 pub const PASSED_OVER_MAX: u32 = 3;
 
 /// Choices after which one that waits is overdue, unless the caller says otherwise. With turns of 64 KiB on a link of 100
-/// Mb/s these are a third of a second. Chosen with the simulator: docs/simulator.md.
+/// Mb/s these are a third of a second. Chosen with the simulator: docs/internals/simulator.md.
 pub const PATIENCE: u32 = 64;
 
 /// A small, dense number that stands for a waiter. Memory of a queue grows with the largest one that ever waited.

@@ -123,7 +123,8 @@ pub(crate) struct ReportArgs {
     #[arg(long)]
     markdown: bool,
 
-    /// Write the table of Lamna against every peer, for docs/figures.md, as Markdown to standard output instead
+    /// Write the table of Lamna against every peer, for docs/internals/figures.md, as Markdown to standard output
+    /// instead
     #[arg(long, conflicts_with = "markdown")]
     headline: bool,
 }

@@ -81,7 +81,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("locks.acquire_us", "a mutex that is free, single calls; unused with fronts".into()),
         ("locks.shards", "assumed; unused with fronts".into()),
         ("locks.front", "as Lamna is built".into()),
-        ("memory.entry_bytes", "docs/caches.md: an entry and its translation, gdsf".into()),
+        ("memory.entry_bytes", "docs/internals/caches.md: an entry and its translation, gdsf".into()),
         ("memory.content_bytes_max", "as Lamna is built".into()),
         ("memory.content_share", "as Lamna is built".into()),
         ("memory.process_entries", "as Lamna is built".into()),
