@@ -1,4 +1,4 @@
-//! The rules of the source tree, held by a test: layers, headers, `unsafe`, sizes.
+//! The rules of the source tree, held by a test: layers, headers, `unsafe`, sizes; and of documents: names, links, sentences.
 //!
 //! Owns: [`LAYERS`], the order of the folders of the server's crates, and [`CIRCLE_MAX`]. That no crate uses one above it the compiler
 //! sees, and that nothing but `lamna-sys` has `unsafe`. Reads the sources as text: what a test module does is not looked at, and
@@ -23,6 +23,9 @@ const LAYERS: [(&str, &[&str]); 8] = [
 
 /// The longest file, in lines. A longer one holds two concepts.
 const LINES_MAX: usize = 700;
+
+/// The longest sentence of a document, in words.
+const SENTENCE_WORDS_MAX: usize = 35;
 
 /// The most files that may use each other in a circle.
 const CIRCLE_MAX: usize = 6;
@@ -345,24 +348,171 @@ fn comments_begin_with_their_subject() {
 /// Only the end of a name has to be right: `io/src/open.rs` is a file of some crate.
 #[test]
 fn source_files_that_documents_name_are_there() {
-    let top = root().parent().expect("the crates are in the repository").to_owned();
-    let mut documents: Vec<PathBuf> =
-        ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "README.md"].map(|name| top.join(name)).into();
-    files_below(&top.join("docs"), "md", &mut documents);
     let mut sources = Vec::new();
     rust_files(&root(), &mut sources);
-    rust_files(&top.join("fuzz").join("fuzz_targets"), &mut sources);
+    rust_files(&repository().join("fuzz").join("fuzz_targets"), &mut sources);
     let is_there = |name: &str| sources.iter().any(|source| source.ends_with(name));
     let mut missing = Vec::new();
-    for document in documents {
+    for document in documents() {
         let text = fs::read_to_string(&document).expect("a document is text");
         let quoted = text.split('`').skip(1).step_by(2);
-        // What a reader is to make is called NAME.
+        // A file that the reader makes is called NAME.
         let names = quoted
             .filter(|word| word.ends_with(".rs") && !word.contains(char::is_whitespace) && !word.contains("NAME"));
         missing.extend(names.filter(|name| !is_there(name)).map(|name| (document.clone(), name.to_owned())));
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// The directory of the repository.
+fn repository() -> PathBuf {
+    root().parent().expect("the crates are in the repository").to_owned()
+}
+
+/// The documents that the rules of prose are for.
+fn documents() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> =
+        ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "README.md"].map(|name| repository().join(name)).into();
+    files_below(&repository().join("docs"), "md", &mut found);
+    assert!(found.len() > 20, "{found:?}");
+    found
+}
+
+/// The paragraphs of a document and the items of its lists, each with the number of its first line. Code, tables and headings are no prose.
+fn prose(text: &str) -> Vec<(usize, String)> {
+    let mut paragraphs: Vec<(usize, String)> = Vec::new();
+    let (mut is_code, mut goes_on) = (false, false);
+    for (number, line) in (1..).zip(text.lines()) {
+        let trimmed = line.trim();
+        let is_fence = trimmed.starts_with("```");
+        is_code ^= is_fence;
+        let is_block = line.starts_with("    ") && !goes_on;
+        if is_code || is_fence || is_block || trimmed.is_empty() || trimmed.starts_with(['|', '#']) {
+            goes_on = false;
+            continue;
+        }
+        let numbered = trimmed.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        let is_numbered = numbered.len() < trimmed.len() && numbered.starts_with(". ");
+        goes_on &= !is_numbered && !trimmed.starts_with("- ") && !trimmed.starts_with("* ");
+        match paragraphs.last_mut().filter(|_| goes_on) {
+            Some((_, paragraph)) => *paragraph = format!("{paragraph} {trimmed}"),
+            None => paragraphs.push((number, trimmed.to_owned())),
+        }
+        goes_on = true;
+    }
+    paragraphs
+}
+
+/// The targets of the links in `prose`, and `prose` with a word in the place of each link and of each piece of code.
+fn links(prose: &str) -> (Vec<String>, String) {
+    let pieces = prose.split('`').enumerate().map(|(index, piece)| if index % 2 == 1 { "code" } else { piece });
+    let (mut text, mut targets) = (pieces.collect::<String>(), Vec::new());
+    while let Some(middle) = text.find("](") {
+        let start = text[..middle].rfind('[').expect("a link has a beginning");
+        let end = middle + text[middle..].find(')').expect("a link has an end");
+        targets.push(text[middle + 2..end].to_owned());
+        text.replace_range(start..=end, "link");
+    }
+    (targets, text)
+}
+
+#[test]
+fn sentences_of_documents_are_short() {
+    let mut long = Vec::new();
+    for document in documents() {
+        for (line, paragraph) in prose(&fs::read_to_string(&document).expect("a document is text")) {
+            let mut words = Vec::new();
+            for word in links(&paragraph).1.split_whitespace().filter(|word| *word != "-") {
+                words.push(word.to_owned());
+                let ends = word.trim_end_matches([')', '"', '*']).ends_with(['.', ':', ';', '?', '!']);
+                if words.len() > SENTENCE_WORDS_MAX {
+                    long.push((document.clone(), line, words.join(" ")));
+                    break;
+                }
+                if ends {
+                    words.clear();
+                }
+            }
+        }
+    }
+    assert!(long.is_empty(), "{long:#?}");
+}
+
+#[test]
+fn the_architecture_is_read_in_one_go() {
+    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).expect("it is there");
+    let (lines, columns) = (text.lines().count(), text.lines().map(|line| line.chars().count()).max());
+    assert!(lines <= 200 && columns <= Some(160), "{lines} lines of {columns:?} columns");
+}
+
+/// As forges make them of headings.
+fn fragments(text: &str) -> Vec<String> {
+    let mut fragments: Vec<String> = Vec::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        let Some(heading) = line.strip_prefix('#').filter(|_| !is_code) else { continue };
+        let heading = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
+        let fragment: String = heading.chars().filter(kept).collect();
+        let before = fragments.iter().filter(|other| **other == fragment).count();
+        fragments.push(if before == 0 { fragment } else { format!("{fragment}-{before}") });
+    }
+    fragments
+}
+
+#[test]
+fn links_of_documents_lead_somewhere() {
+    let mut files = documents();
+    files.push(repository().join("CHANGELOG.md"));
+    files_below(&repository().join("results"), "md", &mut files);
+    files.extend(["fuzz", "traces"].map(|folder| repository().join(folder).join("README.md")));
+    let (mut count, mut dead) = (0, Vec::new());
+    for file in files {
+        let targets = all_prose(&file).into_iter().flat_map(|paragraph| links(&paragraph).0);
+        for target in targets.filter(|target| !target.contains("://")) {
+            count += 1;
+            let (name, fragment) = target.split_once('#').unwrap_or((&target, ""));
+            let folder = file.parent().expect("a file is in a folder");
+            let path = if name.is_empty() { file.clone() } else { folder.join(name) };
+            let has =
+                || fragments(&fs::read_to_string(&path).unwrap_or_default()).iter().any(|other| other == fragment);
+            if !path.exists() || !fragment.is_empty() && !has() {
+                dead.push((file.clone(), target));
+            }
+        }
+    }
+    assert!(count > 100 && dead.is_empty(), "{count} links, of which these are dead: {dead:#?}");
+}
+
+/// The prose of a document, with that of its tables.
+fn all_prose(document: &Path) -> Vec<String> {
+    let text = fs::read_to_string(document).expect("a document is text").replace('|', " ");
+    prose(&text).into_iter().map(|(_, paragraph)| paragraph).collect()
+}
+
+/// In code, comments, help, scenarios and documents: `docs/NAME.md` is looked up by people.
+#[test]
+fn documents_that_are_named_are_there() {
+    let mut files = workspace_files();
+    files_below(&root(), "toml", &mut files);
+    let mut texts: Vec<(PathBuf, String)> =
+        files.into_iter().map(|file| (file.clone(), fs::read_to_string(&file).expect("a file is text"))).collect();
+    for document in documents().into_iter().chain([repository().join("CHANGELOG.md")]) {
+        texts.extend(all_prose(&document).into_iter().map(|paragraph| (document.clone(), paragraph)));
+    }
+    let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '/' | '-' | '_' | '.');
+    let (mut count, mut missing) = (0, Vec::new());
+    for (file, text) in &texts {
+        for name in text.split(|letter| !is_part(letter)).filter(|name| name.starts_with("docs/")) {
+            let Some((name, _)) = name.split_once(".md") else { continue };
+            count += 1;
+            if !repository().join(format!("{name}.md")).exists() {
+                missing.push((file.clone(), name.to_owned()));
+            }
+        }
+    }
+    assert!(count > 100 && missing.is_empty(), "{count} names, of which these are of nothing: {missing:#?}");
 }
 
 #[test]
