@@ -1,7 +1,8 @@
 //! Answers that have been written and have not left: what is counted and logged of each when its last byte does.
 //!
-//! Owns: [`Departures`], and with it the end of every answer's duration. Guarantees: an answer is counted once, when the driver says
-//! that its last byte has left; what is kept has room for as many as the output has. Reads no clock: drivers say when.
+//! Owns: [`Departures`], and with it the end of every answer's duration, and [`Answered`], which is what the log is told of each. Guarantees:
+//! an answer is counted once, when the driver says that its last byte has left; what is kept has room for as many as the output has. Reads
+//! no clock: drivers say when.
 //!
 //! ```text
 //!  push: written to the output --taken by the socket, or a session before it--> taken --by the socket--> left, and reported if wished for
@@ -9,22 +10,28 @@
 
 use std::collections::VecDeque;
 
-use crate::conn::Answered;
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked};
-use crate::exchange::{Finding, Saved};
+use crate::exchange::given::Finding;
+use crate::exchange::saved::Saved;
 use crate::message::{Head, Request};
-use crate::tally::Tally;
+use crate::tally::{Outcome, Tally};
 use crate::time::Instant;
 
-/// An answer, as it is counted and logged.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) status: u16,
-    /// Bytes of content handed over.
-    pub(crate) content_bytes: u64,
-    /// When the head of its request had been received.
-    pub(crate) started: Instant,
-    pub(crate) over_http2: bool,
+/// A request that has been answered as far as it will be.
+#[derive(Debug)]
+pub struct Answered<'a> {
+    /// The request; none if its head could not be read.
+    pub request: Option<Request<'a>>,
+    /// The status that was sent.
+    pub status: u16,
+    /// Bytes of content handed to the socket, or to its queue.
+    pub content_bytes: u64,
+    /// When the head of the request had been received.
+    pub started: Instant,
+    /// When the last byte of the answer left, or it was given up.
+    pub ended: Instant,
+    /// What a program has found out about the request ([`Translate::found`](crate::exchange::Translate::found)).
+    pub found: Option<Finding>,
 }
 
 /// What is known of an answer that is not reported yet.

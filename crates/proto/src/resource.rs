@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::codings::Codings;
 use crate::date;
-use crate::exchange::ContentBuffer;
 use crate::exchange::conditional::Validators;
+use crate::exchange::given::ContentBuffer;
 use crate::exchange::negotiate::Coding;
 use crate::message::{Span, Status};
 use crate::transmit::FileState;

@@ -1,12 +1,12 @@
 //! What one worker has answered, in numbers: statuses, bytes, durations.
 //!
-//! Owns: the counters and the bounds of the buckets that durations are counted in. Guarantees: fixed memory, and no more
-//! than a few additions for each answer; one worker adds, and nobody else writes. Durations are as exact as the instants
-//! that connections are given.
+//! Owns: [`Outcome`], which is what is counted of an answer, the counters, and the bounds of the buckets that durations are counted
+//! in. Guarantees: fixed memory, and no more than a few additions for each answer; one worker adds, and nobody else writes. Durations
+//! are as exact as the instants that connections are given.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::departures::Outcome;
+use crate::time::Instant;
 
 /// Buckets of durations: up to 1, 2, 4, ... 2^26 microseconds (67 seconds), and longer.
 pub const BUCKETS: usize = 28;
@@ -74,6 +74,17 @@ impl Abuse {
             Abuse::Stalled => "stalled",
         }
     }
+}
+
+/// An answer, as it is counted and logged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) status: u16,
+    /// Bytes of content handed over.
+    pub(crate) content_bytes: u64,
+    /// When the head of its request had been received.
+    pub(crate) started: Instant,
+    pub(crate) over_http2: bool,
 }
 
 /// The counters of a worker. Atomic only so that who made a workspace can keep a handle on its tally: there are no
@@ -151,7 +162,6 @@ fn add(counter: &AtomicU64, number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Instant;
     use proptest::prelude::*;
 
     fn outcome(status: u16, content_bytes: u64) -> Outcome {

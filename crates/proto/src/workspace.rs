@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::conn::{http1, http2};
 use crate::date;
-use crate::departures::{Departures, Outcome};
+use crate::departures::Departures;
 use crate::error::Refusal;
 use crate::exchange::Saved;
 use crate::exchange::answer::Grounds;
@@ -17,7 +17,7 @@ use crate::held::Held;
 use crate::limits::Limits;
 use crate::message::{Head, Request, RequestId};
 use crate::resource::Resource;
-use crate::tally::Tally;
+use crate::tally::{Outcome, Tally};
 use crate::time::Instant;
 
 /// Which pages answer for a host. The core does not know sites: whoever drives it does.

@@ -33,13 +33,11 @@ pub(crate) mod pace;
 mod send_deadline;
 pub(crate) mod wake;
 
+pub use crate::departures::Answered;
 pub use either::Connection;
 pub(crate) use http1::{Persistence, Running};
 pub use send_deadline::SendDeadline;
 
-use crate::exchange::Finding;
-use crate::message::Request;
-use crate::time::Instant;
 #[cfg(doc)]
 use crate::workspace::Workspace;
 
@@ -89,21 +87,4 @@ impl Interest {
     pub fn is_over(self) -> bool {
         self.fate == Fate::Close
     }
-}
-
-/// A request that has been answered as far as it will be.
-#[derive(Debug)]
-pub struct Answered<'a> {
-    /// The request; none if its head could not be read.
-    pub request: Option<Request<'a>>,
-    /// The status that was sent.
-    pub status: u16,
-    /// Bytes of content handed to the socket, or to its queue.
-    pub content_bytes: u64,
-    /// When the head of the request had been received.
-    pub started: Instant,
-    /// When the last byte of the answer left, or it was given up.
-    pub ended: Instant,
-    /// What a program has found out about the request ([`Translate::found`](crate::exchange::Translate::found)).
-    pub found: Option<Finding>,
 }

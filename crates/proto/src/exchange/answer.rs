@@ -10,12 +10,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::Refusal;
-use crate::exchange::ContentBuffer;
-use crate::exchange::Saved;
 use crate::exchange::conditional::{self, Outcome, Preconditions};
 use crate::exchange::early_hints::LinkField;
+use crate::exchange::given::ContentBuffer;
 use crate::exchange::negotiate::{self, CodingSet};
 use crate::exchange::range::{self, ByteRange, Resolved};
+use crate::exchange::saved::Saved;
 use crate::message::{Field, FieldSet, Method, Request, RequestId, Status, Version};
 use crate::parse::host;
 use crate::parse::target::{self, Target};

@@ -7,23 +7,23 @@
 pub(crate) mod answer;
 pub mod conditional;
 pub mod early_hints;
+pub(crate) mod given;
 pub mod negotiate;
 pub mod program;
 pub mod range;
-mod saved;
+pub(crate) mod saved;
 
-use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
 use crate::conn::{Persistence, Running};
-use crate::departures::Outcome;
 use crate::error::Refusal;
 use crate::exchange::answer::Answer;
+pub use crate::exchange::given::{ContentBuffer, Finding};
 use crate::exchange::program::Program;
 pub(crate) use crate::exchange::saved::Saved;
 use crate::message::Request;
 use crate::resource::{Representation, Resource};
+use crate::tally::Outcome;
 use crate::time::Instant;
 
 /// Names an exchange within its connection. Never reused while the connection lives.
@@ -73,9 +73,6 @@ impl Translate<'_> {
     }
 }
 
-/// See [`Translate::found`]. Whoever has found it knows what it is.
-pub type Finding = Arc<dyn Any + Send + Sync>;
-
 impl Translate<'_> {
     /// Whether JSON suits who asks better than HTML. To be asked only where there are both: it reads the request's fields.
     pub fn prefers_json(&self) -> bool {
@@ -92,15 +89,6 @@ pub struct Read<'a> {
     pub offset: u64,
     /// Bytes wanted, at least 1. The driver may make fewer ready, but at least 1.
     pub length: u64,
-}
-
-/// Bytes of content in memory. They stay where they are as long as anybody holds the buffer.
-pub trait ContentBuffer: fmt::Debug + Send + Sync {
-    /// The bytes. Always the same.
-    fn bytes(&self) -> &[u8];
-
-    /// Bytes of memory that it takes for who holds it, and that nobody else counts: not those of a cache.
-    fn own_bytes(&self) -> usize;
 }
 
 /// That something needed has been done.

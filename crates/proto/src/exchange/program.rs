@@ -37,7 +37,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use crate::exchange::{ContentBuffer, Finding};
+use crate::exchange::given::{ContentBuffer, Finding};
 use crate::message::{Method, Request, Status};
 use crate::resource::Resource;
 use crate::time::Instant;

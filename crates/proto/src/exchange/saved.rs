@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use super::Finding;
 use super::early_hints::LinkField;
+use super::given::Finding;
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked};
 use crate::gateway::fields::Fields;
 use crate::limits::Limits;

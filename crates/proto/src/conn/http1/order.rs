@@ -10,7 +10,6 @@ use super::rules::persistence_of;
 use super::running::Running;
 use super::writer::{self, Persistence, write_plain};
 use super::{Connection, DRIVEN, Receiving, driven};
-use crate::departures::Outcome;
 use crate::error::Refusal;
 use crate::exchange::answer::{self, Answer};
 use crate::exchange::early_hints::{self, LinkField};
@@ -18,6 +17,7 @@ use crate::exchange::range::ByteRange;
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::message::{Request, Version};
 use crate::resource::Resource;
+use crate::tally::Outcome;
 use crate::transmit::Segment;
 
 impl Connection {

@@ -10,7 +10,6 @@ use super::hpack::Encoder;
 use super::running::Running;
 use super::stream::{Receiving, Stream, Work};
 use super::{Connection, Current, DRIVEN, Ending, SendWindow, driven, priority, recycle, response};
-use crate::departures::Outcome;
 use crate::error::Refusal;
 use crate::exchange::Saved;
 use crate::exchange::answer;
@@ -18,7 +17,7 @@ use crate::exchange::program::Program;
 use crate::limits::{STREAMS_HELD_BYTES_MAX, TINY_BYTES};
 use crate::message::{Method, Request};
 use crate::resource::Resource;
-use crate::tally::Abuse;
+use crate::tally::{Abuse, Outcome};
 use crate::workspace::Workspace;
 
 // Requests that have been translated.

@@ -9,11 +9,11 @@ use crate::conn::http2::priority::{Candidate, Priority};
 use crate::conn::http2::running::Running;
 use crate::conn::http2::sending::Sending;
 use crate::conn::pace::Pace;
-use crate::departures::Outcome;
 use crate::exchange::Saved;
 use crate::exchange::answer::{self, Answer, Piece};
 use crate::exchange::range::ByteRange;
 use crate::limits::{LINGER_MS_MAX, Limits};
+use crate::tally::Outcome;
 use crate::time::Instant;
 
 /// ```text
