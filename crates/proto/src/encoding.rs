@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::time::Instant;
-use crate::workspace::PagesByHost;
+use crate::workspace::pages::PagesByHost;
 
 /// The version of the layout. To be raised whenever anything that is written changes: another version is not read.
 pub const VERSION: u16 = 7;

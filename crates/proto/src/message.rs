@@ -271,6 +271,27 @@ impl RequestId {
     }
 }
 
+/// Which clients are told what their request is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TellsIds {
+    Nobody,
+    /// Those whose request does not come with a name.
+    Unnamed,
+    Everybody,
+}
+
+impl TellsIds {
+    /// What the answer to `request` says that it is called; none if it says nothing.
+    pub(crate) fn id_told(self, request: Request<'_>) -> RequestId {
+        let is_told = match self {
+            TellsIds::Nobody => false,
+            TellsIds::Unnamed => request.lines_named(RequestId::FIELD.as_bytes()).next().is_none(),
+            TellsIds::Everybody => true,
+        };
+        if is_told { request.head.id } else { RequestId::NONE }
+    }
+}
+
 /// Where the parts of a request head are. Plain data: it goes with a copy of the bytes wherever the request goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {

@@ -1,9 +1,14 @@
 //! What a driver lends a connection while it drives it: buffers and everything that all connections of a worker share.
 //!
-//! Owns: the receive and output buffers, the date of the second, the pages that explain refusals. Guarantees: a parked
-//! connection holds none of it, so an idle connection costs a few dozen bytes and a worker's buffers stay in its cache.
+//! Owns: [`Workspace`], which is all of it: buffers for what is received ([`input`]) and for answers ([`outlet`]), and
+//! what each version of HTTP works with. Guarantees: a parked connection holds none of it, so an idle connection costs
+//! a few dozen bytes and a worker's buffers stay in its cache. Whoever needs a part of it names that part, and does not
+//! depend on the whole.
 
-use std::fmt;
+pub(crate) mod input;
+pub(crate) mod outlet;
+pub(crate) mod pages;
+
 use std::sync::Arc;
 
 use crate::conn::{http1, http2};
@@ -11,63 +16,16 @@ use crate::date;
 use crate::departures::Departures;
 use crate::error::Refusal;
 use crate::exchange::Saved;
-use crate::exchange::answer::Grounds;
 use crate::exchange::early_hints::LinkField;
 use crate::held::Held;
 use crate::limits::Limits;
-use crate::message::{Head, Request, RequestId};
-use crate::resource::Resource;
+use crate::message::{Head, RequestId, TellsIds};
 use crate::tally::{Outcome, Tally};
 use crate::time::Instant;
 
-/// Which pages answer for a host. The core does not know sites: whoever drives it does.
-pub trait PagesByHost: fmt::Debug + Send + Sync {
-    /// The pages of the site that `host` (in any case of letters, without port) names. Without a host, because the request
-    /// has none or cannot be read so far, those of the site that answers for unknown hosts.
-    fn pages_of(&self, host: Option<&[u8]>) -> &Pages;
-
-    /// The page for `request`, which is refused; there is none if its head could not be read. What is answered may depend on
-    /// more than the host.
-    fn refusal_of(&self, host: Option<&[u8]>, request: Option<Request<'_>>, refusal: Refusal) -> Arc<Resource> {
-        let _ = request;
-        self.pages_of(host).refusal(refusal).clone()
-    }
-
-    /// Whether requests of every method are asked for ([`Need::Translate`](crate::exchange::Need::Translate)), because of the site that `host`
-    /// names: OPTIONS and methods that are not known as well, which are answered from the pages otherwise.
-    fn asks_for_every_method(&self, host: Option<&[u8]>) -> bool {
-        let _ = host;
-        false
-    }
-
-    /// The answer to the OPTIONS of `request`.
-    fn options_of(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Resource> {
-        let _ = request;
-        self.pages_of(host).options.clone()
-    }
-}
-
-/// The same for all hosts.
-impl PagesByHost for Pages {
-    fn pages_of(&self, _host: Option<&[u8]>) -> &Pages {
-        self
-    }
-}
-
-/// Answers that the core gives without a translation: one page for each refusal, and the answer to OPTIONS.
-#[derive(Debug)]
-pub struct Pages {
-    /// In the order of [`Refusal::ALL`].
-    pub refusals: Vec<Arc<Resource>>,
-    /// The answer to OPTIONS (RFC 9110 9.3.7).
-    pub options: Arc<Resource>,
-}
-
-impl Pages {
-    pub(crate) fn refusal(&self, refusal: Refusal) -> &Arc<Resource> {
-        &self.refusals[refusal as usize]
-    }
-}
+use input::Input;
+use outlet::Outlet;
+pub use pages::{Pages, PagesByHost};
 
 /// A worker's buffers and shared values. One for each worker; lent with [`Connection::lend`](crate::conn::Connection).
 #[derive(Debug)]
@@ -101,50 +59,6 @@ pub struct Workspace {
     ids: u64,
 }
 
-/// What it takes to write answers.
-#[derive(Debug)]
-pub(crate) struct Outlet {
-    pub(crate) limits: Arc<Limits>,
-    pub(crate) pages: Arc<dyn PagesByHost>,
-    /// Bytes ready to be sent, before any segment.
-    pub(crate) output: Vec<u8>,
-    /// How many of them have been sent.
-    pub(crate) sent: usize,
-    pub(crate) date: [u8; 29],
-    pub(crate) unix_seconds: u64,
-    /// The largest message that is copied to the output rather than sent from where it is, in bytes.
-    pub(crate) copy_bytes_max: usize,
-    /// All connections together hold as much as they may: nothing is begun that would be held.
-    is_pressed: bool,
-    /// Which clients are told what their request is called.
-    tells_ids: TellsIds,
-}
-
-/// Which clients are told what their request is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TellsIds {
-    Nobody,
-    /// Those whose request does not come with a name.
-    Unnamed,
-    Everybody,
-}
-
-impl TellsIds {
-    /// What the answer to `request` says that it is called; none if it says nothing.
-    pub(crate) fn id_told(self, request: Request<'_>) -> RequestId {
-        let is_told = match self {
-            TellsIds::Nobody => false,
-            TellsIds::Unnamed => request.lines_named(RequestId::FIELD.as_bytes()).next().is_none(),
-            TellsIds::Everybody => true,
-        };
-        if is_told { request.head.id } else { RequestId::NONE }
-    }
-}
-
-/// Output bytes at which no further request is begun before something has been sent. With `copy_bytes_max` this bounds
-/// what a peer that pipelines requests and reads nothing makes the server hold.
-pub(crate) const OUTPUT_BYTES_MAX: usize = 32 * 1024;
-
 impl Workspace {
     /// A workspace for connections under `limits`, at `unix_seconds`.
     ///
@@ -158,17 +72,7 @@ impl Workspace {
     ) -> Box<Workspace> {
         assert!((256..=65_535).contains(&limits.head_bytes_max), "see Limits::head_bytes_max");
         assert_eq!(pages.pages_of(None).refusals.len(), Refusal::ALL.len(), "there is a page for every refusal");
-        let outlet = Outlet {
-            output: Vec::with_capacity(OUTPUT_BYTES_MAX + copy_bytes_max + 1024),
-            sent: 0,
-            date: date::format(unix_seconds),
-            unix_seconds,
-            copy_bytes_max,
-            is_pressed: false,
-            tells_ids: TellsIds::Nobody,
-            limits,
-            pages,
-        };
+        let outlet = Outlet::new(limits, pages, copy_bytes_max, unix_seconds);
         Box::new(Workspace {
             input: Input::new(outlet.limits.head_bytes_max),
             outlet,
@@ -320,127 +224,5 @@ impl Workspace {
         if !parked.is_empty() {
             std::mem::swap(&mut self.departures, parked);
         }
-    }
-}
-
-impl Outlet {
-    /// What the answer to `request` says that it is called; none if it says nothing.
-    pub(crate) fn told_id(&self, request: Request<'_>) -> RequestId {
-        self.tells_ids.id_told(request)
-    }
-
-    /// What answers are decided by.
-    pub(crate) fn grounds(&self) -> Grounds<'_> {
-        Grounds {
-            pages: &*self.pages,
-            unix_seconds: self.unix_seconds,
-            ranges_max: self.limits.ranges_max,
-            tells_ids: self.tells_ids,
-        }
-    }
-
-    /// What the answers of a connection may hold behind the first in line.
-    pub(crate) fn held_bytes_max(&self) -> u64 {
-        if self.is_pressed { 0 } else { self.limits.held_bytes_max }
-    }
-
-    /// Output bytes at which no further request is begun.
-    pub(crate) fn output_bytes_max(&self) -> usize {
-        if self.is_pressed { 1 } else { OUTPUT_BYTES_MAX }
-    }
-
-    pub(crate) fn unsent(&self) -> &[u8] {
-        &self.output[self.sent..]
-    }
-
-    /// The first `bytes` unsent bytes have been sent.
-    pub(crate) fn consume(&mut self, bytes: usize) {
-        self.sent += bytes;
-        if self.sent >= self.output.len() {
-            self.clear();
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.output.clear();
-        self.sent = 0;
-    }
-}
-
-/// Bytes received and not yet consumed: `bytes[start..end]`.
-#[derive(Debug)]
-pub(crate) struct Input {
-    bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
-}
-
-impl Input {
-    fn new(capacity: usize) -> Input {
-        Input { bytes: vec![0; capacity].into_boxed_slice(), start: 0, end: 0 }
-    }
-
-    pub(crate) fn unread(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// Bytes at an earlier position that has been consumed but not yet overwritten.
-    pub(crate) fn at(&self, start: usize, length: usize) -> &[u8] {
-        &self.bytes[start..start + length]
-    }
-
-    pub(crate) fn position(&self) -> usize {
-        self.start
-    }
-
-    pub(crate) fn consume(&mut self, bytes: usize) {
-        debug_assert!(bytes <= self.end - self.start);
-        self.start += bytes;
-    }
-
-    /// Whether there is no room for more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.end - self.start == self.bytes.len()
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.start = 0;
-        self.end = 0;
-    }
-
-    /// Discards what is unread if `last` says that nothing of it will be read; whether there was anything.
-    pub(crate) fn discard_if(&mut self, last: bool) -> bool {
-        let discarded = last && self.start < self.end;
-        if discarded {
-            self.clear();
-        }
-        discarded
-    }
-
-    /// Replaces what is there by `bytes`. They fit, unless they were received under larger limits.
-    pub(crate) fn restore(&mut self, bytes: &[u8]) {
-        if bytes.len() > self.bytes.len() {
-            self.bytes = vec![0; bytes.len()].into_boxed_slice();
-        }
-        self.bytes[..bytes.len()].copy_from_slice(bytes);
-        self.start = 0;
-        self.end = bytes.len();
-    }
-
-    /// Room for more. Unread bytes move to the front if they stand at the end.
-    pub(crate) fn space(&mut self) -> &mut [u8] {
-        if self.start == self.end {
-            self.clear();
-        } else if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        &mut self.bytes[self.end..]
-    }
-
-    pub(crate) fn received(&mut self, bytes: usize) {
-        self.end += bytes;
-        assert!(self.end <= self.bytes.len(), "a driver received more than it was given room for");
     }
 }

@@ -16,12 +16,12 @@ use crate::exchange::given::ContentBuffer;
 use crate::exchange::negotiate::{self, CodingSet};
 use crate::exchange::range::{self, ByteRange, Resolved};
 use crate::exchange::saved::Saved;
-use crate::message::{Field, FieldSet, Method, Request, RequestId, Status, Version};
+use crate::message::{Field, FieldSet, Method, Request, RequestId, Status, TellsIds, Version};
 use crate::parse::host;
 use crate::parse::target::{self, Target};
 use crate::resource::{Representation, Resource, Variants};
 use crate::time::Instant;
-use crate::workspace::{PagesByHost, TellsIds};
+use crate::workspace::pages::PagesByHost;
 
 /// An answer that has been decided on. It owns what it takes to finish it.
 #[derive(Debug)]

@@ -17,10 +17,8 @@ use crate::held::{Charge, Held};
 use crate::limits::{Limits, UNCOUNTED_BYTES_MAX};
 use crate::message::{Head, Request};
 use crate::resource::Resource;
-use crate::time::Instant;
-use crate::workspace::Workspace;
 
-/// What a worker keeps for connections of HTTP/1.x: part of a [`Workspace`].
+/// What a worker keeps for connections of HTTP/1.x: part of a [`Workspace`](crate::workspace::Workspace).
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     /// The request at the front of the input that waits for its first answer, if there is one.
@@ -146,19 +144,8 @@ impl Active {
         Saved::new(bytes, *request.head)
     }
 
-    /// The answer to the first in line has been written to its end. `last` is when something left last.
-    pub(super) fn finish(&mut self, workspace: &mut Workspace, last: Instant) {
-        let Some(exchange) = self.exchanges.pop_front() else { return };
-        if let Some(outcome) = exchange.outcome() {
-            workspace.handle_written(outcome, exchange.request.as_ref(), last, None);
-        }
-        if let Some(saved) = exchange.request {
-            self.recycle(saved.bytes);
-        }
-    }
-
     /// Keeps the space of a request that is not needed any more.
-    fn recycle(&mut self, bytes: Vec<u8>) {
+    pub(super) fn recycle(&mut self, bytes: Vec<u8>) {
         if self.spare_bytes.len() < SPARE_COUNT_MAX && bytes.capacity() <= SPARE_BYTES_MAX {
             self.spare_bytes.push(bytes);
         }

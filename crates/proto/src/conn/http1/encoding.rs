@@ -17,7 +17,7 @@ use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::message::Method;
 use crate::parse::chunked::ChunkedDecoder;
 use crate::time::Instant;
-use crate::workspace::PagesByHost;
+use crate::workspace::pages::PagesByHost;
 
 impl Connection {
     /// The connection as bytes and open files; nothing if it cannot travel.

@@ -18,7 +18,9 @@ use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::message::{Request, Version};
 use crate::resource::Resource;
 use crate::tally::Outcome;
+use crate::time::Instant;
 use crate::transmit::Segment;
+use crate::workspace::Workspace;
 
 impl Connection {
     /// The request in the input stands for `resource`.
@@ -224,7 +226,7 @@ impl Connection {
                 if sending.is_cut || !(sending.is_ended && is_there) {
                     return;
                 }
-                active.finish(workspace, last_left);
+                finish_front(active, workspace, last_left);
                 continue;
             }
             if exchange.awaits_content {
@@ -248,7 +250,7 @@ impl Connection {
             if !answer.is_finished() {
                 return;
             }
-            active.finish(workspace, last_left);
+            finish_front(active, workspace, last_left);
         }
     }
 
@@ -318,6 +320,17 @@ impl Connection {
 
     pub(super) fn has_wanting(&self) -> bool {
         self.active.as_ref().is_some_and(|active| active.wanting().is_some())
+    }
+}
+
+/// The answer to the first in line has been written to its end. `last` is when something left last.
+fn finish_front(active: &mut Active, workspace: &mut Workspace, last: Instant) {
+    let Some(exchange) = active.exchanges.pop_front() else { return };
+    if let Some(outcome) = exchange.outcome() {
+        workspace.handle_written(outcome, exchange.request.as_ref(), last, None);
+    }
+    if let Some(saved) = exchange.request {
+        active.recycle(saved.bytes);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::message::{Field, Method, Request, Version};
 use crate::parse::host;
 use crate::parse::target::{self, Target, TargetError};
-use crate::workspace::PagesByHost;
+use crate::workspace::pages::PagesByHost;
 
 /// What follows from a head that can be accepted.
 pub(super) struct Judged {

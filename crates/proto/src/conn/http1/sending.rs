@@ -12,7 +12,7 @@ use crate::exchange::{ContentBuffer, answer};
 use crate::message::{Request, RequestId, Status, Version};
 use crate::resource::status_line;
 use crate::transmit::Segment;
-use crate::workspace::Outlet;
+use crate::workspace::outlet::Outlet;
 
 /// How the end of the content is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

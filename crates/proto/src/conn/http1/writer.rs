@@ -8,7 +8,7 @@ use crate::exchange::early_hints::LinkField;
 use crate::exchange::range::ByteRange;
 use crate::message::{Method, Request, RequestId, Status};
 use crate::resource::{Representation, Resource, status_line};
-use crate::workspace::Outlet;
+use crate::workspace::outlet::Outlet;
 
 /// How the answer says what becomes of the connection (RFC 9112 9.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

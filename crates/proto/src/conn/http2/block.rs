@@ -17,7 +17,7 @@ use crate::exchange::answer;
 use crate::limits::{HEADER_BLOCK_BYTES_MAX, HEADER_FRAMES_MAX, STREAMS_MAX};
 use crate::message::{Field, Head, Method, Request};
 use crate::tally::Abuse;
-use crate::workspace::PagesByHost;
+use crate::workspace::pages::PagesByHost;
 
 /// A header block that is being received.
 #[derive(Debug)]

@@ -12,6 +12,7 @@
 mod abuse;
 mod block;
 mod content;
+mod desk;
 mod flow;
 pub(crate) mod frame;
 pub(crate) mod hpack;
@@ -39,44 +40,20 @@ use crate::exchange::range::ByteRange;
 use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Read, Translate};
 use crate::held::Charge;
 use crate::limits::{self};
-use crate::message::{Head, Request};
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
 use crate::workspace::Workspace;
 use abuse::Allowance;
 use block::Block;
+use desk::Current;
+pub(crate) use desk::Desk;
 use flow::{ReceiveWindow, SendWindow};
 use frame::{ErrorCode, PREFACE};
 use hpack::{Decoder, Encoder};
 use priority::Priority;
 use receive::Reading;
-use request::RequestBuffers;
 use settings::PeerSettings;
 use stream::{Stream, Work};
-
-/// What a worker keeps for connections of HTTP/2: part of a [`Workspace`].
-#[derive(Debug, Default)]
-pub(crate) struct Desk {
-    buffers: RequestBuffers,
-    /// The request in the buffers that waits for its first answer.
-    current: Option<Current>,
-    /// Space for requests to be saved.
-    spare_bytes: Vec<Vec<u8>>,
-    /// Space for streams, so that a connection that has none holds none.
-    spare_streams: Vec<Stream>,
-}
-
-/// A request that has been received in full and has no stream yet.
-#[derive(Clone, Copy, Debug)]
-struct Current {
-    id: u32,
-    head: Head,
-    priority: Priority,
-}
-
-/// How many saved requests' space is kept, and how large it may be: see `http1`.
-const SPARE_COUNT_MAX: usize = 64;
-const SPARE_BYTES_MAX: usize = 2 * 1024;
 
 /// One connection.
 #[derive(Debug)]
@@ -580,10 +557,8 @@ impl Connection {
             self.receive_frames();
         }
         if self.has_current() {
-            let desk = &self.workspace.as_ref()?.http2;
-            let current = desk.current.as_ref()?;
-            let request = Request { bytes: &desk.buffers.text, head: &current.head };
-            return Some((ExchangeId(current.id), Need::Translate(translation_of(request))));
+            let (id, request) = self.workspace.as_ref()?.http2.current_request()?;
+            return Some((ExchangeId(id), Need::Translate(translation_of(request))));
         }
         let at = self.wanting()?;
         let Stream { id, work, request, .. } = &mut self.streams[at];
@@ -605,11 +580,9 @@ impl Connection {
 
     /// See [`Connection::translate_of`](crate::conn::Connection::translate_of).
     pub fn translate_of(&self, id: ExchangeId) -> Option<Translate<'_>> {
-        let current = self.workspace.as_ref().filter(|_| self.has_current());
-        if let Some(desk) = current.map(|workspace| &workspace.http2)
-            && let Some(current) = desk.current.as_ref().filter(|current| current.id == id.0)
-        {
-            return Some(translation_of(Request { bytes: &desk.buffers.text, head: &current.head }));
+        let current = self.workspace.as_ref().and_then(|workspace| workspace.http2.current_request());
+        if let Some((_, request)) = current.filter(|(current, _)| *current == id.0) {
+            return Some(translation_of(request));
         }
         let stream = self.streams.iter().find(|one| one.id == id.0 && matches!(one.work, Work::Translating))?;
         stream.request.as_ref().map(translation_of_saved)
@@ -659,12 +632,6 @@ impl Connection {
     pub fn poll_answered(&mut self) -> Option<Answered<'_>> {
         let Workspace { departures, reported, .. } = driven(&mut self.workspace);
         departures.poll(reported)
-    }
-}
-
-fn recycle(spare: &mut Vec<Vec<u8>>, bytes: Vec<u8>) {
-    if spare.len() < SPARE_COUNT_MAX && (1..=SPARE_BYTES_MAX).contains(&bytes.capacity()) {
-        spare.push(bytes);
     }
 }
 

@@ -69,8 +69,10 @@ impl Connection {
 
     /// Whether another frame may be taken: bounds what a peer that does not read makes us hold.
     pub(super) fn has_room_for_frames(&self) -> bool {
-        let bytes_max =
-            self.workspace.as_ref().map_or(crate::workspace::OUTPUT_BYTES_MAX, |one| one.outlet.output_bytes_max());
+        let bytes_max = self
+            .workspace
+            .as_ref()
+            .map_or(crate::workspace::outlet::OUTPUT_BYTES_MAX, |one| one.outlet.output_bytes_max());
         self.ending != Ending::Closing && self.unsent_bytes() < bytes_max && self.behind.len() < BEHIND_BYTES_MAX
     }
 

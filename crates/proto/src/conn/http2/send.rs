@@ -9,7 +9,7 @@ use super::frame::{self, END_STREAM, ErrorCode, Fault, HEAD_BYTES, Kind, PAYLOAD
 use super::hpack::Encoder;
 use super::running::Running;
 use super::stream::{Receiving, Stream, Work};
-use super::{Connection, Current, DRIVEN, Ending, SendWindow, driven, priority, recycle, response};
+use super::{Connection, Current, DRIVEN, Ending, SendWindow, driven, priority, response};
 use crate::error::Refusal;
 use crate::exchange::Saved;
 use crate::exchange::answer;
@@ -74,10 +74,7 @@ impl Connection {
         let mut stream = Stream::new(id, Receiving::HalfClosed, window, self.received);
         (stream.work, stream.priority) = (work, priority);
         if keeps || workspace.keeps_requests {
-            let mut bytes = workspace.http2.spare_bytes.pop().unwrap_or_default();
-            bytes.clear();
-            bytes.extend_from_slice(&workspace.http2.buffers.text);
-            let mut saved = Saved::new(bytes, head);
+            let mut saved = workspace.http2.save(head);
             if !matches!(stream.work, Work::Wanting) {
                 saved.ask();
             }
@@ -321,7 +318,7 @@ impl Connection {
     /// Keeps the space of a request that is not needed any more.
     pub(super) fn recycle(&mut self, request: Option<Saved>) {
         if let (Some(saved), Some(workspace)) = (request, &mut self.workspace) {
-            recycle(&mut workspace.http2.spare_bytes, saved.bytes);
+            workspace.http2.recycle(saved.bytes);
         }
     }
 
