@@ -31,7 +31,6 @@ pub mod http1;
 pub mod http2;
 pub(crate) mod pace;
 mod send_deadline;
-pub(crate) mod wake;
 
 pub use crate::departures::Answered;
 pub use either::Connection;

@@ -11,7 +11,9 @@ pub(crate) mod given;
 pub mod negotiate;
 pub mod program;
 pub mod range;
+pub(crate) mod rules;
 pub(crate) mod saved;
+pub(crate) mod wake;
 
 use std::sync::Arc;
 

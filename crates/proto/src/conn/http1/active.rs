@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::incoming::Incoming;
-use super::rules::translation_of_saved;
 use super::running::Running;
 use crate::conn::SendDeadline;
 use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
+use crate::exchange::rules::translation_of_saved;
 use crate::exchange::{Exchange, ExchangeId, Need, Read, Saved, State};
 use crate::held::{Charge, Held};
 use crate::limits::{Limits, UNCOUNTED_BYTES_MAX};

@@ -11,7 +11,7 @@ mod liveness;
 mod order;
 mod parked;
 mod receive;
-pub(super) mod rules;
+mod rules;
 mod running;
 mod sending;
 mod writer;
@@ -25,6 +25,7 @@ use std::sync::Arc;
 use crate::conn::{Answered, Interest};
 use crate::error::Refusal;
 use crate::exchange::answer::{self, Answer};
+use crate::exchange::rules::{translation_of, translation_of_saved};
 use crate::exchange::{ContentBuffer, Done, Exchange, ExchangeId, Need, State, Translate};
 use crate::limits::{LINGER_MS_MAX, Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::message::Request;
@@ -32,7 +33,6 @@ use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
 use crate::workspace::Workspace;
 use order::segment_of;
-use rules::{translation_of, translation_of_saved};
 use sending::Sending;
 
 /// One connection. Small while idle: what a busy one needs beyond this is in [`Active`] and in the lent workspace.

@@ -10,12 +10,11 @@ use super::request::{Built, RequestBuilder, Wrong, is_trailer};
 use super::stream::{Cost, Incoming, Receiving, Stream, Work};
 use super::{Connection, Current, DRIVEN, Ending, driven, response};
 use crate::conn::framing;
-use crate::conn::http1::rules;
 use crate::conn::pace::Pace;
 use crate::error::Refusal;
-use crate::exchange::answer;
+use crate::exchange::{answer, rules};
 use crate::limits::{HEADER_BLOCK_BYTES_MAX, HEADER_FRAMES_MAX, STREAMS_MAX};
-use crate::message::{Field, Head, Method, Request};
+use crate::message::{Field, Head, Request};
 use crate::tally::Abuse;
 use crate::workspace::pages::PagesByHost;
 
@@ -331,9 +330,6 @@ fn judge(request: Request<'_>, ends: bool, pages: &dyn PagesByHost) -> Result<Ju
     let expected =
         request.field(Field::ContentLength).map(|length| framing::content_length(request, length)).transpose()?;
     let continues = rules::expects_continue(request)? && !ends;
-    match request.head.method {
-        Method::Connect if answer::asks_authority(request) => Err(Refusal::MethodUnknown),
-        Method::Unknown if !pages.asks_for_every_method(answer::host_of(request)) => Err(Refusal::MethodUnknown),
-        _ => Ok(Judged { expected, continues }),
-    }
+    rules::check_method(request, pages)?;
+    Ok(Judged { expected, continues })
 }

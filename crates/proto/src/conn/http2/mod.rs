@@ -33,10 +33,10 @@ mod timing;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::conn::http1::rules::{translation_of, translation_of_saved};
 use crate::conn::{Answered, Fate, Interest, SendDeadline};
 use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
+use crate::exchange::rules::{translation_of, translation_of_saved};
 use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Read, Translate};
 use crate::held::Charge;
 use crate::limits::{self};

@@ -7,9 +7,9 @@
 use super::sending::Sending;
 use super::stream::{Receiving, Stream, Work};
 use super::{Connection, DRIVEN};
-use crate::conn::wake::Wake;
 use crate::error::Refusal;
 use crate::exchange::program::{Holds, Input, Program, Ran, SocketWait, Step};
+use crate::exchange::wake::Wake;
 use crate::exchange::{ExchangeId, Saved};
 use crate::time::Instant;
 
