@@ -52,6 +52,8 @@ impl Desk {
 pub(crate) struct Active {
     /// Received and not consumed, while parked.
     pub(super) unread: Vec<u8>,
+    /// Whether that fills the input, while parked.
+    pub(super) is_full: bool,
     /// To be sent, while parked.
     pub(super) unsent: Vec<u8>,
     /// The content that is being received.

@@ -157,9 +157,7 @@ impl Connection {
             workspace.http1.take_back(active);
         }
         if let Some(active) = &mut self.active {
-            if let Some(Exchange { state: State::Running(running), .. }) = active.exchanges.front_mut() {
-                running.is_full = is_full;
-            }
+            active.is_full = is_full;
             active.count_in(&workspace.held);
         }
         workspace

@@ -5,7 +5,7 @@
 //! data.
 
 use super::{Connection, Receiving};
-use crate::exchange::{Exchange, State};
+use crate::exchange::State;
 use crate::time::Instant;
 
 impl Connection {
@@ -72,10 +72,8 @@ impl Connection {
         }
         let active = self.active.get_or_insert_default();
         active.unread.extend_from_slice(bytes);
-        if let Some(Exchange { state: State::Running(running), .. }) = active.exchanges.front_mut() {
-            // Whether there is room for more is known when there is a workspace.
-            running.is_full = true;
-        }
+        // Whether there is room for more is known when there is a workspace.
+        active.is_full = true;
     }
 
     pub(super) fn assert_parked(&self) {

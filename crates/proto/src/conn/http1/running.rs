@@ -33,8 +33,6 @@ pub(crate) struct Running {
     pub(super) is_lost: bool,
     /// It gave a part that there was no room for, and is not asked for more before there is.
     is_ahead: bool,
-    /// There is no room in the input for more, as it was when the connection was parked.
-    pub(super) is_full: bool,
     /// What it held when a driver took it to carry out a step.
     away: Holds,
     /// Its answer, if that has begun.
@@ -54,7 +52,7 @@ impl Running {
         let wake = Wake::new(program.begins_with());
         let program = Some(program);
         let (away_since, away) = (Instant::from_ms(0), Holds::default());
-        Running { program, wake, away_since, is_lost: false, is_ahead: false, is_full: false, away, sending: None }
+        Running { program, wake, away_since, is_lost: false, is_ahead: false, away, sending: None }
     }
 
     /// Whether a driver has the program.
@@ -144,9 +142,9 @@ impl Connection {
             return None;
         }
         let is_here = running.program.is_some();
-        let is_full = match &self.workspace {
-            Some(workspace) => workspace.input.is_full(),
-            None => running.is_full && self.has_input(),
+        let is_full = match (&self.workspace, &self.active) {
+            (Some(workspace), _) => workspace.input.is_full(),
+            (None, active) => active.as_ref().is_some_and(|active| active.is_full) && self.has_input(),
         };
         let receive = is_here && !self.ended && !is_full;
         let send = self.has_output();

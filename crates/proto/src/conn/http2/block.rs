@@ -265,15 +265,15 @@ impl Connection {
             // Until now the client could not know whether its content is wanted.
             incoming.pace = Pace::new(now);
         }
-        let (id, content) = (stream.id, std::mem::take(&mut stream.content));
+        let (id, arrived) = (stream.id, stream.content.len());
         let bytes_max = stream.content_bytes_max(body_bytes_max);
         let known = match &stream.receiving {
             Receiving::Open(incoming) => incoming.expected.unwrap_or(0).max(incoming.received),
-            Receiving::HalfClosed => content.len() as u64,
+            Receiving::HalfClosed => arrived as u64,
         };
-        match &mut stream.work {
-            Work::Running(running) => running.keep(&content),
-            _ => self.give_back(id, content.len(), now),
+        if !matches!(stream.work, Work::Running(_)) {
+            stream.content = Vec::new();
+            self.give_back(id, arrived, now);
         }
         if known > bytes_max && self.refuse_content(at, Refusal::ContentTooLarge) {
             return;

@@ -94,12 +94,13 @@ impl Connection {
             return false;
         };
         let content = &self.workspace.as_ref().expect(DRIVEN).input.unread()[..bytes];
-        match &mut stream.work {
-            Work::Running(running) => running.keep(content),
-            Work::Wanting | Work::Translating | Work::Postponed => stream.content.extend_from_slice(content),
-            Work::Answering(_) | Work::Answered(_) => return false,
+        match &stream.work {
+            Work::Running(_) | Work::Wanting | Work::Translating | Work::Postponed => {
+                stream.content.extend_from_slice(content);
+                true
+            }
+            Work::Answering(_) | Work::Answered(_) => false,
         }
-        true
     }
 
     /// Whether content of stream `id` is of use to somebody, and has to come at its pace.
@@ -241,19 +242,15 @@ impl Stream {
         !(self.is_early || self.is_reset)
     }
 
-    /// Bytes of content that it keeps.
+    /// Bytes of content that it keeps, those of the step under way included.
     fn kept_bytes(&self) -> usize {
-        let running = if let Work::Running(running) = &self.work { running.kept_bytes() } else { 0 };
-        self.content.len() + running
+        self.content.len() + self.taken.len()
     }
 
     /// Lets go of the content that it keeps. Returns how much that was.
     fn let_go(&mut self) -> usize {
         let bytes = self.kept_bytes();
-        self.content = Vec::new();
-        if let Work::Running(running) = &mut self.work {
-            running.let_go();
-        }
+        (self.content, self.taken) = (Vec::new(), Vec::new());
         bytes
     }
 

@@ -74,7 +74,7 @@ impl Connection {
             return Some("a program is lost, and nobody is told");
         }
         let is_written = stream.stream_sending().is_none_or(|sending| sending.queued_bytes() == 0);
-        if !self.has_output() && is_written && running.can_run(stream.has_ended(), true) {
+        if !self.has_output() && is_written && running.can_run(!stream.content.is_empty(), stream.has_ended(), true) {
             return Some("a step can be carried out");
         }
         running.standstill(stream.has_ended())

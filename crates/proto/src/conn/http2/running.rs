@@ -20,10 +20,6 @@ pub(super) struct Running {
     program: Option<Box<dyn Program>>,
     /// What the next step waits for.
     wake: Wake,
-    /// Received for it, and not taken.
-    content: Vec<u8>,
-    /// What is being taken.
-    taken: Vec<u8>,
     /// Since when it does not wait for content.
     away_since: Instant,
     /// It will not come back.
@@ -41,8 +37,6 @@ impl Running {
         Running {
             wake: Wake::new(program.begins_with()),
             program: Some(program),
-            content: Vec::new(),
-            taken: Vec::new(),
             away_since: Instant::from_ms(0),
             is_lost: false,
             is_ahead: false,
@@ -56,14 +50,8 @@ impl Running {
         self.program.as_ref().map(|program| program.content_bytes_max())
     }
 
-    /// Keeps content until the program takes it.
-    pub(super) fn keep(&mut self, content: &[u8]) {
-        self.content.extend_from_slice(content);
-    }
-
     pub(super) fn memory_bytes(&self) -> usize {
-        let sending = self.sending.as_ref().map_or(0, |sending| sending.memory_bytes());
-        self.content.capacity() + self.taken.capacity() + sending + self.holds().bytes
+        self.sending.as_ref().map_or(0, |sending| sending.memory_bytes()) + self.holds().bytes
     }
 
     /// What its program holds, or held when a driver took it.
@@ -115,9 +103,10 @@ impl Running {
         self.wake.recall();
     }
 
-    /// Whether a step can be carried out now, with room for a part or without.
-    pub(super) fn can_run(&self, has_ended: bool, has_room: bool) -> bool {
-        let is_due = self.wake.is_due(!self.content.is_empty(), has_ended, has_room);
+    /// Whether a step can be carried out now: content has arrived or not, or has ended, and there is room for a part or
+    /// not.
+    pub(super) fn can_run(&self, has_content: bool, has_ended: bool, has_room: bool) -> bool {
+        let is_due = self.wake.is_due(has_content, has_ended, has_room);
         self.program.is_some() && is_due && (has_room || !self.is_ahead)
     }
 
@@ -129,16 +118,6 @@ impl Running {
     /// Whether nothing that it waits for can come about.
     fn is_in_vain(&self, has_ended: bool) -> bool {
         self.program.as_deref().is_some_and(|program| self.wake.is_in_vain(program, has_ended))
-    }
-
-    /// Bytes of content that it keeps, those of the step under way included.
-    pub(super) fn kept_bytes(&self) -> usize {
-        self.content.len() + self.taken.len()
-    }
-
-    /// Nobody will take the content any more.
-    pub(super) fn let_go(&mut self) {
-        (self.content, self.taken) = (Vec::new(), Vec::new());
     }
 }
 
@@ -180,7 +159,8 @@ impl Connection {
     /// Whether a step of the program of a stream can be carried out now.
     pub(super) fn can_run(&self, stream: &Stream) -> bool {
         let Work::Running(running) = &stream.work else { return false };
-        !stream.is_reset && running.can_run(stream.has_ended(), self.has_room_for_part(stream))
+        !stream.is_reset
+            && running.can_run(!stream.content.is_empty(), stream.has_ended(), self.has_room_for_part(stream))
     }
 
     /// Whether there is room for another part of the answer of a stream: what was given has been written, and not too much of what was
@@ -201,21 +181,20 @@ impl Connection {
         let received = self.received;
         let at = self.streams.iter().position(|one| one.id == id.0 && self.can_run(one))?;
         let room = self.has_room_for_part(&self.streams[at]);
-        let stream = &mut self.streams[at];
-        let has_ended = matches!(stream.receiving, Receiving::HalfClosed);
-        let Work::Running(running) = &mut stream.work else { return None };
-        running.taken.clear();
+        let has_ended = self.streams[at].has_ended();
+        let Stream { work: Work::Running(running), content, taken, .. } = &mut self.streams[at] else { return None };
+        taken.clear();
         if running.wake.wants_content() {
-            std::mem::swap(&mut running.taken, &mut running.content);
+            std::mem::swap(taken, content);
             running.away_since = received;
         }
-        let is_last = has_ended && running.content.is_empty();
+        let is_last = has_ended && content.is_empty();
         if is_last {
             running.wake.told_end();
         }
         let program = running.program.take()?;
         running.away = Holds::of(&*program);
-        Some(Step { program, input: Input { content: &running.taken, is_last, room, now } })
+        Some(Step { program, input: Input { content: taken, is_last, room, now } })
     }
 
     /// See [`Connection::poll_socket`](crate::conn::Connection::poll_socket).
@@ -245,8 +224,8 @@ impl Connection {
         if !running.is_away() {
             return;
         }
-        let taken = running.taken.len();
-        running.taken.clear();
+        let taken = stream.taken.len();
+        stream.taken.clear();
         running.program = Some(program);
         match &ran {
             Ran::Waits(next) | Ran::Gives(_, next) => running.wake.wait_for(*next),
@@ -316,9 +295,7 @@ impl Connection {
     /// takes it then.
     fn translate_again(&mut self, at: usize) {
         let stream = &mut self.streams[at];
-        if let Work::Running(running) = std::mem::replace(&mut stream.work, Work::Wanting) {
-            stream.content = running.content;
-        }
+        (stream.work, stream.taken) = (Work::Wanting, Vec::new());
     }
 
     /// Those whose program has been lost on the way are told so.

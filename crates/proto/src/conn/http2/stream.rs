@@ -133,8 +133,10 @@ pub(super) struct Stream {
     pub(super) is_early: bool,
     /// It has been reset while a frame of it was being sent from a file, which has to be completed.
     pub(super) is_reset: bool,
-    /// Its content, until it is known who takes it.
+    /// Its content that has arrived and that nobody has taken.
     pub(super) content: Vec<u8>,
+    /// What of it the step under way is taking.
+    pub(super) taken: Vec<u8>,
     /// The client waits to be told to send it.
     pub(super) continues: bool,
     /// Text between parts of the content, of which so many bytes have been sent.
@@ -159,6 +161,7 @@ impl Stream {
             is_early: false,
             is_reset: false,
             content: Vec::new(),
+            taken: Vec::new(),
             continues: false,
             text: Vec::new(),
             text_sent: 0,
@@ -375,6 +378,7 @@ impl Stream {
         self.request.as_ref().map_or(0, Saved::memory_bytes)
             + self.text.capacity()
             + self.content.capacity()
+            + self.taken.capacity()
             + match &self.work {
                 Work::Running(running) => running.memory_bytes(),
                 Work::Wanting | Work::Translating | Work::Postponed | Work::Answering(_) | Work::Answered(_) => 0,
