@@ -13,6 +13,7 @@ pub mod program;
 pub mod range;
 pub(crate) mod rules;
 pub(crate) mod saved;
+pub(crate) mod sending;
 pub(crate) mod wake;
 
 use std::sync::Arc;

@@ -109,8 +109,9 @@ pub struct Input<'a> {
     pub content: &'a [u8],
     /// No content follows this, in this step or later: true from the step on that was told so, until a tunnel begins.
     pub is_last: bool,
-    /// What was given before has been sent as far as it has to be: a part that is given now is sent next. A program gives nothing
-    /// without it. One part that is given nevertheless is copied and sent behind; then the program waits until there is room.
+    /// What was given before has been sent as far as it has to be: a part that is given now is sent next. A program
+    /// gives nothing without it. One part that is given nevertheless is kept and sent behind; then the program waits
+    /// until there is room.
     pub room: bool,
     /// The time.
     pub now: Instant,

@@ -26,14 +26,14 @@ use crate::conn::{Answered, Interest};
 use crate::error::Refusal;
 use crate::exchange::answer::{self, Answer};
 use crate::exchange::rules::{translation_of, translation_of_saved};
+use crate::exchange::sending::{Framing, Sending};
 use crate::exchange::{ContentBuffer, Done, Exchange, ExchangeId, Need, State, Translate};
 use crate::limits::{LINGER_MS_MAX, Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::message::Request;
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
 use crate::workspace::Workspace;
-use order::segment_of;
-use sending::Sending;
+use order::{segment_in_place, segment_of};
 
 /// One connection. Small while idle: what a busy one needs beyond this is in [`Active`] and in the lent workspace.
 #[derive(Debug)]
@@ -328,7 +328,7 @@ impl Connection {
         };
         owned
             || self.front_answer().is_some_and(|answer| answer.paused || segment_of(answer).is_some())
-            || self.front_sending().is_some_and(|sending| sending.segment().is_some())
+            || self.front_sending().is_some_and(|sending| sending.in_place().is_some())
     }
 
     /// Bytes that are to be sent until the answer that is being sent has ended. For one of unknown length, what has been sent of it so
@@ -655,7 +655,7 @@ impl Connection {
         let bytes = self.workspace.as_ref().expect(DRIVEN).outlet.unsent();
         let answer = self.front_answer();
         let sending = self.front_sending();
-        let segment = answer.and_then(segment_of).or_else(|| sending.and_then(Sending::segment));
+        let segment = answer.and_then(segment_of).or_else(|| sending.and_then(segment_in_place));
         if bytes.is_empty() && segment.is_none() {
             return None;
         }
@@ -663,7 +663,10 @@ impl Connection {
         let more = match answer {
             Some(answer) => answer.begun && (answer.continues_after(offered) || self.closes_after(answer, offered)),
             None => match sending.filter(|_| segment.is_some()) {
-                Some(sending) => sending.has_behind() || sending.is_ended && self.closing && !self.lingers,
+                Some(sending) => {
+                    let ends = sending.is_ended() && !sending.is_cut() && self.closing && !self.lingers;
+                    sending.framing() == Framing::Told || sending.has_behind() || ends
+                }
                 None => self.closing && !self.lingers && !self.is_exchanging(),
             },
         };
@@ -673,7 +676,10 @@ impl Connection {
     /// What holds the content of the next transmit's segment, if that is in memory, and where in it the segment begins: for
     /// drivers that go on sending after `handle_sent`. Whoever keeps the buffer keeps the bytes.
     pub fn segment_buffer(&self) -> Option<(Arc<dyn ContentBuffer>, u64)> {
-        let Some(answer) = self.front_answer() else { return self.front_sending()?.segment_buffer() };
+        let Some(answer) = self.front_answer() else {
+            let (content, range) = self.front_sending()?.in_place()?;
+            return Some((content.clone(), range.start as u64));
+        };
         let Segment::Shared(_) = segment_of(answer)? else { return None };
         Some(match &answer.read {
             Some(read) => (read.buffer.clone(), answer.current.offset - read.offset),

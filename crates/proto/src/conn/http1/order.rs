@@ -8,12 +8,14 @@ use std::sync::Arc;
 use super::active::Active;
 use super::rules::persistence_of;
 use super::running::Running;
+use super::sending::write_given;
 use super::writer::{self, Persistence, write_plain};
 use super::{Connection, DRIVEN, Receiving, driven};
 use crate::error::Refusal;
 use crate::exchange::answer::{self, Answer};
 use crate::exchange::early_hints::{self, LinkField};
 use crate::exchange::range::ByteRange;
+use crate::exchange::sending::Sending;
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::message::{Request, Version};
 use crate::resource::Resource;
@@ -219,11 +221,11 @@ impl Connection {
                 exchange.state = State::Wanting;
             }
             if let State::Running(Running { sending: Some(sending), .. }) = &mut exchange.state {
-                let is_there = sending.advance(&mut workspace.outlet);
-                if sending.is_cut && is_there && workspace.outlet.unsent().is_empty() {
+                let is_handed_over = write_given(sending, &mut workspace.outlet);
+                if sending.is_cut() && is_handed_over && workspace.outlet.unsent().is_empty() {
                     return self.handle_broken();
                 }
-                if sending.is_cut || !(sending.is_ended && is_there) {
+                if sending.is_cut() || !(sending.is_ended() && is_handed_over) {
                     return;
                 }
                 finish_front(active, workspace, last_left);
@@ -332,6 +334,11 @@ fn finish_front(active: &mut Active, workspace: &mut Workspace, last: Instant) {
     if let Some(saved) = exchange.request {
         active.recycle(saved.bytes);
     }
+}
+
+/// What a program has given that is sent from where it is.
+pub(super) fn segment_in_place(sending: &Sending) -> Option<Segment<'_>> {
+    sending.in_place().map(|(content, range)| Segment::Shared(&content.bytes()[range]))
 }
 
 /// The part of the current stretch that can be sent now.

@@ -4,13 +4,14 @@
 //! the program takes it; a request runs when those before it have been answered. Does not run anything.
 
 use super::incoming::{CONTINUE, Incoming};
-use super::sending::{self, Framing, Sending};
+use super::sending;
 use super::{Connection, DRIVEN, Receiving, driven};
 use crate::conn::Interest;
 use crate::conn::framing::Content;
 use crate::error::Refusal;
 use crate::exchange::answer;
 use crate::exchange::program::{Holds, Input, Part, Program, Ran, SocketWait, Step, StreamHead};
+use crate::exchange::sending::{Framing, Given, Sending};
 use crate::exchange::wake::Wake;
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::limits::Limits;
@@ -57,7 +58,9 @@ impl Running {
 
     /// Whether a driver has the program.
     pub(super) fn is_away(&self) -> bool {
-        self.program.is_none() && !self.is_lost && !self.sending.as_ref().is_some_and(|one| one.is_ended || one.is_cut)
+        self.program.is_none()
+            && !self.is_lost
+            && !self.sending.as_ref().is_some_and(|one| one.is_ended() || one.is_cut())
     }
 
     /// Whether its answer has begun.
@@ -67,7 +70,7 @@ impl Running {
 
     /// Status and content so far of its answer, if that has begun.
     pub(crate) fn begun(&self) -> Option<(u16, u64)> {
-        self.sending.as_ref().map(|sending| (sending.status.0, sending.content_bytes))
+        self.sending.as_ref().map(|sending| sending.begun())
     }
 
     /// Bytes of memory that it takes, with its program and what that has given.
@@ -86,7 +89,7 @@ impl Running {
 
     /// Bytes of content in memory that wait to be sent.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.sending.as_ref().map_or(0, |sending| sending.segment_bytes())
+        self.sending.as_ref().map_or(0, |sending| sending.queued_bytes())
     }
 }
 
@@ -129,7 +132,7 @@ impl Connection {
     /// Whether everything has been sent that was given.
     fn has_room_for_part(&self) -> bool {
         let has_sent = self.workspace.as_ref().is_some_and(|workspace| workspace.outlet.unsent().is_empty());
-        has_sent && self.front_sending().is_none_or(|sending| sending.segment().is_none())
+        has_sent && self.front_sending().is_none_or(Sending::is_empty)
     }
 
     /// What a connection waits for whose first request in line is a program's.
@@ -420,25 +423,17 @@ impl Connection {
         if let Some(head) = head {
             self.begin_sending(&head, end.is_some());
         }
-        let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
-        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
-        let Some(Exchange { state: State::Running(running), .. }) = front else { return };
+        let Some((_, running)) = self.front_running_mut() else { return };
         let Some(sending) = running.sending.as_deref_mut() else { return };
         running.is_ahead = !has_room && content.is_some();
-        if let Some(content) = content {
-            sending.add(&content, outlet);
-        }
-        if let Some(trailers) = end.filter(|_| !sending.is_ended) {
-            sending.end(&trailers, outlet);
-        }
-        let (is_ended, is_cut) = (sending.is_ended, sending.is_cut);
-        if is_ended || is_cut {
+        let given = sending.give(content, end);
+        if given != Given::Part {
             running.program = None;
         }
-        if is_cut {
-            self.cut();
-        } else if is_ended {
-            self.leave_unread();
+        match given {
+            Given::Part => {}
+            Given::Whole => self.leave_unread(),
+            Given::Short | Given::Excess => self.cut(),
         }
     }
 
@@ -455,7 +450,7 @@ impl Connection {
     fn begin_sending(&mut self, head: &StreamHead, ends: bool) {
         let framing = {
             let Some((Exchange { request: Some(saved), .. }, _)) = self.front_running() else { return };
-            Framing::of(head, saved.request())
+            sending::framing_of(head, saved.request())
         };
         if framing == Framing::Tunnel && !self.begin_tunnel(head) {
             return self.fail_program();
@@ -489,7 +484,8 @@ impl Connection {
         let server = pages.pages_of(answer::host_of(request)).options.variants.first().server();
         let told = (outlet.told_id(request), saved.link.as_deref());
         sending::write_head(head, framing, persistence, server, told, outlet);
-        running.sending = Some(Box::new(Sending::new(head.status, framing, request)));
+        let takes_trailers = framing == Framing::Told && sending::takes_trailers(request);
+        running.sending = Some(Box::new(Sending::new(head.status, framing, takes_trailers)));
     }
 
     /// The connection changes to another protocol (RFC 9110 7.8): what follows the request is content. False if it cannot.
@@ -567,7 +563,7 @@ impl Connection {
         let Some(Exchange { state: State::Running(running), awaits_content, .. }) = front else { return };
         (*awaits_content, running.program) = (false, None);
         if let Some(sending) = &mut running.sending {
-            sending.is_cut = true;
+            sending.cut();
         }
     }
 }

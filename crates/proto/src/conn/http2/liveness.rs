@@ -6,6 +6,7 @@ use super::running::Running;
 use super::stream::{Receiving, Stream, Work};
 use super::{Connection, Ending, priority};
 use crate::conn::Fate;
+use crate::exchange::sending::Sending;
 use crate::limits;
 
 impl Connection {
@@ -73,7 +74,7 @@ impl Connection {
         if running.is_lost() {
             return Some("a program is lost, and nobody is told");
         }
-        let is_written = stream.stream_sending().is_none_or(|sending| sending.queued_bytes() == 0);
+        let is_written = stream.stream_sending().is_none_or(Sending::is_empty);
         if !self.has_output() && is_written && running.can_run(!stream.content.is_empty(), stream.has_ended(), true) {
             return Some("a step can be carried out");
         }

@@ -4,11 +4,11 @@
 //! against the windows of its stream and of the connection ([`super::content`]), so that no more is held than they allow. Does not run
 //! anything.
 
-use super::sending::Sending;
 use super::stream::{Receiving, Stream, Work};
 use super::{Connection, DRIVEN};
 use crate::error::Refusal;
 use crate::exchange::program::{Holds, Input, Program, Ran, SocketWait, Step};
+use crate::exchange::sending::Sending;
 use crate::exchange::wake::Wake;
 use crate::exchange::{ExchangeId, Saved};
 use crate::time::Instant;
@@ -167,7 +167,7 @@ impl Connection {
     /// written waits to be sent.
     pub(super) fn has_room_for_part(&self, stream: &Stream) -> bool {
         let Some(workspace) = &self.workspace else { return false };
-        let is_written = stream.stream_sending().is_none_or(|sending| sending.queued_bytes() == 0);
+        let is_written = stream.stream_sending().is_none_or(Sending::is_empty);
         is_written && self.file_frame.is_none() && workspace.outlet.unsent().len() < workspace.outlet.output_bytes_max()
     }
 

@@ -1,10 +1,8 @@
-//! An answer that is sent while a program makes it: what of it has been given and not been written.
+//! An answer that is sent while a program makes it, as HTTP/2 writes it (RFC 9113 8.1).
 //!
-//! Owns: [`Sending`], and what parts become on a stream (RFC 9113 8.1). Guarantees: an answer that was broken off is never taken for
-//! whole; no more is queued than was given at once, and a part that was given too early. Heads are written as soon as they are given,
-//! content as the windows allow. Does not know programs.
+//! Owns: what parts become on a stream. Guarantees: heads are written as soon as they are given, content as the windows
+//! allow; a stream whose answer was broken off is reset. Does not know programs.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::frame::{self, END_STREAM, ErrorCode, Fault, Kind, PAYLOAD_BYTES_MAX};
@@ -13,95 +11,10 @@ use super::{Connection, DRIVEN, driven, response};
 use crate::error::Refusal;
 use crate::exchange::early_hints::LinkField;
 use crate::exchange::program::{Part, StreamHead};
-use crate::exchange::{ContentBuffer, ExchangeId, Saved, answer};
+use crate::exchange::sending::{Framing, Given, Sending};
+use crate::exchange::{ExchangeId, Saved, answer};
 use crate::limits::TINY_BYTES;
-use crate::message::Status;
 use crate::tally::Abuse;
-
-/// An answer that has begun.
-#[derive(Debug)]
-pub(super) struct Sending {
-    pub(super) status: Status,
-    /// It has content.
-    has_content: bool,
-    /// Bytes that are still to be given, if that is known.
-    left: Option<u64>,
-    /// What has been given, and what of it has not been written.
-    queue: VecDeque<(Arc<dyn ContentBuffer>, std::ops::Range<usize>)>,
-    /// Nothing more is given, but for these trailer fields.
-    end: Option<Vec<u8>>,
-    /// Bytes of content written so far; for the log.
-    pub(super) content_bytes: u64,
-}
-
-impl Sending {
-    fn new(head: &StreamHead, has_content: bool) -> Sending {
-        Sending {
-            status: head.status,
-            has_content,
-            left: head.length,
-            queue: VecDeque::new(),
-            end: (!has_content).then(Vec::new),
-            content_bytes: 0,
-        }
-    }
-
-    /// Whether all of it has been given.
-    pub(super) fn is_ended(&self) -> bool {
-        self.end.is_some()
-    }
-
-    /// Bytes of content that have been given and not been written.
-    pub(super) fn queued_bytes(&self) -> u64 {
-        self.queue.iter().map(|(_, range)| range.len() as u64).sum()
-    }
-
-    /// Bytes of memory that it takes, with what has been given.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let given: usize = self.queue.iter().map(|(content, _)| content.own_bytes()).sum();
-        let queue = self.queue.capacity() * size_of::<(Arc<dyn ContentBuffer>, std::ops::Range<usize>)>();
-        size_of::<Sending>() + queue + given
-    }
-
-    /// For the order among streams: what is still to be sent, or what has been, if nobody knows.
-    pub(super) fn weight(&self) -> u64 {
-        self.queued_bytes() + self.left.unwrap_or(self.content_bytes)
-    }
-
-    /// More content. What is beyond the length that was announced is not sent, and ends the answer.
-    fn add(&mut self, content: Arc<dyn ContentBuffer>) {
-        let given = content.bytes().len();
-        let length = given.min(self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX)));
-        if let Some(left) = &mut self.left {
-            *left -= length as u64;
-        }
-        if length > 0 {
-            self.queue.push_back((content, 0..length));
-        }
-        if length < given {
-            self.end = Some(Vec::new());
-        }
-    }
-
-    /// The next content, at most `bytes_max` of it, and whether it is the end of the answer.
-    fn next(&mut self, bytes_max: usize, out: &mut Vec<u8>) -> (usize, bool) {
-        let Some((buffer, range)) = self.queue.front_mut() else { return (0, self.end.is_some()) };
-        let length = range.len().min(bytes_max);
-        out.extend_from_slice(&buffer.bytes()[range.start..range.start + length]);
-        range.start += length;
-        if range.start == range.end {
-            self.queue.pop_front();
-        }
-        self.content_bytes += length as u64;
-        let ends = self.queue.is_empty() && self.end.as_ref().is_some_and(Vec::is_empty);
-        (length, ends)
-    }
-
-    /// Whether a frame can be written, if the windows allow content.
-    pub(super) fn has_frame(&self, has_window: bool) -> bool {
-        if self.queue.is_empty() { self.end.is_some() } else { has_window }
-    }
-}
 
 impl Connection {
     /// See [`Connection::give_early_hints`](crate::conn::Connection::give_early_hints).
@@ -151,19 +64,14 @@ impl Connection {
         let Work::Running(running) = &mut self.streams[at].work else { return };
         running.is_ahead = !has_room && content.is_some();
         let Some(sending) = running.sending.as_deref_mut() else { return };
-        if let Some(content) = content.filter(|_| sending.has_content) {
-            sending.add(content);
-        }
-        if let Some(trailers) = end.filter(|_| !sending.is_ended()) {
-            if sending.left.is_some_and(|left| left > 0) {
-                return self.reset_stream(at, ErrorCode::Internal);
+        match sending.give(content, end) {
+            Given::Part => {}
+            Given::Short => self.reset_stream(at, ErrorCode::Internal),
+            Given::Whole | Given::Excess => {
+                running.drop_program();
+                self.streams[at].is_early = true;
+                self.give_up_content(at, self.received);
             }
-            sending.end = Some(trailers);
-        }
-        if sending.is_ended() {
-            running.drop_program();
-            self.streams[at].is_early = true;
-            self.give_up_content(at, self.received);
         }
     }
 
@@ -181,7 +89,11 @@ impl Connection {
         let (encoder, sink) = self.encoder_and_sink();
         response::write_stream_head(sink, id, head, Some((&date, server, told)), link.as_deref(), ends, encoder);
         if let Work::Running(running) = &mut self.streams[at].work {
-            running.sending = Some(Box::new(Sending::new(head, has_content)));
+            let framing = match has_content {
+                true => head.length.map_or(Framing::Told, Framing::Length),
+                false => Framing::Nothing,
+            };
+            running.sending = Some(Box::new(Sending::new(head.status, framing, true)));
         }
         if ends {
             self.end_stream(at);
@@ -203,9 +115,8 @@ impl Connection {
         let Some(sending) = running.sending.as_deref_mut() else { return Ok(()) };
         let outlet = &mut driven(&mut self.workspace).outlet;
         let (least_of_stream, output) = (u64::from(outlet.limits.send_bytes_min), &mut outlet.output);
-        let ready = sending.queue.front().map_or(0, |(_, range)| range.len()).min(PAYLOAD_BYTES_MAX);
-        let trailers = sending.end.as_ref().filter(|trailers| sending.queue.is_empty() && !trailers.is_empty());
-        if let Some(trailers) = trailers {
+        let ready = sending.front().map_or(0, <[u8]>::len).min(PAYLOAD_BYTES_MAX);
+        if let Some(trailers) = sending.trailers().filter(|trailers| !trailers.is_empty()) {
             response::write_trailers(output, *id, trailers, &mut self.encoder);
             self.end_stream(at);
             return Ok(());
@@ -213,7 +124,8 @@ impl Connection {
         let bytes_max = ready.min(usize::try_from(allowed).unwrap_or(usize::MAX));
         let head_at = output.len();
         frame::write_head(output, 0, Kind::Data, 0, *id);
-        let (bytes, ends) = sending.next(bytes_max, output);
+        let bytes = sending.copy_front(bytes_max, output);
+        let ends = sending.trailers().is_some_and(<[u8]>::is_empty);
         let flags = if ends { END_STREAM } else { 0 };
         frame::write_head_at(&mut output[head_at..head_at + frame::HEAD_BYTES], bytes, Kind::Data, flags, *id);
         window.take(bytes as u64);

@@ -7,11 +7,11 @@ use crate::conn::SendDeadline;
 use crate::conn::http2::flow::{ReceiveWindow, SendWindow};
 use crate::conn::http2::priority::{Candidate, Priority};
 use crate::conn::http2::running::Running;
-use crate::conn::http2::sending::Sending;
 use crate::conn::pace::Pace;
 use crate::exchange::Saved;
 use crate::exchange::answer::{self, Answer, Piece};
 use crate::exchange::range::ByteRange;
+use crate::exchange::sending::Sending;
 use crate::limits::{LINGER_MS_MAX, Limits};
 use crate::tally::Outcome;
 use crate::time::Instant;
@@ -250,7 +250,7 @@ impl Stream {
     /// Status and content so far of an answer that has begun.
     pub(super) fn begun(&self) -> Option<(u16, u64)> {
         let answer = self.answer().filter(|answer| answer.begun).map(|answer| (answer.status.0, answer.content_bytes));
-        answer.or_else(|| self.stream_sending().map(|sending| (sending.status.0, sending.content_bytes)))
+        answer.or_else(|| self.stream_sending().map(Sending::begun))
     }
 
     /// What its answer is counted and logged as, once that has begun.
@@ -283,7 +283,8 @@ impl Stream {
     /// Whether it can be sent from, with `room` in the window of the connection.
     pub(super) fn can_send(&self, room: u64) -> bool {
         if let Some(sending) = self.stream_sending() {
-            return sending.has_frame(self.window.room().min(room) > 0);
+            // An end that is told needs no window.
+            return if sending.is_empty() { sending.is_ended() } else { self.window.room().min(room) > 0 };
         }
         let Some(answer) = self.sending() else { return false };
         match answer.begun {
@@ -294,7 +295,7 @@ impl Stream {
 
     /// Whether there is content for the peer that has not been written, here or where it is read from.
     pub(super) fn has_content_left(&self) -> bool {
-        self.stream_sending().is_some_and(|sending| sending.queued_bytes() > 0)
+        self.stream_sending().is_some_and(|sending| !sending.is_empty())
             || self.sending().is_some_and(|answer| answer.begun && self.remaining_bytes() > 0)
     }
 
@@ -360,7 +361,7 @@ impl Stream {
 
     pub(super) fn candidate(&self) -> Candidate {
         let Stream { priority, served, id, .. } = *self;
-        let remaining = self.stream_sending().map_or_else(|| self.remaining_bytes(), Sending::weight);
+        let remaining = self.stream_sending().map_or_else(|| self.remaining_bytes(), Sending::remaining_bytes);
         Candidate { priority, remaining, served, id }
     }
 
