@@ -12,18 +12,21 @@ pub mod negotiate;
 pub mod program;
 pub mod range;
 pub(crate) mod rules;
+pub(crate) mod running;
 pub(crate) mod saved;
 pub(crate) mod sending;
 pub(crate) mod wake;
 
 use std::sync::Arc;
 
-use crate::conn::{Persistence, Running};
+use crate::conn::Persistence;
 use crate::error::Refusal;
 use crate::exchange::answer::Answer;
 pub use crate::exchange::given::{ContentBuffer, Finding};
 use crate::exchange::program::Program;
+use crate::exchange::running::Running;
 pub(crate) use crate::exchange::saved::Saved;
+use crate::exchange::sending::Sending;
 use crate::message::Request;
 use crate::resource::{Representation, Resource};
 use crate::tally::Outcome;
@@ -154,7 +157,7 @@ impl Exchange {
         match &self.state {
             State::Translated(resource) => resource.held_bytes(),
             State::Answering(answer) => answer.representation.held_bytes(),
-            State::Running(running) => running.held_bytes(),
+            State::Running(running) => running.sending().map_or(0, Sending::queued_bytes),
             State::Wanting | State::Translating | State::Postponed => 0,
         }
     }
@@ -163,7 +166,7 @@ impl Exchange {
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         let (status, content_bytes) = match &self.state {
             State::Answering(answer) if answer.begun => (answer.status.0, answer.content_bytes),
-            State::Running(running) => running.begun()?,
+            State::Running(running) => running.sending()?.begun(),
             _ => return None,
         };
         Some(Outcome { status, content_bytes, started: self.started, over_http2: false })

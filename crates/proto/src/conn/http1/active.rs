@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::incoming::Incoming;
-use super::running::Running;
 use crate::conn::SendDeadline;
 use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
@@ -181,13 +180,14 @@ impl Active {
 
     /// `bytes` of the segment that was offered have been sent.
     pub(super) fn segment_sent(&mut self, bytes: u64) {
-        if let Some(Exchange { state: State::Answering(answer), .. }) = self.exchanges.front_mut() {
-            answer.take(bytes);
-        }
-        if let Some(Exchange { state: State::Running(Running { sending: Some(sending), .. }), .. }) =
-            self.exchanges.front_mut()
-        {
-            sending.take(bytes);
+        match self.exchanges.front_mut().map(|exchange| &mut exchange.state) {
+            Some(State::Answering(answer)) => answer.take(bytes),
+            Some(State::Running(running)) => {
+                if let Some(sending) = running.sending_mut() {
+                    sending.take(bytes);
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -33,15 +33,10 @@ impl Connection {
             State::Postponed => return Some("the first in line has been postponed"),
             _ => return None,
         };
-        if running.is_lost {
-            return Some("a program is lost, and nobody is told");
-        }
-        let program = running.program.as_deref()?;
-        let has_ended = !exchange.awaits_content || self.ended;
         if !self.has_output() && self.is_runnable(exchange, running, self.has_input(), true) {
             return Some("a step can be carried out");
         }
-        running.wake.standstill(program, has_ended)
+        running.standstill(self.has_ended(exchange))
     }
 
     /// A request that has been received in full and could be taken.

@@ -17,7 +17,6 @@ mod sending;
 mod writer;
 
 pub(crate) use active::{Active, Desk};
-pub(crate) use running::Running;
 pub(crate) use writer::Persistence;
 
 use std::sync::Arc;
@@ -26,6 +25,7 @@ use crate::conn::{Answered, Interest};
 use crate::error::Refusal;
 use crate::exchange::answer::{self, Answer};
 use crate::exchange::rules::{translation_of, translation_of_saved};
+use crate::exchange::running::Running;
 use crate::exchange::sending::{Framing, Sending};
 use crate::exchange::{ContentBuffer, Done, Exchange, ExchangeId, Need, State, Translate};
 use crate::limits::{LINGER_MS_MAX, Limits, READ_CONTENT_TIMEOUT_MS};
@@ -240,7 +240,7 @@ impl Connection {
     /// Bytes of content in memory that its answers hold which wait behind the one that is being sent, and that a program has given which
     /// have not been sent.
     pub fn queued_content_bytes(&self) -> u64 {
-        let given = self.front_running().map_or(0, |(_, running)| running.held_bytes());
+        let given = self.front_sending().map_or(0, Sending::queued_bytes);
         given + self.active.as_ref().map_or(0, |active| active.waiting_bytes())
     }
 
@@ -298,7 +298,7 @@ impl Connection {
 
     /// Whether the first in line is a program's, which may still do something.
     fn is_waiting_program(&self) -> bool {
-        self.front_running().is_some_and(|(_, running)| !running.is_lost)
+        self.front_running().is_some_and(|(_, running)| !running.is_lost())
     }
 
     /// Whether the first in line waits for nothing but its content.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::active::Active;
 use super::rules::persistence_of;
-use super::running::Running;
 use super::sending::write_given;
 use super::writer::{self, Persistence, write_plain};
 use super::{Connection, DRIVEN, Receiving, driven};
@@ -85,7 +84,7 @@ impl Connection {
         };
         let active = self.active.as_mut().expect("what is refused is an exchange");
         let Some(exchange) = index.map(|index| &mut active.exchanges[index]) else { return };
-        if matches!(&exchange.state, State::Running(running) if running.sending.is_some()) {
+        if matches!(&exchange.state, State::Running(running) if running.has_begun()) {
             self.cut();
             return self.advance();
         }
@@ -220,7 +219,9 @@ impl Connection {
             if matches!(exchange.state, State::Postponed) {
                 exchange.state = State::Wanting;
             }
-            if let State::Running(Running { sending: Some(sending), .. }) = &mut exchange.state {
+            if let State::Running(running) = &mut exchange.state
+                && let Some(sending) = running.sending_mut()
+            {
                 let is_handed_over = write_given(sending, &mut workspace.outlet);
                 if sending.is_cut() && is_handed_over && workspace.outlet.unsent().is_empty() {
                     return self.handle_broken();
@@ -234,7 +235,7 @@ impl Connection {
             if exchange.awaits_content {
                 return;
             }
-            if matches!(&exchange.state, State::Running(running) if running.is_lost) {
+            if matches!(&exchange.state, State::Running(running) if running.is_lost()) {
                 let request = exchange.request.as_ref().map(Saved::request);
                 let answer = answer::refuse(Refusal::RunFailed, request, workspace.outlet.grounds());
                 (exchange.state, exchange.persistence) = (State::Answering(answer), Persistence::Close);

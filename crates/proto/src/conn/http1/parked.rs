@@ -23,11 +23,15 @@ impl Connection {
                 State::Translating => exchange.state = State::Wanting,
                 State::Answering(answer) => (answer.reading, answer.paused) = (false, false),
                 // A step that its driver has not finished is not done again.
-                State::Running(running) if running.is_away() && running.has_begun() => is_cut = true,
-                State::Running(running) if running.is_away() => {
-                    (running.is_lost, exchange.awaits_content, has_lost) = (true, false, true);
+                State::Running(running) => {
+                    let is_away = running.is_away();
+                    running.lose();
+                    match (is_away, running.has_begun()) {
+                        (true, true) => is_cut = true,
+                        (true, false) => (exchange.awaits_content, has_lost) = (false, true),
+                        (false, _) => {}
+                    }
                 }
-                State::Running(running) => running.wake.recall(),
                 State::Wanting | State::Translated(_) | State::Postponed => {}
             }
         }

@@ -1,7 +1,9 @@
-//! Exchanges that are answered by a program: handing out its steps, and what comes of them.
+//! Exchanges of HTTP/1.x that are answered by a program: what it is given of the input, and what becomes of the
+//! connection with its answer.
 //!
-//! Owns: [`Running`]. Guarantees: steps are in order and none is handed out twice; content is taken from the peer only as fast as
-//! the program takes it; a request runs when those before it have been answered. Does not run anything.
+//! Owns: the turn of a program, which is the first in line. Guarantees: content is taken from the peer only as fast as
+//! the program takes it; a request runs when those before it have been answered. Steps, and what follows from each, are
+//! [`Running`]'s.
 
 use super::incoming::{CONTINUE, Incoming};
 use super::sending;
@@ -10,9 +12,9 @@ use crate::conn::Interest;
 use crate::conn::framing::Content;
 use crate::error::Refusal;
 use crate::exchange::answer;
-use crate::exchange::program::{Holds, Input, Part, Program, Ran, SocketWait, Step, StreamHead};
+use crate::exchange::program::{Input, Part, Program, Ran, SocketWait, Step, StreamHead};
+use crate::exchange::running::{After, Running};
 use crate::exchange::sending::{Framing, Given, Sending};
-use crate::exchange::wake::Wake;
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::limits::Limits;
 use crate::message::Version;
@@ -21,76 +23,12 @@ use crate::time::Instant;
 use super::rules::persistence_of;
 use super::writer::Persistence;
 
-/// A program that answers a request.
-#[derive(Debug)]
-pub(crate) struct Running {
-    /// Absent while a driver carries out a step, if the driver has lost it, and when it has given all of its answer.
-    pub(super) program: Option<Box<dyn Program>>,
-    /// What the next step waits for.
-    pub(super) wake: Wake,
-    /// Since when it does not wait for content.
-    away_since: Instant,
-    /// It will not come back.
-    pub(super) is_lost: bool,
-    /// It gave a part that there was no room for, and is not asked for more before there is.
-    is_ahead: bool,
-    /// What it held when a driver took it to carry out a step.
-    away: Holds,
-    /// Its answer, if that has begun.
-    pub(super) sending: Option<Box<Sending>>,
-}
-
 /// Content that has been taken from the input.
 struct Taken {
     /// Where in the input it is.
     at: usize,
     length: usize,
     is_last: bool,
-}
-
-impl Running {
-    pub(super) fn new(program: Box<dyn Program>) -> Running {
-        let wake = Wake::new(program.begins_with());
-        let program = Some(program);
-        let (away_since, away) = (Instant::from_ms(0), Holds::default());
-        Running { program, wake, away_since, is_lost: false, is_ahead: false, away, sending: None }
-    }
-
-    /// Whether a driver has the program.
-    pub(super) fn is_away(&self) -> bool {
-        self.program.is_none()
-            && !self.is_lost
-            && !self.sending.as_ref().is_some_and(|one| one.is_ended() || one.is_cut())
-    }
-
-    /// Whether its answer has begun.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.sending.is_some()
-    }
-
-    /// Status and content so far of its answer, if that has begun.
-    pub(crate) fn begun(&self) -> Option<(u16, u64)> {
-        self.sending.as_ref().map(|sending| sending.begun())
-    }
-
-    /// Bytes of memory that it takes, with its program and what that has given.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.sending.as_ref().map_or(0, |sending| sending.memory_bytes()) + self.holds().bytes
-    }
-
-    /// What its program holds, or held when a driver took it.
-    pub(crate) fn holds(&self) -> Holds {
-        match &self.program {
-            Some(program) => Holds::of(&**program),
-            None if self.is_away() => self.away,
-            None => Holds::default(),
-        }
-    }
-
-    /// Bytes of content in memory that wait to be sent.
-    pub(crate) fn held_bytes(&self) -> u64 {
-        self.sending.as_ref().map_or(0, |sending| sending.queued_bytes())
-    }
 }
 
 // What it waits for.
@@ -113,7 +51,7 @@ impl Connection {
 
     /// The answer of a program that is being sent.
     pub(super) fn front_sending(&self) -> Option<&Sending> {
-        self.front_running()?.1.sending.as_deref()
+        self.front_running()?.1.sending()
     }
 
     /// The exchange for which a step can be carried out now.
@@ -124,9 +62,12 @@ impl Connection {
     }
 
     pub(super) fn is_runnable(&self, exchange: &Exchange, running: &Running, has_input: bool, has_room: bool) -> bool {
-        let (has_content, has_ended) = (exchange.awaits_content && has_input, !exchange.awaits_content || self.ended);
-        let is_due = running.wake.is_due(has_content, has_ended, has_room) && (has_room || !running.is_ahead);
-        running.program.is_some() && is_due
+        running.can_run(exchange.awaits_content && has_input, self.has_ended(exchange), has_room)
+    }
+
+    /// Whether no more content of it arrives.
+    pub(super) fn has_ended(&self, exchange: &Exchange) -> bool {
+        !exchange.awaits_content || self.ended
     }
 
     /// Whether everything has been sent that was given.
@@ -141,17 +82,17 @@ impl Connection {
     /// gone. A peer that has ended its side still reads the answer (RFC 9112 9.6).
     pub(super) fn running_interest(&self) -> Option<Interest> {
         let (_, running) = self.front_running()?;
-        if running.is_lost {
+        if running.is_lost() {
             return None;
         }
-        let is_here = running.program.is_some();
+        let is_here = running.is_here();
         let is_full = match (&self.workspace, &self.active) {
             (Some(workspace), _) => workspace.input.is_full(),
             (None, active) => active.as_ref().is_some_and(|active| active.is_full) && self.has_input(),
         };
         let receive = is_here && !self.ended && !is_full;
         let send = self.has_output();
-        let done = running.is_away() || is_here && (running.wake.waits_elsewhere() || !(receive || send));
+        let done = running.is_away() || running.waits_elsewhere() || is_here && !(receive || send);
         Some(Interest { receive, send, done, ..Interest::default() })
     }
 
@@ -161,8 +102,7 @@ impl Connection {
         if self.has_output() {
             return Some(self.taking_until(limits));
         }
-        let wants = running.program.is_some() && exchange.awaits_content && running.wake.wants_content();
-        if !wants || running.sending.is_some() && !running.wake.wants_only_content() {
+        if !(exchange.awaits_content && running.awaits_content()) {
             return None;
         }
         let until = self.since.after_ms(limits.body_timeout_ms);
@@ -174,17 +114,14 @@ impl Connection {
     /// Until when it may wait, or the program does.
     pub(super) fn running_timeout(&self, limits: &Limits) -> Option<Instant> {
         let (_, running) = self.front_running()?;
-        let until = running.wake.until().filter(|_| running.program.is_some());
         let patience = self.running_patience(limits);
-        until.into_iter().chain(patience).min()
+        running.until().into_iter().chain(patience).min()
     }
 
     /// The wait is over that `running_timeout` named.
     pub(super) fn handle_running_timeout(&mut self, now: Instant) {
         let limits = driven(&mut self.workspace).outlet.limits.clone();
-        if let Some((_, running)) = self.front_running_mut().filter(|(_, running)| running.program.is_some())
-            && running.wake.handle_time(now)
-        {
+        if self.front_running_mut().is_some_and(|(_, running)| running.handle_time(now)) {
             return;
         }
         if self.running_patience(&limits).is_none_or(|patience| now < patience) {
@@ -212,14 +149,13 @@ impl Connection {
     /// See [`Connection::poll_socket`](crate::conn::Connection::poll_socket).
     pub fn poll_socket(&mut self) -> Option<(ExchangeId, SocketWait<'_>)> {
         let (id, running) = self.front_running_mut()?;
-        Some((id, running.wake.ask(running.program.as_deref()?)?))
+        Some((id, running.poll_socket()?))
     }
 
     /// See [`Connection::handle_socket`](crate::conn::Connection::handle_socket).
     pub fn handle_socket(&mut self, id: ExchangeId) {
-        let running = self.front_running_mut().filter(|(front, running)| *front == id && running.program.is_some());
-        if let Some((_, running)) = running {
-            running.wake.handle_socket();
+        if let Some((_, running)) = self.front_running_mut().filter(|(front, _)| *front == id) {
+            running.handle_socket();
         }
     }
 }
@@ -242,14 +178,7 @@ impl Connection {
         }
         let (room, received) = (self.has_room_for_part(), self.received);
         let (_, running) = self.front_running_mut()?;
-        if running.wake.wants_content() {
-            running.away_since = received;
-        }
-        if is_last {
-            running.wake.told_end();
-        }
-        let program = running.program.take()?;
-        running.away = Holds::of(&*program);
+        let program = running.begin_step(is_last, received)?;
         let input = &self.workspace.as_ref().expect(DRIVEN).input;
         Some(Step { program, input: Input { content: input.at(at, length), is_last, room, now } })
     }
@@ -259,7 +188,7 @@ impl Connection {
         let nothing = |is_last| Ok(Taken { at: 0, length: 0, is_last });
         let (awaits_content, wants_content) = self
             .front_running()
-            .map_or((false, false), |(exchange, running)| (exchange.awaits_content, running.wake.wants_content()));
+            .map_or((false, false), |(exchange, running)| (exchange.awaits_content, running.wants_content()));
         if !(awaits_content && wants_content) {
             return nothing(!awaits_content);
         }
@@ -294,56 +223,41 @@ impl Connection {
 
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
-        let Some((front, running)) = self.front_running_mut() else { return };
-        if front != id || !running.is_away() {
+        let Some(active) = &mut self.active else { return };
+        let Some(Exchange { id: front, request, state: State::Running(running), .. }) = active.exchanges.front_mut()
+        else {
+            return;
+        };
+        if *front != id || !running.is_away() {
             return;
         }
-        running.program = Some(program);
-        match &ran {
-            Ran::Waits(next) | Ran::Gives(_, next) => running.wake.wait_for(*next),
-            _ => running.wake.go_on(),
-        }
-        let (begun, away_since) = (running.sending.is_some(), running.away_since);
-        if running.wake.wants_content()
-            && let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut())
-        {
-            incoming.forgive(now.since(away_since), now);
+        let after = running.handle_ran(program, ran, request.as_mut());
+        if let (Some(away_ms), Some(incoming)) = (running.away_ms(now), &mut active.receiving) {
+            incoming.forgive(away_ms, now);
         }
         self.since = now;
-        let front = self.active.as_ref().and_then(|active| active.exchanges.front());
-        let goes_round = front.and_then(|exchange| exchange.request.as_ref()).is_some_and(Saved::goes_round);
-        match ran {
-            Ran::Continue | Ran::Waits(_) => {}
-            Ran::Again | Ran::Found(_) if goes_round => self.fail_program(),
-            Ran::Gives(part, _) => self.give(*part),
-            Ran::Answer(resource) if !begun => {
+        match after {
+            After::GoOn => {}
+            After::Give(part) => self.give(*part),
+            After::Answer(resource) => {
                 self.leave_unread();
                 self.set_front(State::Translated(resource));
             }
-            Ran::Again if !begun => self.translate_again(),
-            Ran::Found(found) if !begun => {
-                let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
-                if let Some(saved) = front.and_then(|exchange| exchange.request.as_mut()) {
-                    saved.found = Some(found);
-                }
+            After::TranslateAgain => self.translate_again(),
+            After::TranslateOther => {
+                self.leave_unread();
                 self.translate_again();
             }
-            Ran::Redirected(target) if !begun => self.redirect(&target),
-            Ran::Again | Ran::Found(_) | Ran::Redirected(_) | Ran::Answer(_) | Ran::Failed => self.fail_program(),
+            After::Fail => self.fail_program(),
         }
         self.fail_in_vain();
         self.invite_content();
         self.advance();
     }
 
-    /// A program that waits for nothing that can come about has failed: else its client would wait as well.
+    /// A program that waits for nothing that can come about has failed.
     fn fail_in_vain(&mut self) {
-        let ended = self.ended;
-        let is_in_vain = self.front_running().is_some_and(|(exchange, running)| {
-            let has_ended = !exchange.awaits_content || ended;
-            running.program.as_deref().is_some_and(|program| running.wake.is_in_vain(program, has_ended))
-        });
-        if is_in_vain {
+        if self.front_running().is_some_and(|(exchange, running)| running.is_in_vain(self.has_ended(exchange))) {
             self.fail_program();
         }
     }
@@ -356,16 +270,6 @@ impl Connection {
             _ = incoming.limit(body_bytes_max);
         }
         self.set_front(State::Wanting);
-    }
-
-    /// The program is done: another target is translated in the place of the request's.
-    fn redirect(&mut self, target: &[u8]) {
-        self.leave_unread();
-        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
-        match front.and_then(|exchange| exchange.request.as_mut()).map(|saved| saved.redirect(target)) {
-            Some(Ok(())) => self.translate_again(),
-            _ => self.fail_program(),
-        }
     }
 
     fn set_front(&mut self, state: State) {
@@ -398,8 +302,7 @@ impl Connection {
 
     /// A client that waits for an interim answer before it sends its content gets it when the program wants some.
     fn invite_content(&mut self) {
-        let wants = |running: &Running| running.wake.wants_content() && running.sending.is_none();
-        if !self.front_running().is_some_and(|(_, running)| wants(running)) {
+        if !self.front_running().is_some_and(|(_, running)| running.invites_content()) {
             return;
         }
         let workspace = self.workspace.as_mut().expect(DRIVEN);
@@ -415,22 +318,13 @@ impl Connection {
     /// The program of the first in line gives a part of its answer.
     fn give(&mut self, part: Part) {
         let has_room = self.has_room_for_part();
-        if !part.is_in_order(self.front_sending().is_some()) {
-            return self.fail_program();
-        }
         let Part { interim, head, content, end } = part;
         self.give_interim(&interim);
         if let Some(head) = head {
             self.begin_sending(&head, end.is_some());
         }
         let Some((_, running)) = self.front_running_mut() else { return };
-        let Some(sending) = running.sending.as_deref_mut() else { return };
-        running.is_ahead = !has_room && content.is_some();
-        let given = sending.give(content, end);
-        if given != Given::Part {
-            running.program = None;
-        }
-        match given {
+        match running.give(content, end, has_room) {
             Given::Part => {}
             Given::Whole => self.leave_unread(),
             Given::Short | Given::Excess => self.cut(),
@@ -485,7 +379,7 @@ impl Connection {
         let told = (outlet.told_id(request), saved.link.as_deref());
         sending::write_head(head, framing, persistence, server, told, outlet);
         let takes_trailers = framing == Framing::Told && sending::takes_trailers(request);
-        running.sending = Some(Box::new(Sending::new(head.status, framing, takes_trailers)));
+        running.begin_sending(Sending::new(head.status, framing, takes_trailers));
     }
 
     /// The connection changes to another protocol (RFC 9110 7.8): what follows the request is content. False if it cannot.
@@ -501,7 +395,7 @@ impl Connection {
             return false;
         }
         // What has been received behind it has not been looked at: see `may_change`.
-        running.wake.forget_end();
+        running.forget_end();
         *awaits_content = true;
         active.receiving = Some(Incoming {
             id,
@@ -561,10 +455,8 @@ impl Connection {
         self.stop_receiving();
         let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
         let Some(Exchange { state: State::Running(running), awaits_content, .. }) = front else { return };
-        (*awaits_content, running.program) = (false, None);
-        if let Some(sending) = &mut running.sending {
-            sending.cut();
-        }
+        *awaits_content = false;
+        running.cut();
     }
 }
 

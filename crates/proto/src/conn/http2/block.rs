@@ -290,7 +290,7 @@ impl Connection {
     pub(super) fn invite_content(&mut self, at: usize) {
         let stream = &mut self.streams[at];
         let is_wanted = match &stream.work {
-            Work::Running(running) => running.wants_content() && !running.has_begun(),
+            Work::Running(running) => running.invites_content(),
             _ => true,
         };
         let is_open = matches!(stream.receiving, Receiving::Open(_));

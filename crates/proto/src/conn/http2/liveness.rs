@@ -2,10 +2,10 @@
 //!
 //! Owns: which stream has a need that can be handed out, and [`Connection::standstill`]. Changes nothing. Does not know what its driver has arranged.
 
-use super::running::Running;
 use super::stream::{Receiving, Stream, Work};
 use super::{Connection, Ending, priority};
 use crate::conn::Fate;
+use crate::exchange::running::Running;
 use crate::exchange::sending::Sending;
 use crate::limits;
 
@@ -71,9 +71,6 @@ impl Connection {
     }
 
     fn running_standstill(&self, stream: &Stream, running: &Running) -> Option<&'static str> {
-        if running.is_lost() {
-            return Some("a program is lost, and nobody is told");
-        }
         let is_written = stream.stream_sending().is_none_or(Sending::is_empty);
         if !self.has_output() && is_written && running.can_run(!stream.content.is_empty(), stream.has_ended(), true) {
             return Some("a step can be carried out");

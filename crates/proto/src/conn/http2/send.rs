@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use super::frame::{self, END_STREAM, ErrorCode, Fault, HEAD_BYTES, Kind, PAYLOAD_BYTES_MAX};
 use super::hpack::Encoder;
-use super::running::Running;
 use super::stream::{Receiving, Stream, Work};
 use super::{Connection, Current, DRIVEN, Ending, SendWindow, driven, priority, response};
 use crate::error::Refusal;
 use crate::exchange::Saved;
 use crate::exchange::answer;
 use crate::exchange::program::Program;
+use crate::exchange::running::Running;
 use crate::limits::{STREAMS_HELD_BYTES_MAX, TINY_BYTES};
 use crate::message::{Method, Request};
 use crate::resource::Resource;

@@ -45,10 +45,6 @@ impl Connection {
     /// The program of a stream gives a part of its answer.
     pub(super) fn give(&mut self, at: usize, part: Part) {
         let has_room = self.has_room_for_part(&self.streams[at]);
-        let Work::Running(running) = &self.streams[at].work else { return };
-        if !part.is_in_order(running.has_begun()) {
-            return self.fail_program(at);
-        }
         let Part { interim, head, content, end } = part;
         let id = self.streams[at].id;
         for head in interim.iter().filter(|head| head.is_interim()) {
@@ -61,14 +57,11 @@ impl Connection {
         {
             return;
         }
-        let Work::Running(running) = &mut self.streams[at].work else { return };
-        running.is_ahead = !has_room && content.is_some();
-        let Some(sending) = running.sending.as_deref_mut() else { return };
-        match sending.give(content, end) {
+        let Some(running) = self.streams[at].running_mut() else { return };
+        match running.give(content, end, has_room) {
             Given::Part => {}
             Given::Short => self.reset_stream(at, ErrorCode::Internal),
             Given::Whole | Given::Excess => {
-                running.drop_program();
                 self.streams[at].is_early = true;
                 self.give_up_content(at, self.received);
             }
@@ -88,12 +81,12 @@ impl Connection {
         let link = stream.request.as_ref().and_then(|saved| saved.link.clone());
         let (encoder, sink) = self.encoder_and_sink();
         response::write_stream_head(sink, id, head, Some((&date, server, told)), link.as_deref(), ends, encoder);
-        if let Work::Running(running) = &mut self.streams[at].work {
+        if let Some(running) = self.streams[at].running_mut() {
             let framing = match has_content {
                 true => head.length.map_or(Framing::Told, Framing::Length),
                 false => Framing::Nothing,
             };
-            running.sending = Some(Box::new(Sending::new(head.status, framing, true)));
+            running.begin_sending(Sending::new(head.status, framing, true));
         }
         if ends {
             self.end_stream(at);
@@ -112,7 +105,7 @@ impl Connection {
         let Stream { id, window, taking, work: Work::Running(running), .. } = &mut self.streams[at] else {
             return Ok(());
         };
-        let Some(sending) = running.sending.as_deref_mut() else { return Ok(()) };
+        let Some(sending) = running.sending_mut() else { return Ok(()) };
         let outlet = &mut driven(&mut self.workspace).outlet;
         let (least_of_stream, output) = (u64::from(outlet.limits.send_bytes_min), &mut outlet.output);
         let ready = sending.front().map_or(0, <[u8]>::len).min(PAYLOAD_BYTES_MAX);

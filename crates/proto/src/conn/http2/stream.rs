@@ -6,11 +6,11 @@
 use crate::conn::SendDeadline;
 use crate::conn::http2::flow::{ReceiveWindow, SendWindow};
 use crate::conn::http2::priority::{Candidate, Priority};
-use crate::conn::http2::running::Running;
 use crate::conn::pace::Pace;
 use crate::exchange::Saved;
 use crate::exchange::answer::{self, Answer, Piece};
 use crate::exchange::range::ByteRange;
+use crate::exchange::running::Running;
 use crate::exchange::sending::Sending;
 use crate::limits::{LINGER_MS_MAX, Limits};
 use crate::tally::Outcome;
@@ -241,10 +241,7 @@ impl Stream {
 
     /// The answer of a program, if it has begun.
     pub(super) fn stream_sending(&self) -> Option<&Sending> {
-        match &self.work {
-            Work::Running(running) => running.sending.as_deref(),
-            _ => None,
-        }
+        self.running()?.sending()
     }
 
     /// Status and content so far of an answer that has begun.

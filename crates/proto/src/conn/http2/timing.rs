@@ -59,7 +59,7 @@ impl Connection {
         let settings = self.settings_sent.filter(|_| is_open && self.is_greeted);
         let content = self.content_patience(limits).filter(|_| interest.receive && is_open);
         let reads = self.streams.iter().filter_map(|one| Some(one.answer()?.read.as_ref()?.since)).min();
-        let programs = self.streams.iter().filter_map(Stream::until).min();
+        let programs = self.streams.iter().filter_map(|one| one.running()?.until()).min();
         let discards = self.streams.iter().filter_map(|one| one.discards_until(limits)).min();
         [
             self.output_patience(limits).filter(|_| is_open).map(|at| (at, Wait::Send)),
@@ -96,7 +96,11 @@ impl Connection {
                 Wait::Frame => self.close(ErrorCode::NoError, "a frame did not arrive in time"),
                 Wait::Settings => self.close(ErrorCode::SettingsTimeout, "the settings were not acknowledged in time"),
                 Wait::Content => self.time_out_content(&limits, now),
-                Wait::Program => self.streams.iter_mut().for_each(|stream| stream.handle_time(now)),
+                Wait::Program => {
+                    for running in self.streams.iter_mut().filter_map(Stream::running_mut) {
+                        running.handle_time(now);
+                    }
+                }
                 Wait::Discard => self.end_discarding(&limits, now),
                 Wait::Read => {
                     let is_late = |since: Instant| since.after_ms(READ_CONTENT_TIMEOUT_MS) <= now;
