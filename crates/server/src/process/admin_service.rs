@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_config::setting::SETTINGS;
-use lamna_config::settings::{Architecture, ListenAddress, Settings, SiteSettings};
+use lamna_config::settings::{Architecture, Settings, SiteSettings};
 use lamna_engine::worker::confinement;
 use lamna_engine::worker::control::Control;
 use lamna_engine::worker::shared::Shared;
@@ -39,7 +39,7 @@ use crate::admin::trace::{self, TraceOrder, TraceReport};
 use crate::process::administration::Standing;
 use crate::process::applications::Applications;
 use crate::process::hint_report;
-use crate::process::messages::{report_not_upgraded, report_reload, report_reloading, report_set};
+use crate::process::messages::{report_not_upgraded, report_reload, report_reloading, report_set, url};
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine::SwitchError;
 use crate::process::server::Server;
@@ -592,15 +592,6 @@ impl AdminService<'_> {
 
 /// Settings whose values the server finds by itself.
 const FOUND: [&str; 3] = ["architecture", "workers", "threads"];
-
-/// What to type into a browser, or into curl's `--unix-socket`.
-pub(crate) fn url(listener: &Listener, settings: &Settings) -> String {
-    match listener.address() {
-        ListenAddress::Tcp(address) if settings.speak_tls() && listener.speaks_tls() => format!("https://{address}"),
-        ListenAddress::Tcp(address) => format!("http://{address}"),
-        unix @ ListenAddress::Unix(_) => unix.to_string(),
-    }
-}
 
 fn sum(connections: &[u32]) -> u64 {
     connections.iter().copied().map(u64::from).sum()

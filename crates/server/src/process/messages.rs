@@ -17,7 +17,6 @@ use lamna_tls::automatic::StateFiles;
 use lamna_tls::local_ca::{LocalFiles, how_to_trust};
 
 use crate::admin::api::{Progress, Refusal};
-use crate::process::admin_service::url;
 use crate::process::orders::{ControlChannel, Report};
 use crate::process::running_engine::SwitchError;
 use crate::process::sd_notify::{notify, notify_reloading};
@@ -72,6 +71,15 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener], confined: Op
     }
     if std::io::stderr().is_terminal() {
         say!("press Ctrl-C to stop");
+    }
+}
+
+/// What to type into a browser, or into curl's `--unix-socket`.
+pub(crate) fn url(listener: &Listener, settings: &Settings) -> String {
+    match listener.address() {
+        ListenAddress::Tcp(address) if settings.speak_tls() && listener.speaks_tls() => format!("https://{address}"),
+        ListenAddress::Tcp(address) => format!("http://{address}"),
+        unix @ ListenAddress::Unix(_) => unix.to_string(),
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod sd_notify;
 pub mod sensors;
 pub mod server;
 mod service_orders;
+mod share;
 pub mod shared_metrics;
 pub(crate) mod startup_limits;
 pub mod supervisor;

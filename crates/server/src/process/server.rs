@@ -39,6 +39,7 @@ use crate::process::running_engine::{DrainingEngines, RunningEngine, SwitchError
 use crate::process::sd_notify::Watchdog;
 use crate::process::server::ending::{finish_and_stop, release};
 use crate::process::server::renewal::Renewal;
+use crate::process::share::processes_max;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::startup_limits;
 use crate::process::supervisor;
@@ -92,7 +93,7 @@ pub fn serve(
     if settings.speak_tls() {
         upgrade_in_progress.set_tickets(shared_metrics.tickets.clone());
     }
-    shared_metrics.counted = shared_metrics.counted.among(supervisor::processes_max(settings));
+    shared_metrics.counted = shared_metrics.counted.among(processes_max(settings));
     let receiver = inherited.map(|inherited| inherited.receiver);
     let mut applications = Applications::new();
     if receiver.is_none() {

@@ -16,7 +16,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::process::error::ServeError;
-use crate::process::supervisor;
+use crate::process::share::share;
 
 /// Connections that there must be descriptors for, besides those that files are kept.
 const CONNECTIONS_LEAST: usize = 4;
@@ -58,7 +58,7 @@ const OTHER_BYTES: u64 = 12 * MIB;
 /// # Errors
 /// [`ServeError::Limit`].
 pub(crate) fn check_memory_at_start(settings: &Settings) -> Result<(), ServeError> {
-    check(&supervisor::share(settings), Counted::MAPPED_BYTES as u64)
+    check(&share(settings), Counted::MAPPED_BYTES as u64)
 }
 
 /// Whether it leaves room for what the `settings` of this process ask for. To be called before there are threads.

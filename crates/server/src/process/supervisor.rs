@@ -35,6 +35,7 @@ use crate::process::orders::{ControlChannel, Order, Orders, Report};
 use crate::process::running_engine::SwitchError;
 use crate::process::sd_notify::Watchdog;
 use crate::process::server::{Server, renewal};
+use crate::process::share::{processes_max, share};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
 use crate::process::supervisor::worker::Worker;
@@ -650,37 +651,5 @@ impl Supervisor<'_> {
             scoreboard.score(*slot).clear();
         }
         self.wanted -= surplus;
-    }
-}
-
-/// How many processes there are at most that serve for `settings`.
-pub(super) fn processes_max(settings: &Settings) -> usize {
-    match settings.architecture {
-        Architecture::Mp => settings.processes.max(settings.processes_max),
-        Architecture::CoAmped => settings.workers,
-        _ => 1,
-    }
-}
-
-/// The settings of each process that serves: its share of what the server has.
-pub(crate) fn share(settings: &Settings) -> Settings {
-    let (cache_bytes_max, processes) = match settings.architecture {
-        Architecture::Mp => (settings.process_cache_bytes_max, settings.processes_max),
-        Architecture::CoAmped => (settings.cache_bytes_max / settings.workers as u64, settings.workers),
-        _ => return settings.clone(),
-    };
-    let hints = settings.hints.share_of(processes);
-    Settings { workers: 1, cache_bytes_max, hints, ..settings.clone() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_processes_of_co_amped_have_equal_parts_of_the_cache() {
-        let settings =
-            Settings { architecture: Architecture::CoAmped, workers: 4, cache_bytes_max: 400, ..Settings::default() };
-        assert_eq!((share(&settings).workers, share(&settings).cache_bytes_max), (1, 100));
     }
 }
