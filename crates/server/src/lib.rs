@@ -21,4 +21,5 @@ pub use lamna_tls as tls;
 pub use lamna_tls::acme;
 
 pub use crate::process::error::ServeError;
-pub use crate::process::server::{Server, serve};
+pub use crate::process::serve;
+pub use crate::process::server::Server;

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use lamna_config::setting::SETTINGS;
 use lamna_config::settings::{Architecture, Settings, SiteSettings};
 use lamna_engine::worker::confinement;
-use lamna_engine::worker::control::Control;
 use lamna_engine::worker::shared::Shared;
 use lamna_io::listen::Listener;
 use lamna_io::log::errors::{self, Level};
@@ -22,7 +21,6 @@ use lamna_site::hints::HintReport;
 use lamna_site::upstream::{self, status::PlaceStatus};
 use lamna_sys::credentials;
 use lamna_sys::metrics::counters::{AnswerOutcome, Counters};
-use lamna_sys::sandbox::Kind as SandboxKind;
 use lamna_tls::acme;
 use lamna_tls::negotiated::{self, GROUPS, Kind, SUITES};
 
@@ -30,7 +28,6 @@ use crate::admin::api::{
     AdminApi, Arch, CacheStats, Change, ConnectionStats, DiskStats, Handshakes, HitStats, LookupStats, Phase, Progress,
     ProtocolStats, Refusal, ResponseStats, Stats, Status, TlsStats, WaitStats, changeable,
 };
-use crate::admin::applications::ApplicationStatus;
 use crate::admin::duration::Distribution;
 use crate::admin::hints::HintStats;
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
@@ -38,138 +35,64 @@ use crate::admin::thread_stats;
 use crate::admin::trace::{self, TraceOrder, TraceReport};
 use crate::process::administration::Standing;
 use crate::process::applications::Applications;
+use crate::process::autotune::Adapter;
+use crate::process::body::{Body, Changed, begin_succession};
 use crate::process::hint_report;
 use crate::process::messages::{report_not_upgraded, report_reload, report_reloading, report_set, url};
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine::SwitchError;
-use crate::process::server::Server;
 use crate::process::service_orders::{self, LISTENER};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{Purpose, Succession};
 
 /// Answers for a running server.
-pub struct AdminService<'a> {
+pub(crate) struct AdminService<'a> {
     /// What it was started with.
-    pub standing: &'a mut Standing,
+    pub(crate) standing: &'a mut Standing,
     /// Where in its life it is.
-    pub phase: Phase,
+    pub(crate) phase: Phase,
     /// Where orders go.
-    pub orders: &'a mut Orders,
+    pub(crate) orders: &'a mut Orders,
+    /// How another process takes the place of this one.
+    pub(crate) succession: &'a mut Succession,
+    /// The applications that the server has started.
+    pub(crate) applications: Option<&'a Applications>,
     /// What serves.
-    pub body: Body<'a>,
-}
-
-/// What serves.
-pub enum Body<'a> {
-    /// Threads of this process.
-    Threads(&'a mut Server),
-    /// Worker processes.
-    Processes {
-        /// How they work, as far as this kernel allows.
-        settings: &'a Settings,
-        /// What they have in common.
-        shared_metrics: &'a SharedMetrics,
-        /// Where connections come from.
-        listeners: &'a [Listener],
-        /// The processes.
-        ids: Vec<u32>,
-        /// How other processes take their place, which is the only way to change them.
-        upgrade_in_progress: &'a mut Succession,
-        /// The applications that the server has started.
-        applications: &'a Applications,
-        /// What confines them.
-        confined: Option<SandboxKind>,
-    },
+    pub(crate) body: &'a mut dyn Body,
 }
 
 impl AdminService<'_> {
     fn settings(&self) -> &Settings {
-        match &self.body {
-            Body::Threads(server) => server.settings(),
-            Body::Processes { settings, .. } => settings,
-        }
+        self.body.settings()
     }
 
     fn shared_metrics(&self) -> &SharedMetrics {
-        match &self.body {
-            Body::Threads(server) => server.shared_metrics(),
-            Body::Processes { shared_metrics, .. } => shared_metrics,
-        }
-    }
-
-    fn listeners(&self) -> &[Listener] {
-        match &self.body {
-            Body::Threads(server) => &server.shared().listeners,
-            Body::Processes { listeners, .. } => listeners,
-        }
-    }
-
-    /// Open connections of each worker.
-    fn connections(&self) -> Vec<u32> {
-        match &self.body {
-            Body::Threads(server) => server.connections(),
-            Body::Processes { shared_metrics, .. } => shared_metrics.scoreboard.connections().collect(),
-        }
+        self.body.shared_metrics()
     }
 
     /// Places of applications. Worker processes know their own requests only.
     fn upstreams(&self) -> Vec<PlaceStatus> {
-        let groups = match &self.body {
-            Body::Threads(server) => Some(server.shared().sites.groups()),
-            Body::Processes { .. } => None,
-        };
+        let groups = self.body.shared().map(|shared| shared.sites.groups());
         let SharedMetrics { done, clock, .. } = self.shared_metrics();
         upstream::status::status(self.settings(), &done.places, groups.into_iter().flatten(), clock.now())
     }
 
-    /// The applications that the server has started.
-    fn applications(&self) -> Vec<ApplicationStatus> {
-        match &self.body {
-            Body::Threads(server) => server.applications().map_or_else(Vec::new, Applications::status),
-            Body::Processes { applications, .. } => applications.status(),
-        }
-    }
-
-    fn confined(&self) -> Option<SandboxKind> {
-        match &self.body {
-            Body::Threads(server) => server.shared().confinement.kind(),
-            Body::Processes { confined, .. } => *confined,
-        }
-    }
-
-    fn control(&self) -> Option<&Control> {
-        match &self.body {
-            Body::Threads(server) => Some(&server.shared().control),
-            Body::Processes { .. } => None,
-        }
-    }
-
     fn cache_bytes(&self) -> Option<u64> {
-        match &self.body {
-            Body::Threads(server) => Some(server.shared().store.bytes()),
-            Body::Processes { .. } => None,
-        }
-    }
-
-    fn processes(&self) -> &[u32] {
-        match &self.body {
-            Body::Threads(_) => &[],
-            Body::Processes { ids, .. } => ids,
-        }
+        self.body.shared().map(|shared| shared.store.bytes())
     }
 }
 
 impl AdminApi for AdminService<'_> {
     fn status(&self) -> Status {
         let done = &self.shared_metrics().done;
-        let workers = self.connections();
+        let workers = self.body.connections();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_s: self.standing.started.elapsed().as_secs(),
             phase: self.phase,
             arch: self.arch(workers.len()),
-            addresses: self.listeners().iter().map(|listener| url(listener, self.settings())).collect(),
+            addresses: self.body.listeners().iter().map(|listener| url(listener, self.settings())).collect(),
             roots: self.settings().sites.iter().map(SiteSettings::describe_root).collect(),
             connections_open: Some(sum(&workers)),
             workers: Some(workers),
@@ -180,10 +103,10 @@ impl AdminApi for AdminService<'_> {
             tls: self.settings().speak_tls().then(|| tls(done)),
             certificates: acme::status(self.settings()),
             upstreams: self.upstreams(),
-            applications: self.applications(),
+            applications: self.applications.map_or_else(Vec::new, Applications::status),
             services: self.services().into_iter().filter(|service| service.kind == "filter").collect(),
             user: Some(credentials::describe()),
-            sandbox: Some(confinement::describe(self.confined())),
+            sandbox: Some(confinement::describe(self.body.confined())),
         }
     }
 
@@ -192,11 +115,11 @@ impl AdminApi for AdminService<'_> {
         let (idle, slow) = scoreboard.postures();
         let waits = scoreboard.waits();
         let architecture = self.settings().architecture;
-        let processes = self.processes().iter().copied().chain([std::process::id()]);
+        let processes = self.body.process_ids().into_iter().chain([std::process::id()]);
         Stats {
             connections: ConnectionStats {
                 accepted: read(&done.connections),
-                open: Some(sum(&self.connections())),
+                open: Some(sum(&self.body.connections())),
                 idle: architecture.character().reports.idle.then_some(u64::from(idle)),
                 slow: architecture.character().reports.slow.then_some(u64::from(slow)),
                 accept_pauses: read(&done.accept_pauses),
@@ -223,10 +146,7 @@ impl AdminApi for AdminService<'_> {
             lookups: LookupStats { hits: read(&done.hits), stale: read(&done.stale), misses: read(&done.misses) },
             caches: caches(done),
             kept_answers: kept_answers(done),
-            kept_answers_waiting: match &self.body {
-                Body::Threads(server) => Some(server.shared().store.answer_flights().waiting() as u64),
-                Body::Processes { .. } => None,
-            },
+            kept_answers_waiting: (self.body.shared()).map(|shared| shared.store.answer_flights().waiting() as u64),
             early_hints: self.shared_metrics().early_hints.figures(),
             disk: DiskStats {
                 open_cached: read(&disk.open_cached),
@@ -247,10 +167,7 @@ impl AdminApi for AdminService<'_> {
                 thread_waits: waits.taken_up,
                 thread_wait_ms: waits.waited_ms,
             },
-            now: match &self.body {
-                Body::Threads(server) => server.sensors(),
-                Body::Processes { .. } => None,
-            },
+            now: self.body.adapter().and_then(Adapter::now).cloned(),
             log_lines_dropped: log.dropped(),
             log_lines_lost: log.lost(),
             cache_bytes: self.cache_bytes(),
@@ -261,10 +178,8 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn architecture_why(&self) -> String {
-        let (chosen, so_many) = match &self.body {
-            Body::Threads(server) => (server.why(), server.why_so_many()),
-            Body::Processes { .. } => (None, None),
-        };
+        let adapter = self.body.adapter();
+        let (chosen, so_many) = (adapter.and_then(Adapter::why), adapter.and_then(Adapter::why_so_many));
         let why = match chosen {
             Some(why) => why.to_owned(),
             None if !self.standing.why.is_empty() => self.standing.why.clone(),
@@ -278,22 +193,15 @@ impl AdminApi for AdminService<'_> {
 
     fn explain(&self, asked: &Asked) -> Result<Explanation, String> {
         let mut explained = explain::explain(self.settings(), &self.shared_metrics().services, asked)?;
-        explained.cache = Some(match &self.body {
-            Body::Threads(server) => {
-                let Shared { sites, store, clock, .. } = server.shared();
-                explain::cache_state(sites, store, asked, clock.now().ms())
-            }
-            Body::Processes { .. } => "not looked at: each worker process has its own".to_owned(),
+        explained.cache = Some(match self.body.shared() {
+            Some(Shared { sites, store, clock, .. }) => explain::cache_state(sites, store, asked, clock.now().ms()),
+            None => "not looked at: each worker process has its own".to_owned(),
         });
         Ok(explained)
     }
 
     fn hints(&self, asked: &Asked) -> Result<HintReport, String> {
-        let shared = match &self.body {
-            Body::Threads(server) => Some(server.shared()),
-            Body::Processes { .. } => None,
-        };
-        hint_report::of(self.settings(), self.shared_metrics(), shared, asked)
+        hint_report::of(self.settings(), self.shared_metrics(), self.body.shared(), asked)
     }
 
     fn trace(&mut self, order: &TraceOrder) -> Result<u64, String> {
@@ -326,13 +234,10 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn purge(&mut self, purge: &Purge) -> Result<String, String> {
-        match &self.body {
-            Body::Threads(server) => {
-                let is_meant = purge.judge()?;
-                Ok(purge.describe(server.shared().store.purge_answers(&|key| is_meant(key.path))))
-            }
-            Body::Processes { .. } => {
-                let _ = purge.judge()?;
+        let is_meant = purge.judge()?;
+        match self.body.shared() {
+            Some(shared) => Ok(purge.describe(shared.store.purge_answers(&|key| is_meant(key.path)))),
+            None => {
                 self.orders.give(Order::PurgeAnswers);
                 Ok("purged all kept answers: each worker process has a cache of its own, and is told no more"
                     .to_owned())
@@ -341,7 +246,7 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn services(&self) -> Vec<ServiceStatus> {
-        let listeners = self.listeners().iter();
+        let listeners = self.body.listeners().iter();
         let listeners: Vec<(String, bool)> =
             listeners.map(|listener| (url(listener, self.settings()), listener.is_suspended())).collect();
         service_orders::list(&self.shared_metrics().services, self.settings(), &listeners)
@@ -353,7 +258,7 @@ impl AdminApi for AdminService<'_> {
         if let Some(status) = services.iter().find(|one| one.kind == LISTENER && one.name == order.name) {
             let suspends = service_orders::suspends(order.verb, status)?;
             let this = |listener: &&Listener| url(listener, self.settings()) == order.name;
-            for listener in self.listeners().iter().filter(this) {
+            for listener in self.body.listeners().iter().filter(this) {
                 if suspends { listener.suspend() } else { listener.resume() }?;
             }
             return Ok(service_orders::done(order, &self.services()));
@@ -361,13 +266,7 @@ impl AdminApi for AdminService<'_> {
         let registry = self.shared_metrics().services.clone();
         let definitions = service_orders::carry_out(order, &registry, self.settings(), &services)?;
         let renewed = matches!(order.verb, Verb::Replace | Verb::Resume).then_some(&*order.name);
-        match &mut self.body {
-            Body::Threads(server) => server.change_services(definitions, renewed)?,
-            Body::Processes { .. } => {
-                registry.renew(&definitions, renewed)?;
-                self.orders.give(Order::TakeServices);
-            }
-        }
+        self.body.change_services(definitions, renewed)?;
         Ok(service_orders::done(order, &self.services()))
     }
 
@@ -379,8 +278,8 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn drain(&mut self) -> Result<Progress, Refusal> {
-        match self.succession_is_open() {
-            Err(SwitchError::NotNow(why)) if !self.is_begun() => return Err(Refusal { why, soon: true }),
+        match self.succession.check_open() {
+            Err(SwitchError::NotNow(why)) if !self.succession.is_begun() => return Err(Refusal { why, soon: true }),
             // A process that is taking over is given up.
             _ => self.orders.give(Order::Drain),
         }
@@ -394,10 +293,7 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn outcome(&mut self) -> Option<Result<String, String>> {
-        match &mut self.body {
-            Body::Threads(server) => server.succession_outcome(),
-            Body::Processes { upgrade_in_progress, .. } => upgrade_in_progress.outcome(),
-        }
+        self.succession.outcome()
     }
 }
 
@@ -408,52 +304,18 @@ impl AdminService<'_> {
         if self.phase == Phase::Starting {
             return Err(Refusal { why: "the server has not begun to serve yet".to_owned(), soon: true });
         }
-        Ok(self.succession_is_open()?)
-    }
-
-    fn succession_is_open(&self) -> Result<(), SwitchError> {
-        match &self.body {
-            Body::Threads(server) => server.check_open(),
-            Body::Processes { upgrade_in_progress, .. } => upgrade_in_progress.check_open(),
-        }
-    }
-
-    /// Whether a process has been started that may take over.
-    fn is_begun(&self) -> bool {
-        match &self.body {
-            Body::Threads(server) => server.is_succession_begun(),
-            Body::Processes { upgrade_in_progress, .. } => upgrade_in_progress.is_begun(),
-        }
+        Ok(self.succession.check_open()?)
     }
 
     fn begin_succession(&mut self, settings: &Settings, purpose: Purpose) -> Result<(), Refusal> {
         self.check_open()?;
-        let settings = &self.with_services(settings, &purpose);
-        let begun = match &mut self.body {
-            Body::Threads(server) => server.begin_succession(settings, purpose),
-            Body::Processes { upgrade_in_progress, listeners, shared_metrics, .. } => {
-                upgrade_in_progress.begin(settings, listeners, shared_metrics.clock, purpose)
-            }
-        };
+        let begun = begin_succession(self.body, self.succession, settings, purpose);
         Ok(begun.inspect_err(report_not_upgraded)?)
-    }
-
-    /// The settings of a process that takes the place of this one. What services have become while serving goes with it, unless the configuration
-    /// is another one.
-    fn with_services(&self, settings: &Settings, purpose: &Purpose) -> Settings {
-        match purpose {
-            Purpose::Reload(_) => settings.clone(),
-            _ => Settings { services: self.shared_metrics().services.definitions(), ..settings.clone() },
-        }
     }
 
     /// Goes on with `settings`: in this process, or in another one where one has to take its place.
     fn change(&mut self, settings: &Settings, purpose: Purpose) -> Result<Progress, Refusal> {
-        if let Body::Threads(server) = &mut self.body
-            && !settings.architecture.is_of_processes()
-            && !server.takes_other_helpers(settings)
-        {
-            server.change(settings)?;
+        if self.body.take_settings(settings)? != Changed::TakesProcess {
             return Ok(Progress::Done(match purpose {
                 Purpose::Change(done) => done,
                 _ => "the new configuration is in force, and the access log has been opened again".to_owned(),
@@ -524,8 +386,8 @@ impl AdminService<'_> {
         // What an administrator has set meanwhile was meant for now, not for what the file says. Another process reads the
         // file itself.
         let progress = self.change(&settings, Purpose::Reload(Box::new(configured.clone())))?;
-        if let (Progress::Done(_), Body::Threads(server)) = (&progress, &mut self.body) {
-            server.set_configured(configured.clone());
+        if let Progress::Done(_) = progress {
+            self.succession.set_configured(configured.clone());
             self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
             self.standing.configured = configured;
             if let Err(error) = errors::open(&settings.error_log) {
@@ -571,7 +433,7 @@ impl AdminService<'_> {
             architecture: settings.architecture.name().to_owned(),
             workers,
             processes: settings.architecture.is_of_processes(),
-            threads: self.control().map_or(settings.threads, Control::threads),
+            threads: self.body.shared().map_or(settings.threads, |shared| shared.control.threads()),
             threads_max: settings.threads_max,
             cache_bytes_max: match settings.architecture {
                 Architecture::Mp => settings.process_cache_bytes_max,

@@ -2,21 +2,25 @@
 //!
 //! Owns: the life of a server from start to end. Uses everything below; nothing below uses it. Serves nothing itself.
 
-pub mod admin_service;
+mod admin_service;
 pub mod administration;
 pub mod applications;
 pub(crate) mod autotune;
+pub(crate) mod body;
 pub mod cgi_runner;
 pub mod container;
+pub(crate) mod control_plane;
 pub(crate) mod embedded;
 pub mod error;
 mod hint_report;
 pub(crate) mod messages;
 pub mod orders;
 mod remainder;
+pub(crate) mod renewal;
 pub(crate) mod running_engine;
 pub(crate) mod sd_notify;
 pub mod sensors;
+mod serve;
 pub mod server;
 mod service_orders;
 mod share;
@@ -25,3 +29,5 @@ pub(crate) mod startup_limits;
 pub mod supervisor;
 mod sweeper;
 pub mod upgrade;
+
+pub use serve::serve;

@@ -1,6 +1,7 @@
 //! How a server with several processes divides what it has among them.
 //!
-//! Owns: how many processes there may be, and the settings of each. Guarantees: all together have no more than the settings of the server say.
+//! Owns: how many processes there may be, and the settings of each. Guarantees: all together have no more than the
+//! settings of the server say.
 
 use lamna_config::settings::{Architecture, Settings};
 

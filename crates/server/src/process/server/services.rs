@@ -19,22 +19,6 @@ use crate::process::service_orders;
 const TABLE_BYTES_MAX: usize = 256 << 10;
 
 impl Server {
-    /// The services are `definitions` from now on, of which `renewed` is made anew in any case.
-    ///
-    /// # Errors
-    /// Why nothing has changed.
-    pub(crate) fn change_services(
-        &mut self,
-        definitions: Vec<ServiceDefinition>,
-        renewed: Option<&str>,
-    ) -> Result<(), SwitchError> {
-        self.check_staying()?;
-        self.shared_metrics.services.renew(&definitions, renewed).map_err(SwitchError::Impossible)?;
-        self.running.settings.services = definitions;
-        self.look_at_services();
-        Ok(())
-    }
-
     /// Begins with the services of `settings`, for a change of engines that can still fail: what it was before. Those that are only of before
     /// stay until nobody uses them any more ([`Server::end_services`]).
     pub(super) fn begin_services(&self, settings: &Settings) -> Result<Vec<ServiceDefinition>, SwitchError> {

@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-use lamna_config::settings::Settings;
 use lamna_io::log::errors::{self, Level};
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -15,11 +14,6 @@ use super::Supervisor;
 use crate::process::service_orders;
 
 impl Supervisor<'_> {
-    /// The settings, with what services have become while serving.
-    pub(super) fn settings_in_force(&self) -> Settings {
-        Settings { services: self.shared_metrics.services.definitions(), ..self.settings.clone() }
-    }
-
     /// Tells the workers what services there are.
     pub(super) fn pass_on_services(&self) {
         let table = service_orders::encode(&self.shared_metrics.services.rows());
