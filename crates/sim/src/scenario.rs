@@ -8,7 +8,7 @@ use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 
-use crate::arch::Kind;
+use crate::arch::kind::Kind;
 use crate::parameters::{DiskParameters, Parameters};
 use crate::workload::{PROFILES, Profile, TraceError, Workload, read_trace};
 

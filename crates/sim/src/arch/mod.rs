@@ -12,6 +12,7 @@
 mod amped;
 mod co_amped;
 mod event_loops;
+pub(crate) mod kind;
 mod loops;
 mod mp;
 mod pipelined;
@@ -22,11 +23,7 @@ mod thread_per_session;
 mod thread_pool;
 mod threads;
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-
+pub use self::kind::{Kind, UnknownArchitecture};
 use crate::machine::{Machine, Observation, RequestId, Step, Waiter};
 use crate::parameters::{DataCopies, Parameters};
 use crate::resource::{Division, Overhead, TaskId};
@@ -51,66 +48,7 @@ pub trait Architecture {
     fn sent(&mut self, _request: RequestId, _machine: &mut Machine) {}
 }
 
-/// The architectures by the names of the engines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A process per connection being served.
-    Mp,
-    /// A thread per connection being served.
-    ThreadPool,
-    /// A thread spawned per request.
-    ThreadPerRequest,
-    /// A thread per client.
-    ThreadPerSession,
-    /// One event loop per processor, in processes of their own; disk reads stall the loop.
-    Sped,
-    /// Event loops and helpers, one process, shared caches.
-    Amped,
-    /// AMPED processes that share nothing but content: the AMPED of the PIPELINED paper on several processors.
-    CoAmped,
-    /// Stage threads per processor.
-    Pipelined,
-    /// One completion ring per worker, shared caches, the kernel reads.
-    Proactor,
-    /// Event loops as threads that share the caches; disk reads stall the loop.
-    EventLoops,
-}
-
 impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 10] = [
-        Kind::Mp,
-        Kind::ThreadPool,
-        Kind::ThreadPerRequest,
-        Kind::ThreadPerSession,
-        Kind::Sped,
-        Kind::Amped,
-        Kind::CoAmped,
-        Kind::Pipelined,
-        Kind::Proactor,
-        Kind::EventLoops,
-    ];
-
-    /// The five of the PIPELINED paper, in its order.
-    pub const PAPER: [Kind; 5] = [Kind::Mp, Kind::ThreadPool, Kind::Sped, Kind::CoAmped, Kind::Pipelined];
-
-    /// The engine's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Mp => "mp",
-            Kind::ThreadPool => "thread-pool",
-            Kind::ThreadPerRequest => "thread-per-request",
-            Kind::ThreadPerSession => "thread-per-session",
-            Kind::Sped => "sped",
-            Kind::Amped => "amped",
-            Kind::CoAmped => "co-amped",
-            Kind::Pipelined => "pipelined",
-            Kind::Proactor => "proactor",
-            Kind::EventLoops => "event-loops",
-        }
-    }
-
     /// Its memory beside the content, in a scenario.
     pub fn overhead(self, scenario: &Scenario, parameters: &Parameters) -> Overhead {
         match self {
@@ -166,31 +104,4 @@ fn drive(mut model: impl Architecture, scenario: &Scenario, machine: &mut Machin
         machine.bind(TaskId(task), worker);
     }
     machine.run(&mut model, scenario.warm_up_requests, scenario.requests)
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// Not the name of an architecture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownArchitecture(pub String);
-
-impl fmt::Display for UnknownArchitecture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-        write!(f, "no architecture is called `{}`; there are {}", self.0, names.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownArchitecture {}
-
-impl FromStr for Kind {
-    type Err = UnknownArchitecture;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownArchitecture(name.into()))
-    }
 }

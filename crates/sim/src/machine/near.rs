@@ -5,7 +5,7 @@
 
 use lamna_policy::cache::{Algorithm, Bounded, ObjectId};
 
-use crate::arch::Kind;
+use crate::arch::kind::Kind;
 use crate::parameters::Parameters;
 use crate::scenario::{PolicyName, Scenario};
 
