@@ -11,70 +11,28 @@
 //!
 //! None of the trials is one of the scenarios of the validation: clients and content are others.
 
+mod calibration;
 mod derive;
 mod invert;
 mod name;
 mod reads;
 mod sentences;
 mod site;
-mod steps;
+pub(super) mod steps;
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
-use std::time::Duration;
 
+use self::calibration::Results;
 use self::derive::derive;
+use self::steps::Steps;
 
+pub use self::calibration::{Calibration, Plan};
 pub(super) use self::name::Name;
 pub(super) use self::site::Site;
-pub(super) use self::steps::Steps;
+use super::disk;
 use super::kept::Kept;
-use super::trial::{Observed, undisturbed};
-use super::{disk, written};
-use lamna_sim::parameters::Parameters;
-
-/// How to measure.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The program `lamna`.
-    pub program: PathBuf,
-    /// The name of the set.
-    pub name: String,
-    /// A folder for files to serve, on the disk in question; made and removed.
-    pub scratch: PathBuf,
-    /// Rounds of all trials. At least 1.
-    pub rounds: u32,
-    /// Length of each trial, after half as long to warm up.
-    pub measured: Duration,
-}
-
-/// A set, and for each of its values how it was got: the field's path (`costs.parse_us`) and a sentence.
-pub struct Calibration {
-    /// The measured set.
-    pub parameters: Parameters,
-    how: Vec<(&'static str, String)>,
-}
-
-impl Calibration {
-    /// As a parameter file, with the sentences as comments.
-    pub fn to_toml(&self) -> String {
-        written::with_comments(&self.parameters, &self.how)
-    }
-}
-
-/// Results over the rounds.
-struct Results(Vec<(Name, Observed)>);
-
-impl Results {
-    fn of(&self, name: Name) -> Observed {
-        self.0
-            .iter()
-            .find(|(own, _)| *own == name)
-            .map(|(_, observed)| observed.clone())
-            .unwrap_or_else(|| unreachable!("every trial was run"))
-    }
-}
+use super::trial::undisturbed;
 
 /// Measures. `progress` hears how many trials are done, of how many.
 ///
@@ -125,6 +83,8 @@ mod tests {
     use super::name::{ENGINES, LONG_SENDERS, PAGE_CACHERS, READERS, SHARERS, VARIED};
     use super::sentences::sentences;
     use super::*;
+    use crate::simulator::trial::Observed;
+    use lamna_sim::parameters::Parameters;
 
     #[test]
     fn the_line_through_points_on_a_line_is_found() {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use lamna_sim::parameters::DiskParameters;
 use serde::{Deserialize, Serialize};
 
-use super::calibrate::Steps;
+use super::calibrate::steps::Steps;
 use super::micro;
 use super::trial::Observed;
 

@@ -4,6 +4,7 @@ use lamna_sim::parameters::{DiskParameters, LoadParameters, Parameters, Transmit
 use lamna_sim::resource::Discipline;
 use lamna_sim::run::Outcome;
 
+use super::calibration::{Calibration, Results};
 use super::invert::{Model, bound, solve, solve_between, solve_for, solve_load, solve_waiting};
 use super::name::{
     BATCHES, COLD_SIZES, CONNECTIONS, ENGINES, FAR_LONGER_FILES, FAR_SMALL_FILES, LONG_SENDERS, LONGER_FILES,
@@ -12,7 +13,6 @@ use super::name::{
 use super::reads::{copies, reads};
 use super::sentences::sentences;
 use super::steps::Steps;
-use super::{Calibration, Results};
 use crate::simulator::trial::{FOREIGN_MAX, Observed, processors};
 
 /// Intercept and slope of the line with the least squares.

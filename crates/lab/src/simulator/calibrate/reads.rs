@@ -4,7 +4,7 @@
 
 use lamna_sim::parameters::Parameters;
 
-use super::Results;
+use super::calibration::Results;
 use super::derive::{ROUNDS, long_content_by};
 use super::invert::{Model, bound, solve, solve_between};
 use super::name::{

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lamna_sim::kernel::Stream;
 use lamna_sim::parameters::DiskParameters;
 
-use super::Plan;
+use super::calibration::Plan;
 use super::name::{
     COLD_BYTES, COLD_EACH, COLD_SIZES, COPIED_BYTES, COPIED_FILES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMIT_BYTES,
     LONG_FILES, LONGER_FILES, MANY_FILES, MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES, SMALL_FILES,
