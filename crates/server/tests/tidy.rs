@@ -31,7 +31,7 @@ const SENTENCE_WORDS_MAX: usize = 35;
 const CIRCLE_MAX: usize = 6;
 
 /// Crates with a larger circle, and its files. They are to become less.
-const CIRCLES_MAX: [(&str, usize); 3] = [("lab", 7), ("sim", 7), ("server", 7)];
+const CIRCLES_MAX: [(&str, usize); 0] = [];
 
 /// How a comment begins that has a pronoun where English has a noun, and puts the object first.
 const BEGINNINGS: [&str; 4] = ["What ", "Who ", "Whoever ", "Of "];
