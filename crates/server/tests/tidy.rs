@@ -236,9 +236,7 @@ fn few_files_use_each_other_in_a_circle() {
         for named in named_by(module) {
             let candidates = (1..=named.len()).rev().map(|length| named[..length].join("::"));
             let found = candidates.filter_map(|candidate| Some(*known.get_key_value(&*candidate)?.0)).next();
-            // What a folder's file has for its own files only is theirs as well.
-            let is_sync = named.iter().any(|part| part == "sync" || part == "memory_accounting");
-            used.extend(found.filter(|found| found != path && !is_sync));
+            used.extend(found.filter(|found| found != path));
         }
     }
     let mut largest: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -13,6 +13,7 @@
 pub mod mailboxes;
 #[cfg(test)]
 mod model;
+mod sync;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,12 +23,6 @@ use crate::worker::connection_table::ConnectionState;
 use crate::worker::migration::handover::mailboxes::Mailboxes;
 use crate::worker::migration::transfer::Sender;
 use crate::worker::shared::Shared;
-
-/// What the mailboxes is made of. The model has another one.
-mod sync {
-    pub(crate) use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
-}
 
 /// The inboxes of an engine's workers, and its successor.
 pub type Handover = Mailboxes<ConnectionState, HandoverTarget>;
