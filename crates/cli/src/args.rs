@@ -278,7 +278,7 @@ pub(crate) enum CtlCommand {
     },
     /// Wait for the next request for a URL, and say what each step makes of it
     Trace {
-        /// What a client will ask for: http://HOST/PATH, or /PATH for every host
+        /// The URL that a client will ask for: http://HOST/PATH, or /PATH for every host
         url: String,
         /// Seconds to wait for it
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]

@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// How long a request that has come is waited for beyond the time: somebody may be asked whether it is let in.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What is traced for `url`.
+/// The target of a trace of `url`.
 ///
 /// # Errors
 /// It is no URL, or no request has its path.
