@@ -21,6 +21,8 @@ mod gateways;
 pub mod headers;
 mod judge;
 mod kept_answers;
+#[cfg(test)]
+mod key_tests;
 pub mod matcher;
 pub mod pattern;
 mod programs;
