@@ -236,7 +236,8 @@ fn path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
 
-fn list(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+/// A list of strings.
+pub(crate) fn list(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| quoted(text.as_ref())).collect();
     format!("[{}]", texts.join(", "))
 }

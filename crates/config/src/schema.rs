@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value, json};
 
 use super::limits::LIMITS;
-use super::route::bounds;
+use super::route;
 use super::setting::{Kind, SETTINGS, Setting, Unit};
 
 /// The schema.
@@ -54,7 +54,7 @@ fn filter_service() -> Value {
                 "What routes call it in `filters`: of a-z, 0-9, - and _; of a gateway what `lamna ctl service list` calls it",
             ),
         ),
-        ("filters", filters("The filters that it stands for")),
+        ("filters", route::filters_schema("The filters that it stands for")),
         ("native", text("A shared object over lamna_filter.h, if native_services allows it")),
         (
             "wasm",
@@ -94,17 +94,7 @@ fn filter_service() -> Value {
         ),
         ("suspended", switch("Whether it is not used until it is resumed")),
     ];
-    let keys = keys.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     table(keys, &["name"], "What routes name as a filter, and what can be exchanged while the server serves")
-}
-
-/// A list of filters.
-fn filters(description: &str) -> Value {
-    json!({
-        "type": "array",
-        "description": description,
-        "items": { "anyOf": [text(""), { "type": "object", "required": ["name"], "additionalProperties": { "type": "string" } }] },
-    })
 }
 
 fn site() -> Value {
@@ -150,7 +140,7 @@ fn site() -> Value {
         ("upload_resume_bytes_max", bytes(&super::site::UPLOAD_BYTES, "Bytes of all uploads that are kept in part")),
         ("delete", switch("Let clients delete files and empty directories")),
         ("mkdir", switch("Let clients make directories")),
-        ("access", access()),
+        ("access", route::access_schema()),
         (
             "users",
             json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "By name: the hash of a password, as `lamna hash-password` prints it" }),
@@ -195,7 +185,6 @@ fn site() -> Value {
         ("rule_files", switch("Read _headers and _redirects in the root as routes")),
         ("route", list_of(route())),
     ];
-    let keys = keys.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     table(keys, &[], "What is served for a set of host names")
 }
 
@@ -211,12 +200,8 @@ fn redirect() -> Value {
 }
 
 fn route() -> Value {
-    let several = |description: &str| json!({ "anyOf": [text(""), list_of(text(""))], "description": description });
     let values = |description: &str| json!({ "type": "object", "description": description });
-    let of = |pairs: Vec<(&str, Value)>| -> Map<String, Value> {
-        pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-    };
-    let matches = of(vec![
+    let matches = [
         ("path", several("Patterns of the decoded path")),
         ("regex", several("Regular expressions over the decoded path")),
         ("method", several("Methods, in capitals")),
@@ -226,16 +211,8 @@ fn route() -> Value {
         ("client", several("Networks of clients")),
         ("protocol", several("HTTP/1.0 or HTTP/1.1")),
         ("not", values("What must not fit: a table as `match`, without paths")),
-    ]);
-    let cors = of(vec![
-        ("origins", several("Who may read")),
-        ("methods", several("What a preflight is told")),
-        ("headers", several("Fields that requests may have")),
-        ("expose", several("Fields that scripts may read")),
-        ("credentials", switch("Whether requests may carry cookies")),
-        ("max_age_s", number(&bounds::SECONDS, "How long browsers remember a preflight")),
-    ]);
-    let keys = of(vec![
+    ];
+    let keys = [
         ("match", json!({ "anyOf": [text(""), list_of(text("")), table(matches, &[], "What has to fit, all of it")] })),
         ("priority", json!({ "type": "integer", "description": "Routes with a greater one count first" })),
         (
@@ -250,213 +227,26 @@ fn route() -> Value {
         ("rewrite", json!({ "type": ["string", "boolean"], "description": "The path that is looked for, or false" })),
         ("try", several("Paths that are tried in turn")),
         ("index", list_of(text("A file that is tried for a directory"))),
-        ("error_pages", values("By status: the path of the page, beneath the root")),
         (
-            "proxy",
-            json!({
-                "anyOf": [
-                    { "type": "boolean", "const": false },
-                    text("Where the application is, as in http://127.0.0.1:3000 or unix:/run/app.sock"),
-                    table(gateway(), &["to"], "Where the application is, and how it is asked"),
-                ],
-            }),
+            "error_pages",
+            json!({ "type": "object", "description": "By status: the path of the page, beneath the root" }),
         ),
-        (
-            "fastcgi",
-            json!({
-                "anyOf": [
-                    { "type": "boolean", "const": false },
-                    text("Where the application is, as in unix:/run/php/php-fpm.sock or 127.0.0.1:9000"),
-                    table(gateway(), &["to"], "Where the application is, how it is asked, and which files it runs"),
-                ],
-            }),
-        ),
-        ("cgi", json!({ "anyOf": [switch(""), table(cgi(), &[], "Files that are programs, and what they may take")] })),
-        (
-            "cache",
-            json!({ "anyOf": [switch(""), table(answer_cache(), &[], "Whether the answers of the application are kept, and how")] }),
-        ),
-        ("cors", json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })),
-        (
-            "filters",
-            filters(
-                "What files and answers of applications pass through, one filter after the other: its name, or a table with `name` and its parameters",
-            ),
-        ),
+        ("cors", route::cors_schema()),
+        ("proxy", route::proxy_schema()),
+        ("fastcgi", route::fastcgi_schema()),
+        ("cgi", route::cgi_schema()),
+        ("cache", route::answer_cache_schema()),
+        ("filters", route::filters_of_route_schema()),
+        ("structured", route::structured_schema()),
+        ("upload", switch("Whether clients may store files")),
+        ("delete", switch("Whether clients may delete files and empty directories")),
         ("search", switch("Whether the pages of folders are searched with ?q=")),
         ("early_hints", switch("Whether clients are told what pages need before these are there")),
         ("link_prefetch", switch("Whether pages there may be fetched ahead; true: those of applications as well")),
-        (
-            "structured",
-            json!({
-                "description": "Whether clients may ask for an overview of a page and for its sections",
-                "anyOf": [
-                    { "type": "boolean", "const": true },
-                    table(structured(), &[], "Who else is given the overview"),
-                ],
-            }),
-        ),
-        ("upload", switch("Whether clients may store files")),
-        ("delete", switch("Whether clients may delete files and empty directories")),
         ("mkdir", switch("Whether clients may make directories")),
-        ("access", access()),
-    ]);
+        ("access", route::access_schema()),
+    ];
     table(keys, &["match"], "What applies to some requests only")
-}
-
-/// Who may do what.
-fn access() -> Value {
-    let names = |what: &str| json!({ "anyOf": [text(""), list_of(text(""))], "description": what });
-    let keys = [
-        ("actions", json!({ "type": "array", "items": { "enum": super::access::ACTIONS } })),
-        ("anyone", switch("Anybody may")),
-        ("users", names("Users who may, with their passwords; * for all")),
-        ("tokens", names("Tokens that may; * for all")),
-        ("certificates", names("Subjects of clients' certificates that may, as in CN=ada,O=Example; * for all")),
-        (
-            "service",
-            table(service(), &["to", "path"], "A service that is asked about each request whether it is let in"),
-        ),
-        ("allow", names("Networks of clients that may")),
-        ("deny", names("Networks of clients that may not")),
-    ];
-    let keys = keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Map<String, Value>>();
-    let rule = table(keys, &[], "Who may do what");
-    json!({ "anyOf": [rule, { "type": "array", "items": rule }] })
-}
-
-/// How CGI programs are run.
-fn cgi() -> Map<String, Value> {
-    let keys = [
-        ("extensions", list_of(text("What the names of programs end with, as in pl; without any, every file is one"))),
-        ("index", list_of(text("A program that stands for a directory"))),
-        (
-            "interpreters",
-            json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "By the end of a name: the program that runs such files" }),
-        ),
-        ("programs_max", number(&bounds::PROGRAMS, "How many of them run at once")),
-        ("time_max_ms", number(&bounds::TIME_MS, "How long one may run")),
-        ("output_bytes_max", bytes(&bounds::BYTES_SOME, "What one may write")),
-        ("body_bytes_max", bytes(&bounds::BYTES_SOME, "What one may be sent")),
-        ("socket", text("Where the server speaks with the process that runs programs")),
-    ];
-    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-/// A service that says who is let in.
-fn service() -> Map<String, Value> {
-    let of_gateway = ["to", "host", "connect_timeout_ms", "timeout_ms", "ca", "server_name", "verify"];
-    let mut keys: Map<String, Value> =
-        gateway().into_iter().filter(|(key, _)| of_gateway.contains(&key.as_str())).collect();
-    let names = "Fields of its answer that the application gets, and that no client can say";
-    let further = [
-        ("path", text("What it is asked for, as in /api/verify")),
-        ("fields", json!({ "anyOf": [text(""), list_of(text(""))], "description": names })),
-        ("user", text("The field of its answer that names the user, for the log and REMOTE_USER")),
-    ];
-    keys.extend(further.map(|(key, value)| (key.to_owned(), value)));
-    keys
-}
-
-/// An application that answers the requests of a route.
-fn gateway() -> Map<String, Value> {
-    let places = "Where the application is: one place, or several that share the requests";
-    let keys = [
-        ("to", json!({ "anyOf": [text(""), list_of(text(""))], "description": places })),
-        ("weights", list_of(number(&bounds::WEIGHT, "Its share of the requests; 0 for a spare"))),
-        ("host", text("What Host says, in place of what the client asked for")),
-        ("connect_timeout_ms", number(&bounds::TIME_MS, "How long a connection to it may take")),
-        ("timeout_ms", number(&bounds::TIME_MS, "How long nothing may come from it")),
-        (
-            "websocket_timeout_ms",
-            number(&bounds::TIME_MS, "How long nothing may pass over a WebSocket, in either direction"),
-        ),
-        ("body_bytes_max", bytes(&bounds::BYTES, "What it is sent at most")),
-        (
-            "buffer",
-            json!({
-                "anyOf": [
-                    switch("Whether content is kept until it is whole"),
-                    bytes(&bounds::MEMORY_BYTES, "How much of it in memory; the rest is in a file"),
-                ],
-            }),
-        ),
-        ("buffer_directory", text("The file system of such files")),
-        (
-            "check",
-            json!({ "anyOf": [text(""), { "const": false }, check()], "description": "How places are asked whether they are well" }),
-        ),
-        (
-            "send_proxy",
-            json!({ "enum": ["v1", "v2"], "description": "Tells the application the client by the PROXY protocol" }),
-        ),
-        ("ca", text("A file with the certificates, in PEM, that have signed that of the application (https)")),
-        ("server_name", text("What the application's certificate names (https)")),
-        ("verify", switch("Whether the application's certificate is looked at (https)")),
-        (
-            "extensions",
-            json!({ "anyOf": [text(""), list_of(text(""))], "description": "Of files that it runs (fastcgi)" }),
-        ),
-        (
-            "index",
-            json!({ "anyOf": [text(""), list_of(text(""))], "description": "Scripts for directories (fastcgi)" }),
-        ),
-        (
-            "command",
-            json!({
-                "anyOf": [text(""), list_of(text(""))],
-                "description": "The program and its arguments, if the server is to start the application",
-            }),
-        ),
-        (
-            "instances",
-            json!({
-                "anyOf": [number(&bounds::INSTANCES, ""), { "const": "auto" }],
-                "description": "How many processes of command there are; auto for fastcgi",
-            }),
-        ),
-    ];
-    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-/// How the places of an application are asked whether they are well.
-fn check() -> Value {
-    let status = json!({ "anyOf": [{ "type": "integer", "minimum": 200, "maximum": 599 }, pattern("^([2-5]xx|[2-5][0-9][0-9])$", "")] });
-    let keys = [
-        ("path", pattern("^/", "What is asked for")),
-        ("interval_ms", number(&bounds::INTERVAL_MS, "How long from one to the next")),
-        ("timeout_ms", number(&bounds::TIME_MS, "How long an answer may take")),
-        (
-            "status",
-            json!({ "anyOf": [status, list_of(status.clone())], "description": "What a place that is well answers" }),
-        ),
-        ("passes", number(&bounds::TIMES, "How often it is well before it is asked again")),
-        ("misses", number(&bounds::TIMES, "How often it is not before it is not asked any more")),
-    ];
-    let keys = keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    table(keys, &["path"], "How places are asked whether they are well")
-}
-
-/// How answers are kept.
-fn answer_cache() -> Map<String, Value> {
-    let names = |what: &str| json!({ "anyOf": [text(""), list_of(text(""))], "description": what });
-    let seconds = |what: &str| number(&bounds::SECONDS, what);
-    let keys = [
-        ("fresh_s", seconds("Seconds for which an answer is fresh that does not say so itself")),
-        ("stale_if_error_s", seconds("Seconds of staleness for which an answer is used while the application fails")),
-        ("bytes_max", bytes(&bounds::ANSWER_BYTES, "Of the largest answer that is kept")),
-        ("ignore_query", names("Parameters of queries that do not tell answers apart, as in utm_*")),
-        ("ignore_cookies", names("Cookies that do not tell clients apart, as in _ga*")),
-        ("ignore_reload", switch("What requests say about caches does not matter")),
-    ];
-    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-/// `structured` of a route.
-fn structured() -> Map<String, Value> {
-    [("save_data".to_owned(), switch("Clients that save data (Save-Data: on) are given the overview"))]
-        .into_iter()
-        .collect()
 }
 
 fn alias() -> Value {
@@ -490,7 +280,13 @@ fn limit() -> Value {
     table(keys, &[], "How much clients may take")
 }
 
-fn table(keys: Map<String, Value>, required: &[&str], description: &str) -> Value {
+/// A table with these keys and no others.
+pub(crate) fn table(
+    keys: impl IntoIterator<Item = (impl Into<String>, Value)>,
+    required: &[&str],
+    description: &str,
+) -> Value {
+    let keys: Map<String, Value> = keys.into_iter().map(|(key, value)| (key.into(), value)).collect();
     json!({
         "type": "object",
         "properties": keys,
@@ -500,19 +296,28 @@ fn table(keys: Map<String, Value>, required: &[&str], description: &str) -> Valu
     })
 }
 
-fn list_of(items: Value) -> Value {
+/// One text or several.
+pub(crate) fn several(description: &str) -> Value {
+    json!({ "anyOf": [text(""), list_of(text(""))], "description": description })
+}
+
+/// Several.
+pub(crate) fn list_of(items: Value) -> Value {
     json!({ "type": "array", "items": items })
 }
 
-fn text(description: &str) -> Value {
+/// A text.
+pub(crate) fn text(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
 
-fn pattern(pattern: &str, description: &str) -> Value {
+/// A text of this form.
+pub(crate) fn pattern(pattern: &str, description: &str) -> Value {
     json!({ "type": "string", "pattern": pattern, "description": description })
 }
 
-fn switch(description: &str) -> Value {
+/// True or false.
+pub(crate) fn switch(description: &str) -> Value {
     json!({ "type": "boolean", "description": description })
 }
 
@@ -520,7 +325,8 @@ fn names(names: &[&str], description: &str) -> Value {
     json!({ "enum": names, "description": description })
 }
 
-fn number(bounds: &RangeInclusive<u64>, description: &str) -> Value {
+/// A number within bounds.
+pub(crate) fn number(bounds: &RangeInclusive<u64>, description: &str) -> Value {
     json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end(), "description": description })
 }
 
@@ -529,7 +335,8 @@ fn or_auto(bounds: &RangeInclusive<u64>, description: &str) -> Value {
     json!({ "anyOf": [{ "const": "auto" }, number], "description": description })
 }
 
-fn bytes(bounds: &RangeInclusive<u64>, description: &str) -> Value {
+/// A size within bounds.
+pub(crate) fn bytes(bounds: &RangeInclusive<u64>, description: &str) -> Value {
     let number = json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() });
     json!({ "anyOf": [number, { "type": "string", "pattern": SIZE }], "description": description })
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use toml::Spanned;
 
 use super::condition::Network;
@@ -14,6 +15,7 @@ use crate::access::{
     ACTIONS, AccessRule, AccessRules, Accounts, Allowed, SUBJECT_CHARACTERS_MAX, check_user, token_hash,
 };
 use crate::file::{Text, Texts};
+use crate::schema::{several, switch, table};
 use crate::validate::Checker;
 
 /// What `access` says.
@@ -151,6 +153,22 @@ pub(crate) fn accounts(
         }
     }
     accounts
+}
+
+/// What can be written: for a site as well.
+pub(crate) fn schema() -> Value {
+    let keys = [
+        ("actions", json!({ "type": "array", "items": { "enum": ACTIONS } })),
+        ("anyone", switch("Anybody may")),
+        ("users", several("Users who may, with their passwords; * for all")),
+        ("tokens", several("Tokens that may; * for all")),
+        ("certificates", several("Subjects of clients' certificates that may, as in CN=ada,O=Example; * for all")),
+        ("service", services::schema()),
+        ("allow", several("Networks of clients that may")),
+        ("deny", several("Networks of clients that may not")),
+    ];
+    let rule = table(keys, &[], "Who may do what");
+    json!({ "anyOf": [rule, { "type": "array", "items": rule }] })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use lamna_sys::runtime_directory;
+use serde_json::{Value, json};
 use toml::Spanned;
 
 use super::Switch;
@@ -19,6 +20,7 @@ use crate::gateway::{
     ScriptSettings, UpstreamSettings,
 };
 use crate::limits::Unit;
+use crate::schema::{bytes, list_of, number, switch, table, text};
 use crate::upstream_address::{Place, UpstreamAddress};
 use crate::validate::Checker;
 
@@ -150,4 +152,22 @@ pub(super) fn describe(gateway: &GatewaySettings, cgi: &CgiSettings) -> String {
         some => format!("files that end with .{}", some.join(" or .")),
     };
     format!("{which} run as CGI programs, {} at once", cgi.programs_max)
+}
+
+/// What can be written.
+pub(crate) fn schema() -> Value {
+    let keys = [
+        ("extensions", list_of(text("What the names of programs end with, as in pl; without any, every file is one"))),
+        ("index", list_of(text("A program that stands for a directory"))),
+        (
+            "interpreters",
+            json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "By the end of a name: the program that runs such files" }),
+        ),
+        ("programs_max", number(&bounds::PROGRAMS, "How many of them run at once")),
+        ("time_max_ms", number(&bounds::TIME_MS, "How long one may run")),
+        ("output_bytes_max", bytes(&bounds::BYTES_SOME, "What one may write")),
+        ("body_bytes_max", bytes(&bounds::BYTES_SOME, "What one may be sent")),
+        ("socket", text("Where the server speaks with the process that runs programs")),
+    ];
+    json!({ "anyOf": [switch(""), table(keys, &[], "Files that are programs, and what they may take")] })
 }

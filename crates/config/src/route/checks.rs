@@ -5,12 +5,14 @@
 use std::ops::{Range, RangeInclusive};
 
 use lamna_proto::parse::target::{self, Target};
+use serde_json::{Value, json};
 use toml::Spanned;
 
 use super::shapes::{CheckTable, SwitchOr};
 use super::{bounds, headers};
 use crate::gateway::{CheckSettings, GatewayProtocol};
 use crate::limits::Unit;
+use crate::schema::{list_of, number, pattern, table};
 use crate::validate::Checker;
 
 /// How an application is asked whether it is well; none if it is not.
@@ -90,4 +92,21 @@ pub(super) fn render(check: &CheckSettings) -> String {
         check.passes,
         check.misses
     )
+}
+
+/// How the places of an application are asked whether they are well.
+pub(super) fn schema() -> Value {
+    let status = json!({ "anyOf": [{ "type": "integer", "minimum": 200, "maximum": 599 }, pattern("^([2-5]xx|[2-5][0-9][0-9])$", "")] });
+    let keys = [
+        ("path", pattern("^/", "What is asked for")),
+        ("interval_ms", number(&bounds::INTERVAL_MS, "How long from one to the next")),
+        ("timeout_ms", number(&bounds::TIME_MS, "How long an answer may take")),
+        (
+            "status",
+            json!({ "anyOf": [status, list_of(status.clone())], "description": "What a place that is well answers" }),
+        ),
+        ("passes", number(&bounds::TIMES, "How often it is well before it is asked again")),
+        ("misses", number(&bounds::TIMES, "How often it is not before it is not asked any more")),
+    ];
+    table(keys, &["path"], "How places are asked whether they are well")
 }

@@ -3,10 +3,12 @@
 //! Owns: their judgement, with words for what is wrong. What filters there are is `lamna_filter`'s; which services there are, the checker knows.
 
 use lamna_filter::{Chain, Link, Step, Wrong};
+use serde_json::{Value, json};
 use toml::Spanned;
 
 use super::shapes::{FilterStep, StructuredTable, SwitchOr};
 use crate::render::quoted;
+use crate::schema::{switch, table, text};
 use crate::validate::Checker;
 
 /// The steps of a route, in the order written, if all of them are right: filters of the table, and services.
@@ -98,4 +100,29 @@ pub fn describe(steps: &[Step]) -> String {
         if parameters.is_empty() { step.name.clone() } else { format!("{} ({})", step.name, parameters.join(", ")) }
     };
     format!("filters {}", steps.iter().map(one).collect::<Vec<_>>().join(", then "))
+}
+
+/// What can be written for a list of filters: of a service as well.
+pub(crate) fn schema(description: &str) -> Value {
+    json!({
+        "type": "array",
+        "description": description,
+        "items": { "anyOf": [text(""), { "type": "object", "required": ["name"], "additionalProperties": { "type": "string" } }] },
+    })
+}
+
+/// What can be written for `filters` of a route.
+pub(crate) fn schema_of_route() -> Value {
+    schema(
+        "What files and answers of applications pass through, one filter after the other: its name, or a table with `name` and its parameters",
+    )
+}
+
+/// What can be written for `structured`.
+pub(crate) fn structured_schema() -> Value {
+    let keys = [("save_data", switch("Clients that save data (Save-Data: on) are given the overview"))];
+    json!({
+        "description": "Whether clients may ask for an overview of a page and for its sections",
+        "anyOf": [{ "type": "boolean", "const": true }, table(keys, &[], "Who else is given the overview")],
+    })
 }

@@ -5,6 +5,7 @@
 use std::num::NonZero;
 
 use lamna_proto::gateway::proxy::ProxyVersion;
+use serde_json::{Map, Value, json};
 use toml::Spanned;
 
 use super::bounds;
@@ -16,6 +17,7 @@ use crate::gateway::{
     UpstreamSettings, UpstreamTls,
 };
 use crate::limits::Unit;
+use crate::schema::{bytes, list_of, number, several, switch, table, text};
 use crate::upstream_address::{self, Place, UpstreamAddress, is_server_name};
 use crate::validate::Checker;
 
@@ -356,6 +358,88 @@ pub fn describe(gateway: &GatewaySettings) -> String {
             None => format!("FastCGI to {}", places.join(" or ")),
         },
     }
+}
+
+/// What can be written for `proxy`.
+pub(crate) fn proxy_schema() -> Value {
+    schema(
+        "Where the application is, as in http://127.0.0.1:3000 or unix:/run/app.sock",
+        "Where the application is, and how it is asked",
+    )
+}
+
+/// What can be written for `fastcgi`.
+pub(crate) fn fastcgi_schema() -> Value {
+    schema(
+        "Where the application is, as in unix:/run/php/php-fpm.sock or 127.0.0.1:9000",
+        "Where the application is, how it is asked, and which files it runs",
+    )
+}
+
+fn schema(place: &str, description: &str) -> Value {
+    let off = json!({ "type": "boolean", "const": false });
+    json!({ "anyOf": [off, text(place), table(keys(), &["to"], description)] })
+}
+
+/// An application that answers the requests of a route.
+pub(super) fn keys() -> Map<String, Value> {
+    let places = "Where the application is: one place, or several that share the requests";
+    let keys = [
+        ("to", several(places)),
+        ("weights", list_of(number(&bounds::WEIGHT, "Its share of the requests; 0 for a spare"))),
+        ("host", text("What Host says, in place of what the client asked for")),
+        ("connect_timeout_ms", number(&bounds::TIME_MS, "How long a connection to it may take")),
+        ("timeout_ms", number(&bounds::TIME_MS, "How long nothing may come from it")),
+        (
+            "websocket_timeout_ms",
+            number(&bounds::TIME_MS, "How long nothing may pass over a WebSocket, in either direction"),
+        ),
+        ("body_bytes_max", bytes(&bounds::BYTES, "What it is sent at most")),
+        (
+            "buffer",
+            json!({
+                "anyOf": [
+                    switch("Whether content is kept until it is whole"),
+                    bytes(&bounds::MEMORY_BYTES, "How much of it in memory; the rest is in a file"),
+                ],
+            }),
+        ),
+        ("buffer_directory", text("The file system of such files")),
+        (
+            "check",
+            json!({ "anyOf": [text(""), { "const": false }, checks::schema()], "description": "How places are asked whether they are well" }),
+        ),
+        (
+            "send_proxy",
+            json!({ "enum": ["v1", "v2"], "description": "Tells the application the client by the PROXY protocol" }),
+        ),
+        ("ca", text("A file with the certificates, in PEM, that have signed that of the application (https)")),
+        ("server_name", text("What the application's certificate names (https)")),
+        ("verify", switch("Whether the application's certificate is looked at (https)")),
+        (
+            "extensions",
+            json!({ "anyOf": [text(""), list_of(text(""))], "description": "Of files that it runs (fastcgi)" }),
+        ),
+        (
+            "index",
+            json!({ "anyOf": [text(""), list_of(text(""))], "description": "Scripts for directories (fastcgi)" }),
+        ),
+        (
+            "command",
+            json!({
+                "anyOf": [text(""), list_of(text(""))],
+                "description": "The program and its arguments, if the server is to start the application",
+            }),
+        ),
+        (
+            "instances",
+            json!({
+                "anyOf": [number(&bounds::INSTANCES, ""), { "const": "auto" }],
+                "description": "How many processes of command there are; auto for fastcgi",
+            }),
+        ),
+    ];
+    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Owns: its judgement, with words for what is wrong.
 
+use serde_json::{Value, json};
 use toml::Spanned;
 
 use super::Switch;
@@ -11,6 +12,7 @@ use crate::answer_cache::AnswerCache;
 use crate::file::Texts;
 use crate::limits::Unit;
 use crate::render::quoted;
+use crate::schema::{bytes, number, several, switch, table};
 use crate::validate::Checker;
 
 /// What the route says of keeping answers.
@@ -86,4 +88,18 @@ pub(super) fn describe(settings: &AnswerCache) -> String {
         Some(seconds) => format!("answers are kept, for {seconds} s where they do not say for how long"),
         None => "answers are kept for as long as they say".to_owned(),
     }
+}
+
+/// What can be written.
+pub(crate) fn schema() -> Value {
+    let seconds = |what: &str| number(&bounds::SECONDS, what);
+    let keys = [
+        ("fresh_s", seconds("Seconds for which an answer is fresh that does not say so itself")),
+        ("stale_if_error_s", seconds("Seconds of staleness for which an answer is used while the application fails")),
+        ("bytes_max", bytes(&bounds::ANSWER_BYTES, "Of the largest answer that is kept")),
+        ("ignore_query", several("Parameters of queries that do not tell answers apart, as in utm_*")),
+        ("ignore_cookies", several("Cookies that do not tell clients apart, as in _ga*")),
+        ("ignore_reload", switch("What requests say about caches does not matter")),
+    ];
+    json!({ "anyOf": [switch(""), table(keys, &[], "Whether the answers of the application are kept, and how")] })
 }

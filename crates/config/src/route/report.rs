@@ -5,13 +5,16 @@
 use std::fmt::Write;
 
 use super::condition::{Condition, ValueTest};
+use super::cors;
+use super::fields;
 use super::filters;
 use super::gateways;
 use super::headers::{self, HeaderRule};
 use super::kept_answers;
 use super::matcher::Matcher;
 use super::pattern::Pattern;
-use super::{Cors, Immutable, RouteSettings, Rules, Source, Switch, merge};
+use super::{Immutable, RouteSettings, Rules, Source, Switch, merge};
+use crate::render::{list, quoted};
 
 /// A TOML table of this route.
 pub fn render(route: &RouteSettings) -> String {
@@ -23,7 +26,7 @@ pub fn render(route: &RouteSettings) -> String {
         line("priority", route.priority.to_string());
     }
     if !route.headers.is_empty() {
-        let tables: Vec<String> = route.headers.iter().map(header_table).collect();
+        let tables: Vec<String> = route.headers.iter().map(fields::render).collect();
         line("headers", format!("[{}]", tables.join(", ")));
     }
     match route.immutable {
@@ -63,7 +66,7 @@ pub fn render(route: &RouteSettings) -> String {
     match &route.cors {
         Switch::Unset => {}
         Switch::Off => line("cors", "false".into()),
-        Switch::Set(cors) => line("cors", cors_table(cors)),
+        Switch::Set(cors) => line("cors", cors::render(cors)),
     }
     match &route.answer_cache {
         Switch::Unset => {}
@@ -308,51 +311,4 @@ fn test_value(test: &ValueTest) -> String {
         ValueTest::OneOf(values) => list(values),
         ValueTest::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
     }
-}
-
-fn header_table(rule: &HeaderRule) -> String {
-    let mut keys = Vec::new();
-    if !rule.set.is_empty() {
-        let fields = rule.set.iter().map(|(name, values)| format!("{} = {}", quoted(name), list(values)));
-        keys.push(format!("set = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
-    }
-    if !rule.add.is_empty() {
-        let mut names: Vec<&String> = rule.add.iter().map(|(name, _)| name).collect();
-        names.dedup();
-        let values = |name: &String| list(rule.add.iter().filter(|(other, _)| other == name).map(|(_, value)| value));
-        let fields = names.into_iter().map(|name| format!("{} = {}", quoted(name), values(name)));
-        keys.push(format!("add = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
-    }
-    if !rule.remove.is_empty() {
-        keys.push(format!("remove = {}", list(&rule.remove)));
-    }
-    if !rule.default.is_empty() {
-        let fields = rule.default.iter().map(|(name, values)| format!("{} = {}", quoted(name), list(values)));
-        keys.push(format!("default = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
-    }
-    if !rule.keep.is_empty() {
-        keys.push(format!("keep = {}", list(&rule.keep)));
-    }
-    if !rule.statuses.is_empty() {
-        keys.push(format!("status = {}", list(rule.statuses.iter().map(|statuses| statuses.text()))));
-    }
-    format!("{{ {} }}", keys.join(", "))
-}
-
-fn cors_table(cors: &Cors) -> String {
-    let lists =
-        [("origins", &cors.origins), ("methods", &cors.methods), ("headers", &cors.headers), ("expose", &cors.expose)];
-    let mut keys: Vec<String> = lists.iter().map(|(key, texts)| format!("{key} = {}", list(*texts))).collect();
-    keys.push(format!("credentials = {}", cors.credentials));
-    keys.extend(cors.max_age_s.map(|seconds| format!("max_age_s = {seconds}")));
-    format!("{{ {} }}", keys.join(", "))
-}
-
-fn quoted(text: &str) -> String {
-    crate::render::quoted(text)
-}
-
-fn list(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
-    let texts: Vec<String> = texts.into_iter().map(|text| quoted(text.as_ref())).collect();
-    format!("[{}]", texts.join(", "))
 }

@@ -2,12 +2,14 @@
 //!
 //! Owns: its judgement, with words for what is wrong.
 
+use serde_json::{Map, Value};
 use toml::Spanned;
 
 use super::shapes::{GatewayTable, ServiceTable};
 use super::{Switch, checks, gateways};
 use crate::access::ServiceSettings;
 use crate::gateway::GatewayProtocol;
+use crate::schema::{several, table, text};
 use crate::validate::Checker;
 
 /// Fields that a service cannot say: they frame the request, or say how it has come.
@@ -104,6 +106,21 @@ pub(crate) fn render_service(service: &ServiceSettings) -> String {
     }
     keys.extend(service.user.as_ref().map(|name| format!("user = {}", quoted(name))));
     format!("{{ {} }}", keys.join(", "))
+}
+
+/// What can be written.
+pub(super) fn schema() -> Value {
+    let of_gateway = ["to", "host", "connect_timeout_ms", "timeout_ms", "ca", "server_name", "verify"];
+    let mut keys: Map<String, Value> =
+        gateways::keys().into_iter().filter(|(key, _)| of_gateway.contains(&key.as_str())).collect();
+    let names = "Fields of its answer that the application gets, and that no client can say";
+    let further = [
+        ("path", text("What it is asked for, as in /api/verify")),
+        ("fields", several(names)),
+        ("user", text("The field of its answer that names the user, for the log and REMOTE_USER")),
+    ];
+    keys.extend(further.map(|(key, value)| (key.to_owned(), value)));
+    table(keys, &["to", "path"], "A service that is asked about each request whether it is let in")
 }
 
 #[cfg(test)]

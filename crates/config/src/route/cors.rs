@@ -1,0 +1,124 @@
+//! `cors` of a route: what pages of other origins may do.
+//!
+//! Owns: [`Cors`], its judgement with words for what is wrong, and how it is written.
+
+use serde_json::{Value, json};
+use toml::Spanned;
+
+use super::Switch;
+use super::bounds;
+use super::shapes::{CorsTable, SwitchOr};
+use crate::file::Texts;
+use crate::limits::Unit;
+use crate::render::list;
+use crate::schema::{number, several, switch, table};
+use crate::site;
+use crate::validate::Checker;
+
+/// What pages of other origins may do (Fetch, CORS protocol).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cors {
+    /// Origins; `*` alone is any.
+    pub origins: Vec<String>,
+    /// Methods besides those that need no leave.
+    pub methods: Vec<String>,
+    /// Fields that requests may have; `*` alone is any.
+    pub headers: Vec<String>,
+    /// Fields of answers that scripts may read; `*` alone is any.
+    pub expose: Vec<String>,
+    /// Whether requests may carry cookies and the like.
+    pub credentials: bool,
+    /// How long a browser may remember the answer to a preflight.
+    pub max_age_s: Option<u32>,
+}
+
+impl Cors {
+    /// Whether any origin is let in, so that answers do not depend on it.
+    pub fn is_for_any(&self) -> bool {
+        self.origins == ["*"]
+    }
+}
+
+/// What can be written.
+pub(crate) fn schema() -> Value {
+    let cors = [
+        ("origins", several("Who may read")),
+        ("methods", several("What a preflight is told")),
+        ("headers", several("Fields that requests may have")),
+        ("expose", several("Fields that scripts may read")),
+        ("credentials", switch("Whether requests may carry cookies")),
+        ("max_age_s", number(&bounds::SECONDS, "How long browsers remember a preflight")),
+    ];
+    json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })
+}
+
+pub(super) fn judge(given: &Spanned<SwitchOr<CorsTable>>, checker: &mut Checker<'_>) -> Switch<Cors> {
+    let any = || vec!["*".to_owned()];
+    let nothing = Cors {
+        origins: any(),
+        methods: Vec::new(),
+        headers: any(),
+        expose: Vec::new(),
+        credentials: false,
+        max_age_s: None,
+    };
+    let table = match given.get_ref() {
+        SwitchOr::Is(false) => return Switch::Off,
+        SwitchOr::Is(true) => return Switch::Set(nothing),
+        SwitchOr::Table(table) => table,
+        SwitchOr::Text(_) => {
+            let hint = Some("write cors = true, or cors = { origins = [\"https://app.example.org\"] }".into());
+            checker.problem_with_hint(given.span(), "`cors` is true, false or a table", hint);
+            return Switch::Unset;
+        }
+    };
+    let mut list = |key: &str, given: &Option<Spanned<Texts>>, otherwise: Vec<String>, is: &dyn Fn(&str) -> bool| {
+        let Some(given) = given else { return otherwise };
+        for text in given.get_ref().0.iter().filter(|text| !is(text)) {
+            checker.problem(given.span(), format!("`{}` is not one of {key}", text.escape_debug()));
+        }
+        let texts = &given.get_ref().0;
+        if texts.len() > 1 && texts.iter().any(|text| text == "*") {
+            checker.problem(given.span(), "`*` is all of them: leave the others out");
+        }
+        texts.clone()
+    };
+    let is_token = |text: &str| !text.is_empty() && text.bytes().all(site::is_token_byte);
+    let origins = "the origins of pages: expected a scheme and a host as in https://app.example.org, and no path";
+    let cors = Cors {
+        origins: list(origins, &table.origins, any(), &|text| text == "*" || text == "null" || is_origin(text)),
+        methods: list("the methods, which are written in capitals", &table.methods, Vec::new(), &is_token),
+        headers: list("the names of fields", &table.headers, any(), &is_token),
+        expose: list("the names of fields", &table.expose, Vec::new(), &is_token),
+        credentials: table.credentials,
+        max_age_s: table.max_age_s.as_ref().and_then(|given| {
+            let seconds = checker.amount("max_age_s", given, Unit::Count, &bounds::SECONDS);
+            seconds.map(|seconds| seconds as u32) // Within bounds that fit.
+        }),
+    };
+    let named = |list: &[String]| !list.iter().any(|one| one == "*");
+    if cors.credentials && !(named(&cors.origins) && named(&cors.headers) && named(&cors.expose)) {
+        let hint =
+            "name `origins` and `headers` one by one: to a browser `*` is no answer to a request with credentials";
+        checker.problem_with_hint(given.span(), "`credentials` does not go with `*`", Some(hint.into()));
+    }
+    Switch::Set(cors)
+}
+
+fn is_origin(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, host)| {
+        let is_scheme =
+            !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_lowercase() || b"+-.".contains(&byte));
+        let is_host_byte = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._:[]".contains(&byte);
+        is_scheme && !host.is_empty() && host.bytes().all(is_host_byte)
+    })
+}
+
+pub(super) fn render(cors: &Cors) -> String {
+    let lists =
+        [("origins", &cors.origins), ("methods", &cors.methods), ("headers", &cors.headers), ("expose", &cors.expose)];
+    let mut keys: Vec<String> = lists.iter().map(|(key, texts)| format!("{key} = {}", list(*texts))).collect();
+    keys.push(format!("credentials = {}", cors.credentials));
+    keys.extend(cors.max_age_s.map(|seconds| format!("max_age_s = {seconds}")));
+    format!("{{ {} }}", keys.join(", "))
+}

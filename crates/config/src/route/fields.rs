@@ -1,0 +1,134 @@
+//! `headers` of a route: from what is written to rules, and back to text.
+//!
+//! Owns: their judgement, with words for what is wrong. Names and values are judged as those of a site are; what the rules do is `headers`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml::Spanned;
+
+use super::headers::{HeaderRule, Statuses};
+use super::shapes::{FieldValue, HeaderTable, Headers};
+use crate::file::Text;
+use crate::render::{list, quoted};
+use crate::site::{self, FieldUse};
+use crate::validate::Checker;
+
+pub(super) fn judge(given: &Headers, checker: &mut Checker<'_>) -> Vec<HeaderRule> {
+    match given {
+        Headers::Fields(fields) => {
+            let mut rule = HeaderRule::default();
+            let mut seen = BTreeSet::new();
+            for (name, value) in in_order(fields) {
+                site::field_name(name, FieldUse::Route, checker);
+                is_new(name, &mut seen, checker);
+                match value.get_ref() {
+                    FieldValue::Removed => remove(name, &mut rule, checker),
+                    FieldValue::Kept => rule.keep.push(name.get_ref().clone()),
+                    FieldValue::Values(values) => {
+                        site::field_values(name, values, &value.span(), checker);
+                        rule.set.push((name.get_ref().clone(), values.clone()));
+                    }
+                }
+            }
+            if rule.is_empty() { Vec::new() } else { vec![rule] }
+        }
+        Headers::Tables(tables) => tables.iter().map(|table| header_rule(table, checker)).collect(),
+    }
+}
+
+fn header_rule(table: &Spanned<HeaderTable>, checker: &mut Checker<'_>) -> HeaderRule {
+    let given = table.get_ref();
+    let mut rule = HeaderRule::default();
+    let mut seen = BTreeSet::new();
+    for (name, values) in in_order(&given.set) {
+        site::field_name(name, FieldUse::Route, checker);
+        is_new(name, &mut seen, checker);
+        site::field_values(name, &values.get_ref().0, &values.span(), checker);
+        rule.set.push((name.get_ref().clone(), values.get_ref().0.clone()));
+    }
+    let mut seen = BTreeSet::new();
+    for (name, values) in in_order(&given.add) {
+        site::field_name(name, FieldUse::Route, checker);
+        is_new(name, &mut seen, checker);
+        site::field_values(name, &values.get_ref().0, &values.span(), checker);
+        checker.expect(!site::is_single(name.get_ref()), name, "has one value in an answer: `set` it");
+        rule.add.extend(values.get_ref().0.iter().map(|value| (name.get_ref().clone(), value.clone())));
+    }
+    given.remove.iter().for_each(|name| remove(name, &mut rule, checker));
+    for (name, values) in in_order(&given.default) {
+        site::field_name(name, FieldUse::Route, checker);
+        let is_of_file = name.get_ref().eq_ignore_ascii_case("Content-Type");
+        checker.expect(!is_of_file, name, "is in every answer that has content: `set` it");
+        let is_set = given.set.keys().any(|other| other.get_ref().eq_ignore_ascii_case(name.get_ref()));
+        checker.expect(!is_set, name, "is `set` as well, and then it is never missing");
+        site::field_values(name, &values.get_ref().0, &values.span(), checker);
+        rule.default.push((name.get_ref().clone(), values.get_ref().0.clone()));
+    }
+    for name in &given.keep {
+        site::field_name(name, FieldUse::Route, checker);
+        rule.keep.push(name.get_ref().clone());
+    }
+    if let Some(given) = &given.status {
+        for text in &given.get_ref().0 {
+            match Statuses::from_text(text) {
+                Some(statuses) => rule.statuses.push(statuses),
+                None => {
+                    let message = format!("`{}` is not a status that fields can be for", text.escape_debug());
+                    let hint = "expected 200 to 599 or a class as in \"4xx\"; 206 and 304 have the fields of 200";
+                    checker.problem_with_hint(given.span(), message, Some(hint.into()));
+                }
+            }
+        }
+    }
+    if rule.is_empty() {
+        checker.problem(table.span(), "this table says nothing: it has no `set`, `default`, `add`, `remove` or `keep`");
+    }
+    rule
+}
+
+fn remove(name: &Text, rule: &mut HeaderRule, checker: &mut Checker<'_>) {
+    let is_ours =
+        ["Server", "X-Content-Type-Options", "Content-Type"].iter().any(|own| own.eq_ignore_ascii_case(name.get_ref()));
+    checker.expect(!is_ours, name, "is sent by the server itself: it can be set to another value, and not be removed");
+    rule.remove.push(name.get_ref().clone());
+}
+
+fn is_new(name: &Text, seen: &mut BTreeSet<String>, checker: &mut Checker<'_>) {
+    let is_new = seen.insert(name.get_ref().to_ascii_lowercase());
+    checker.expect(is_new, name, "is given twice: write its values as one list");
+}
+
+fn in_order<V>(given: &BTreeMap<Text, Spanned<V>>) -> Vec<(&Text, &Spanned<V>)> {
+    let mut in_order: Vec<_> = given.iter().collect();
+    in_order.sort_by_key(|(name, _)| name.span().start);
+    in_order
+}
+
+pub(super) fn render(rule: &HeaderRule) -> String {
+    let mut keys = Vec::new();
+    if !rule.set.is_empty() {
+        let fields = rule.set.iter().map(|(name, values)| format!("{} = {}", quoted(name), list(values)));
+        keys.push(format!("set = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
+    }
+    if !rule.add.is_empty() {
+        let mut names: Vec<&String> = rule.add.iter().map(|(name, _)| name).collect();
+        names.dedup();
+        let values = |name: &String| list(rule.add.iter().filter(|(other, _)| other == name).map(|(_, value)| value));
+        let fields = names.into_iter().map(|name| format!("{} = {}", quoted(name), values(name)));
+        keys.push(format!("add = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
+    }
+    if !rule.remove.is_empty() {
+        keys.push(format!("remove = {}", list(&rule.remove)));
+    }
+    if !rule.default.is_empty() {
+        let fields = rule.default.iter().map(|(name, values)| format!("{} = {}", quoted(name), list(values)));
+        keys.push(format!("default = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
+    }
+    if !rule.keep.is_empty() {
+        keys.push(format!("keep = {}", list(&rule.keep)));
+    }
+    if !rule.statuses.is_empty() {
+        keys.push(format!("status = {}", list(rule.statuses.iter().map(|statuses| statuses.text()))));
+    }
+    format!("{{ {} }}", keys.join(", "))
+}
