@@ -3,7 +3,7 @@
 //! Owns: which settings decide about that. Guarantees: hosts, certificates, accounts, trusted proxies, and rules of access and of changes are among
 //! them. Does not look at content: the answer to a client that is let in may be another one.
 
-use crate::route::{ChangeRules, RouteSettings};
+use crate::route::RouteSettings;
 use crate::settings::{Settings, SiteSettings};
 
 /// Whether a client that `before` lets in for a request is let in by `after` as well, and the other way round, as far as settings tell: of one site the
@@ -22,15 +22,19 @@ fn is_of_same_clients(one: &SiteSettings, other: &SiteSettings) -> bool {
 
 /// The routes that say who may do something, without what else they say.
 fn rules_of(site: &SiteSettings) -> impl Iterator<Item = RouteSettings> {
-    let says =
-        |route: &&RouteSettings| route.access.0.iter().any(Option::is_some) || route.changes != ChangeRules::default();
+    let says = |route: &&RouteSettings| {
+        let changes = [route.upload, route.delete, route.mkdir];
+        route.access.0.iter().any(Option::is_some) || changes.iter().any(Option::is_some)
+    };
     site.routes.iter().filter(says).map(|route| RouteSettings {
         source: route.source,
         priority: route.priority,
         paths: route.paths.clone(),
         conditions: route.conditions.clone(),
         access: route.access.clone(),
-        changes: route.changes,
+        upload: route.upload,
+        delete: route.delete,
+        mkdir: route.mkdir,
         ..RouteSettings::default()
     })
 }

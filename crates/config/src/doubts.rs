@@ -122,7 +122,7 @@ fn runs_uploads(name: &str, site: &SiteSettings) -> Vec<String> {
                 scripts.is_some_and(|scripts| scripts.run(path.as_bytes()))
             });
             let is_led_away = rules.redirect.is_some() || rules.rewrite.is_some();
-            if !is_run || is_led_away || !rules.changes.over(site.changes()).upload {
+            if !is_run || is_led_away || !rules.changes_over(site.changes()).upload {
                 continue;
             }
             let runs = |id: &&u16| matches!(matcher.route(**id).gateway, Switch::Set(_));

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
-use super::route::shapes::{AccessValue, FilterStep, RouteTable};
+use super::route::shapes::{AccessValue, FilterStep};
+use super::route::{self, RouteTable};
 use super::setting::table::NAMES;
 use super::setting::{Kind, SETTINGS};
 
@@ -274,24 +275,7 @@ pub(super) const KEYS: [(&str, &[&str]); 11] = [
     ("in a [[site.redirect]] table", &["from", "to", "status"]),
     ("in a [[site.alias]] table", &["prefix"]),
     ("in a [[site.limit]] table", &["requests", "bytes", "bandwidth", "shared_bandwidth"]),
-    (
-        "in a [[site.route]] table",
-        &[
-            "match",
-            "priority",
-            "immutable",
-            "rewrite",
-            "try",
-            "cors",
-            "proxy",
-            "fastcgi",
-            "cgi",
-            "cache",
-            "filters",
-            "search",
-            "structured",
-        ],
-    ),
+    ("in a [[site.route]] table", route::NAMES),
     (
         "in the `match` of a [[site.route]] table",
         &["path", "regex", "method", "host", "header", "query", "client", "protocol", "not"],

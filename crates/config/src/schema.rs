@@ -1,16 +1,17 @@
 //! A configuration file as JSON Schema (2020-12), for editors: completion, and mistakes under the cursor.
 //!
-//! Owns: the schema. The keys at the top come from the rows of `setting`; those of sites are written beside the reader. Tests hold it
-//! against the reader: every key of one is a key of the other, and values within and beyond what the schema permits are read and refused. It says less than the reader: whether a directory is
-//! there, or what two keys have to do with each other, only the reader knows.
+//! Owns: the schema. The keys at the top come from the rows of `setting`, those of routes from the rows of `route`; those of sites are written beside
+//! the reader. Tests hold it against the reader: every key of one is a key of the other, and values within and beyond what the schema permits are read
+//! and refused. It says less than the reader: whether a directory is there, or what two keys have to do with each other, only the reader knows.
 
-use std::ops::RangeInclusive;
+pub(crate) mod values;
 
 use serde_json::{Map, Value, json};
 
 use super::limits::LIMITS;
 use super::route;
 use super::setting::{Kind, SETTINGS, Setting, Unit};
+use values::{bytes, list_of, names, number, or_auto, pattern, several, switch, table, text};
 
 /// The schema.
 pub fn schema() -> Value {
@@ -212,40 +213,11 @@ fn route() -> Value {
         ("protocol", several("HTTP/1.0 or HTTP/1.1")),
         ("not", values("What must not fit: a table as `match`, without paths")),
     ];
-    let keys = [
+    let mut keys = route::schemas();
+    keys.extend([
         ("match", json!({ "anyOf": [text(""), list_of(text("")), table(matches, &[], "What has to fit, all of it")] })),
         ("priority", json!({ "type": "integer", "description": "Routes with a greater one count first" })),
-        (
-            "headers",
-            json!({ "type": ["object", "array"], "description": "Fields that are set, or tables that say more" }),
-        ),
-        (
-            "immutable",
-            json!({ "enum": [true, false, "all"], "description": "Whether caches may keep files for a year" }),
-        ),
-        ("redirect", json!({ "type": ["string", "object", "boolean"], "description": "Where to, or false" })),
-        ("rewrite", json!({ "type": ["string", "boolean"], "description": "The path that is looked for, or false" })),
-        ("try", several("Paths that are tried in turn")),
-        ("index", list_of(text("A file that is tried for a directory"))),
-        (
-            "error_pages",
-            json!({ "type": "object", "description": "By status: the path of the page, beneath the root" }),
-        ),
-        ("cors", route::cors_schema()),
-        ("proxy", route::proxy_schema()),
-        ("fastcgi", route::fastcgi_schema()),
-        ("cgi", route::cgi_schema()),
-        ("cache", route::answer_cache_schema()),
-        ("filters", route::filters_of_route_schema()),
-        ("structured", route::structured_schema()),
-        ("upload", switch("Whether clients may store files")),
-        ("delete", switch("Whether clients may delete files and empty directories")),
-        ("search", switch("Whether the pages of folders are searched with ?q=")),
-        ("early_hints", switch("Whether clients are told what pages need before these are there")),
-        ("link_prefetch", switch("Whether pages there may be fetched ahead; true: those of applications as well")),
-        ("mkdir", switch("Whether clients may make directories")),
-        ("access", route::access_schema()),
-    ];
+    ]);
     table(keys, &["match"], "What applies to some requests only")
 }
 
@@ -280,67 +252,6 @@ fn limit() -> Value {
     table(keys, &[], "How much clients may take")
 }
 
-/// A table with these keys and no others.
-pub(crate) fn table(
-    keys: impl IntoIterator<Item = (impl Into<String>, Value)>,
-    required: &[&str],
-    description: &str,
-) -> Value {
-    let keys: Map<String, Value> = keys.into_iter().map(|(key, value)| (key.into(), value)).collect();
-    json!({
-        "type": "object",
-        "properties": keys,
-        "required": required,
-        "additionalProperties": false,
-        "description": description,
-    })
-}
-
-/// One text or several.
-pub(crate) fn several(description: &str) -> Value {
-    json!({ "anyOf": [text(""), list_of(text(""))], "description": description })
-}
-
-/// Several.
-pub(crate) fn list_of(items: Value) -> Value {
-    json!({ "type": "array", "items": items })
-}
-
-/// A text.
-pub(crate) fn text(description: &str) -> Value {
-    json!({ "type": "string", "description": description })
-}
-
-/// A text of this form.
-pub(crate) fn pattern(pattern: &str, description: &str) -> Value {
-    json!({ "type": "string", "pattern": pattern, "description": description })
-}
-
-/// True or false.
-pub(crate) fn switch(description: &str) -> Value {
-    json!({ "type": "boolean", "description": description })
-}
-
-fn names(names: &[&str], description: &str) -> Value {
-    json!({ "enum": names, "description": description })
-}
-
-/// A number within bounds.
-pub(crate) fn number(bounds: &RangeInclusive<u64>, description: &str) -> Value {
-    json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end(), "description": description })
-}
-
-fn or_auto(bounds: &RangeInclusive<u64>, description: &str) -> Value {
-    let number = json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() });
-    json!({ "anyOf": [{ "const": "auto" }, number], "description": description })
-}
-
-/// A size within bounds.
-pub(crate) fn bytes(bounds: &RangeInclusive<u64>, description: &str) -> Value {
-    let number = json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() });
-    json!({ "anyOf": [number, { "type": "string", "pattern": SIZE }], "description": description })
-}
-
 /// What `lamna_policy::limit::Rate` reads.
 const RATE: &str = "^(off|[0-9]+/[smh]( burst [0-9]+)?)$";
 
@@ -353,9 +264,6 @@ const BANDWIDTH: &str =
 /// The same for all together, of which nothing comes as fast as it can first.
 const SHARED_BANDWIDTH: &str =
     "^(off|[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?/s( after 0+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?)?)$";
-
-/// What `lamna_policy::size::parse_size` reads.
-const SIZE: &str = "^[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?$";
 
 #[cfg(test)]
 mod tests;

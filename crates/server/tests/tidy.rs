@@ -270,6 +270,26 @@ fn every_file_opens_with_its_purpose() {
     assert!(without.is_empty(), "{without:#?}");
 }
 
+/// As text or as a field: modules and functions of the same name are others.
+#[test]
+fn a_simple_key_of_a_route_is_in_the_file_of_rows_and_where_it_is_used() {
+    let names = |module: &&Module, key: &str| {
+        let is_part = |after: &str| after.starts_with(|next: char| next.is_alphanumeric() || "_(".contains(next));
+        let field = format!(".{key}");
+        let is_field = module.source.match_indices(&field).any(|(at, _)| !is_part(&module.source[at + field.len()..]));
+        is_field || module.source.contains(&format!("\"{key}\""))
+    };
+    let modules = modules();
+    let server = modules.iter().filter(|module| LAYERS.iter().any(|(owner, _)| *owner == module.owner));
+    for key in ["search", "immutable"] {
+        let named = server.clone().filter(|module| names(module, key));
+        let (of_config, users): (Vec<_>, Vec<_>) = named.partition(|module| module.owner == "config");
+        let paths = |modules: &[&Module]| modules.iter().map(|module| module.path()).collect::<Vec<_>>();
+        assert_eq!(paths(&of_config), ["config::route::rows"], "{key}");
+        assert!(users.len() <= 2, "{key}: {:?}", paths(&users));
+    }
+}
+
 /// That `unsafe` stays there is the compiler's to see.
 #[test]
 fn every_crate_but_sys_forbids_unsafe_code_and_the_c_library_is_nowhere_else() {
@@ -530,6 +550,8 @@ fn the_code_in_the_document_is_that_of_the_examples() {
         include_str!("../../policy/examples/own_policy/clock.rs"),
         include_str!("../../config/src/settings.rs"),
         include_str!("../../config/src/setting/table.rs"),
+        include_str!("../../config/src/route/rows.rs"),
+        include_str!("../../site/src/content/search.rs"),
         include_str!("../src/process/running_engine.rs"),
     ];
     let blocks: Vec<&str> =

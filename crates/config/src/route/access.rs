@@ -9,14 +9,46 @@ use serde_json::{Value, json};
 use toml::Spanned;
 
 use super::condition::Network;
-use super::services;
+use super::pattern::Pattern;
+use super::row::{Answer, Matching, Order, RouteKey, Section};
 use super::shapes::{AccessTable, AccessValue};
+use super::{RouteSettings, RouteTable, services};
 use crate::access::{
     ACTIONS, AccessRule, AccessRules, Accounts, Allowed, SUBJECT_CHARACTERS_MAX, check_user, token_hash,
 };
 use crate::file::{Text, Texts};
-use crate::schema::{several, switch, table};
+use crate::schema::values::{several, switch, table};
 use crate::validate::Checker;
+
+/// `access` of a route.
+pub(super) struct Access;
+
+impl RouteKey for Access {
+    const ORDER: Order = Order { shown: 4, reported: Section::Clients, judged: u8::MAX };
+    const ANSWER: Answer = Answer::There;
+
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> AccessRules {
+        given.access.as_ref().map(|given| access(given, checker)).unwrap_or_default()
+    }
+
+    fn render(said: &AccessRules) -> Option<String> {
+        (!said.is_empty()).then(|| said.render())
+    }
+
+    /// Action by action.
+    fn merge(routes: &Matching<'_>) -> AccessRules {
+        routes.iter().fold(AccessRules::default(), |rules, (_, route)| rules.or(&route.access))
+    }
+
+    /// Of two that say different things, the one that is written first decides.
+    fn contradiction(_: &RouteSettings, _: &RouteSettings) -> Option<String> {
+        None
+    }
+
+    fn report(rule: &AccessRules) -> Vec<String> {
+        rule.sentences()
+    }
+}
 
 /// What `access` says.
 pub(crate) fn access(given: &Spanned<AccessValue>, checker: &mut Checker<'_>) -> AccessRules {

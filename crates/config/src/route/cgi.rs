@@ -20,7 +20,7 @@ use crate::gateway::{
     ScriptSettings, UpstreamSettings,
 };
 use crate::limits::Unit;
-use crate::schema::{bytes, list_of, number, switch, table, text};
+use crate::schema::values::{bytes, list_of, number, switch, table, text};
 use crate::upstream_address::{Place, UpstreamAddress};
 use crate::validate::Checker;
 
@@ -155,7 +155,7 @@ pub(super) fn describe(gateway: &GatewaySettings, cgi: &CgiSettings) -> String {
 }
 
 /// What can be written.
-pub(crate) fn schema() -> Value {
+pub(super) fn schema() -> Value {
     let keys = [
         ("extensions", list_of(text("What the names of programs end with, as in pl; without any, every file is one"))),
         ("index", list_of(text("A program that stands for a directory"))),

@@ -12,7 +12,7 @@ use super::shapes::{CheckTable, SwitchOr};
 use super::{bounds, headers};
 use crate::gateway::{CheckSettings, GatewayProtocol};
 use crate::limits::Unit;
-use crate::schema::{list_of, number, pattern, table};
+use crate::schema::values::{list_of, number, pattern, table};
 use crate::validate::Checker;
 
 /// How an application is asked whether it is well; none if it is not.

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use lamna_proto::parse::path;
 
 use super::matcher::Matcher;
-use super::{Rank, RouteSettings, Switch, merge};
+use super::row::{Objection, Row};
+use super::{ROWS, Rank, RouteSettings, Switch, merge};
 
 /// For each route that contradicts an earlier one: which it is, what is wrong and what to do about it.
 pub(super) fn of(routes: &[RouteSettings]) -> Vec<(usize, String, String)> {
@@ -98,55 +99,19 @@ fn may_meet(one: &RouteSettings, two: &RouteSettings) -> bool {
     !is_apart && !is_excluded
 }
 
-/// What they say different things about.
+/// What they say different things about: the key that is judged first.
 fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
-    let both = |is_in: fn(&RouteSettings) -> bool| is_in(one) && is_in(two);
-    if both(RouteSettings::directs)
-        && (&one.redirect, &one.rewrite, &one.try_files, &one.gateway)
-            != (&two.redirect, &two.rewrite, &two.try_files, &two.gateway)
-    {
+    let differ = |row: &Row| row.directs && !(row.is_alike)(one, two);
+    if one.directs() && two.directs() && ROWS.iter().any(differ) {
         return Some("where answers come from (`redirect`, `rewrite`, `try`, `proxy`, `fastcgi`)".into());
     }
-    if both(|route| route.immutable.is_some()) && one.immutable != two.immutable {
-        return Some("`immutable`".into());
-    }
-    if both(|route| route.index.is_some()) && one.index != two.index {
-        return Some("`index`".into());
-    }
-    if both(|route| route.filters.is_some()) && one.filters != two.filters {
-        return Some("`filters`".into());
-    }
-    if both(|route| route.search.is_some()) && one.search != two.search {
-        return Some("`search`".into());
-    }
-    if both(|route| route.early_hints.is_some()) && one.early_hints != two.early_hints {
-        return Some("`early_hints`".into());
-    }
-    if both(|route| route.link_prefetch.is_some()) && one.link_prefetch != two.link_prefetch {
-        return Some("`link_prefetch`".into());
-    }
-    if both(|route| route.answer_cache != Switch::Unset) && one.answer_cache != two.answer_cache {
-        return Some("`cache`".into());
-    }
-    if both(|route| route.cors != Switch::Unset) && one.cors != two.cors {
-        return Some("`cors`".into());
-    }
-    let changes = one.changes.all().into_iter().zip(two.changes.all());
-    let mut differing = changes.filter(|((_, one), (_, two))| one.is_some() && two.is_some() && one != two);
-    if let Some(((key, _), _)) = differing.next() {
-        return Some(format!("`{key}`"));
-    }
-    let page =
-        one.error_pages.iter().find(|(status, page)| two.error_pages.get(status).is_some_and(|other| other != *page));
-    if let Some((status, _)) = page {
-        return Some(format!("the page for {status}"));
-    }
-    let names: Vec<&str> = two.headers.iter().flat_map(|rule| rule.names()).collect();
-    let shared = one.headers.iter().flat_map(|rule| rule.names()).find(|name| {
-        let is_in_both = names.iter().any(|other| other.eq_ignore_ascii_case(name));
-        is_in_both && one.headers != two.headers
-    });
-    shared.map(|name| format!("the field `{name}`"))
+    let found = ROWS.iter().filter_map(|row| Some((row.order.judged, (row.contradiction)(one, two)?)));
+    found.min_by_key(|(order, _)| *order).map(|(_, what)| what)
+}
+
+/// What of one route does not go together.
+pub(super) fn within(route: &RouteSettings) -> impl Iterator<Item = Objection> {
+    Row::in_order(|order| order.judged).into_iter().filter_map(|row| (row.conflict)(route))
 }
 
 #[cfg(test)]

@@ -5,13 +5,15 @@
 use serde_json::{Value, json};
 use toml::Spanned;
 
-use super::Switch;
 use super::bounds;
+use super::pattern::Pattern;
+use super::row::{Answer, Field, Matching, Order, RouteKey, Section};
 use super::shapes::{CorsTable, SwitchOr};
+use super::{RouteTable, Switch};
 use crate::file::Texts;
 use crate::limits::Unit;
 use crate::render::list;
-use crate::schema::{number, several, switch, table};
+use crate::schema::values::{number, several, switch, table};
 use crate::site;
 use crate::validate::Checker;
 
@@ -39,8 +41,32 @@ impl Cors {
     }
 }
 
+/// `cors`.
+pub(super) struct OtherOrigins;
+
+impl RouteKey for OtherOrigins {
+    const ORDER: Order = Order { shown: 2, reported: Section::Others, judged: 5 };
+    const ANSWER: Answer = Answer::There;
+
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Switch<Cors> {
+        given.cors.as_ref().map_or(Switch::Unset, |given| cors(given, checker))
+    }
+
+    fn render(said: &Switch<Cors>) -> Option<String> {
+        said.render(cors_table)
+    }
+
+    fn merge(routes: &Matching<'_>) -> Option<Cors> {
+        OtherOrigins::first(routes).into_set()
+    }
+
+    fn report(rule: &Option<Cors>) -> Vec<String> {
+        rule.iter().map(|cors| format!("pages of {} may ask", cors.origins.join(", "))).collect()
+    }
+}
+
 /// What can be written.
-pub(crate) fn schema() -> Value {
+pub(super) fn schema() -> Value {
     let cors = [
         ("origins", several("Who may read")),
         ("methods", several("What a preflight is told")),
@@ -52,7 +78,7 @@ pub(crate) fn schema() -> Value {
     json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })
 }
 
-pub(super) fn judge(given: &Spanned<SwitchOr<CorsTable>>, checker: &mut Checker<'_>) -> Switch<Cors> {
+fn cors(given: &Spanned<SwitchOr<CorsTable>>, checker: &mut Checker<'_>) -> Switch<Cors> {
     let any = || vec!["*".to_owned()];
     let nothing = Cors {
         origins: any(),
@@ -114,7 +140,7 @@ fn is_origin(text: &str) -> bool {
     })
 }
 
-pub(super) fn render(cors: &Cors) -> String {
+fn cors_table(cors: &Cors) -> String {
     let lists =
         [("origins", &cors.origins), ("methods", &cors.methods), ("headers", &cors.headers), ("expose", &cors.expose)];
     let mut keys: Vec<String> = lists.iter().map(|(key, texts)| format!("{key} = {}", list(*texts))).collect();

@@ -6,14 +6,71 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 
-use super::headers::{HeaderRule, Statuses};
+use super::headers::{self, HeaderRule, Statuses};
+use super::pattern::Pattern;
+use super::row::{Answer, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{FieldValue, HeaderTable, Headers};
+use super::{RouteSettings, RouteTable};
 use crate::file::Text;
 use crate::render::{list, quoted};
 use crate::site::{self, FieldUse};
 use crate::validate::Checker;
 
-pub(super) fn judge(given: &Headers, checker: &mut Checker<'_>) -> Vec<HeaderRule> {
+/// `headers`.
+pub(super) struct Fields;
+
+impl RouteKey for Fields {
+    const ORDER: Order = Order { shown: 0, reported: Section::Fields, judged: 8 };
+    const ANSWER: Answer = Answer::There;
+
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Vec<HeaderRule> {
+        given.headers.as_ref().map(|headers| header_rules(headers, checker)).unwrap_or_default()
+    }
+
+    fn render(said: &Vec<HeaderRule>) -> Option<String> {
+        let tables: Vec<String> = said.iter().map(header_table).collect();
+        (!tables.is_empty()).then(|| format!("[{}]", tables.join(", ")))
+    }
+
+    /// By name.
+    fn merge(routes: &Matching<'_>) -> Vec<HeaderRule> {
+        let mut rules: Vec<HeaderRule> = routes.iter().rev().flat_map(|(_, route)| route.headers.clone()).collect();
+        headers::settle(&mut rules);
+        rules
+    }
+
+    fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
+        let names: Vec<&str> = two.headers.iter().flat_map(|rule| rule.names()).collect();
+        let shared = one.headers.iter().flat_map(|rule| rule.names()).find(|name| {
+            let is_in_both = names.iter().any(|other| other.eq_ignore_ascii_case(name));
+            is_in_both && one.headers != two.headers
+        });
+        shared.map(|name| format!("the field `{name}`"))
+    }
+
+    fn conflict(route: &RouteSettings) -> Option<Objection> {
+        let (bytes, most) = (route.headers.iter().map(HeaderRule::bytes).sum::<usize>(), site::HEADERS_BYTES_MAX);
+        (bytes > most)
+            .then(|| (format!("the fields of this route have {bytes} bytes: at most {most} can be sent"), None))
+    }
+
+    fn report(rule: &Vec<HeaderRule>) -> Vec<String> {
+        let fields = |status| headers::fields(rule, status);
+        let ok = fields(200);
+        let mut lines: Vec<String> = ok.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        for status in [301, 404, 500] {
+            let other = fields(status);
+            if other != ok {
+                let shown: Vec<String> = other.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+                let shown = if shown.is_empty() { "none".to_owned() } else { shown.join("; ") };
+                lines.push(format!("with {status} instead: {shown}"));
+            }
+        }
+        lines
+    }
+}
+
+fn header_rules(given: &Headers, checker: &mut Checker<'_>) -> Vec<HeaderRule> {
     match given {
         Headers::Fields(fields) => {
             let mut rule = HeaderRule::default();
@@ -104,7 +161,7 @@ fn in_order<V>(given: &BTreeMap<Text, Spanned<V>>) -> Vec<(&Text, &Spanned<V>)> 
     in_order
 }
 
-pub(super) fn render(rule: &HeaderRule) -> String {
+fn header_table(rule: &HeaderRule) -> String {
     let mut keys = Vec::new();
     if !rule.set.is_empty() {
         let fields = rule.set.iter().map(|(name, values)| format!("{} = {}", quoted(name), list(values)));

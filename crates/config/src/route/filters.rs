@@ -6,13 +6,44 @@ use lamna_filter::{Chain, Link, Step, Wrong};
 use serde_json::{Value, json};
 use toml::Spanned;
 
+use super::RouteTable;
+use super::pattern::Pattern;
+use super::row::{Answer, Field, Matching, Order, RouteKey};
 use super::shapes::{FilterStep, StructuredTable, SwitchOr};
 use crate::render::quoted;
-use crate::schema::{switch, table, text};
+use crate::schema::values::{switch, table, text};
 use crate::validate::Checker;
 
+/// `filters`, and `structured`, which is short for one of them.
+pub(super) struct Filters;
+
+impl RouteKey for Filters {
+    const ORDER: Order = Order::OF_CONTENT;
+    const ANSWER: Answer = Answer::There;
+
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Option<Vec<Step>> {
+        let mut steps = given.filters.as_ref().and_then(|given| judge(given, checker));
+        if let Some(given) = &given.structured {
+            steps.get_or_insert_default().extend(structured(given, checker));
+        }
+        steps
+    }
+
+    fn render(said: &Option<Vec<Step>>) -> Option<String> {
+        said.as_deref().map(render)
+    }
+
+    fn merge(routes: &Matching<'_>) -> Option<Vec<Step>> {
+        Filters::first(routes)
+    }
+
+    fn report(rule: &Option<Vec<Step>>) -> Vec<String> {
+        rule.iter().filter(|steps| !steps.is_empty()).map(|steps| describe(steps)).collect()
+    }
+}
+
 /// The steps of a route, in the order written, if all of them are right: filters of the table, and services.
-pub(super) fn judge(given: &[Spanned<FilterStep>], checker: &mut Checker<'_>) -> Option<Vec<Step>> {
+fn judge(given: &[Spanned<FilterStep>], checker: &mut Checker<'_>) -> Option<Vec<Step>> {
     let steps = steps(given, checker)?;
     let is_right = steps.iter().zip(given).all(|(step, one)| {
         let problem = match checker.services().contains(&step.name) {
@@ -67,7 +98,7 @@ fn steps(given: &[Spanned<FilterStep>], checker: &mut Checker<'_>) -> Option<Vec
 }
 
 /// `structured`, which is short for the filter of this name behind the others.
-pub(super) fn structured(given: &Spanned<SwitchOr<StructuredTable>>, checker: &mut Checker<'_>) -> Option<Step> {
+fn structured(given: &Spanned<SwitchOr<StructuredTable>>, checker: &mut Checker<'_>) -> Option<Step> {
     let parameters = match given.get_ref() {
         SwitchOr::Is(true) => Default::default(),
         SwitchOr::Table(table) => [("save_data".to_owned(), table.save_data.to_string())].into(),
@@ -112,14 +143,14 @@ pub(crate) fn schema(description: &str) -> Value {
 }
 
 /// What can be written for `filters` of a route.
-pub(crate) fn schema_of_route() -> Value {
+pub(super) fn schema_of_route() -> Value {
     schema(
         "What files and answers of applications pass through, one filter after the other: its name, or a table with `name` and its parameters",
     )
 }
 
 /// What can be written for `structured`.
-pub(crate) fn structured_schema() -> Value {
+pub(super) fn structured_schema() -> Value {
     let keys = [("save_data", switch("Clients that save data (Save-Data: on) are given the overview"))];
     json!({
         "description": "Whether clients may ask for an overview of a page and for its sections",

@@ -9,20 +9,70 @@ use serde_json::{Map, Value, json};
 use toml::Spanned;
 
 use super::bounds;
-use super::shapes::{GatewayTable, RouteTable, SwitchOr, SwitchOrAmount};
-use super::{Switch, cgi, checks, programs};
+use super::pattern::Pattern;
+use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
+use super::shapes::{GatewayTable, SwitchOr, SwitchOrAmount};
+use super::{RouteSettings, RouteTable, Switch, cgi, checks, programs, ways};
 use crate::file::{Amount, Text, Texts};
 use crate::gateway::{
     BUFFER_DIRECTORY, BUFFERED_BYTES_MAX, BufferSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
     UpstreamSettings, UpstreamTls,
 };
 use crate::limits::Unit;
-use crate::schema::{bytes, list_of, number, several, switch, table, text};
+use crate::schema::values::{bytes, list_of, number, several, switch, table, text};
 use crate::upstream_address::{self, Place, UpstreamAddress, is_server_name};
 use crate::validate::Checker;
 
+/// `proxy`, `fastcgi` and `cgi`.
+pub(super) struct Gateway;
+
+impl RouteKey for Gateway {
+    const ORDER: Order = Order { shown: 1, reported: Section::Application, judged: 0 };
+    const ANSWER: Answer = Answer::Elsewhere;
+
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
+        judge(given, checker)
+    }
+
+    fn render(said: &Switch<GatewaySettings>) -> Option<String> {
+        said.render(render)
+    }
+
+    fn name(said: &Switch<GatewaySettings>) -> Option<&'static str> {
+        match said {
+            Switch::Set(gateway) => Some(gateway.key()),
+            Switch::Unset | Switch::Off => Gateway::NAMES.first().copied(),
+        }
+    }
+
+    fn merge(routes: &Matching<'_>) -> Option<GatewaySettings> {
+        applying(routes).cloned()
+    }
+
+    fn conflict(route: &RouteSettings) -> Option<Objection> {
+        let is_answered = matches!(&route.gateway, Switch::Set(gateway) if gateway.scripts.is_none());
+        (is_answered && (ways::redirects(route) || ways::looks(route))).then(|| {
+            let message =
+                "an application answers this route, so that `redirect`, `rewrite` and `try` have nothing to do";
+            (message.to_owned(), None)
+        })
+    }
+
+    fn report(rule: &Option<GatewaySettings>) -> Vec<String> {
+        rule.iter().map(describe).collect()
+    }
+}
+
+/// The application of the most specific route that says where answers come from: otherwise what is there is looked for.
+pub(super) fn applying<'r>(routes: &Matching<'r>) -> Option<&'r GatewaySettings> {
+    match &routes.iter().find(|(_, route)| route.directs())?.1.gateway {
+        Switch::Set(gateway) => Some(gateway),
+        Switch::Unset | Switch::Off => None,
+    }
+}
+
 /// The application that the route names.
-pub(super) fn judge(given: &RouteTable, checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
+fn judge(given: &RouteTable, checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
     if let Some(programs) = &given.cgi {
         if let Some(other) = given.proxy.as_ref().or(given.fastcgi.as_ref()) {
             checker.problem(other.span(), "a route has one application: `proxy`, `fastcgi` or `cgi`");
@@ -361,7 +411,7 @@ pub fn describe(gateway: &GatewaySettings) -> String {
 }
 
 /// What can be written for `proxy`.
-pub(crate) fn proxy_schema() -> Value {
+pub(super) fn proxy_schema() -> Value {
     schema(
         "Where the application is, as in http://127.0.0.1:3000 or unix:/run/app.sock",
         "Where the application is, and how it is asked",
@@ -369,7 +419,7 @@ pub(crate) fn proxy_schema() -> Value {
 }
 
 /// What can be written for `fastcgi`.
-pub(crate) fn fastcgi_schema() -> Value {
+pub(super) fn fastcgi_schema() -> Value {
     schema(
         "Where the application is, as in unix:/run/php/php-fpm.sock or 127.0.0.1:9000",
         "Where the application is, how it is asked, and which files it runs",

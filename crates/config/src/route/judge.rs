@@ -1,29 +1,28 @@
 //! From `[[site.route]]` tables to routes.
 //!
-//! Owns: the judgement of everything in a route, with words for what is wrong. What several routes of a site do to each other
-//! is judged in `conflicts`. Header names and values are judged as those of a site are.
+//! Owns: the judgement of `match` and `priority`, with words for what is wrong. Each other key judges itself (`rows`); what several do to each other,
+//! in one route or in two, is judged in `conflicts`.
 
 use std::ops::Range;
 
 use toml::Spanned;
 
-use super::access;
 use super::condition::{Condition, Network, ValueTest};
 use super::conflicts;
-use super::cors;
-use super::fields;
-use super::filters;
-use super::gateways;
-use super::headers::HeaderRule;
-use super::kept_answers;
 use super::matcher::Matcher;
 use super::pattern::{Pattern, compile};
-use super::shapes::{MatchTable, RouteTable, SwitchOr, TextsOr, Value};
-use super::ways;
-use super::{ChangeRules, Immutable, RouteSettings, Switch};
+use super::shapes::{MatchTable, TextsOr, Value};
+use super::{RouteSettings, RouteTable};
 use crate::file::Texts;
 use crate::site::{self, FieldUse};
 use crate::validate::Checker;
+
+impl RouteTable {
+    /// Whether it answers requests without a file.
+    pub(crate) fn needs_no_root(&self) -> bool {
+        self.redirect.is_some() || self.proxy.is_some() // What FastCGI runs is in files, as a rule.
+    }
+}
 
 /// The routes of a site, in the order of the file.
 pub(crate) fn routes(tables: &[Spanned<RouteTable>], checker: &mut Checker<'_>) -> Vec<RouteSettings> {
@@ -70,66 +69,11 @@ fn route(table: &Spanned<RouteTable>, checker: &mut Checker<'_>) -> RouteSetting
             Err(_) => checker.problem(priority.span(), "`priority` must be between -2147483648 and 2147483647"),
         }
     }
-    route.headers = given.headers.as_ref().map(|headers| fields::judge(headers, checker)).unwrap_or_default();
-    route.immutable = given.immutable.as_ref().and_then(|given| immutable(given, checker));
-    let redirect = |redirect: &_, span, checker: &mut _| ways::redirect(redirect, span, &route.paths, checker);
-    route.redirect =
-        given.redirect.as_ref().map_or(Switch::Unset, |given| redirect(given.get_ref(), given.span(), checker));
-    if let Some(given) = &given.rewrite {
-        route.rewrite = match given.get_ref() {
-            SwitchOr::Is(false) => Switch::Off,
-            SwitchOr::Text(text) => {
-                ways::inner(&given.span(), text, &route.paths, checker).map_or(Switch::Unset, Switch::Set)
-            }
-            _ => {
-                checker.problem(given.span(), "`rewrite` is a path, or false");
-                Switch::Unset
-            }
-        };
+    route.judge_keys(given, checker);
+    for (message, hint) in conflicts::within(&route) {
+        checker.problem_with_hint(table.span(), message, hint.map(str::to_owned));
     }
-    if let Some(given) = &given.try_files {
-        let texts = given.get_ref().0.iter();
-        route.try_files =
-            Some(texts.filter_map(|text| ways::inner(&given.span(), text, &route.paths, checker)).collect());
-    }
-    route.index = given.index.as_ref().map(|names| names.iter().map(|name| site::index_name(name, checker)).collect());
-    route.error_pages = site::error_pages(&given.error_pages, checker);
-    route.cors = given.cors.as_ref().map_or(Switch::Unset, |given| cors::judge(given, checker));
-    route.gateway = gateways::judge(given, checker);
-    route.answer_cache = kept_answers::judge(given.cache.as_ref(), checker);
-    route.filters = given.filters.as_ref().and_then(|given| filters::judge(given, checker));
-    route.search = given.search;
-    route.early_hints = given.early_hints;
-    route.link_prefetch = given.link_prefetch;
-    if let Some(structured) = &given.structured {
-        route.filters.get_or_insert_default().extend(filters::structured(structured, checker));
-    }
-    route.changes = ChangeRules { upload: given.upload, delete: given.delete, mkdir: given.mkdir };
-    route.access = given.access.as_ref().map(|given| access::access(given, checker)).unwrap_or_default();
-    conflicts_within(table, &route, checker);
     route
-}
-
-/// What contradicts itself within one route.
-fn conflicts_within(table: &Spanned<RouteTable>, route: &RouteSettings, checker: &mut Checker<'_>) {
-    let redirects = matches!(&route.redirect, Switch::Set(redirect) if !redirect.if_missing);
-    let looks =
-        matches!(route.rewrite, Switch::Set(_)) || route.try_files.as_ref().is_some_and(|tried| !tried.is_empty());
-    if redirects && looks {
-        let hint = Some("with if_missing = true it is redirected only where there is nothing".into());
-        let message = "this route redirects every request, so that `rewrite` and `try` have nothing to do";
-        checker.problem_with_hint(table.span(), message, hint);
-    }
-    let is_answered = matches!(&route.gateway, Switch::Set(gateway) if gateway.scripts.is_none());
-    if is_answered && (redirects || looks) {
-        let message = "an application answers this route, so that `redirect`, `rewrite` and `try` have nothing to do";
-        checker.problem(table.span(), message);
-    }
-    let (bytes, most) = (route.headers.iter().map(HeaderRule::bytes).sum::<usize>(), site::HEADERS_BYTES_MAX);
-    if bytes > most {
-        checker
-            .problem(table.span(), format!("the fields of this route have {bytes} bytes: at most {most} can be sent"));
-    }
 }
 
 fn globs(span: &Range<usize>, texts: &[String], paths: &mut Vec<Pattern>, checker: &mut Checker<'_>) {
@@ -219,18 +163,5 @@ fn value_test(given: &Spanned<Value>, checker: &mut Checker<'_>) -> Option<Value
                 None
             }
         },
-    }
-}
-
-fn immutable(given: &Spanned<SwitchOr<super::shapes::Never>>, checker: &mut Checker<'_>) -> Option<Immutable> {
-    match given.get_ref() {
-        SwitchOr::Is(true) => Some(Immutable::Hashed),
-        SwitchOr::Is(false) => Some(Immutable::None),
-        SwitchOr::Text(text) if text == "all" => Some(Immutable::All),
-        _ => {
-            let message = "`immutable` is true for names with a hash, \"all\" for every file, or false";
-            checker.problem(given.span(), message);
-            None
-        }
     }
 }

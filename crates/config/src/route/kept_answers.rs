@@ -5,21 +5,46 @@
 use serde_json::{Value, json};
 use toml::Spanned;
 
-use super::Switch;
-use super::bounds;
+use super::pattern::Pattern;
+use super::row::{Answer, Field, Matching, Order, RouteKey, Section};
 use super::shapes::{AnswerCacheTable, SwitchOr};
+use super::{RouteSettings, RouteTable, Switch, bounds, gateways};
 use crate::answer_cache::AnswerCache;
 use crate::file::Texts;
 use crate::limits::Unit;
 use crate::render::quoted;
-use crate::schema::{bytes, number, several, switch, table};
+use crate::schema::values::{bytes, number, several, switch, table};
 use crate::validate::Checker;
 
+/// `cache`.
+pub(super) struct KeptAnswers;
+
+impl RouteKey for KeptAnswers {
+    const ORDER: Order = Order { shown: 3, reported: Section::Application, judged: 4 };
+    const ANSWER: Answer = Answer::There;
+
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Switch<AnswerCache> {
+        judge(given.cache.as_ref(), checker)
+    }
+
+    fn render(said: &Switch<AnswerCache>) -> Option<String> {
+        said.render(render)
+    }
+
+    /// What an application answers is kept only if that is said with it or more specifically.
+    fn merge(routes: &Matching<'_>) -> Option<AnswerCache> {
+        gateways::applying(routes)?;
+        let says = |route: &RouteSettings| KeptAnswers::is_said(route) || matches!(route.gateway, Switch::Set(_));
+        routes.iter().find(|(_, route)| says(route))?.1.answer_cache.clone().into_set()
+    }
+
+    fn report(rule: &Option<AnswerCache>) -> Vec<String> {
+        rule.iter().map(describe).collect()
+    }
+}
+
 /// What the route says of keeping answers.
-pub(super) fn judge(
-    given: Option<&Spanned<SwitchOr<AnswerCacheTable>>>,
-    checker: &mut Checker<'_>,
-) -> Switch<AnswerCache> {
+fn judge(given: Option<&Spanned<SwitchOr<AnswerCacheTable>>>, checker: &mut Checker<'_>) -> Switch<AnswerCache> {
     let Some(given) = given else { return Switch::Unset };
     match given.get_ref() {
         SwitchOr::Is(false) => Switch::Off,
@@ -67,7 +92,7 @@ fn names(key: &str, given: Option<&Spanned<Texts>>, checker: &mut Checker<'_>) -
 }
 
 /// As it is written in a configuration.
-pub(super) fn render(settings: &AnswerCache) -> String {
+fn render(settings: &AnswerCache) -> String {
     if *settings == AnswerCache::default() {
         return "true".to_owned();
     }
@@ -83,7 +108,7 @@ pub(super) fn render(settings: &AnswerCache) -> String {
 }
 
 /// In words.
-pub(super) fn describe(settings: &AnswerCache) -> String {
+fn describe(settings: &AnswerCache) -> String {
     match settings.terms.fresh_s {
         Some(seconds) => format!("answers are kept, for {seconds} s where they do not say for how long"),
         None => "answers are kept for as long as they say".to_owned(),
@@ -91,7 +116,7 @@ pub(super) fn describe(settings: &AnswerCache) -> String {
 }
 
 /// What can be written.
-pub(crate) fn schema() -> Value {
+pub(super) fn schema() -> Value {
     let seconds = |what: &str| number(&bounds::SECONDS, what);
     let keys = [
         ("fresh_s", seconds("Seconds for which an answer is fresh that does not say so itself")),

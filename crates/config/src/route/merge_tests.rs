@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::headers::HeaderRule;
 use super::pattern::Pattern;
 use super::template::Template;
-use super::{ChangeRules, Changes, Immutable, RouteRedirect, RouteSettings, Rules, Source, Switch, merge};
+use super::{Changes, Immutable, RouteRedirect, RouteSettings, Rules, Source, Switch, merge};
 use crate::answer_cache::AnswerCache;
 use crate::gateway::GatewaySettings;
 
@@ -62,13 +62,10 @@ fn what_is_looked_for_and_is_not_there_is_redirected() {
 
 #[test]
 fn what_clients_may_change_is_decided_one_by_one() {
-    let route = |path, upload, delete| RouteSettings {
-        changes: ChangeRules { upload, delete, mkdir: None },
-        ..self::route(path)
-    };
+    let route = |path, upload, delete| RouteSettings { upload, delete, ..self::route(path) };
     let rules = merged(&[route("/a/b/*", Some(false), None), route("/a/*", Some(true), Some(true))]);
     let site = Changes { mkdir: true, ..Changes::default() };
-    assert_eq!(rules.changes.over(site), Changes { upload: false, delete: true, mkdir: true });
+    assert_eq!(rules.changes_over(site), Changes { upload: false, delete: true, mkdir: true });
 }
 
 #[test]

@@ -5,15 +5,11 @@
 use std::fmt::Write;
 
 use super::condition::{Condition, ValueTest};
-use super::cors;
-use super::fields;
-use super::filters;
-use super::gateways;
 use super::headers::{self, HeaderRule};
-use super::kept_answers;
 use super::matcher::Matcher;
 use super::pattern::Pattern;
-use super::{Immutable, RouteSettings, Rules, Source, Switch, merge};
+use super::row::{Row, Section};
+use super::{RouteSettings, Rules, Source, Switch, merge};
 use crate::render::{list, quoted};
 
 /// A TOML table of this route.
@@ -25,72 +21,9 @@ pub fn render(route: &RouteSettings) -> String {
     if route.priority != 0 {
         line("priority", route.priority.to_string());
     }
-    if !route.headers.is_empty() {
-        let tables: Vec<String> = route.headers.iter().map(fields::render).collect();
-        line("headers", format!("[{}]", tables.join(", ")));
-    }
-    match route.immutable {
-        Some(Immutable::None) => line("immutable", "false".into()),
-        Some(Immutable::Hashed) => line("immutable", "true".into()),
-        Some(Immutable::All) => line("immutable", quoted("all")),
-        None => {}
-    }
-    match &route.redirect {
-        Switch::Unset => {}
-        Switch::Off => line("redirect", "false".into()),
-        Switch::Set(to) => {
-            let missing = if to.if_missing { ", if_missing = true" } else { "" };
-            line("redirect", format!("{{ to = {}, status = {}{missing} }}", quoted(to.to.text()), to.status));
-        }
-    }
-    match &route.rewrite {
-        Switch::Unset => {}
-        Switch::Off => line("rewrite", "false".into()),
-        Switch::Set(path) => line("rewrite", quoted(path.text())),
-    }
-    if let Some(tried) = &route.try_files {
-        line("try", list(tried.iter().map(|one| one.text())));
-    }
-    if let Some(index) = &route.index {
-        line("index", list(index));
-    }
-    if !route.error_pages.is_empty() {
-        let pages = route.error_pages.iter().map(|(status, page)| format!("\"{status}\" = {}", quoted(page)));
-        line("error_pages", format!("{{ {} }}", pages.collect::<Vec<_>>().join(", ")));
-    }
-    match &route.gateway {
-        Switch::Unset => {}
-        Switch::Off => line("proxy", "false".into()),
-        Switch::Set(gateway) => line(gateway.key(), gateways::render(gateway)),
-    }
-    match &route.cors {
-        Switch::Unset => {}
-        Switch::Off => line("cors", "false".into()),
-        Switch::Set(cors) => line("cors", cors::render(cors)),
-    }
-    match &route.answer_cache {
-        Switch::Unset => {}
-        Switch::Off => line("cache", "false".into()),
-        Switch::Set(cache) => line("cache", kept_answers::render(cache)),
-    }
-    if let Some(steps) = &route.filters {
-        line("filters", filters::render(steps));
-    }
-    if let Some(is_on) = route.search {
-        line("search", is_on.to_string());
-    }
-    if let Some(is_on) = route.early_hints {
-        line("early_hints", is_on.to_string());
-    }
-    if let Some(is_on) = route.link_prefetch {
-        line("link_prefetch", is_on.to_string());
-    }
-    if !route.access.is_empty() {
-        line("access", route.access.render());
-    }
-    for (key, is_on) in route.changes.all() {
-        if let Some(is_on) = is_on {
-            line(key, is_on.to_string());
+    for row in Row::in_order(|order| order.shown) {
+        if let Some((key, value)) = (row.render)(route) {
+            line(key, value);
         }
     }
     text
@@ -176,62 +109,19 @@ impl Source {
 
 /// How rules come from a path to a file.
 pub(super) fn ways(rules: &Rules) -> Vec<String> {
-    let mut lines = Vec::new();
-    if let Some((redirect, _)) = &rules.redirect {
-        let missing = if redirect.if_missing { ", where there is nothing" } else { "" };
-        lines.push(format!("redirect to {} with {}{missing}", redirect.to.text(), redirect.status));
-    }
-    if let Some((path, _)) = &rules.rewrite {
-        lines.push(format!("look for {}", path.text()));
-    }
-    if let Some((tried, _)) = rules.try_files.as_ref().filter(|(tried, _)| !tried.is_empty()) {
-        lines.push(format!("try {}", tried.iter().map(|one| one.text()).collect::<Vec<_>>().join(", then ")));
-    }
-    lines.extend(rules.index.as_ref().map(|index| format!("index files {}", index.join(", "))));
-    lines
+    let rows = Row::in_order(|order| order.reported).into_iter();
+    rows.filter(|row| row.order.reported == Section::Ways).flat_map(|row| (row.report)(rules)).collect()
 }
 
 fn lines_of(rules: &Rules) -> Vec<String> {
+    let mut media = rules.media_type.as_ref().map(|media| format!("Content-Type: {media} (files)"));
     let mut lines = Vec::new();
-    lines.extend(rules.gateway.as_ref().map(gateways::describe));
-    lines.extend(rules.answer_cache.as_ref().map(kept_answers::describe));
-    lines.extend(ways(rules));
-    lines.extend(rules.describe_filters());
-    lines.extend(rules.search.filter(|is_on| *is_on).map(|_| "its pages are searched with ?q=".to_owned()));
-    lines.extend(rules.early_hints.map(|is_on| match is_on {
-        true => "clients are told what its pages need (103 Early Hints)".to_owned(),
-        false => "no early hints".to_owned(),
-    }));
-    lines.extend(rules.link_prefetch.map(|is_on| match is_on {
-        true => "its pages may be fetched ahead, those of applications as well".to_owned(),
-        false => "its pages are not fetched ahead".to_owned(),
-    }));
-    lines.extend(rules.error_pages.iter().map(|(status, page)| format!("page for {status}: {page}")));
-    lines.extend(rules.media_type.as_ref().map(|media| format!("Content-Type: {media} (files)")));
-    match rules.immutable {
-        Some(Immutable::Hashed) => {
-            lines.push(format!("Cache-Control: {} (names with a hash)", super::headers::IMMUTABLE))
+    for row in Row::in_order(|order| order.reported) {
+        if row.order.reported >= Section::Files {
+            lines.extend(media.take());
         }
-        Some(Immutable::All) => lines.push(format!("Cache-Control: {} (files)", super::headers::IMMUTABLE)),
-        Some(Immutable::None) | None => {}
+        lines.extend((row.report)(rules));
     }
-    let fields = |status| super::headers::fields(&rules.headers, status);
-    let ok = fields(200);
-    lines.extend(ok.iter().map(|(name, value)| format!("{name}: {value}")));
-    for status in [301, 404, 500] {
-        let other = fields(status);
-        if other != ok {
-            let shown: Vec<String> = other.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-            lines.push(format!(
-                "with {status} instead: {}",
-                if shown.is_empty() { "none".into() } else { shown.join("; ") }
-            ));
-        }
-    }
-    let may = rules.changes.all().into_iter().filter_map(|(key, is_on)| is_on.map(|is_on| (key, is_on)));
-    lines.extend(may.map(|(key, is_on)| format!("{key} is {}", if is_on { "on" } else { "off" })));
-    lines.extend(rules.access.sentences());
-    lines.extend(rules.cors.as_ref().map(|cors| format!("pages of {} may ask", cors.origins.join(", "))));
     if lines.is_empty() {
         lines.push("nothing else than for the whole site".into());
     }

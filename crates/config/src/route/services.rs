@@ -9,7 +9,7 @@ use super::shapes::{GatewayTable, ServiceTable};
 use super::{Switch, checks, gateways};
 use crate::access::ServiceSettings;
 use crate::gateway::GatewayProtocol;
-use crate::schema::{several, table, text};
+use crate::schema::values::{several, table, text};
 use crate::validate::Checker;
 
 /// Fields that a service cannot say: they frame the request, or say how it has come.

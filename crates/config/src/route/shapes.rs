@@ -1,4 +1,4 @@
-//! The shapes of a `[[site.route]]` table, exactly as written: names, types and positions.
+//! The shapes of the values in a `[[site.route]]` table (`rows`), exactly as written: names, types and positions.
 //!
 //! Owns: which of several shapes a value has. Does not judge values (`judge`).
 
@@ -12,44 +12,6 @@ use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Vis
 use toml::Spanned;
 
 use crate::file::{Amount, Text, Texts};
-
-/// `[[site.route]]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "a table")]
-pub(crate) struct RouteTable {
-    #[serde(rename = "match")]
-    pub(super) matches: Option<Spanned<TextsOr<MatchTable>>>,
-    pub(super) priority: Option<Spanned<i64>>,
-    pub(super) headers: Option<Headers>,
-    pub(super) immutable: Option<Spanned<SwitchOr<Never>>>,
-    pub(crate) redirect: Option<Spanned<SwitchOr<RedirectTable>>>,
-    pub(super) rewrite: Option<Spanned<SwitchOr<Never>>>,
-    #[serde(rename = "try")]
-    pub(super) try_files: Option<Spanned<Texts>>,
-    pub(super) index: Option<Vec<Text>>,
-    pub(super) error_pages: BTreeMap<Text, Text>,
-    pub(super) cors: Option<Spanned<SwitchOr<CorsTable>>>,
-    pub(super) proxy: Option<Spanned<SwitchOr<GatewayTable>>>,
-    pub(super) fastcgi: Option<Spanned<SwitchOr<GatewayTable>>>,
-    pub(super) cgi: Option<Spanned<SwitchOr<CgiTable>>>,
-    pub(super) cache: Option<Spanned<SwitchOr<AnswerCacheTable>>>,
-    pub(super) filters: Option<Vec<Spanned<FilterStep>>>,
-    pub(super) structured: Option<Spanned<SwitchOr<StructuredTable>>>,
-    pub(super) upload: Option<bool>,
-    pub(super) delete: Option<bool>,
-    pub(super) search: Option<bool>,
-    pub(super) early_hints: Option<bool>,
-    pub(super) link_prefetch: Option<bool>,
-    pub(super) mkdir: Option<bool>,
-    pub(super) access: Option<Spanned<AccessValue>>,
-}
-
-impl RouteTable {
-    /// Whether it answers requests without a file.
-    pub(crate) fn needs_no_root(&self) -> bool {
-        self.redirect.is_some() || self.proxy.is_some() // What FastCGI runs is in files, as a rule.
-    }
-}
 
 /// `proxy = { ... }`
 #[derive(Debug, Default, Deserialize)]

@@ -1,14 +1,16 @@
 //! How a route leads from a path to another address or to a file: `redirect`, `rewrite` and `try`.
 //!
-//! Owns: their judgement, with words for what is wrong. Captures are `template`'s.
+//! Owns: their judgement, with words for what is wrong, and what several routes come to. Captures are `template`'s.
 
 use std::ops::Range;
 
-use super::Switch;
 use super::pattern::Pattern;
+use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{RedirectTable, SwitchOr};
 use super::template::Template;
+use super::{RouteSettings, RouteTable, Switch};
 use crate::redirect;
+use crate::render::{list, quoted};
 use crate::validate::Checker;
 
 /// Where a route redirects to.
@@ -22,7 +24,130 @@ pub struct RouteRedirect {
     pub if_missing: bool,
 }
 
-pub(super) fn redirect(
+/// They stand first, and contradict each other as one: see `conflicts`.
+const OF_WAYS: Order = Order { shown: 0, reported: Section::Ways, judged: 0 };
+
+/// `redirect`.
+pub(super) struct Redirect;
+
+impl RouteKey for Redirect {
+    const ORDER: Order = OF_WAYS;
+    const ANSWER: Answer = Answer::Elsewhere;
+
+    fn judge(given: &RouteTable, paths: &[Pattern], checker: &mut Checker<'_>) -> Switch<RouteRedirect> {
+        let given = given.redirect.as_ref();
+        given.map_or(Switch::Unset, |given| redirect(given.get_ref(), given.span(), paths, checker))
+    }
+
+    fn render(said: &Switch<RouteRedirect>) -> Option<String> {
+        said.render(|to| {
+            let missing = if to.if_missing { ", if_missing = true" } else { "" };
+            format!("{{ to = {}, status = {}{missing} }}", quoted(to.to.text()), to.status)
+        })
+    }
+
+    /// A route that rewrites or tries paths is not redirected by a less specific one, as it says that there is something: but for a redirect
+    /// where there is nothing.
+    fn merge(routes: &Matching<'_>) -> Option<(RouteRedirect, usize)> {
+        let mut is_looked_for = false;
+        for (number, route) in routes {
+            match &route.redirect {
+                Switch::Set(to) if !is_looked_for || to.if_missing => return Some((to.clone(), *number)),
+                Switch::Unset if route.is_looked_for() => {}
+                Switch::Unset if !route.directs() => {}
+                _ => return None,
+            }
+            is_looked_for |= route.is_looked_for();
+        }
+        None
+    }
+
+    fn conflict(route: &RouteSettings) -> Option<Objection> {
+        (redirects(route) && looks(route)).then(|| {
+            let message = "this route redirects every request, so that `rewrite` and `try` have nothing to do";
+            (message.to_owned(), Some("with if_missing = true it is redirected only where there is nothing"))
+        })
+    }
+
+    fn report(rule: &Option<(RouteRedirect, usize)>) -> Vec<String> {
+        let Some((redirect, _)) = rule else { return Vec::new() };
+        let missing = if redirect.if_missing { ", where there is nothing" } else { "" };
+        vec![format!("redirect to {} with {}{missing}", redirect.to.text(), redirect.status)]
+    }
+}
+
+/// Whether it redirects every request.
+pub(super) fn redirects(route: &RouteSettings) -> bool {
+    matches!(&route.redirect, Switch::Set(redirect) if !redirect.if_missing)
+}
+
+/// Whether it looks for another path than that of the request.
+pub(super) fn looks(route: &RouteSettings) -> bool {
+    matches!(route.rewrite, Switch::Set(_)) || route.try_files.as_ref().is_some_and(|tried| !tried.is_empty())
+}
+
+/// `rewrite`.
+pub(super) struct Rewrite;
+
+impl RouteKey for Rewrite {
+    const ORDER: Order = OF_WAYS;
+    const ANSWER: Answer = Answer::Elsewhere;
+
+    fn judge(given: &RouteTable, paths: &[Pattern], checker: &mut Checker<'_>) -> Switch<Template> {
+        let Some(given) = &given.rewrite else { return Switch::Unset };
+        match given.get_ref() {
+            SwitchOr::Is(false) => Switch::Off,
+            SwitchOr::Text(text) => inner(&given.span(), text, paths, checker).map_or(Switch::Unset, Switch::Set),
+            _ => {
+                checker.problem(given.span(), "`rewrite` is a path, or false");
+                Switch::Unset
+            }
+        }
+    }
+
+    fn render(said: &Switch<Template>) -> Option<String> {
+        said.render(|path| quoted(path.text()))
+    }
+
+    fn merge(routes: &Matching<'_>) -> Option<(Template, usize)> {
+        let (number, route) = routes.iter().find(|(_, route)| Rewrite::is_said(route))?;
+        Some((route.rewrite.clone().into_set()?, *number))
+    }
+
+    fn report(rule: &Option<(Template, usize)>) -> Vec<String> {
+        rule.iter().map(|(path, _)| format!("look for {}", path.text())).collect()
+    }
+}
+
+/// `try`.
+pub(super) struct TryFiles;
+
+impl RouteKey for TryFiles {
+    const ORDER: Order = OF_WAYS;
+    const ANSWER: Answer = Answer::OneOfSeveral;
+
+    fn judge(given: &RouteTable, paths: &[Pattern], checker: &mut Checker<'_>) -> Option<Vec<Template>> {
+        let given = given.try_files.as_ref()?;
+        Some(given.get_ref().0.iter().filter_map(|text| inner(&given.span(), text, paths, checker)).collect())
+    }
+
+    fn render(said: &Option<Vec<Template>>) -> Option<String> {
+        said.as_ref().map(|tried| list(tried.iter().map(|one| one.text())))
+    }
+
+    fn merge(routes: &Matching<'_>) -> Option<(Vec<Template>, usize)> {
+        routes.iter().find_map(|(number, route)| Some((route.try_files.clone()?, *number)))
+    }
+
+    fn report(rule: &Option<(Vec<Template>, usize)>) -> Vec<String> {
+        let tried = rule.iter().filter(|(tried, _)| !tried.is_empty());
+        tried
+            .map(|(tried, _)| format!("try {}", tried.iter().map(|one| one.text()).collect::<Vec<_>>().join(", then ")))
+            .collect()
+    }
+}
+
+fn redirect(
     given: &SwitchOr<RedirectTable>,
     span: Range<usize>,
     paths: &[Pattern],
@@ -96,7 +221,7 @@ fn is_location(span: &Range<usize>, to: &Template, checker: &mut Checker<'_>) ->
 }
 
 /// A path that is looked for.
-pub(super) fn inner(span: &Range<usize>, text: &str, paths: &[Pattern], checker: &mut Checker<'_>) -> Option<Template> {
+fn inner(span: &Range<usize>, text: &str, paths: &[Pattern], checker: &mut Checker<'_>) -> Option<Template> {
     let template = template(span, text, paths, checker)?;
     if template.names_host() {
         checker.problem(span.clone(), format!("`{}` has a host, and is a path of this site", text.escape_debug()));

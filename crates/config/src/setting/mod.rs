@@ -4,8 +4,8 @@
 //! the key of the file and its judgement, the schema, what `lamna check` shows, the flag, `lamna ctl set`, what an upgrade takes
 //! along, and the table in docs/configuration.md. The bounds of `[limits]` have rows of their own (`config::limits`).
 //!
-//! The keys of sites and routes are no rows: they are tables and lists, and what they may be depends on each other
-//! (`config::site`, `config::route`).
+//! The keys of routes have rows of their own (`config::route`). Those of sites are no rows: they are tables and lists, and what they may be depends
+//! on each other (`config::site`).
 
 #[cfg(test)]
 pub(super) mod manual;

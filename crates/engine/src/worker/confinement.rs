@@ -132,10 +132,7 @@ fn agents(settings: &Settings) -> Reach {
 
 fn may_change(site: &SiteSettings) -> bool {
     let changes = site.changes();
-    let of_routes = site.routes.iter().flat_map(|route| {
-        let changes = &route.changes;
-        [changes.upload, changes.delete, changes.mkdir]
-    });
+    let of_routes = site.routes.iter().flat_map(|route| [route.upload, route.delete, route.mkdir]);
     changes.upload || changes.delete || changes.mkdir || of_routes.flatten().any(|may| may)
 }
 

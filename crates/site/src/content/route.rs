@@ -455,7 +455,7 @@ impl Routes {
         let gateway = rules.gateway.as_ref();
         let gateway =
             gateway.and_then(|settings| self.groups.iter().find(|group| group.settings == *settings).cloned());
-        let changes = rules.changes.over(self.changes);
+        let changes = rules.changes_over(self.changes);
         let steps = steps(rules.filters.as_deref(), self.live_reload && gateway.is_none());
         let (filters, unavailable, has_services) = self.filters_of(&steps);
         let mut asked = [&matched[..], &failed].concat();

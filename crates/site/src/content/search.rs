@@ -31,7 +31,7 @@ use super::listing::Kind;
 use super::media_type;
 use super::site::Site;
 use super::texts::{Texts, Turn};
-use super::tree::{Tree, is_answered_elsewhere};
+use super::tree::Tree;
 use super::upload::Means;
 use super::walk::{self, Entry, Level};
 use crate::cache::two_generation_map::Key;
@@ -89,7 +89,7 @@ fn leads_to_pages(rules: &Rules) -> bool {
     let is_itself =
         rules.try_files.as_ref().is_none_or(|(tried, _)| tried.first().is_none_or(|first| first.text() == "$path"));
     let is_shown = rules.filters.as_ref().is_none_or(|steps| lamna_filter::keep_words(steps, None));
-    !is_answered_elsewhere(rules) && is_itself && is_shown
+    !rules.replace_files() && is_itself && is_shown
 }
 
 /// Searches a folder.

@@ -25,37 +25,7 @@ use super::upload::{Asking, Means};
 /// Whether the rules answer with the file or the folder that is there, to every client that gets the folder around it.
 pub(super) fn leads_to_files(rules: &Rules) -> bool {
     let is_filtered = rules.filters.as_ref().is_some_and(|filters| lamna_filter::change_files(filters));
-    !is_answered_elsewhere(rules) && rules.try_files.is_none() && !is_filtered
-}
-
-/// Whether the rules answer with something else than a file, wherever that is.
-pub(super) fn is_answered_elsewhere(rules: &Rules) -> bool {
-    // All of them are named: a new one needs a decision here whether it matters.
-    let Rules {
-        headers: _,
-        immutable: _,
-        media_type: _,
-        redirect,
-        rewrite,
-        // Of several files one is the answer: a caller looks which.
-        try_files: _,
-        index: _,
-        error_pages: _,
-        cors: _,
-        gateway,
-        handler,
-        // Of what applications answer, which is not here.
-        answer_cache: _,
-        changes: _,
-        // By path, for this client: see `Tree::serves`.
-        access: _,
-        // By what they make of the file: so do these.
-        filters: _,
-        search: _,
-        early_hints: _,
-        link_prefetch: _,
-    } = rules;
-    redirect.is_some() || rewrite.is_some() || gateway.is_some() || handler.is_some()
+    !rules.replace_files() && rules.try_files.is_none() && !is_filtered
 }
 
 /// The files of a folder that a given client may read.

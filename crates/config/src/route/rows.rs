@@ -1,0 +1,378 @@
+//! The keys of a route, and what the simple ones mean. docs/extending.md says how to add one.
+//!
+//! Owns: the list of all keys, in the order in which a table is told. `match` and `priority` are not among it: they say for which requests the
+//! others are.
+
+use std::collections::BTreeMap;
+
+use lamna_filter::Step;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toml::Spanned;
+
+use super::condition::Condition;
+use super::cors::{self, Cors};
+use super::fields;
+use super::filters;
+use super::gateways;
+use super::headers::{HeaderRule, IMMUTABLE};
+use super::pattern::Pattern;
+use super::row::{Answer, Field, Matching, Order, RouteKey, Row, Section, SwitchKey, route_keys};
+use super::shapes::{
+    AccessValue, AnswerCacheTable, CgiTable, CorsTable, FilterStep, GatewayTable, Headers, MatchTable, Never,
+    RedirectTable, StructuredTable, SwitchOr, TextsOr,
+};
+use super::template::Template;
+use super::ways::{self, RouteRedirect};
+use super::{Source, Switch, access, cgi, kept_answers};
+use crate::access::AccessRules;
+use crate::answer_cache::AnswerCache;
+use crate::file::{Text, Texts};
+use crate::gateway::GatewaySettings;
+use crate::render::{list, quoted};
+use crate::schema::values::{list_of, several, switch, text};
+use crate::site;
+use crate::validate::Checker;
+
+route_keys! {
+    /// What is done to header fields; of rules the least specific first.
+    headers: Vec<HeaderRule> => Vec<HeaderRule>, by fields::Fields {
+        headers = "headers": Option<Headers>,
+            json!({ "type": ["object", "array"], "description": "Fields that are set, or tables that say more" });
+    }
+
+    /// Which files never change.
+    immutable: Option<Immutable> => Option<Immutable>, by NeverChanges {
+        immutable = "immutable": Option<Spanned<SwitchOr<Never>>>,
+            json!({ "enum": [true, false, "all"], "description": "Whether caches may keep files for a year" });
+    }
+
+    /// Another address, of rules with the route that it is from.
+    redirect: Switch<RouteRedirect> => Option<(RouteRedirect, usize)>, by ways::Redirect {
+        redirect = "redirect": Option<Spanned<SwitchOr<RedirectTable>>>,
+            json!({ "type": ["string", "object", "boolean"], "description": "Where to, or false" });
+    }
+
+    /// The path that is looked for instead, of rules with the route that it is from.
+    rewrite: Switch<Template> => Option<(Template, usize)>, by ways::Rewrite {
+        rewrite = "rewrite": Option<Spanned<SwitchOr<Never>>>,
+            json!({ "type": ["string", "boolean"], "description": "The path that is looked for, or false" });
+    }
+
+    /// Paths that are tried in turn, of rules with the route that they are from. Empty: the path alone.
+    try_files: Option<Vec<Template>> => Option<(Vec<Template>, usize)>, by ways::TryFiles {
+        try_files = "try": Option<Spanned<Texts>>, several("Paths that are tried in turn");
+    }
+
+    /// Names of index files; none for those of the site.
+    index: Option<Vec<String>> => Option<Vec<String>>, by Index {
+        index = "index": Option<Vec<Text>>, list_of(text("A file that is tried for a directory"));
+    }
+
+    /// Pages for errors, by status, where they differ from those of the site.
+    error_pages: BTreeMap<u16, String> => BTreeMap<u16, String>, by ErrorPages {
+        error_pages = "error_pages": BTreeMap<Text, Text>,
+            json!({ "type": "object", "description": "By status: the path of the page, beneath the root" });
+    }
+
+    /// What other origins may do.
+    cors: Switch<Cors> => Option<Cors>, by cors::OtherOrigins {
+        cors = "cors": Option<Spanned<SwitchOr<CorsTable>>>, cors::schema();
+    }
+
+    /// The application that answers.
+    gateway: Switch<GatewaySettings> => Option<GatewaySettings>, by gateways::Gateway {
+        proxy = "proxy": Option<Spanned<SwitchOr<GatewayTable>>>, gateways::proxy_schema();
+        fastcgi = "fastcgi": Option<Spanned<SwitchOr<GatewayTable>>>, gateways::fastcgi_schema();
+        cgi = "cgi": Option<Spanned<SwitchOr<CgiTable>>>, cgi::schema();
+    }
+
+    /// How the answers of applications are kept; of rules none if they are not.
+    answer_cache: Switch<AnswerCache> => Option<AnswerCache>, by kept_answers::KeptAnswers {
+        cache = "cache": Option<Spanned<SwitchOr<AnswerCacheTable>>>, kept_answers::schema();
+    }
+
+    /// What of the program itself answers, by its name. Not in a file: only programs that embed the server have one.
+    handler: Option<String> => Option<String>, by Handler {}
+
+    /// What files pass through. Empty: nothing, whatever less specific routes say.
+    filters: Option<Vec<Step>> => Option<Vec<Step>>, by filters::Filters {
+        filters = "filters": Option<Vec<Spanned<FilterStep>>>, filters::schema_of_route();
+        structured = "structured": Option<Spanned<SwitchOr<StructuredTable>>>, filters::structured_schema();
+    }
+
+    /// Whether clients may store files.
+    upload: Option<bool> => Option<bool>, by Upload {
+        upload = "upload": Option<bool>, switch("Whether clients may store files");
+    }
+
+    /// Whether clients may delete files and empty directories.
+    delete: Option<bool> => Option<bool>, by Delete {
+        delete = "delete": Option<bool>, switch("Whether clients may delete files and empty directories");
+    }
+
+    /// Whether the pages of folders are searched.
+    search: Option<bool> => Option<bool>, by Search {
+        search = "search": Option<bool>, switch("Whether the pages of folders are searched with ?q=");
+    }
+
+    /// Whether clients are told what pages need before these are there.
+    early_hints: Option<bool> => Option<bool>, by EarlyHints {
+        early_hints = "early_hints": Option<bool>,
+            switch("Whether clients are told what pages need before these are there");
+    }
+
+    /// Whether pages there may be fetched ahead; true: those of applications as well.
+    link_prefetch: Option<bool> => Option<bool>, by LinkPrefetch {
+        link_prefetch = "link_prefetch": Option<bool>,
+            switch("Whether pages there may be fetched ahead; true: those of applications as well");
+    }
+
+    /// Whether clients may make directories.
+    mkdir: Option<bool> => Option<bool>, by Mkdir {
+        mkdir = "mkdir": Option<bool>, switch("Whether clients may make directories");
+    }
+
+    /// Who may do what, of rules where that differs from the site.
+    access: AccessRules => AccessRules, by access::Access {
+        access = "access": Option<Spanned<AccessValue>>, access::schema();
+    }
+}
+
+/// `search`.
+pub(super) struct Search;
+
+impl SwitchKey for Search {
+    const ORDER: Order = Order::OF_CONTENT;
+
+    fn given(table: &RouteTable) -> Option<bool> {
+        table.search
+    }
+
+    fn report(is_on: bool) -> Option<String> {
+        is_on.then(|| "its pages are searched with ?q=".to_owned())
+    }
+}
+
+/// `early_hints`.
+pub(super) struct EarlyHints;
+
+impl SwitchKey for EarlyHints {
+    const ORDER: Order = Order::OF_CONTENT;
+
+    fn given(table: &RouteTable) -> Option<bool> {
+        table.early_hints
+    }
+
+    fn report(is_on: bool) -> Option<String> {
+        let words = if is_on { "clients are told what its pages need (103 Early Hints)" } else { "no early hints" };
+        Some(words.to_owned())
+    }
+}
+
+/// `link_prefetch`.
+pub(super) struct LinkPrefetch;
+
+impl SwitchKey for LinkPrefetch {
+    const ORDER: Order = Order::OF_CONTENT;
+
+    fn given(table: &RouteTable) -> Option<bool> {
+        table.link_prefetch
+    }
+
+    fn report(is_on: bool) -> Option<String> {
+        let words = match is_on {
+            true => "its pages may be fetched ahead, those of applications as well",
+            false => "its pages are not fetched ahead",
+        };
+        Some(words.to_owned())
+    }
+}
+
+/// `upload`.
+pub(super) struct Upload;
+
+impl SwitchKey for Upload {
+    const ORDER: Order = OF_CHANGES;
+
+    fn given(table: &RouteTable) -> Option<bool> {
+        table.upload
+    }
+
+    fn report(is_on: bool) -> Option<String> {
+        on_or_off::<Upload>(is_on)
+    }
+}
+
+/// `delete`.
+pub(super) struct Delete;
+
+impl SwitchKey for Delete {
+    const ORDER: Order = OF_CHANGES;
+
+    fn given(table: &RouteTable) -> Option<bool> {
+        table.delete
+    }
+
+    fn report(is_on: bool) -> Option<String> {
+        on_or_off::<Delete>(is_on)
+    }
+}
+
+/// `mkdir`.
+pub(super) struct Mkdir;
+
+impl SwitchKey for Mkdir {
+    const ORDER: Order = OF_CHANGES;
+
+    fn given(table: &RouteTable) -> Option<bool> {
+        table.mkdir
+    }
+
+    fn report(is_on: bool) -> Option<String> {
+        on_or_off::<Mkdir>(is_on)
+    }
+}
+
+fn on_or_off<K: Field>(is_on: bool) -> Option<String> {
+    Some(format!("{} is {}", K::NAMES.first()?, if is_on { "on" } else { "off" }))
+}
+
+/// Of what clients may change.
+const OF_CHANGES: Order = Order { shown: 5, reported: Section::Clients, judged: 6 };
+
+/// Which files never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Immutable {
+    /// None.
+    None,
+    /// Those with a hash in their name.
+    Hashed,
+    /// All.
+    All,
+}
+
+/// `immutable`.
+pub(super) struct NeverChanges;
+
+impl RouteKey for NeverChanges {
+    const ORDER: Order = Order { shown: 0, reported: Section::Files, judged: 1 };
+    const ANSWER: Answer = Answer::There;
+
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Option<Immutable> {
+        let given = given.immutable.as_ref()?;
+        match given.get_ref() {
+            SwitchOr::Is(true) => Some(Immutable::Hashed),
+            SwitchOr::Is(false) => Some(Immutable::None),
+            SwitchOr::Text(text) if text == "all" => Some(Immutable::All),
+            _ => {
+                let message = "`immutable` is true for names with a hash, \"all\" for every file, or false";
+                checker.problem(given.span(), message);
+                None
+            }
+        }
+    }
+
+    fn render(said: &Option<Immutable>) -> Option<String> {
+        said.map(|immutable| match immutable {
+            Immutable::None => "false".to_owned(),
+            Immutable::Hashed => "true".to_owned(),
+            Immutable::All => quoted("all"),
+        })
+    }
+
+    /// What is said of caching more specifically counts before it.
+    fn merge(routes: &Matching<'_>) -> Option<Immutable> {
+        let names_caching = |rule: &HeaderRule| rule.names().any(|name| name.eq_ignore_ascii_case("Cache-Control"));
+        let says = |route: &&RouteSettings| route.immutable.is_some() || route.headers.iter().any(names_caching);
+        routes.iter().map(|(_, route)| *route).find(says)?.immutable
+    }
+
+    fn report(rule: &Option<Immutable>) -> Vec<String> {
+        let whose = match rule {
+            Some(Immutable::Hashed) => "names with a hash",
+            Some(Immutable::All) => "files",
+            Some(Immutable::None) | None => return Vec::new(),
+        };
+        vec![format!("Cache-Control: {IMMUTABLE} ({whose})")]
+    }
+}
+
+/// `index`.
+pub(super) struct Index;
+
+impl RouteKey for Index {
+    const ORDER: Order = Order { shown: 0, reported: Section::Ways, judged: 2 };
+    const ANSWER: Answer = Answer::There;
+
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Option<Vec<String>> {
+        given.index.as_ref().map(|names| names.iter().map(|name| site::index_name(name, checker)).collect())
+    }
+
+    fn render(said: &Option<Vec<String>>) -> Option<String> {
+        said.as_ref().map(list)
+    }
+
+    fn merge(routes: &Matching<'_>) -> Option<Vec<String>> {
+        Index::first(routes)
+    }
+
+    fn report(rule: &Option<Vec<String>>) -> Vec<String> {
+        rule.iter().map(|index| format!("index files {}", index.join(", "))).collect()
+    }
+}
+
+/// `error_pages`.
+pub(super) struct ErrorPages;
+
+impl RouteKey for ErrorPages {
+    const ORDER: Order = Order { shown: 0, reported: Section::Pages, judged: 7 };
+    const ANSWER: Answer = Answer::There;
+
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> BTreeMap<u16, String> {
+        site::error_pages(&given.error_pages, checker)
+    }
+
+    fn render(said: &BTreeMap<u16, String>) -> Option<String> {
+        let pages = said.iter().map(|(status, page)| format!("\"{status}\" = {}", quoted(page)));
+        (!said.is_empty()).then(|| format!("{{ {} }}", pages.collect::<Vec<_>>().join(", ")))
+    }
+
+    /// One by one.
+    fn merge(routes: &Matching<'_>) -> BTreeMap<u16, String> {
+        routes.iter().rev().flat_map(|(_, route)| route.error_pages.clone()).collect()
+    }
+
+    fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
+        let differs =
+            |(status, page): &(&u16, &String)| two.error_pages.get(status).is_some_and(|other| other != *page);
+        one.error_pages.iter().find(differs).map(|(status, _)| format!("the page for {status}"))
+    }
+
+    fn report(rule: &BTreeMap<u16, String>) -> Vec<String> {
+        rule.iter().map(|(status, page)| format!("page for {status}: {page}")).collect()
+    }
+}
+
+/// What of the program answers: no key, but a part of every route.
+pub(super) struct Handler;
+
+impl RouteKey for Handler {
+    const ANSWER: Answer = Answer::Program;
+
+    fn judge(_: &RouteTable, _: &[Pattern], _: &mut Checker<'_>) -> Option<String> {
+        None
+    }
+
+    fn render(_: &Option<String>) -> Option<String> {
+        None
+    }
+
+    fn merge(routes: &Matching<'_>) -> Option<String> {
+        Handler::first(routes)
+    }
+
+    fn report(_: &Option<String>) -> Vec<String> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,73 @@
+//! Values in a JSON Schema: texts, numbers, lists and tables.
+//!
+//! Owns: how each is written. Does not know which keys there are.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value, json};
+
+/// A table with these keys and no others.
+pub(crate) fn table(
+    keys: impl IntoIterator<Item = (impl Into<String>, Value)>,
+    required: &[&str],
+    description: &str,
+) -> Value {
+    let keys: Map<String, Value> = keys.into_iter().map(|(key, value)| (key.into(), value)).collect();
+    json!({
+        "type": "object",
+        "properties": keys,
+        "required": required,
+        "additionalProperties": false,
+        "description": description,
+    })
+}
+
+/// One text or several.
+pub(crate) fn several(description: &str) -> Value {
+    json!({ "anyOf": [text(""), list_of(text(""))], "description": description })
+}
+
+/// Several.
+pub(crate) fn list_of(items: Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+/// A text.
+pub(crate) fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+/// A text of this form.
+pub(crate) fn pattern(pattern: &str, description: &str) -> Value {
+    json!({ "type": "string", "pattern": pattern, "description": description })
+}
+
+/// True or false.
+pub(crate) fn switch(description: &str) -> Value {
+    json!({ "type": "boolean", "description": description })
+}
+
+/// One of these names.
+pub(crate) fn names(names: &[&str], description: &str) -> Value {
+    json!({ "enum": names, "description": description })
+}
+
+/// A number within bounds.
+pub(crate) fn number(bounds: &RangeInclusive<u64>, description: &str) -> Value {
+    json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end(), "description": description })
+}
+
+/// A number within bounds, or `auto`.
+pub(crate) fn or_auto(bounds: &RangeInclusive<u64>, description: &str) -> Value {
+    let number = json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() });
+    json!({ "anyOf": [{ "const": "auto" }, number], "description": description })
+}
+
+/// A size within bounds.
+pub(crate) fn bytes(bounds: &RangeInclusive<u64>, description: &str) -> Value {
+    let number = json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() });
+    json!({ "anyOf": [number, { "type": "string", "pattern": SIZE }], "description": description })
+}
+
+/// What `lamna_policy::size::parse_size` reads.
+pub(super) const SIZE: &str = "^[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?$";
