@@ -26,13 +26,13 @@ use memchr::{memchr, memmem};
 
 use crate::parse::chunked::{ChunkError, ChunkedDecoder};
 
-/// Bytes of a response head. More is an error: whoever sends it is not an HTTP server.
+/// Bytes of a response head. More is an error: its sender is not an HTTP server.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes that chunk extensions and trailer fields of one response may take.
 const CHUNK_OVERHEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// What the head of a response says about the message.
+/// The framing information in the head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHead {
     /// 100 to 999.
@@ -45,7 +45,7 @@ pub struct ResponseHead {
     pub interim: bool,
 }
 
-/// What one call of [`ResponseDecoder::decode`] found.
+/// The result of one call of [`ResponseDecoder::decode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
@@ -258,7 +258,7 @@ fn status(digits: &[u8]) -> Result<u16, ResponseError> {
     }
 }
 
-/// What the fields say that matters here.
+/// The fields that matter here.
 #[derive(Default)]
 struct Fields {
     content_bytes: Option<u64>,
@@ -335,7 +335,7 @@ mod tests {
 
     use super::*;
 
-    /// What a connection carried: the status and content of each response, and how it went on.
+    /// The responses on a connection: the status and content of each, and how it went on.
     type Read = Result<Vec<(u16, Vec<u8>, bool)>, ResponseError>;
 
     /// Reads `pieces` as one connection after whose last piece the peer closes.

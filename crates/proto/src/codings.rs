@@ -1,7 +1,7 @@
 //! One representation and the content codings of it that are made while it is being served (RFC 9110 8.4).
 //!
 //! Owns: [`Codings`]: which codings there may be, which there are, and which were asked for in vain. Guarantees: a coding
-//! is filled in at most once and never changes; asking never waits, whoever asks in vain gets what there is. Does not
+//! is filled in at most once and never changes; asking never waits: a request in vain gets an existing one. Does not
 //! compress: the server does, somewhere else, when it finds wishes.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -23,7 +23,7 @@ pub struct Codings {
     permitted: CodingSet,
     /// Bits of the [`CodingSet`] that clients preferred and that are not there.
     wishes: AtomicU8,
-    /// Bits of those whose wishes were taken: nobody needs to note them again.
+    /// Bits of those whose wishes were taken: they need not be noted again.
     taken: AtomicU8,
     /// By `slot`; none inside for what is not worth having.
     made: [OnceLock<Option<Arc<Representation>>>; 3],
@@ -51,8 +51,8 @@ impl Codings {
         std::iter::once(&self.identity).chain(made)
     }
 
-    /// What suits a client with these lines of `Accept-Encoding` best among what there is. What would suit it better and
-    /// may be made is noted as a wish.
+    /// The existing coding that suits a client with these lines of `Accept-Encoding` best. A better one that may be
+    /// made is noted as a wish.
     pub fn choose<'l>(&self, accept_encoding: impl Iterator<Item = &'l [u8]> + Clone) -> &Arc<Representation> {
         let wanted = select_coding(accept_encoding.clone(), self.obtainable());
         if let Some(one) = self.get(wanted) {
@@ -70,7 +70,7 @@ impl Codings {
         self.wishes.load(Relaxed) != 0
     }
 
-    /// The wishes, which are somebody's business from now on: each is given out once.
+    /// Takes the wishes, for the caller to act on: each is given out once.
     pub fn take_wishes(&self) -> CodingSet {
         let wishes = self.wishes.swap(0, Relaxed);
         CodingSet::from_bits(wishes & !self.taken.fetch_or(wishes, Relaxed))
@@ -98,7 +98,7 @@ impl Codings {
         }
     }
 
-    /// What is there or may still be.
+    /// The codings that exist or may still be made.
     fn obtainable(&self) -> CodingSet {
         self.those(|made| !matches!(made.get(), Some(None)))
     }

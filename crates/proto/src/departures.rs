@@ -1,8 +1,8 @@
 //! Answers that have been written and have not left: what is counted and logged of each when its last byte does.
 //!
-//! Owns: [`Departures`], and with it the end of every answer's duration, and [`Answered`], which is what the log is told of each. Guarantees:
-//! an answer is counted once, when the driver says that its last byte has left; what is kept has room for as many as the output has. Reads
-//! no clock: drivers say when.
+//! Owns: [`Departures`], and with it the end of every answer's duration, and [`Answered`], which is what the log is
+//! told of each. Guarantees: an answer is counted once, when the driver says that its last byte has left; the records
+//! have room for as many as the output has. Reads no clock: drivers say when.
 //!
 //! ```text
 //!  push: written to the output --taken by the socket, or a session before it--> taken --by the socket--> left, and reported if wished for
@@ -30,11 +30,11 @@ pub struct Answered<'a> {
     pub started: Instant,
     /// When the last byte of the answer left, or it was given up.
     pub ended: Instant,
-    /// What a program has found out about the request ([`Translate::found`](crate::exchange::Translate::found)).
+    /// The finding of a program about the request ([`Translate::found`](crate::exchange::Translate::found)).
     pub found: Option<Finding>,
 }
 
-/// What is known of an answer that is not reported yet.
+/// The record of an answer that is not reported yet.
 #[derive(Debug)]
 struct Departure {
     /// How many bytes of output there are from the beginning of it to the end of this answer.
@@ -46,7 +46,7 @@ struct Departure {
     ended: Instant,
     /// Its head, and where its bytes are in `requests`.
     request: Option<(Head, usize)>,
-    /// What a program has found out about the request.
+    /// The finding of a program about the request.
     found: Option<Finding>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Departures {
     left: usize,
     /// So many, with those that have left, have been taken from the output.
     taken: usize,
-    /// What was taken last may not have left.
+    /// The bytes taken last may not have left.
     is_held: bool,
     /// The bytes of the requests that are to be reported.
     requests: Vec<u8>,
@@ -125,7 +125,7 @@ impl Departures {
         Departure { found, ..self.departure(end, outcome, request.map(Saved::received)) }
     }
 
-    /// What followed the output is in it now, behind its first `bytes`.
+    /// The segment behind the output is in it now, after its first `bytes`.
     pub(crate) fn handle_joined(&mut self, bytes: usize) {
         for departure in self.queue.iter_mut().filter(|departure| departure.is_behind) {
             departure.is_behind = false;
@@ -164,7 +164,7 @@ impl Departures {
         (self.left, self.taken) = (self.left + 1, self.taken + 1);
     }
 
-    /// What has not left will not.
+    /// Gives up all answers that have not left.
     pub(crate) fn give_up_all(&mut self, now: Instant) {
         for departure in self.queue.range_mut(self.left..) {
             departure.ended = now;

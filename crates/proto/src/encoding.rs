@@ -36,7 +36,7 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// What is being decoded.
+/// The bytes and files that are being decoded.
 pub(crate) struct Source<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) files: VecDeque<OwnedFd>,

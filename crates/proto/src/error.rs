@@ -1,6 +1,6 @@
-//! What a peer can do wrong, and what it is told: one place maps each cause to a status and to close or keep.
+//! Refusals of a peer's mistakes: one place maps each cause to a status and to close or keep.
 //!
-//! Owns: the closed list of refusals. Does not render pages: whoever drives the core supplies one resource for each.
+//! Owns: the closed list of refusals. Does not render pages: the driver of the core supplies one resource for each.
 
 use crate::message::Status;
 

@@ -18,7 +18,7 @@ impl Held {
     }
 }
 
-/// What one connection holds.
+/// The memory that one connection holds.
 #[derive(Debug)]
 pub(crate) struct Charge {
     held: Arc<Held>,

@@ -1,6 +1,6 @@
 //! Every bound on what a peer may make the server hold or wait for, with its unit and its reason.
 //!
-//! Owns: the numbers and their defaults. Whoever holds the resource enforces its bound.
+//! Owns: the numbers and their defaults. The holder of a resource enforces its bound.
 
 /// Bounds of one connection. All times are measured from the last progress, never over a whole transfer, so that a slow
 /// but live peer is not cut off.
@@ -40,18 +40,19 @@ pub struct Limits {
     /// Time in which the peer has to take `send_bytes_min`, or all that there is for it, wherever it is the peer that is waited for: its
     /// socket, its windows of HTTP/2. Nothing that it sends prolongs it.
     pub send_timeout_ms: u32,
-    /// What a peer has to take in each `send_timeout_ms`: or a byte now and then would hold an exchange with an application. 0: any byte.
+    /// Bytes that a peer has to take in each `send_timeout_ms`: or a byte now and then would hold an exchange with an
+    /// application. 0: any byte.
     pub send_bytes_min: u32,
     /// Time that a connection closed after an error goes on reading and discarding, so that the peer can read the
     /// answer before a reset reaches it (RFC 9112 9.6).
     pub linger_timeout_ms: u32,
 }
 
-/// What part of the cache of a process (`cache_bytes`) its connections together may fill with what the cache itself does not
-/// hold: content that it has let go of, and requests and answers in buffers of their own. Numerator and denominator. The cache
-/// shrinks by as much, so that both together stay within its bound. Beyond this part answers hold nothing any more: content is
-/// sent from its file, requests that are pipelined are answered one at a time, and listings are refused (503). The last
-/// eighth is for what connections add before they are looked at again.
+/// The part of the cache of a process (`cache_bytes`) that its connections together may fill with what the cache itself
+/// does not hold: content that it has let go of, and requests and answers in buffers of their own. Numerator and
+/// denominator. The cache shrinks by as much, so that both together stay within its bound. Beyond this part answers
+/// hold nothing any more: content is sent from its file, requests that are pipelined are answered one at a time, and
+/// listings are refused (503). The last eighth is for what connections add before they are looked at again.
 pub const HELD_SHARE_MAX: (u64, u64) = (7, 8);
 
 /// Bytes that a parked connection may hold before they are counted with those of others: a request that has begun to arrive
@@ -91,9 +92,9 @@ pub const RESETS_BURST: u32 = 1_000;
 /// See [`RESETS_BURST`].
 pub const RESETS_PER_SECOND: u32 = 33;
 
-/// Those of them that have cost an exchange with an application, or what another program has begun; and requests whose header block
-/// stands for much more than was sent. An application has few connections, and finds out late that nobody waits any more. A browser has some
-/// thirty such requests under way when a page is left.
+/// Those of them that have cost an exchange with an application, or what another program has begun; and requests whose
+/// header block stands for much more than was sent. An application has few connections, and finds out late that no
+/// client waits any more. A browser has some thirty such requests under way when a page is left.
 pub const DROPPED_BURST: u32 = 128;
 /// See [`DROPPED_BURST`].
 pub const DROPPED_PER_SECOND: u32 = 16;
@@ -127,7 +128,7 @@ pub const BEHIND_BYTES_MAX: usize = 4 * 1024;
 pub const BODY_CREDIT_TIMEOUTS: u32 = 4;
 
 impl Limits {
-    /// What holds where nothing else is said.
+    /// The defaults.
     pub const DEFAULT: Limits = {
         Limits {
             head_bytes_max: 16 * 1024,

@@ -253,7 +253,7 @@ impl Span {
     }
 }
 
-/// What a request is called in logs and by whoever else speaks of it. A number that a worker gives: different from that of any other
+/// The ID of a request in logs and in other systems. A number that a worker gives: different from that of any other
 /// request, as far as 64 bits go. It is no secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u64);
@@ -281,7 +281,7 @@ pub(crate) enum TellsIds {
 }
 
 impl TellsIds {
-    /// What the answer to `request` says that it is called; none if it says nothing.
+    /// The ID that the answer to `request` tells; none if it tells none.
     pub(crate) fn id_told(self, request: Request<'_>) -> RequestId {
         let is_told = match self {
             TellsIds::Nobody => false,
@@ -311,13 +311,13 @@ pub struct Head {
     pub values: [Span; Field::COUNT],
     /// Where the field lines begin.
     pub fields_at: u16,
-    /// What the request is called; none before a connection has accepted it.
+    /// The ID of the request; none before a connection has accepted it.
     pub id: RequestId,
     /// HTTP/2: the frame of the head does not end the stream, so that content follows whether a field says so or not.
     pub is_open: bool,
 }
 
-/// What content follows a head, as its framing says: the fields in HTTP/1.x, the frames in HTTP/2. Methods never say.
+/// The content behind a head, as its framing says: the fields in HTTP/1.x, the frames in HTTP/2. Methods never say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// None, and none was announced.
@@ -354,7 +354,8 @@ impl<'a> Request<'a> {
         present.then(|| self.head.values[field as usize].of(self.bytes))
     }
 
-    /// What content follows the head. For a head that a connection has accepted: the length is a number there, and not beside a coding.
+    /// The content behind the head. For a head that a connection has accepted: the length is a number there, and not
+    /// beside a coding.
     pub fn content(self) -> Content {
         if self.head.present.contains(Field::TransferEncoding) {
             return Content::Unsized;

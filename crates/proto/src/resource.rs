@@ -1,4 +1,4 @@
-//! What a request target stands for, as the core sees it: representations with prebuilt heads, ready to be chosen from.
+//! Resources, as the core sees them: representations with prebuilt heads, ready to be chosen from.
 //!
 //! Owns: [`Resource`] and [`Representation`]. Guarantees: a head and the content behind it were described together and
 //! never change; content is filled in at most once. Does not open, read or watch files: the server makes these values.
@@ -22,12 +22,12 @@ use crate::transmit::FileState;
 pub use aged::{Aged, Answered};
 pub(crate) use encoding::Body;
 
-/// What a target turned out to be: a file, a listing, a redirect or an error page.
+/// The resource of a target: a file, a listing, a redirect or an error page.
 #[derive(Debug)]
 pub struct Resource {
     /// The status of a plain answer. Conditionals and ranges apply to 200 only (RFC 9110 13.2.1).
     pub status: Status,
-    /// What there is to choose from.
+    /// The variants to choose from.
     pub variants: Variants,
     /// A redirect whose location gets the query of the request (directory redirects keep it).
     pub query_follows: bool,
@@ -96,7 +96,7 @@ impl Resource {
     }
 }
 
-/// What a representation is to be described as.
+/// The description of a representation.
 #[derive(Clone, Debug)]
 pub struct Description<'a> {
     /// The status of the prebuilt head.
@@ -124,7 +124,7 @@ pub struct Description<'a> {
 }
 
 impl Description<'_> {
-    /// Of no content, with `status` and nothing else: to be filled in by `..`.
+    /// The description of no content, with `status` and nothing else: to be filled in by `..`.
     pub fn of(status: Status) -> Description<'static> {
         Description {
             status,
@@ -174,7 +174,7 @@ pub struct Representation {
     aged_since: u32,
     etag: Span,
     media: Span,
-    /// The field lines of the head after `Server`, by their parts: nobody has to look for them in the text.
+    /// The field lines of the head after `Server`, by their parts: they need not be looked for in the text.
     lines: Box<[FieldLine]>,
     /// The status of the head.
     pub status: Status,
@@ -187,7 +187,7 @@ pub struct Representation {
     modified: Modified,
     /// The state of the file that was described. Held, never used by the core.
     pub state: FileState,
-    /// What counts the memory of this for as long as anybody holds it. Held, never used by the core.
+    /// The counter of the memory of this for as long as it is held. Held, never used by the core.
     pub keeper: OnceLock<Arc<dyn std::any::Any + Send + Sync>>,
     /// The open file that holds the content, if it is a file. Held, never used by the core.
     pub file: Option<Arc<OwnedFd>>,
@@ -229,7 +229,7 @@ pub(crate) enum Part {
     Described,
     /// After Content-Type.
     AfterType,
-    /// What a 304 repeats.
+    /// The part that a 304 repeats.
     Kept,
 }
 
@@ -482,7 +482,7 @@ impl Representation {
         &self.head()[usize::from(self.kept_at)..]
     }
 
-    /// What preconditions are compared with.
+    /// The validators that preconditions are compared with.
     pub fn validators(&self) -> Validators<'_> {
         let etag = self.etag.of(&self.bytes);
         Validators { etag: (!etag.is_empty()).then_some(etag), modified_unix_seconds: self.modified() }
@@ -505,7 +505,7 @@ impl Representation {
     }
 }
 
-/// The value of the Server field (RFC 9110 10.2.4) if none is configured. No version: it helps nobody but attackers.
+/// The value of the Server field (RFC 9110 10.2.4) if none is configured. No version: it helps attackers only.
 pub const SERVER: &str = "Lamna";
 const SERVER_FIELD: &str = "Server";
 const SNIFFING_FIELD: &str = "X-Content-Type-Options";
@@ -525,9 +525,9 @@ impl fmt::Display for HeadTooLong {
 
 impl std::error::Error for HeadTooLong {}
 
-/// What a head has room for before it has to grow.
+/// The room of a head before it has to grow.
 const HEAD_BYTES_USUAL: usize = 320;
-/// What the list of its lines has room for before that.
+/// The room of the list of its lines before that.
 const LINES_USUAL: usize = 12;
 
 const EPOCH: &str = "Thu, 01 Jan 1970 00:00:00 GMT";

@@ -1,4 +1,4 @@
-//! What a connection wants sent, as plain data: the driver's I/O strategy decides which system calls that takes.
+//! Bytes that a connection wants sent, as plain data: the driver's I/O strategy decides which system calls that takes.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Transmit<'a> {
     /// Owned bytes: heads and small messages. May be empty.
     pub bytes: &'a [u8],
-    /// What follows them.
+    /// The segment behind them.
     pub segment: Option<Segment<'a>>,
     /// Whether more is known to follow this transmit at once (MSG_MORE): further bytes, or the end of the connection,
     /// which then travels with the last of them.
@@ -33,8 +33,8 @@ pub enum Segment<'a> {
         length: u64,
         /// The state of the file that was described.
         state: &'a FileState,
-        /// Where the content of the answer ends that comes from the file: whoever sends the byte before it has made sure that the
-        /// file has the content of that state.
+        /// Where the content of the answer ends that comes from the file: the sender of the byte before it has made
+        /// sure that the file has the content of that state.
         end: u64,
     },
 }
@@ -42,20 +42,21 @@ pub enum Segment<'a> {
 /// The state of a file that an answer describes: made and judged by the server. The core hands it on.
 #[derive(Clone, Debug, Default)]
 pub struct FileState {
-    /// What tells it from other states of the file; zero if the server tells none.
+    /// A number that tells it from other states of the file; zero if the server tells none.
     pub version: u64,
     /// Bytes of the file.
     pub size: u64,
-    /// What the first and the last of these bytes come to, once that is known.
+    /// The hash of the first and the last of these bytes, once that is known.
     pub ends: Ends,
 }
 
-/// What the ends of a file come to, once somebody has found it out: in the space of the number itself, of which zero means unknown.
+/// The hash of the ends of a file, once it has been computed: in the space of the number itself, of which zero means
+/// unknown.
 #[derive(Debug, Default)]
 pub struct Ends(AtomicU64);
 
 impl Ends {
-    /// What they come to; none while it is not known.
+    /// The hash; none while it is not known.
     pub fn get(&self) -> Option<u64> {
         let sum = self.0.load(Relaxed);
         (sum != 0).then_some(sum)

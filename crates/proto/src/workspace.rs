@@ -1,9 +1,10 @@
-//! What a driver lends a connection while it drives it: buffers and everything that all connections of a worker share.
+//! The workspace that a driver lends a connection while it drives it: buffers and everything that all connections of a
+//! worker share.
 //!
 //! Owns: [`Workspace`], which is all of it: buffers for what is received ([`input`]) and for answers ([`outlet`]), and
 //! what each version of HTTP works with. Guarantees: a parked connection holds none of it, so an idle connection costs
-//! a few dozen bytes and a worker's buffers stay in its cache. Whoever needs a part of it names that part, and does not
-//! depend on the whole.
+//! a few dozen bytes and a worker's buffers stay in its cache. Code that needs a part of it names that part, and does
+//! not depend on the whole.
 
 pub(crate) mod input;
 pub(crate) mod outlet;
@@ -43,19 +44,19 @@ pub struct Workspace {
     pub(crate) reported: Option<Head>,
     /// Goes with the answer to the request that is current.
     pub(crate) link: Option<Arc<LinkField>>,
-    /// Of the answers to all connections that this was lent to.
+    /// The tally of the answers to all connections that this was lent to.
     pub(crate) tally: Arc<Tally>,
-    /// What all connections hold that this was lent to, and others.
+    /// The memory that all connections hold that this was lent to, and others.
     pub(crate) held: Arc<Held>,
     /// Whether HTTP/2 is spoken with those that begin with it.
     pub(crate) speaks_h2c: bool,
     /// Whether clients of HTTP/2 are told that they may ask for tunnels.
     pub(crate) offers_tunnels: bool,
-    /// What connections of HTTP/1.x work with.
+    /// The state of connections of HTTP/1.x.
     pub(crate) http1: http1::Desk,
-    /// What connections of HTTP/2 work with.
+    /// The state of connections of HTTP/2.
     pub(crate) http2: http2::Desk,
-    /// What the next request is called is made from this.
+    /// The state from which the next request ID is made.
     ids: u64,
 }
 
@@ -123,7 +124,7 @@ impl Workspace {
         self.outlet.tells_ids = if keeps_names { TellsIds::Unnamed } else { TellsIds::Everybody };
     }
 
-    /// What the next request is called.
+    /// The next request ID.
     pub(crate) fn next_id(&mut self) -> RequestId {
         // SplitMix64 (Steele, Lea, Flood, 2014): different for each of 2^64 states.
         self.ids = self.ids.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -153,8 +154,8 @@ impl Workspace {
         self.speaks_h2c = true;
     }
 
-    /// From now on clients of HTTP/2 are told that they may ask for other protocols over a stream (RFC 8441): whoever is asked for a
-    /// CONNECT with an `upgrade` field knows what to do with it.
+    /// From now on clients of HTTP/2 are told that they may ask for other protocols over a stream (RFC 8441): the
+    /// responder to a CONNECT with an `upgrade` field knows what to do with it.
     pub fn offer_tunnels(&mut self) {
         self.offers_tunnels = true;
     }

@@ -5,7 +5,7 @@
 
 use crate::parse::list;
 
-/// What an answer says.
+/// The directives of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResponseDirectives {
     /// Not to be kept.
@@ -32,14 +32,14 @@ pub struct ResponseDirectives {
     pub stale_if_error: Option<u32>,
 }
 
-/// What a request says.
+/// The directives of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestDirectives {
-    /// What is kept is to be validated.
+    /// A stored answer is to be validated.
     pub no_cache: bool,
     /// The answer is not to be kept.
     pub no_store: bool,
-    /// Nothing but what is kept.
+    /// Only a stored answer is wanted.
     pub only_if_cached: bool,
     /// The greatest age, in seconds.
     pub max_age: Option<u32>,
@@ -53,7 +53,7 @@ pub struct RequestDirectives {
 const SECONDS_MAX: u32 = 1 << 31;
 
 impl ResponseDirectives {
-    /// Of the lines of the field.
+    /// The directives in the lines of the field.
     pub fn read<'a>(lines: impl Iterator<Item = &'a [u8]>) -> ResponseDirectives {
         let mut read = ResponseDirectives::default();
         for line in lines {
@@ -106,7 +106,7 @@ impl RequestDirectives {
         }
     }
 
-    /// What a line of `Pragma` says (RFC 9111 5.4), where there is no `Cache-Control`.
+    /// Adds a line of `Pragma` (RFC 9111 5.4), where there is no `Cache-Control`.
     pub fn add_pragma(&mut self, line: &[u8]) {
         self.no_cache |= list::members(line).any(|member| member.eq_ignore_ascii_case(b"no-cache"));
     }

@@ -1,4 +1,4 @@
-//! What may be kept, and for how long it is fresh (RFC 9111 3 and 4.2).
+//! Storable answers, and how long they are fresh (RFC 9111 3 and 4.2).
 //!
 //! Owns: [`keepable`], [`Terms`]. Guarantees: what is not known is as old as it can be.
 
@@ -7,7 +7,7 @@ use super::serve::Facts;
 use crate::date;
 use crate::gateway::fields::Fields;
 
-/// What a route says about keeping answers.
+/// The settings of a route for storing answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Seconds for which an answer is fresh that does not say so itself. None: as long as its last modification lets expect (RFC 9111 4.2.2).
@@ -40,7 +40,7 @@ pub struct Terms {
     pub stale_while_revalidate_s: u64,
     /// And for so many while the application fails.
     pub stale_if_error_s: u64,
-    /// It must not be used when it is stale, whoever would take it.
+    /// It must not be used when it is stale, for any client.
     pub never_stale: bool,
     /// It is validated before each use.
     pub always_validated: bool,
@@ -86,7 +86,7 @@ const HEURISTIC: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 
 /// The greatest age that is derived from a last modification.
 const HEURISTIC_S_MAX: u64 = 24 * 3600;
 
-/// Whether an answer of this status came of the conditions or the range of one request: it is for nobody else.
+/// Whether an answer of this status came of the conditions or the range of one request: it is for no other.
 pub fn is_of_condition(status: u16) -> bool {
     matches!(status, 206 | 304 | 412 | 416)
 }

@@ -1,4 +1,4 @@
-//! What an answer names besides its target: the URI of a `Location` or `Content-Location`, as a target of the same server.
+//! URIs that an answer names besides its target (`Location`, `Content-Location`), as targets of the same server.
 //!
 //! Owns: its resolution (RFC 3986 5.2). Guarantees: another origin than that of the request is never given (RFC 9111 4.4).
 

@@ -7,12 +7,12 @@ use super::keep::Terms;
 use crate::gateway::fields::Fields;
 use crate::gateway::forwarding::spells;
 
-/// What of a request matters.
+/// The facts of a request that decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Its method is GET.
     pub is_get: bool,
-    /// What it says itself.
+    /// Its own directives.
     pub directives: RequestDirectives,
     /// It is authenticated.
     pub has_authorization: bool,
@@ -31,7 +31,7 @@ pub enum Use {
     Fresh,
     /// As it is, though it is stale, because the client takes it so.
     Stale,
-    /// As it is, while somebody else asks for another one.
+    /// As it is, while another request asks for a new one.
     Refresh,
     /// The application is asked whether it still holds.
     Validate,
@@ -155,7 +155,7 @@ pub(super) mod tests {
     use crate::gateway::fields::LineEnds;
     use proptest::prelude::*;
 
-    /// Of a request as in `GET | Cookie: a=b`.
+    /// The facts of a request as in `GET | Cookie: a=b`.
     pub(crate) fn facts(request: &str) -> Facts {
         let mut lines = request.split(" | ");
         let is_get = lines.next() == Some("GET");

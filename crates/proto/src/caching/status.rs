@@ -18,13 +18,13 @@ pub enum Forwarded {
     Miss,
     /// Nothing for what the request selects by.
     VaryMiss,
-    /// What is kept is stale.
+    /// The stored answer is stale.
     Stale,
     /// The request wants it so.
     Request,
     /// The method.
     Method,
-    /// The cache was left aside: what is kept, or would be, is not for others.
+    /// The cache was left aside: an answer for this request is not for others.
     Bypass,
 }
 

@@ -12,7 +12,7 @@ use crate::parse::list;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VaryNames(Box<[Box<[u8]>]>);
 
-/// What answers depend on.
+/// The dependence of answers on requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Varies {
     /// Nothing but the target.
@@ -29,7 +29,7 @@ const NAMES_MAX: usize = 16;
 const CASELESS: [&[u8]; 4] = [b"accept", b"accept-encoding", b"accept-language", b"accept-charset"];
 
 impl Varies {
-    /// What the answer with these fields depends on.
+    /// The dependence of the answer with these fields.
     pub fn of(fields: Fields<'_>) -> Varies {
         let mut names: Vec<Box<[u8]>> = Vec::new();
         for member in fields.values("vary").flat_map(list::members) {

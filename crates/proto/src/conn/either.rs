@@ -87,7 +87,7 @@ impl Connection {
         either!(self, one => one.reclaim())
     }
 
-    /// What to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
+    /// The events to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
     #[inline]
     pub fn interest(&self) -> Interest {
         either!(self, one => one.interest())
@@ -119,7 +119,8 @@ impl Connection {
         }
     }
 
-    /// What the peer is to be told by who closes the connection while it is idle; nothing where the end of the connection says it.
+    /// The bytes for the peer if the connection is closed while it is idle; nothing where the end of the connection
+    /// says it.
     pub fn farewell(&self) -> Option<impl AsRef<[u8]> + use<>> {
         match self {
             Connection::Http1(_) => None,
@@ -221,7 +222,7 @@ impl Connection {
         either!(self, one => one.handle_writable());
     }
 
-    /// Of the last `poll_transmit`, the first `bytes` bytes were taken by the socket.
+    /// The socket took the first `bytes` bytes of the last `poll_transmit`.
     #[inline]
     pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
         either!(self, one => one.handle_sent(bytes, now));
@@ -266,7 +267,7 @@ impl Connection {
 
 // Programs.
 impl Connection {
-    /// What `Need::Translate` of exchange `id` asked for, while that is not known; none if it is gone.
+    /// The request in `Need::Translate` of exchange `id`, while its result is not known; none if the exchange is gone.
     #[inline]
     pub fn translate_of(&self, id: ExchangeId) -> Option<Translate<'_>> {
         either!(self, one => one.translate_of(id))
@@ -286,7 +287,7 @@ impl Connection {
         either!(self, one => one.poll_socket())
     }
 
-    /// What the program of exchange `id` waits for at its socket is there: its next step can be carried out.
+    /// The socket event that the program of exchange `id` waits for has come: its next step can be carried out.
     #[inline]
     pub fn handle_socket(&mut self, id: ExchangeId) {
         either!(self, one => one.handle_socket(id));
@@ -329,7 +330,7 @@ impl Connection {
     }
 
     /// Needs that were handed out and are not met will be handed out again: the driver that had deferred them has let go
-    /// of them. What it still does for them counts for nobody.
+    /// of them. Its late results are ignored.
     ///
     /// # Panics
     /// If the connection is not parked, as with the other methods of those that move.
@@ -384,8 +385,8 @@ impl Connection {
         either!(self, one => one.poll_need())
     }
 
-    /// What `poll_need` will say next has to be translated, if that is what comes next: so that it can be prepared. Nothing is
-    /// handed out by this, and it may say nothing where `poll_need` does.
+    /// The request that `poll_need` will hand out for translation next, if that comes next: so that it can be prepared.
+    /// Nothing is handed out by this, and it may return nothing where `poll_need` does.
     #[inline]
     pub fn foresee_translate(&mut self) -> Option<Translate<'_>> {
         if !self.choose_version() {
@@ -394,14 +395,14 @@ impl Connection {
         either!(self, one => one.foresee_translate())
     }
 
-    /// What is to be sent next. May change after `handle_done` and `handle_sent`.
+    /// The next bytes to send. They may change after `handle_done` and `handle_sent`.
     #[inline]
     pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         either!(self, one => one.poll_transmit())
     }
 
-    /// What holds the content of the next transmit's segment, if that is in memory, and where in it the segment begins: for
-    /// drivers that go on sending after `handle_sent`. Whoever keeps the buffer keeps the bytes.
+    /// The buffer that holds the content of the next transmit's segment, if that is in memory, and where in it the
+    /// segment begins: for drivers that go on sending after `handle_sent`. A clone of the buffer keeps the bytes.
     #[inline]
     pub fn segment_buffer(&self) -> Option<(Arc<dyn ContentBuffer>, u64)> {
         either!(self, one => one.segment_buffer())

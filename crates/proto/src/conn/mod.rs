@@ -40,7 +40,7 @@ pub use send_deadline::SendDeadline;
 #[cfg(doc)]
 use crate::workspace::Workspace;
 
-/// What a connection waits for: any of these, whichever comes first.
+/// The events that a connection waits for: any of these, whichever comes first.
 ///
 /// Versions of HTTP differ in which go together. HTTP/1.x waits for one thing at a time: what it has to send leaves before the next
 /// request is looked at; but while a program answers, any may go together. HTTP/2 receives while it has something to send and while
@@ -53,11 +53,11 @@ pub struct Interest {
     pub send: bool,
     /// An answer to a deferred need, or what a program waits for: its socket or a moment.
     pub done: bool,
-    /// What becomes of the connection.
+    /// The fate of the connection.
     pub fate: Fate,
 }
 
-/// What becomes of a connection.
+/// The fate of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fate {
     /// It goes on.

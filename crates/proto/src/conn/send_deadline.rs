@@ -13,7 +13,7 @@ pub struct SendDeadline {
     since: Option<Instant>,
     /// How long it was before that, since enough was taken last.
     spent_ms: u32,
-    /// What has been taken since enough was taken last.
+    /// Bytes that have been taken since enough was taken last.
     taken: u32,
 }
 

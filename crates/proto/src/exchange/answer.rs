@@ -31,13 +31,13 @@ pub(crate) struct Answer {
     pub(crate) kind: Kind,
     /// Whether the head has been written to the output.
     pub(crate) begun: bool,
-    /// What remains of the stretch that is being sent.
+    /// The rest of the stretch that is being sent.
     pub(crate) current: ByteRange,
-    /// What follows it.
+    /// The pieces behind it.
     pub(crate) later: VecDeque<Piece>,
     /// Bytes of `current` that the driver said are ready, for content that is in a file.
     pub(crate) ready: u64,
-    /// What holds those bytes, if they have been read into memory.
+    /// The buffer of those bytes, if they have been read into memory.
     pub(crate) read: Option<ReadContent>,
     /// Whether a Read has been handed out and not answered.
     pub(crate) reading: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Answer {
     pub(crate) paused: bool,
     /// Bytes of content handed over so far; for the log.
     pub(crate) content_bytes: u64,
-    /// What the client is told that its request is called; none if it is not told.
+    /// The request ID that the client is told; none if it is not told.
     pub(crate) id: RequestId,
     /// Goes with the answer if that is the whole resource.
     pub(crate) link: Option<Arc<LinkField>>,
@@ -77,21 +77,21 @@ pub(crate) enum Kind {
     },
 }
 
-/// What follows the current stretch of a multipart answer.
+/// A piece behind the current stretch of a multipart answer.
 #[derive(Debug)]
 pub(crate) enum Piece {
     Text(Vec<u8>),
     Content(ByteRange),
 }
 
-/// What a decision depends on beside the request and the resource.
+/// The circumstances that a decision depends on beside the request and the resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grounds<'a> {
     /// The pages that explain refusals.
     pub(crate) pages: &'a dyn PagesByHost,
     pub(crate) unix_seconds: u64,
     pub(crate) ranges_max: usize,
-    /// Who is told what a request is called.
+    /// Which clients are told the ID of their request.
     pub(crate) tells_ids: TellsIds,
 }
 
@@ -343,13 +343,13 @@ impl Answer {
         self.read = None;
     }
 
-    /// What was wanted has been read into `buffer`, as far as that goes.
+    /// The wanted content has been read into `buffer`, as far as that goes.
     pub(crate) fn handle_content(&mut self, buffer: &Arc<dyn ContentBuffer>, now: Instant) {
         self.handle_ready(buffer.bytes().len() as u64);
         self.read = Some(ReadContent { buffer: buffer.clone(), offset: self.wanted().offset, since: now });
     }
 
-    /// What was made ready is not ready any more. It is wanted again when the peer takes something.
+    /// Withdraws content that was made ready. It is wanted again when the peer takes something.
     pub(crate) fn let_go(&mut self) {
         (self.ready, self.read, self.paused) = (0, None, true);
     }

@@ -7,7 +7,7 @@
 use crate::date;
 use crate::parse::list;
 
-/// What identifies the state of the selected representation.
+/// The validators of the selected representation's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Validators<'a> {
     /// The entity tag as it is sent, with its quotes and, if it is weak, `W/` (RFC 9110 8.8.3).
@@ -31,7 +31,7 @@ pub struct Preconditions<'a, Match, NoneMatch> {
     pub if_unmodified_since: Option<&'a [u8]>,
 }
 
-/// What the preconditions demand.
+/// The outcome of the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Carry the method out.

@@ -36,7 +36,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExchangeId(pub u32);
 
-/// What an exchange needs done before it can go on. Each may block; where it is carried out is the driver's choice.
+/// The need of an exchange before it can go on. Each may block; where it is carried out is the driver's choice.
 #[derive(Clone, Copy, Debug)]
 pub enum Need<'a> {
     /// Find out what a request is answered with. Answer: [`Done::Translated`], [`Done::Refused`] or [`Done::Run`]. The content of the
@@ -61,14 +61,14 @@ pub struct Translate<'a> {
     pub query: Option<&'a [u8]>,
     /// Path, `?` and query as they stand in the target.
     pub path_and_query: &'a [u8],
-    /// The request that asks, for what depends on more than the target; none if nobody in particular asks.
+    /// The request, for what depends on more than the target; none if no client asks.
     pub request: Option<Request<'a>>,
     /// The same request was asked about before: a program has wished so, there was no room for what it stood for, or who was asked has
     /// gone. What counts requests has counted it.
     pub is_again: bool,
     /// How often an application has named another path in its place ([`Ran::Redirected`](program::Ran::Redirected)).
     pub redirects: u8,
-    /// What a program has found out about this request ([`Ran::Found`](program::Ran::Found)), and nobody else can say.
+    /// The finding of a program about this request ([`Ran::Found`](program::Ran::Found)), which is known nowhere else.
     pub found: Option<&'a Finding>,
 }
 
@@ -80,7 +80,8 @@ impl Translate<'_> {
 }
 
 impl Translate<'_> {
-    /// Whether JSON suits who asks better than HTML. To be asked only where there are both: it reads the request's fields.
+    /// Whether JSON suits the client better than HTML. To be asked only where there are both: it reads the request's
+    /// fields.
     pub fn prefers_json(&self) -> bool {
         self.request.is_some_and(answer::prefers_json)
     }
@@ -89,7 +90,7 @@ impl Translate<'_> {
 /// See [`Need::Read`].
 #[derive(Clone, Copy, Debug)]
 pub struct Read<'a> {
-    /// What is to be read.
+    /// The representation to read.
     pub representation: &'a Arc<Representation>,
     /// First byte of content.
     pub offset: u64,
@@ -120,7 +121,7 @@ pub(crate) struct Exchange {
     pub(crate) id: ExchangeId,
     pub(crate) request: Option<Saved>,
     pub(crate) state: State,
-    /// What the answer says of the connection, once it is decided on.
+    /// The persistence that the answer announces, once it is decided on.
     pub(crate) persistence: Persistence,
     /// Its content has not been received to the end, and it is not answered before that.
     pub(crate) awaits_content: bool,
@@ -162,7 +163,7 @@ impl Exchange {
         }
     }
 
-    /// What its answer is counted and logged as, once that has begun.
+    /// The outcome that its answer is counted and logged as, once that has begun.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         let (status, content_bytes) = match &self.state {
             State::Answering(answer) if answer.begun => (answer.status.0, answer.content_bytes),

@@ -1,9 +1,9 @@
-//! What answers a request by doing something: takes its content, and makes its answer.
+//! Programs, which answer a request by doing something: they take its content, and make its answer.
 //!
-//! Owns: the contract between the core and whoever carries programs out. The core keeps a program with its exchange, so that it
-//! goes wherever the connection goes, and never calls it: each step may block, so where it is carried out is the driver's
-//! choice. Guarantees: a program is begun once for a request and no step of it is done twice, whatever drivers do; a program
-//! whose exchange ends is dropped.
+//! Owns: the contract between the core and the driver that carries programs out. The core keeps a program with its
+//! exchange, so that it goes wherever the connection goes, and never calls it: each step may block, so where it is
+//! carried out is the driver's choice. Guarantees: a program is begun once for a request and no step of it is done
+//! twice, whatever drivers do; a program whose exchange ends is dropped.
 //!
 //! ```text
 //!   Need::Translate --Done::Run--> waits <--Continue, Waits, Gives--+
@@ -17,7 +17,7 @@
 //!
 //! An answer is a resource that is sent whole (`Ran::Answer`), or a stream of parts that is sent while it is made (`Ran::Gives`). A
 //! stream goes on only as fast as the peer takes it: a program is asked for the next part when there is room for it. A program that
-//! waits for another application has a socket: whoever drives the connection waits for that socket as for its own.
+//! waits for another application has a socket: the driver of the connection waits for that socket as for its own.
 //!
 //! # Streams
 //! - A program is dropped as soon as its answer is whole, and when the peer is gone or the answer cannot be completed. An answer without
@@ -47,8 +47,8 @@ pub trait Program: fmt::Debug + Send {
     /// Bytes of content that it takes; more are refused (413).
     fn content_bytes_max(&self) -> u64;
 
-    /// What the first step waits for: content, or its end. One that has something to do before has room here, which there is at the
-    /// beginning.
+    /// The events that the first step waits for: content, or its end. One that has something to do before has room
+    /// here, which there is at the beginning.
     fn begins_with(&self) -> Next {
         Next::CONTENT
     }
@@ -64,7 +64,7 @@ pub trait Program: fmt::Debug + Send {
         true
     }
 
-    /// What it holds between two steps, beyond itself, that nobody else counts.
+    /// The resources that it holds between two steps, beyond itself, and that are counted nowhere else.
     fn holds(&self) -> Holds;
 
     /// The next step. Called in order; what was gathered comes before its content.
@@ -76,7 +76,7 @@ pub trait Program: fmt::Debug + Send {
     }
 }
 
-/// What somebody holds for one client, and is counted for it.
+/// Resources that are held for one client, and counted for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     /// Bytes of memory.
@@ -96,37 +96,37 @@ impl Holds {
         Holds { bytes: self.bytes + other.bytes, descriptors: self.descriptors + other.descriptors }
     }
 
-    /// What `program` holds, and it itself.
+    /// The resources that `program` holds, and it itself.
     pub(crate) fn of(program: &dyn Program) -> Holds {
         program.holds().and(Holds::of_bytes(size_of_val(program)))
     }
 }
 
-/// What a step is given.
+/// The input of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The next content of the request. Empty unless the step before wanted some. Nothing of it is given again.
     pub content: &'a [u8],
     /// No content follows this, in this step or later: true from the step on that was told so, until a tunnel begins.
     pub is_last: bool,
-    /// What was given before has been sent as far as it has to be: a part that is given now is sent next. A program
-    /// gives nothing without it. One part that is given nevertheless is kept and sent behind; then the program waits
-    /// until there is room.
+    /// There is room for a part, which is sent next: the parts given before have been sent as far as they have to be. A
+    /// program gives nothing without it. One part that is given nevertheless is kept and sent behind; then the program
+    /// waits until there is room.
     pub room: bool,
     /// The time.
     pub now: Instant,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug)]
 #[must_use]
 pub enum Ran {
     /// More content is wanted. If there is none: another step at once.
     Continue,
-    /// What was to be found out is known now, and the program is done: the request is to be translated again. Only before anything has been
-    /// given, and by programs that have taken no content.
+    /// The program has found out what it was begun for, and is done: the request is to be translated again. Only before
+    /// anything has been given, and by programs that have taken no content.
     Again,
-    /// The same, and whoever translates is given this, as often as this request is translated from now on.
+    /// The same, and the translation is given this, as often as this request is translated from now on.
     Found(Finding),
     /// The answer is what a GET of this path and query gives, or a HEAD if the request is one (RFC 3875 6.2.2): they are translated in the place
     /// of the request's own. What remains of the content is not read. Only before anything has been given.
@@ -137,7 +137,8 @@ pub enum Ran {
     Waits(Next),
     /// A part of the answer, and when the next step is carried out, unless the part has the end.
     Gives(Box<Part>, Next),
-    /// It cannot go on, for no fault of the client's. An answer that has begun is broken off, so that nobody takes it for whole.
+    /// It cannot go on, for no fault of the client's. An answer that has begun is broken off, so that no client takes
+    /// it for whole.
     Failed,
 }
 
@@ -157,7 +158,7 @@ pub struct Next {
     pub until: Option<Instant>,
 }
 
-/// What a program gives at once. In this order, each may be absent.
+/// A part of an answer, given at once. In this order, each may be absent.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Answers before the answer (1xx; 100 and 101 are left out). HTTP/1.0 does not get them.
@@ -212,7 +213,7 @@ impl StreamHead {
         (102..200).contains(&self.status.0)
     }
 
-    /// What is to be said of the length, if anything. RFC 9110 8.6: never with 204.
+    /// The length to announce, if there is one. RFC 9110 8.6: never with 204.
     pub(crate) fn said_length(&self) -> Option<u64> {
         self.length.filter(|_| self.status.0 != 204)
     }
@@ -237,7 +238,7 @@ impl Next {
 pub struct Step<'a> {
     /// To be given back with what came of it.
     pub program: Box<dyn Program>,
-    /// What it is given.
+    /// Its input.
     pub input: Input<'a>,
 }
 

@@ -25,7 +25,7 @@ impl ByteRange {
     }
 }
 
-/// What to send for a `Range` field.
+/// The answer to a `Range` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// The field is ignored: 200 with the whole representation.

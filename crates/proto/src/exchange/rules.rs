@@ -1,5 +1,5 @@
-//! What a request head says about itself that every version of HTTP acts on: its host and target, method and
-//! expectation (RFC 9112 3, RFC 9110 10.1.1).
+//! Rules for a request head that every version of HTTP acts on: its host and target, method and expectation (RFC 9112
+//! 3, RFC 9110 10.1.1).
 //!
 //! Owns: these judgements, and what is asked about a request. Pure functions of the head.
 

@@ -22,7 +22,7 @@ use crate::time::Instant;
 pub(crate) struct Running {
     /// Absent while a driver carries out a step, if the driver has lost it, and when it has given all of its answer.
     program: Option<Box<dyn Program>>,
-    /// What the next step waits for.
+    /// The events that the next step waits for.
     wake: Wake,
     /// Since when it does not wait for content.
     away_since: Instant,
@@ -30,13 +30,13 @@ pub(crate) struct Running {
     is_lost: bool,
     /// It gave a part that there was no room for, and is not asked for more before there is.
     is_ahead: bool,
-    /// What it held when a driver took it to carry out a step.
+    /// The resources that it held when a driver took it to carry out a step.
     away: Holds,
     /// Its answer, if that has begun.
     sending: Option<Box<Sending>>,
 }
 
-/// What follows from a step.
+/// The consequence of a step.
 #[derive(Debug)]
 pub(crate) enum After {
     /// Nothing but the next step, when it is time.
@@ -161,8 +161,8 @@ impl Running {
         self.is_here() && self.wake.wants_content()
     }
 
-    /// Whether the peer has to send content now: nobody waits for what is not wanted; and while an answer is being made
-    /// that has begun only for what nothing else can take the place of.
+    /// Whether the peer has to send content now: unwanted content is not awaited. While an answer that has begun is
+    /// being made, only content is awaited that nothing else can take the place of.
     pub(crate) fn awaits_content(&self) -> bool {
         self.wants_content() && (!self.has_begun() || self.wake.wants_only_content())
     }
@@ -192,7 +192,7 @@ impl Running {
         self.wake.ask(self.program.as_deref()?)
     }
 
-    /// What is waited for at the socket is there.
+    /// The awaited socket event has come.
     pub(crate) fn handle_socket(&mut self) {
         if self.is_here() {
             self.wake.handle_socket();
@@ -264,7 +264,7 @@ impl Running {
         }
     }
 
-    /// What its program holds, or held when a driver took it.
+    /// The resources that its program holds, or held when a driver took it.
     pub(crate) fn holds(&self) -> Holds {
         match &self.program {
             Some(program) => Holds::of(&**program),

@@ -1,7 +1,8 @@
 //! The head of a request that is kept, for as long as it is needed.
 //!
 //! Owns: [`Saved`], and what stands in the place of a request whose application names another path of the server (RFC 3875 6.2.2).
-//! Guarantees: what was received stays as it was, for the log. Does not count how often that is allowed: whoever translates does.
+//! Guarantees: the received head stays as it was, for the log. Does not count how often that is allowed: the
+//! translation does.
 
 use std::sync::Arc;
 
@@ -19,16 +20,16 @@ use crate::parse::target::{self, Target};
 pub(crate) struct Saved {
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: Head,
-    /// What has been found out about it. It does not travel to another process: there it is found out again.
+    /// The finding about it. It does not travel to another process: there it is found out again.
     pub(crate) found: Option<Finding>,
-    /// Goes with its answer, if that is a page. It does not travel either: nobody misses it.
+    /// Goes with its answer, if that is a page. It does not travel either: no client misses it.
     pub(crate) link: Option<Arc<LinkField>>,
     redirected: Option<Box<Redirected>>,
     /// How often the driver has been asked what it stands for. This does not travel: another process is asked for the first time.
     asked: u8,
 }
 
-/// What is answered in the place of a request.
+/// The request that is answered in the place of the received one.
 #[derive(Debug)]
 struct Redirected {
     bytes: Vec<u8>,
@@ -41,7 +42,7 @@ struct Redirected {
 /// three or four times.
 const ASKED_MAX: u8 = 64;
 
-/// Of content that is not there any more, and of another protocol.
+/// Fields of content that is not there any more, and of another protocol.
 const LEFT_OUT: [&str; 8] = [
     "content-length",
     "content-type",
@@ -58,7 +59,7 @@ impl Saved {
         Saved { bytes, head, found: None, link: None, redirected: None, asked: 0 }
     }
 
-    /// What is answered.
+    /// The request that is answered.
     pub(crate) fn request(&self) -> Request<'_> {
         match &self.redirected {
             Some(redirected) => Request { bytes: &redirected.bytes, head: &redirected.head },
@@ -78,7 +79,7 @@ impl Saved {
         was_asked
     }
 
-    /// What it stands for and the programs that answer it send it to each other: nothing comes of asking once more.
+    /// Whether its target and the programs that answer it send it to each other: nothing comes of asking once more.
     pub(crate) fn goes_round(&self) -> bool {
         self.asked > ASKED_MAX
     }

@@ -2,7 +2,7 @@
 //! over.
 //!
 //! Owns: [`Sending`], for every version of HTTP. Guarantees: what is beyond the length that was announced is not handed
-//! over, and whoever writes is told so, as of what is missing: an answer that was broken off is never taken for whole,
+//! over, and the writer is told so, as of what is missing: an answer that was broken off is never taken for whole,
 //! if its framing can say so. No more is kept than was given at once, and a part that was given too early. Does not
 //! write: each version frames what is here.
 
@@ -28,7 +28,7 @@ pub(crate) enum Framing {
     Tunnel,
 }
 
-/// What an answer is once a part has been given.
+/// The state of an answer once a part has been given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
     /// More follows.
@@ -48,7 +48,7 @@ pub(crate) struct Sending {
     framing: Framing,
     /// Whether the client reads trailer fields.
     takes_trailers: bool,
-    /// What has been given, and what of it has not been handed over.
+    /// The content given so far, and how much of it has not been handed over.
     queue: VecDeque<(Arc<dyn ContentBuffer>, Range<usize>)>,
     /// The first of it is sent from where it is, and what comes before it has been written.
     is_in_place: bool,
@@ -136,7 +136,7 @@ impl Sending {
         (self.status.0, self.content_bytes)
     }
 
-    /// What comes next of the content, as far as it is in one place.
+    /// The next of the content, as far as it is in one place.
     pub(crate) fn front(&self) -> Option<&[u8]> {
         self.queue.front().map(|(content, range)| &content.bytes()[range.clone()])
     }

@@ -8,13 +8,13 @@ use std::os::fd::BorrowedFd;
 use crate::exchange::program::{Next, Program, SocketWait};
 use crate::time::Instant;
 
-/// What a program waits for.
+/// The events that a program waits for.
 #[derive(Debug)]
 pub(crate) struct Wake {
     next: Next,
     /// Its socket has been handed out for this wait.
     is_asked: bool,
-    /// What it waits for at its socket is there.
+    /// The awaited socket event has come.
     is_ready: bool,
     /// It is as late as it wanted to wait.
     is_late: bool,
@@ -115,7 +115,7 @@ impl Wake {
         self.is_asked = false;
     }
 
-    /// What is waited for at the socket is there.
+    /// The awaited socket event has come.
     pub(crate) fn handle_socket(&mut self) {
         self.is_ready |= self.next.readable || self.next.writable;
     }

@@ -1,4 +1,4 @@
-//! What can go wrong between us and an application, and what the client is told.
+//! Failures between us and an application, and the status that the client is told.
 //!
 //! Owns: the closed list. The client is told the status only. The sentence is for the error log, together with the name of
 //! the upstream: it says nothing about the request.
@@ -17,7 +17,7 @@ macro_rules! gateway_errors {
             /// Every error, in order of declaration.
             pub const ALL: &[GatewayError] = &[$(GatewayError::$name),*];
 
-            /// What the client is told if it has not been told anything yet (RFC 9110 15.6.3 to 15.6.5).
+            /// The status for the client if it has not been told anything yet (RFC 9110 15.6.3 to 15.6.5).
             pub fn status(self) -> Status {
                 Status(match self { $(GatewayError::$name => $status),* })
             }
@@ -66,7 +66,7 @@ gateway_errors! {
     Chunked = 502, "The chunked coding of the answer is malformed.";
     /// More content than was announced.
     TooLong = 502, "The answer is longer than the length that it announced.";
-    /// A 101 that nobody asked for, or to another protocol.
+    /// An unrequested 101, or one to another protocol.
     Switch = 502, "The application changed to a protocol that was not asked for.";
     /// No 101 where a tunnel was asked for.
     NoSwitch = 502, "The application did not change to the protocol that was asked for.";

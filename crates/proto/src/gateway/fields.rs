@@ -1,7 +1,7 @@
 //! Header fields on their way through a gateway: which of them go on, and which concern one connection only.
 //!
 //! Owns: [`Fields`], all fields of a message, and the rules of RFC 9110 7.6 on which are passed on. Guarantees: names are
-//! tokens, values hold no control bytes, whoever wrote the lines. Borrows; bounded by the length of the lines.
+//! tokens, values hold no control bytes, whatever the source of the lines. Borrows; bounded by the length of the lines.
 
 use memchr::memchr;
 
@@ -126,7 +126,7 @@ pub struct EndToEnd<'a> {
 }
 
 impl<'a> EndToEnd<'a> {
-    /// Of these fields.
+    /// The end-to-end part of these fields.
     ///
     /// # Errors
     /// [`TooManyNamed`].
@@ -177,8 +177,8 @@ impl<'a> EndToEnd<'a> {
     }
 }
 
-/// Fields that `Connection` may name, those left out that never go on. Each field is compared with each of them, so that
-/// many would cost the square of a head's length; nobody names more than a few.
+/// Fields that `Connection` may name, those left out that never go on. Each field is compared with each of them, so
+/// that many would cost the square of a head's length; no client names more than a few.
 pub const NAMED_MAX: usize = 16;
 
 /// `Connection` names more than [`NAMED_MAX`] fields: a request is refused for it (400).

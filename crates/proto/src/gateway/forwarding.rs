@@ -1,4 +1,4 @@
-//! What a request says about its way: `Via` (RFC 9110 7.6.3), `Forwarded` (RFC 7239) and `X-Forwarded-*`.
+//! The way of a request in its fields: `Via` (RFC 9110 7.6.3), `Forwarded` (RFC 7239) and `X-Forwarded-*`.
 //!
 //! Owns: these fields in what goes to an application. Guarantees: an application sees what we know, and what a proxy that
 //! is trusted said; nothing that any other client claims, in whatever spelling.
@@ -19,7 +19,7 @@ pub(crate) fn tells_of_the_way(name: &[u8]) -> bool {
     spells(name, "forwarded") || spells(name, "x-real-ip") || spells(&name[..name.len().min(11)], "x-forwarded")
 }
 
-/// Whether a field says what the request is called: whoever asks an application says that.
+/// Whether a field is the request ID, which the server sets itself for an application.
 pub(crate) fn names_request(name: &[u8]) -> bool {
     spells(name, "x-request-id")
 }
@@ -110,7 +110,7 @@ fn write_line(out: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What the nearest proxy said first, or what we know.
+/// Writes the first value of the nearest proxy, or what we know.
 fn write_first(out: &mut Vec<u8>, name: &str, from_proxy: Fields<'_>, known: Option<&[u8]>) {
     let first = from_proxy.values(name).find(|value| !value.is_empty()).or(known);
     if let Some(value) = first {
@@ -141,9 +141,10 @@ fn append_element(origin: Origin, authority: Option<&[u8]>, out: &mut Vec<u8>) {
     _ = write!(out, ";proto={}", scheme(origin));
 }
 
-/// Who sent a request that came through proxies: the last address of `X-Forwarded-For` that is not one of a proxy that is
-/// trusted, reading from the nearest on; the peer itself if it is not trusted. What an untrusted party wrote is to the left
-/// of it, and not believed. None if the list holds something else than an address where the answer would be.
+/// The client of a request that came through proxies: the last address of `X-Forwarded-For` that is not one of a proxy
+/// that is trusted, reading from the nearest on; the peer itself if it is not trusted. Entries of an untrusted party
+/// are to the left of it, and not believed. None if the list holds something else than an address where the answer
+/// would be.
 pub fn client_of(peer: IpAddr, fields: Fields<'_>, is_trusted: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
     if !is_trusted(peer) {
         return Some(peer);

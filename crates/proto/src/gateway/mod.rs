@@ -66,7 +66,7 @@ pub struct Inbound<'a> {
     pub authority: Option<&'a [u8]>,
     /// All fields of the request.
     pub fields: Fields<'a>,
-    /// What content follows.
+    /// The content that follows.
     pub content: RequestContent,
     /// How the request was received.
     pub origin: Origin,
@@ -157,11 +157,11 @@ pub struct AnswerHead<'a> {
     pub reason: &'a [u8],
     /// The length that was announced. An answer to HEAD and a 304 have one without having content.
     pub content_bytes: Option<u64>,
-    /// What may be passed on. The framing and what concerns one connection only are not in it.
+    /// The fields that may be passed on. The framing and what concerns one connection only are not in it.
     pub fields: EndToEnd<'a>,
 }
 
-/// What one call of a reader found. `consumed` bytes of the input are done with. What is left is given again, with more
+/// The result of one call of a reader. `consumed` bytes of the input are done with. The rest is given again, with more
 /// behind it.
 #[derive(Clone, Debug)]
 #[must_use]

@@ -24,7 +24,7 @@ pub struct ChunkedDecoder {
     overhead_bytes_left: usize,
 }
 
-/// What one call of [`ChunkedDecoder::decode`] did.
+/// The result of one call of [`ChunkedDecoder::decode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Step {
@@ -70,7 +70,7 @@ impl fmt::Display for ChunkError {
 
 impl std::error::Error for ChunkError {}
 
-/// What is expected next; the decoder begins at the upper left.
+/// The part that is expected next; the decoder begins at the upper left.
 ///
 /// ```text
 ///   +-> Size --";" or SP ";"--> extensions, below

@@ -33,7 +33,7 @@ pub fn leading_empty_lines(input: &[u8]) -> usize {
 /// Parses the head at the start of `input`. The work is bounded by `limits.head_bytes_max`.
 ///
 /// # Errors
-/// What the peer did wrong. A partial head is refused as soon as what has arrived shows that it cannot become valid.
+/// The mistake of the peer. A partial head is refused as soon as it shows that it cannot become valid.
 pub fn parse(input: &[u8], limits: &Limits) -> Result<Parsed, Refusal> {
     debug_assert!(limits.head_bytes_max <= usize::from(u16::MAX), "spans are 16 bits");
     let input = &input[..input.len().min(limits.head_bytes_max)];
@@ -119,7 +119,7 @@ const VERSION_BYTES: usize = 11;
 const METHOD_BYTES_MAX: usize = 32;
 
 /// Bytes of the method, if the space after it is there. Anything that cannot be a method is refused at once: it is
-/// most often a TLS greeting, and whoever sent that would wait for ever.
+/// most often a TLS greeting, whose sender would wait for ever.
 fn method_length(input: &[u8]) -> Result<Option<usize>, Refusal> {
     if input.starts_with(b"GET ") {
         return Ok(Some(3));

@@ -25,7 +25,7 @@ pub(crate) fn weight(parameter: &[u8]) -> Option<Result<u16, Malformed>> {
     }
 }
 
-/// What was read does not follow its grammar.
+/// The input does not follow its grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 

@@ -11,7 +11,7 @@ use self::Parsed::{Complete, Partial};
 /// proxies send a name and a certificate's subject.
 pub const BYTES_MAX: usize = 1024;
 
-/// What stands at the beginning of a connection.
+/// The beginning of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// The beginning of a header.
@@ -25,7 +25,7 @@ pub enum Parsed {
 pub enum Source {
     /// For this client.
     Client(IpAddr),
-    /// For itself, as in a check of health, or for somebody who has no address of the Internet.
+    /// For itself, as in a check of health, or for a client without an address of the Internet.
     Proxy,
 }
 

@@ -1,4 +1,4 @@
-//! What a connection has received and not consumed, while it has a workspace.
+//! The bytes that a connection has received and not consumed, while it has a workspace.
 //!
 //! Owns: [`Input`], a buffer of fixed size whose bytes move to the front when the rest of it is full. Does not read
 //! what it holds.

@@ -1,4 +1,4 @@
-//! What it takes to write answers: the output, the date of the second, the pages, and how much may be held.
+//! The means to write answers: the output, the date of the second, the pages, and how much may be held.
 //!
 //! Owns: [`Outlet`]. Guarantees: the output grows to a bound that requests are begun by, so that a peer that reads
 //! nothing makes the server hold little. Does not write answers: each version of HTTP does.
@@ -11,7 +11,7 @@ use crate::exchange::answer::Grounds;
 use crate::limits::Limits;
 use crate::message::{Request, RequestId, TellsIds};
 
-/// What it takes to write answers.
+/// The means to write answers.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     pub(crate) limits: Arc<Limits>,
@@ -55,12 +55,12 @@ impl Outlet {
         }
     }
 
-    /// What the answer to `request` says that it is called; none if it says nothing.
+    /// The ID that the answer to `request` tells; none if it tells none.
     pub(crate) fn told_id(&self, request: Request<'_>) -> RequestId {
         self.tells_ids.id_told(request)
     }
 
-    /// What answers are decided by.
+    /// The circumstances that answers are decided by.
     pub(crate) fn grounds(&self) -> Grounds<'_> {
         Grounds {
             pages: &*self.pages,
@@ -70,7 +70,7 @@ impl Outlet {
         }
     }
 
-    /// What the answers of a connection may hold behind the first in line.
+    /// Bytes that the answers of a connection may hold behind the first in line.
     pub(crate) fn held_bytes_max(&self) -> u64 {
         if self.is_pressed { 0 } else { self.limits.held_bytes_max }
     }

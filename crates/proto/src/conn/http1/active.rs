@@ -1,4 +1,4 @@
-//! What a connection holds only while it is busy, and the life of the requests in it.
+//! The state that a connection holds only while it is busy, and the life of the requests in it.
 //!
 //! Owns: [`Active`], the requests that have not been answered in full, in order, and [`Desk`], what a worker lends besides. Guarantees:
 //! given back as soon as there is none. Does not read input or write output.
@@ -17,7 +17,7 @@ use crate::limits::{Limits, UNCOUNTED_BYTES_MAX};
 use crate::message::{Head, Request};
 use crate::resource::Resource;
 
-/// What a worker keeps for connections of HTTP/1.x: part of a [`Workspace`](crate::workspace::Workspace).
+/// A worker's state for connections of HTTP/1.x: part of a [`Workspace`](crate::workspace::Workspace).
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     /// The request at the front of the input that waits for its first answer, if there is one.
@@ -46,7 +46,7 @@ impl Desk {
     }
 }
 
-/// What a connection holds only while it is busy.
+/// The state that a connection holds only while it is busy.
 #[derive(Debug, Default)]
 pub(crate) struct Active {
     /// Received and not consumed, while parked.
@@ -65,7 +65,7 @@ pub(crate) struct Active {
     pub(super) taking: SendDeadline,
     /// Space for requests to be saved.
     spare_bytes: Vec<Vec<u8>>,
-    /// What of this is counted with what other connections hold.
+    /// Its charge in the memory that all connections hold.
     charge: Option<Charge>,
 }
 

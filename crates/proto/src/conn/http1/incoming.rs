@@ -1,7 +1,7 @@
-//! The content of a request on its way in: how much may still come, how slowly, and discarding what nobody takes.
+//! The content of a request on its way in: how much may still come, how slowly, and discarding content without a taker.
 //!
-//! Owns: [`Incoming`]. Content is looked at when it is known who takes it: a program ([`super::running`]) or nobody. Guarantees: what
-//! nobody takes is bounded, and read to its end, so that the connection stays in step.
+//! Owns: [`Incoming`]. Content is looked at when its taker is known: a program ([`super::running`]) or none.
+//! Guarantees: discarded content is bounded, and read to its end, so that the connection stays in step.
 
 use super::{Connection, DRIVEN, Receiving};
 use crate::conn::framing::{Content, Piece};
@@ -66,7 +66,7 @@ pub(super) enum Taker {
     Unknown,
     /// A program.
     Program,
-    /// Nobody: it is discarded.
+    /// None: it is discarded.
     Nobody,
 }
 
@@ -86,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// Discards what has arrived of content that nobody takes. Whether that was the end of it.
+    /// Discards the content that has arrived without a taker. Whether that was the end of it.
     pub(super) fn discard_content(&mut self) -> Result<bool, Refusal> {
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         let incoming = self.active.as_mut().and_then(|active| active.receiving.as_mut());
@@ -116,7 +116,7 @@ impl Connection {
         self.lingers |= workspace.input.discard_if(self.closing);
     }
 
-    /// What the request is answered with is known, and it is nothing that takes its content: at most so much may come.
+    /// The answer is known, and it does not take the content of the request: at most so much may come.
     pub(super) fn begin_discarding(&mut self) -> Result<(), Refusal> {
         let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
         let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) else { return Ok(()) };

@@ -24,7 +24,7 @@ impl Connection {
         self.program_standstill().or_else(|| self.input_standstill())
     }
 
-    /// What the program of the first in line could do, or waits for in vain.
+    /// The step that the program of the first in line could take, or the event that it waits for in vain.
     fn program_standstill(&self) -> Option<&'static str> {
         let exchange = self.active.as_ref()?.exchanges.front()?;
         let running = match &exchange.state {

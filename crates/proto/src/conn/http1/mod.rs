@@ -72,7 +72,7 @@ enum Receiving {
     Content,
 }
 
-/// What a connection waits for: one thing at a time.
+/// The event that a connection waits for: one thing at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Receive,
@@ -120,7 +120,7 @@ impl Connection {
             workspace.departures.give_up_all(self.last());
         }
         self.workspace = Some(workspace);
-        // What was waited for may have come about meanwhile: content that somebody else has read.
+        // The event may have come meanwhile: content that another driver has read.
         self.advance();
         if drains {
             self.drain_busy(true);
@@ -186,7 +186,7 @@ impl Connection {
         (self.workspace.take().expect(DRIVEN), self.received)
     }
 
-    /// What to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
+    /// The events to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
     pub fn interest(&self) -> Interest {
         if let Some(interest) = self.running_interest().filter(|_| !self.broken) {
             return interest;
@@ -382,8 +382,9 @@ impl Connection {
         }
     }
 
-    /// The peer has closed its side: it will read answers, and send nothing more (RFC 9112 8). Whether it has left is not known by that, so
-    /// whoever answers goes on: who has left is found by an error of the socket ([`handle_broken`](Connection::handle_broken)).
+    /// The peer has closed its side: it will read answers, and send nothing more (RFC 9112 8). Whether it has left is
+    /// not known by that, so answering goes on. A peer that has left is found by an error of the socket
+    /// ([`handle_broken`](Connection::handle_broken)).
     pub fn handle_end(&mut self) {
         self.ended = true;
     }
@@ -424,7 +425,7 @@ impl Connection {
         }
     }
 
-    /// Of the last `poll_transmit`, the first `bytes` bytes were taken by the socket.
+    /// The socket took the first `bytes` bytes of the last `poll_transmit`.
     pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
         self.take_sent(bytes, false, now);
         self.handle_left(now);
@@ -620,8 +621,8 @@ impl Connection {
         Some((id, Need::Translate(self.current_translate()?)))
     }
 
-    /// What `poll_need` will say next has to be translated, if that is what comes next: so that it can be prepared. Nothing is
-    /// handed out by this, and it may say nothing where `poll_need` does.
+    /// The request that `poll_need` will hand out for translation next, if that comes next: so that it can be prepared.
+    /// Nothing is handed out by this, and it may return nothing where `poll_need` does.
     pub fn foresee_translate(&mut self) -> Option<Translate<'_>> {
         let comes_first = |connection: &Connection| connection.runnable().is_some() || connection.has_wanting();
         if self.broken || comes_first(self) || !self.next_request() || comes_first(self) {
@@ -640,14 +641,14 @@ impl Connection {
         exchange.request.as_ref().filter(|_| is_asked).map(translation_of_saved)
     }
 
-    /// Of the request in the input that waits for its first answer.
+    /// The translation of the request in the input that waits for its first answer.
     fn current_translate(&self) -> Option<Translate<'_>> {
         let workspace = self.workspace.as_ref()?;
         let request = Request { bytes: workspace.input.unread(), head: workspace.http1.current.as_ref()? };
         Some(translation_of(request))
     }
 
-    /// What is to be sent next. May change after `handle_done` and `handle_sent`.
+    /// The next bytes to send. They may change after `handle_done` and `handle_sent`.
     pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         if self.broken {
             return None;
@@ -673,8 +674,8 @@ impl Connection {
         Some(Transmit { bytes, segment, more })
     }
 
-    /// What holds the content of the next transmit's segment, if that is in memory, and where in it the segment begins: for
-    /// drivers that go on sending after `handle_sent`. Whoever keeps the buffer keeps the bytes.
+    /// The buffer that holds the content of the next transmit's segment, if that is in memory, and where in it the
+    /// segment begins: for drivers that go on sending after `handle_sent`. A clone of the buffer keeps the bytes.
     pub fn segment_buffer(&self) -> Option<(Arc<dyn ContentBuffer>, u64)> {
         let Some(answer) = self.front_answer() else {
             let (content, range) = self.front_sending()?.in_place()?;

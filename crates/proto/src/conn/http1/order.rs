@@ -151,8 +151,9 @@ impl Connection {
         }
     }
 
-    /// Whether the content that is being received is sure to be discarded to its end: its length is known, and within the bound. Of chunks nobody
-    /// knows that before their end, and the answer does not depend on how much of them has arrived. Begins to discard it.
+    /// Whether the content that is being received is sure to be discarded to its end: its length is known, and within
+    /// the bound. The length of chunks is unknown before their end, and the answer does not depend on how much of them
+    /// has arrived. Begins to discard it.
     fn stays_in_step(&mut self) -> bool {
         let Some(incoming) = self.active.as_ref().and_then(|active| active.receiving.as_ref()) else { return true };
         // Who waits to be told to go on is told the answer instead, and may send its content or not (RFC 9110 10.1.1).
@@ -305,7 +306,7 @@ impl Connection {
         self.lingers |= workspace.input.discard_if(self.closing);
     }
 
-    /// A new name. Four thousand million requests later names come again; by then nobody remembers them.
+    /// A new name. Four thousand million requests later names come again; by then none of these is in use.
     pub(super) fn new_id(&mut self) -> ExchangeId {
         self.last_id = ExchangeId(self.last_id.0.wrapping_add(1));
         self.last_id
@@ -337,7 +338,7 @@ fn finish_front(active: &mut Active, workspace: &mut Workspace, last: Instant) {
     }
 }
 
-/// What a program has given that is sent from where it is.
+/// The segment of a program's answer that is sent from where it is.
 pub(super) fn segment_in_place(sending: &Sending) -> Option<Segment<'_>> {
     sending.in_place().map(|(content, range)| Segment::Shared(&content.bytes()[range]))
 }

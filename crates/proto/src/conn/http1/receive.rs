@@ -13,7 +13,7 @@ use crate::exchange::rules::answers_options;
 use crate::message::{Head, Request};
 use crate::parse::head::{self, Parsed};
 
-/// What became of an attempt to take a request from the input.
+/// The result of an attempt to take a request from the input.
 enum Taken {
     /// More bytes, or earlier answers, are needed first.
     Nothing,
@@ -24,7 +24,7 @@ enum Taken {
 }
 
 impl Connection {
-    /// Takes the next request from the input. False if there is none to be had now; true if one is current or wanting.
+    /// Takes the next request from the input. False if none is there; true if one is current or wanting.
     pub(super) fn next_request(&mut self) -> bool {
         if self.current_id().is_some() {
             return true;

@@ -1,5 +1,5 @@
-//! What a head of HTTP/1.x says about itself beyond what every version says: where its content ends, and whether the
-//! connection persists (RFC 9112 9).
+//! Rules for a head of HTTP/1.x beyond those of every version: where its content ends, and whether the connection
+//! persists (RFC 9112 9).
 //!
 //! Owns: these judgements, and their order. Pure functions of the head.
 
@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::message::{Field, Request, Version};
 use crate::workspace::pages::PagesByHost;
 
-/// What follows from a head that can be accepted.
+/// The consequences of a head that can be accepted.
 pub(super) struct Judged {
     pub(super) content: Content,
     /// Whether the client waits for an interim answer before it sends the content.
@@ -21,7 +21,7 @@ pub(super) struct Judged {
 /// Judges a head. `pages` say whether a method that is not known is asked for.
 ///
 /// # Errors
-/// What the request is refused with at once.
+/// The refusal of the request.
 pub(super) fn judge(request: Request<'_>, limits: &Limits, pages: &dyn PagesByHost) -> Result<Judged, Refusal> {
     check_host_and_target(request)?;
     let content = Content::of(request, limits)?;

@@ -76,7 +76,7 @@ impl Connection {
         has_sent && self.front_sending().is_none_or(Sending::is_empty)
     }
 
-    /// What a connection waits for whose first request in line is a program's.
+    /// The events that a connection waits for whose first request in line is a program's.
     ///
     /// It receives even when the program wants no content, as long as there is room in the input: so it is noticed when the peer is
     /// gone. A peer that has ended its side still reads the answer (RFC 9112 9.6).
@@ -266,7 +266,7 @@ impl Connection {
     fn translate_again(&mut self) {
         let body_bytes_max = driven(&mut self.workspace).outlet.limits.body_bytes_max;
         if let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) {
-            // Content that is known to be more is refused by whoever takes it.
+            // The taker refuses content that is known to be more.
             _ = incoming.limit(body_bytes_max);
         }
         self.set_front(State::Wanting);

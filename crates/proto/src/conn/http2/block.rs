@@ -22,7 +22,7 @@ use crate::workspace::pages::PagesByHost;
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) stream: u32,
-    /// What has been received of it, unless it is decoded from the input.
+    /// The received part of it, unless it is decoded from the input.
     pub(super) bytes: Vec<u8>,
     /// In how many frames.
     frames: u32,
@@ -30,7 +30,7 @@ pub(super) struct Block {
     role: Role,
 }
 
-/// What a header block is for.
+/// The role of a header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// A request.
@@ -60,7 +60,8 @@ impl Connection {
         Ok(())
     }
 
-    /// What the header block of this stream is for. One that is for nothing may be a fault, which does not keep it from being decoded.
+    /// The role of the header block of this stream. One without a use may be a fault, which does not keep it from being
+    /// decoded.
     fn role_of(&mut self, id: u32, ends: bool) -> Result<Role, Fault> {
         if id.is_multiple_of(2) {
             return protocol_error("a client opens a stream with an even number");
@@ -100,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// What is being received is not wanted, but has to be decoded.
+    /// Refuses the header block that is being received, which has to be decoded all the same.
     fn refuse_block(&mut self, fault: Fault) {
         if let Some(block) = &mut self.block {
             block.role = Role::Nothing;
@@ -257,7 +258,7 @@ impl Connection {
 
     /// It is known what a request is answered with that sends content: who takes it, and how much of it.
     ///
-    /// What the client waits for it is told, and what is too much is refused.
+    /// A client that waits to send it is told to, and too much is refused.
     pub(super) fn begin_content(&mut self, at: usize) {
         let (now, body_bytes_max) = (self.now, driven(&mut self.workspace).outlet.limits.body_bytes_max);
         let stream = &mut self.streams[at];
@@ -286,7 +287,7 @@ impl Connection {
         }
     }
 
-    /// A client that waits to be told to send its content is told so when somebody takes it.
+    /// A client that waits to be told to send its content is told so when its content has a taker.
     pub(super) fn invite_content(&mut self, at: usize) {
         let stream = &mut self.streams[at];
         let is_wanted = match &stream.work {
@@ -317,7 +318,7 @@ impl Connection {
     }
 }
 
-/// What follows from a head that can be accepted.
+/// The consequences of a head that can be accepted.
 struct Judged {
     expected: Option<u64>,
     /// Whether the client waits for an interim answer before it sends the content.

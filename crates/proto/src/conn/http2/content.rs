@@ -1,9 +1,10 @@
 //! Content of requests on its way in: DATA, what becomes of each byte of it, and the windows that follow from that.
 //!
-//! Owns: the account of received content. Guarantees: each byte of DATA that arrives is settled in one place, [`Connection::data`]: a
-//! stream keeps it, or it is given back, whatever becomes of the stream; what is kept is given back once, when it is taken or when its
-//! stream lets go of it ([`Stream::let_go`]). So windows are never lost and never given twice: [`Connection::check_windows`] holds
-//! that after each step of a build with assertions. Does not run programs.
+//! Owns: the account of received content. Guarantees: each byte of DATA that arrives is settled in one place,
+//! [`Connection::data`]: a stream keeps it, or it is given back, whatever becomes of the stream; kept bytes are given
+//! back once, when they are taken or when their stream lets go of it ([`Stream::let_go`]). So windows are never lost
+//! and never given twice: [`Connection::check_windows`] holds that after each step of a build with assertions. Does not
+//! run programs.
 
 use super::flow::FlowError;
 use super::frame::{self, END_STREAM, ErrorCode, Fault, FrameHead};
@@ -88,7 +89,8 @@ impl Connection {
         Ok(Step::Went)
     }
 
-    /// Keeps the first `bytes` of the input for the program of a stream, or for whoever will take them. False if nobody does.
+    /// Keeps the first `bytes` of the input for the program of a stream, or for a taker to come. False if there is
+    /// none.
     fn keep_content(&mut self, id: u32, bytes: usize) -> bool {
         let Some(stream) = self.streams.iter_mut().find(|one| one.id == id && one.takes_content()) else {
             return false;
@@ -103,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// Whether content of stream `id` is of use to somebody, and has to come at its pace.
+    /// Whether content of stream `id` has a use, and has to come at its pace.
     pub(super) fn awaits_content(&self, id: u32) -> bool {
         let is_it = |one: &Stream| one.id == id && one.takes_content() && matches!(one.receiving, Receiving::Open(_));
         self.streams.iter().any(is_it)
@@ -142,7 +144,7 @@ impl Connection {
         self.give_back(id, 0, now);
     }
 
-    /// What has not ended in its time is not received further.
+    /// Ends streams whose content is being discarded and has not ended in time.
     pub(super) fn end_discarding(&mut self, limits: &Limits, now: Instant) {
         let is_late = |one: &Stream| one.discards_until(limits).is_some_and(|until| until <= now);
         while let Some(at) = self.streams.iter().position(is_late) {
@@ -153,7 +155,7 @@ impl Connection {
 
 // What is given back.
 impl Connection {
-    /// What a stream keeps will not be taken: the windows are opened by it.
+    /// Gives the content of a stream up, which will not be taken: the windows are opened by it.
     pub(super) fn give_up_content(&mut self, at: usize, now: Instant) {
         let stream = &mut self.streams[at];
         let (id, bytes) = (stream.id, stream.let_go());
@@ -189,7 +191,7 @@ impl Connection {
         }
     }
 
-    /// What is held of each window is what streams keep, and what is on its way.
+    /// Checks that the held part of each window is the content that streams keep, and that on its way.
     pub(super) fn check_windows(&self) {
         if !cfg!(debug_assertions) || self.broken || self.ending == Ending::Closing {
             return;
@@ -237,7 +239,7 @@ impl Connection {
 }
 
 impl Stream {
-    /// Whether its content is of use to somebody.
+    /// Whether its content has a use.
     fn takes_content(&self) -> bool {
         !(self.is_early || self.is_reset)
     }

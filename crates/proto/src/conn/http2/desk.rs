@@ -1,7 +1,7 @@
-//! What a worker lends connections of HTTP/2 beside the buffers that every version uses.
+//! A worker's loan to connections of HTTP/2 beside the buffers that every version uses.
 //!
 //! Owns: [`Desk`]: where requests are put together, the request that waits for its first answer, and space that is used
-//! again. Guarantees: what is kept of such space is bounded. Does not read or write.
+//! again. Guarantees: the space kept for that is bounded. Does not read or write.
 
 use super::priority::Priority;
 use super::request::RequestBuffers;
@@ -9,7 +9,7 @@ use super::stream::Stream;
 use crate::exchange::Saved;
 use crate::message::{Head, Request};
 
-/// What a worker keeps for connections of HTTP/2: part of a [`Workspace`](crate::workspace::Workspace).
+/// A worker's state for connections of HTTP/2: part of a [`Workspace`](crate::workspace::Workspace).
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     pub(super) buffers: RequestBuffers,

@@ -20,7 +20,7 @@ impl SendWindow {
         SendWindow(bytes)
     }
 
-    /// What may be sent now.
+    /// Bytes that may be sent now.
     pub(super) fn room(self) -> u64 {
         self.0.max(0) as u64
     }
@@ -51,13 +51,13 @@ const SHORT_MS: u64 = 200;
 /// How much the peer may send. `left + held + owed = size`, always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
-    /// What it is when all of it has been given back.
+    /// Its size when all of it has been given back.
     size: u32,
-    /// What the peer may send now.
+    /// Bytes that the peer may send now.
     left: u32,
-    /// What has arrived, or is on its way in a frame that has begun, and has not been taken by whoever it is for.
+    /// Bytes that have arrived, or are on their way in a frame that has begun, and have not been taken.
     held: u32,
-    /// What has been taken, and not been given back.
+    /// Bytes that have been taken, and not been given back.
     owed: u32,
     /// Since when it has been filled.
     since: Option<Instant>,
@@ -92,7 +92,7 @@ impl ReceiveWindow {
         self.owed += bytes;
     }
 
-    /// What has arrived, or is arriving, and has not been taken.
+    /// Bytes that have arrived, or are arriving, and have not been taken.
     pub(super) fn held(&self) -> usize {
         self.held as usize
     }
@@ -102,8 +102,8 @@ impl ReceiveWindow {
         self.left > 0
     }
 
-    /// What to give back to the peer, once it is half of the window. The window grows to `size_max` as long as the peer fills it, and what
-    /// it sends is taken, faster than a path is long.
+    /// The increment for the peer, once it is half of the window. The window grows to `size_max` as long as the peer
+    /// fills it, and its bytes are taken, faster than a path is long.
     pub(super) fn increment(&mut self, size_max: u32, now: Instant) -> Option<Increment> {
         if self.owed <= self.size / 2 {
             return None;

@@ -7,7 +7,7 @@
 pub(crate) const HEAD_BYTES: usize = 9;
 /// Bytes of the largest payload that we accept and write: the least that a peer can allow (RFC 9113 6.5.2).
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 16_384;
-/// What a client begins with (RFC 9113 3.4).
+/// The client's connection preface (RFC 9113 3.4).
 pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The largest window (RFC 9113 6.9.1).
 pub(crate) const WINDOW_MAX: i64 = (1 << 31) - 1;
@@ -78,7 +78,7 @@ pub(crate) enum ErrorCode {
     EnhanceYourCalm = 0xb,
 }
 
-/// What a peer did wrong, and what ends by it (RFC 9113 5.4). The text is for whoever reads the GOAWAY.
+/// A fault of the peer, and what ends by it (RFC 9113 5.4). The text is for readers of the GOAWAY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The connection.
@@ -251,7 +251,7 @@ pub(crate) fn write_reset(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
 /// Bytes of a GOAWAY frame without a cause.
 pub(crate) const GOAWAY_BYTES: usize = HEAD_BYTES + 8;
 
-/// A GOAWAY frame of an end that nobody is to blame for.
+/// A GOAWAY frame of an end that is no side's fault.
 pub(crate) fn plain_goaway(last: u32) -> [u8; GOAWAY_BYTES] {
     let mut frame = [0; GOAWAY_BYTES];
     write_head_at(&mut frame[..HEAD_BYTES], 8, Kind::GoAway, 0, 0);

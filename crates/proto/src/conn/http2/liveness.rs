@@ -1,4 +1,5 @@
-//! What of a connection of HTTP/2 can go on; and whether one that is left could, although nothing happens: then nothing would ever wake it.
+//! Progress of a connection of HTTP/2: which stream can go on, and whether one could that is left although nothing
+//! would ever wake it.
 //!
 //! Owns: which stream has a need that can be handed out, and [`Connection::standstill`]. Changes nothing. Does not know what its driver has arranged.
 

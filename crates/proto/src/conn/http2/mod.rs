@@ -98,7 +98,7 @@ pub struct Connection {
     skipped: VecDeque<(u32, u32)>,
     /// The highest stream that it has begun behind those that we had said to serve: it is ignored.
     ignored_id: u32,
-    /// What the streams held when there was no room for another.
+    /// Bytes that the streams held when there was no room for another.
     postponed_at: u64,
     /// Turns of sending so far.
     turn: u64,
@@ -120,7 +120,7 @@ pub struct Connection {
     broken: bool,
     /// Nothing has been sent yet.
     is_new: bool,
-    /// What of this is counted with what other connections hold.
+    /// Its charge in the memory that all connections hold.
     charge: Option<Charge>,
 }
 
@@ -230,7 +230,7 @@ impl Connection {
         if drains {
             self.drain();
         }
-        // What was waited for may have come about meanwhile: content that somebody else has read.
+        // The event may have come meanwhile: content that another driver has read.
         self.pump();
     }
 
@@ -269,7 +269,7 @@ impl Connection {
         workspace
     }
 
-    /// What to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
+    /// The events to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
     pub fn interest(&self) -> Interest {
         if self.broken {
             return Interest::CLOSE;
@@ -335,8 +335,8 @@ impl Connection {
         self.streams.is_empty() && !self.has_output()
     }
 
-    /// What the peer is to be told by who closes the connection while it is idle: that nothing it may just have asked for was
-    /// looked at (RFC 9113 6.8).
+    /// The bytes for the peer if the connection is closed while it is idle: they say that no request that it may just
+    /// have sent was looked at (RFC 9113 6.8).
     pub fn farewell(&self) -> Option<[u8; frame::GOAWAY_BYTES]> {
         let can_hear = !self.is_new && !self.ended && !self.broken;
         (can_hear && self.is_idle()).then(|| frame::plain_goaway(self.last_id))
@@ -431,7 +431,7 @@ impl Connection {
         }
     }
 
-    /// Of the last `poll_transmit`, the first `bytes` bytes were taken by the socket.
+    /// The socket took the first `bytes` bytes of the last `poll_transmit`.
     pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
         self.take_sent(bytes, false, now);
         self.handle_left(now);
@@ -593,7 +593,7 @@ impl Connection {
         None
     }
 
-    /// What is to be sent next. May change after `handle_done` and `handle_sent`.
+    /// The next bytes to send. They may change after `handle_done` and `handle_sent`.
     pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         if self.broken {
             return None;

@@ -2,7 +2,7 @@
 //!
 //! Owns: reading the Priority field and PRIORITY_UPDATE, and the choice among streams that are ready. Does not know streams.
 
-/// What a client says of a response (RFC 9218 4).
+/// The priority of a response, as the client says it (RFC 9218 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Priority {
     /// 0 to 7; 0 is the most urgent.
@@ -18,8 +18,8 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// What holds after the value of a Priority field: a dictionary (RFC 9651 3.2). What is not in its form, or out of its bounds,
-    /// is as if it had not been said; what comes last holds.
+    /// The priority after the value of a Priority field: a dictionary (RFC 9651 3.2). A malformed member, or one out of
+    /// its bounds, is ignored; the last one holds.
     pub(super) fn said(self, value: &[u8]) -> Priority {
         let mut priority = self;
         for member in value.split(|&byte| byte == b',') {
@@ -49,7 +49,7 @@ pub(super) struct Candidate {
 
 /// The place of the one to send from: the most urgent. Of those, responses that are of use only when they are whole are sent one after
 /// the other, the shortest first; those of which parts are of use take turns. Where there are both, that with less to send is
-/// first, so that nobody waits for ever.
+/// first, so that none waits for ever.
 pub(super) fn choose(candidates: impl Iterator<Item = (usize, Candidate)>) -> Option<usize> {
     let (mut whole, mut parts) = (None::<(usize, Candidate)>, None::<(usize, Candidate)>);
     for (at, one) in candidates {

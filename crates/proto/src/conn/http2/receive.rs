@@ -29,7 +29,7 @@ pub(super) enum Reading {
     Skip(usize),
 }
 
-/// What came of looking at the input.
+/// The result of looking at the input.
 pub(super) enum Step {
     /// More bytes are needed.
     Starved,
@@ -82,7 +82,7 @@ impl Connection {
         let is_between = matches!(self.reading, Reading::Head) && self.block.is_none() && !self.has_input();
         match self.reading {
             _ if is_between || self.ending == Ending::Closing => self.partial_since = None,
-            // Content that somebody takes has a time of its own.
+            // Content with a taker has a time of its own.
             Reading::Data { stream, .. } if self.awaits_content(stream) => self.partial_since = Some(self.received),
             // The frames before it were complete.
             Reading::Head if went && self.block.is_none() => self.partial_since = Some(self.received),
@@ -259,7 +259,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What could not be sent because the peer did not allow it may be read again.
+    /// Lets reads go on that were paused because the peer did not allow sending.
     fn allow_paused(&mut self) {
         for stream in self.streams.iter_mut().filter(|one| one.window.room() > 0) {
             if let Some(answer) = stream.answer_mut() {

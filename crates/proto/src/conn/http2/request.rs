@@ -31,7 +31,7 @@ pub(crate) struct RequestBuffers {
     pub(super) scratch: Scratch,
 }
 
-/// What is wrong with the fields of a request.
+/// The fault in the fields of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// It is none (RFC 9113 8.1.1): an error of the stream.
@@ -40,7 +40,7 @@ pub(super) enum Wrong {
     TooLarge(Refusal),
 }
 
-/// What the fields say beyond the head.
+/// The content of the fields beyond the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Built {
     pub(super) priority: Priority,

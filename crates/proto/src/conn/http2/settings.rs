@@ -15,23 +15,23 @@ const MAX_HEADER_LIST_SIZE: u16 = 0x6;
 const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
 const NO_RFC7540_PRIORITIES: u16 = 0x9;
 
-/// The most settings of one frame. There are a dozen, and nobody says one twice.
+/// The most settings of one frame. There are a dozen, and no client says one twice.
 pub(super) const ENTRIES_MAX: usize = 32;
 
 /// Bytes of the table by which the peer compresses (RFC 7541), as we announce it: the value that holds without a word.
 pub(super) const DECODER_TABLE_BYTES: usize = 4_096;
 
-/// What of the peer's settings matters to a server that neither pushes nor sends long heads.
+/// The peer's settings that matter to a server that neither pushes nor sends long heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PeerSettings {
-    /// Of the table by which we compress.
+    /// The size of the table by which we compress.
     pub(super) header_table_size: usize,
-    /// Of the streams that begin.
+    /// The initial window of streams.
     pub(super) initial_window: i64,
 }
 
 impl PeerSettings {
-    /// What holds until the peer says otherwise.
+    /// The settings until the peer says otherwise.
     pub(super) fn new() -> PeerSettings {
         PeerSettings { header_table_size: 4_096, initial_window: 65_535 }
     }

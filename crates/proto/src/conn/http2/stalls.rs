@@ -1,4 +1,4 @@
-//! What a peer does not take, and what becomes of it.
+//! Stalls of a peer that does not take data, and their end.
 //!
 //! Owns: for whom it is waited, at the three places where what is sent may have to wait for the peer: the socket, the window of the
 //! connection, the window of a stream. Guarantees: each has a [`SendDeadline`](crate::conn::SendDeadline), which no frame that arrives and no
@@ -41,7 +41,7 @@ impl Connection {
         }
     }
 
-    /// What the peer has to take of all streams together in each `send_timeout_ms`.
+    /// The bytes that the peer has to take of all streams together in each `send_timeout_ms`.
     pub(super) fn least_taken(&self) -> u64 {
         let least = self.workspace.as_ref().expect(DRIVEN).outlet.limits.send_bytes_min;
         let count = self.streams.len() as u64;

@@ -25,8 +25,9 @@ use crate::time::Instant;
 ///                       v                                                v
 ///                   Answered --END_STREAM, RST_STREAM of either------> Closed
 /// ```
-/// Nobody keeps a stream that is idle (its number is higher than all that have begun) or closed (its number is lower). As nothing is
-/// pushed, none is reserved. One whose answer is complete before its request is half-closed (local): [`Work::Answered`].
+/// No stream is kept that is idle (its number is higher than all that have begun) or closed (its number is lower). As
+/// nothing is pushed, none is reserved. One whose answer is complete before its request is half-closed (local):
+/// [`Work::Answered`].
 #[derive(Debug)]
 pub(super) enum Receiving {
     /// The peer sends content, or may send the end of it.
@@ -39,7 +40,7 @@ pub(super) enum Receiving {
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) window: ReceiveWindow,
-    /// What Content-Length says.
+    /// The value of Content-Length.
     pub(super) expected: Option<u64>,
     pub(super) received: u64,
     pub(super) pace: Pace,
@@ -108,12 +109,13 @@ impl Discarding {
     }
 }
 
-/// What is lost when a stream is given up before its answer is whole.
+/// The loss when a stream is given up before its answer is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
     /// Time of ours, and little of it.
     Little,
-    /// What a program has begun: an exchange with an application and its connection, most likely, or a file that is written.
+    /// The work of a program: an exchange with an application and its connection, most likely, or a file that is
+    /// written.
     Program,
 }
 
@@ -133,9 +135,9 @@ pub(super) struct Stream {
     pub(super) is_early: bool,
     /// It has been reset while a frame of it was being sent from a file, which has to be completed.
     pub(super) is_reset: bool,
-    /// Its content that has arrived and that nobody has taken.
+    /// Its content that has arrived and has not been taken.
     pub(super) content: Vec<u8>,
-    /// What of it the step under way is taking.
+    /// The part of it that the step under way is taking.
     pub(super) taken: Vec<u8>,
     /// The client waits to be told to send it.
     pub(super) continues: bool,
@@ -170,7 +172,7 @@ impl Stream {
         }
     }
 
-    /// What giving it up would cost.
+    /// The cost of giving it up.
     pub(super) fn cost(&self) -> Cost {
         match &self.work {
             Work::Running(running) if !running.is_done() => Cost::Program,
@@ -250,7 +252,7 @@ impl Stream {
         answer.or_else(|| self.stream_sending().map(Sending::begun))
     }
 
-    /// What its answer is counted and logged as, once that has begun.
+    /// The outcome that its answer is counted and logged as, once that has begun.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         let (status, content_bytes) = self.begun()?;
         Some(Outcome { status, content_bytes, started: self.started, over_http2: true })
@@ -345,7 +347,7 @@ impl Stream {
         true
     }
 
-    /// What was read for it cannot be sent, because the peer does not allow it: gives it back.
+    /// Gives content back that was read for it and cannot be sent, because the peer does not allow it.
     pub(super) fn let_go_if_blocked(&mut self) {
         let is_blocked = self.window.room() == 0;
         if let Some(answer) = self.answer_mut()

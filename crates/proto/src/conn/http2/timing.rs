@@ -9,7 +9,7 @@ use crate::conn::{Fate, Interest};
 use crate::limits::{Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::time::Instant;
 
-/// What a timeout is about.
+/// The subject of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     /// The peer does not take what has been written.
@@ -30,7 +30,7 @@ enum Wait {
     Settings,
     /// The content of a request does not go on.
     Content,
-    /// What has been read for a stream is not taken.
+    /// The content read for a stream is not taken.
     Read,
     /// A program waits for a moment.
     Program,
@@ -44,7 +44,7 @@ impl Connection {
         self.waits(limits).map(|(until, _)| until).min()
     }
 
-    /// What is waited for, and until when.
+    /// The awaited events, and until when each is awaited.
     fn waits(&self, limits: &Limits) -> impl Iterator<Item = (Instant, Wait)> {
         let since = |wait_ms| self.since.after_ms(wait_ms);
         let interest = self.interest();

@@ -43,7 +43,7 @@ enum State {
     Failed(GatewayError),
 }
 
-/// What is done with content.
+/// The handling of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     /// This much more was announced.
@@ -54,7 +54,7 @@ enum Content {
     None,
 }
 
-/// What the fields that are meant for the server say (RFC 3875 6.3).
+/// The values of fields that are meant for the server (RFC 3875 6.3).
 struct Judged<'a> {
     status: u16,
     reason: &'a [u8],
@@ -190,7 +190,7 @@ impl AnswerReader {
 }
 
 impl Content {
-    /// What of `input` is content of the answer, and what is to come then.
+    /// The part of `input` that is content of the answer, and what is to come then.
     fn take(self, input: &[u8]) -> (Content, std::ops::Range<usize>) {
         match self {
             Content::Sized(left) => {

@@ -1,6 +1,6 @@
 //! The names that an application sees for a path (RFC 3875 3.2 and 4.1.5 to 4.1.13).
 //!
-//! Owns: [`Place`]. Does not look for files: which script a path names is found by whoever has a file system.
+//! Owns: [`Place`]. Does not look for files: the owner of a file system finds which script a path names.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,8 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Of the script `file` below `root`, as whoever looks for files has found it. Paths that begin with `prefix` lead below `root`.
+    /// The place of the script `file` below `root`, as a search of files has found it. Paths that begin with `prefix`
+    /// lead below `root`.
     pub fn of_script(prefix: &[u8], file: &'a [u8], path_info: &'a [u8], root: &'a [u8]) -> Place<'a> {
         let without_slash = |path: &'a [u8]| path.strip_suffix(b"/").unwrap_or(path);
         let script_name = match prefix.strip_suffix(b"/").unwrap_or(prefix) {

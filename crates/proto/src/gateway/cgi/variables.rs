@@ -12,7 +12,7 @@ use crate::gateway::fields::{EndToEnd, TooManyNamed};
 use crate::gateway::{Inbound, RequestContent, forwarding, usually_has_content};
 use crate::parse::host;
 
-/// What a script is told of the server.
+/// The server's description for a script.
 #[derive(Clone, Copy, Debug)]
 pub struct Server<'a> {
     /// `SERVER_SOFTWARE`.
@@ -33,7 +33,7 @@ pub struct Variables<'a> {
     pub request: &'a Inbound<'a>,
     /// Which script, and what is left of the path.
     pub place: &'a Place<'a>,
-    /// What is told of the server.
+    /// The server's description.
     pub server: Server<'a>,
     /// How and as whom the server itself has authenticated the user (`AUTH_TYPE`, `REMOTE_USER`). The script does not see
     /// the credentials then (RFC 3875 4.1.18).
@@ -109,7 +109,7 @@ fn give_parties(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
         // It must be there (4.1.15): what the scheme means.
         give(b"SERVER_PORT", if of.request.origin.is_secure { b"443" } else { b"80" });
     }
-    // 4.1.8 wants one; nobody has an address on a Unix socket.
+    // 4.1.8 wants one; no client has an address on a Unix socket.
     match of.request.origin.client {
         Some((address, port)) => {
             give(b"REMOTE_ADDR", address.to_canonical().to_string().as_bytes());

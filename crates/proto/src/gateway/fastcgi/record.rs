@@ -51,7 +51,7 @@ pub fn header(kind: u8, content_bytes: u16) -> [u8; HEADER_BYTES] {
     [VERSION, kind, id_high, id_low, length_high, length_low, 0, 0]
 }
 
-/// What comes next.
+/// The next part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum RecordStep {
@@ -65,7 +65,7 @@ pub enum RecordStep {
     Ended {
         /// Bytes of framing that were consumed.
         consumed: usize,
-        /// What the application says of itself: an exit status.
+        /// The application's own exit status.
         application_status: u32,
         /// 0: complete. Others: the application did not take the request (section 5.5).
         protocol_status: u8,

@@ -132,7 +132,7 @@ enum State {
     Ended,
 }
 
-/// What stands before a piece of content.
+/// The record header before a piece of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StdinRecord {
     /// To be sent before it.

@@ -24,13 +24,14 @@ use crate::gateway::{AnswerHead, AnswerStep, FIELDS_MAX, GatewayError};
 /// Bytes of the head of an answer. It also has to fit the reading buffer whole, which may be smaller.
 pub const HEAD_BYTES_MAX: usize = client::HEAD_BYTES_MAX;
 
-/// Interim answers to one request. Each of them may be progress (102) for whoever waits, but they must not go on for ever.
+/// Interim answers to one request. Each of them may be progress (102) for a waiting client, but they must not go on for
+/// ever.
 pub const INTERIM_MAX: u16 = 256;
 
 /// Bytes of the trailer section of one answer: they are held until its end, because only then are they known to be fields.
 pub const TRAILER_BYTES_MAX: usize = 16 * 1024;
 
-/// What was asked, as far as it decides how the answer is read.
+/// The facts about the request that decide how the answer is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// By HEAD: the answer has no content whatever its fields say.
@@ -127,8 +128,8 @@ impl AnswerReader {
     }
 
     /// Whether the connection may carry another request. `is_request_sent`: the request and its content went out whole.
-    /// `is_input_left`: bytes came after the answer, which nobody asked for; who read them as the answer to the next
-    /// request would give one client what is for another.
+    /// `is_input_left`: unrequested bytes came after the answer. Reading them as the answer to the next request would
+    /// give one client what is for another.
     pub fn is_reusable(&self, is_request_sent: bool, is_input_left: bool) -> bool {
         self.state == State::Ended && self.keep_alive && is_request_sent && !is_input_left
     }
@@ -271,7 +272,7 @@ fn announces_what_it_has_not(found: &ResponseHead, fields: Fields<'_>) -> bool {
 mod tests {
     use super::*;
 
-    /// What was read, as text: one line a step.
+    /// The steps of reading, as text: one line a step.
     fn read(asked: &Asked, pieces: &[&[u8]], ends: bool) -> (Vec<String>, AnswerReader, usize) {
         let (mut reader, mut held, mut told) = (AnswerReader::new(asked.clone()), Vec::new(), Vec::new());
         let mut content = Vec::new();

@@ -1,7 +1,8 @@
 //! Framing the content of a request on its way to an application (RFC 9112 6 and 7).
 //!
-//! Owns: what stands before and behind each piece. Guarantees: what was announced is what is sent, and a piece is whole when it is sent: nobody
-//! waits for the next to know that. Copies no content: a piece is sent as a [`Frame`], the bytes themselves, and what ends it.
+//! Owns: the framing before and behind each piece. Guarantees: the announced length is what is sent, and a piece is
+//! whole when it is sent, without waiting for the next. Copies no content: a piece is sent as a [`Frame`], the bytes
+//! themselves, and what ends it.
 //!
 //! ```text
 //!  Sized(n) --pieces of n bytes--> Sized(0) --end--> Ended
@@ -46,7 +47,7 @@ impl ContentWriter {
     /// For content that was announced so.
     pub fn new(content: RequestContent) -> ContentWriter {
         let state = match content {
-            // Of what is kept nothing is sent before its length is known.
+            // Of buffered content nothing is sent before its length is known.
             RequestContent::None | RequestContent::Kept => State::Sized(0),
             RequestContent::Sized(bytes) => State::Sized(bytes),
             RequestContent::Streamed => State::Chunked,
@@ -54,7 +55,8 @@ impl ContentWriter {
         ContentWriter { state }
     }
 
-    /// What stands before a piece of `bytes` bytes, and behind it. The whole piece is sent between, or the connection is closed.
+    /// The framing before a piece of `bytes` bytes, and behind it. The whole piece is sent between, or the connection
+    /// is closed.
     ///
     /// # Errors
     /// [`LengthError::Surplus`]; the state has not changed then.
@@ -73,7 +75,7 @@ impl ContentWriter {
         }
     }
 
-    /// What stands behind the last piece.
+    /// The framing behind the last piece.
     ///
     /// # Errors
     /// [`LengthError`]: it is not the end, or the end was before.

@@ -2,7 +2,7 @@
 //!
 //! Owns: which fields are written, and in which words. Guarantees: one `Host`, at most one of `Content-Length` and
 //! `Transfer-Encoding`, no field of one connection but our own, no byte that two parsers could take for different things.
-//! What cannot be written so is an error, and nothing is written.
+//! A request that cannot be written so is an error, and nothing is written.
 
 use std::io::Write;
 
@@ -10,13 +10,13 @@ use crate::gateway::fields::{EndToEnd, Fields, is_token};
 use crate::gateway::{Inbound, RequestContent, forwarding, usually_has_content};
 use crate::parse::{host, list};
 
-/// What `Host` says.
+/// The value of `Host`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostChoice<'a> {
-    /// What the client asked for, or the upstream's name if it named none. What users expect of `Host`: links and redirects
-    /// of the application are right.
+    /// The host that the client asked for, or the upstream's name if it named none. Users expect that: links and
+    /// redirects of the application are right.
     Client {
-        /// Of the upstream, with its port.
+        /// The upstream's name, with its port.
         upstream: &'a [u8],
     },
     /// This, whatever the client asked for: the upstream's own name, or one that the route says.
@@ -26,7 +26,7 @@ pub enum HostChoice<'a> {
 /// How to ask.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// What `Host` says.
+    /// The value of `Host`.
     pub host: HostChoice<'a>,
     /// Whether to say `Forwarded` as well as `X-Forwarded-*`.
     pub forwarded: bool,
@@ -49,7 +49,7 @@ pub enum Unwritable {
     Target,
     /// The authority that was asked for is not one, or neither the client nor the upstream gives one.
     Host,
-    /// `Max-Forwards` is 0: OPTIONS and TRACE are for whoever gets that (RFC 9110 7.6.2).
+    /// `Max-Forwards` is 0: the receiver itself has to answer OPTIONS and TRACE (RFC 9110 7.6.2).
     Forwards,
     /// `Connection` names too many fields.
     Connection,
@@ -152,7 +152,7 @@ fn append_connection(request: &Inbound<'_>, how: &Outgoing<'_>, out: &mut Vec<u8
         append_parts(out, &[b"Connection: upgrade\r\nUpgrade: ", protocol, b"\r\n"]);
         return Ok(());
     }
-    // RFC 9110 10.1.4: trailers are passed on if whoever asks takes them.
+    // RFC 9110 10.1.4: trailers are passed on if the client takes them.
     let takes_trailers = request.fields.has_member("te", "trailers");
     match (takes_trailers, how.keep_alive) {
         (true, true) => out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n"),

@@ -2,7 +2,7 @@
 //!
 //! Owns: [`Decoder`], the table of one direction. Guarantees: the work for a block is linear in its bytes. What it stands for may be more,
 //! by references to the table: such a block is read to [`SWELLING_MAX`] times its bytes, or to what a block may be long, and no further; and of
-//! what nobody wants nothing is copied. Whoever visits bounds what is kept. Does not judge fields.
+//! fields that are not wanted nothing is copied. The visitor bounds what is kept. Does not judge fields.
 
 use super::table::{ENTRY_BYTES, STATIC, Table};
 use super::{HpackError, huffman, integer};
@@ -31,7 +31,7 @@ impl From<HpackError> for Unread {
 #[derive(Debug)]
 pub(crate) struct Decoder {
     table: Table,
-    /// What we have told the peer that the table may be (SETTINGS_HEADER_TABLE_SIZE).
+    /// The largest table that we have announced to the peer (SETTINGS_HEADER_TABLE_SIZE).
     size_max: usize,
 }
 

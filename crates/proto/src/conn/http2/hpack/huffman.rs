@@ -54,7 +54,7 @@ const NODES: usize = 256;
 /// The end of the string.
 const END: u16 = 256;
 
-/// What four bits lead to.
+/// The transition by four bits.
 #[derive(Clone, Copy)]
 struct Step {
     node: u8,
@@ -71,7 +71,7 @@ const MAY_END: u8 = 4;
 
 static STEPS: [[Step; 16]; NODES] = steps();
 
-/// What is at the two branches of each node: another node, or a symbol beyond [`LEAF`].
+/// The two branches of each node: another node, or a symbol beyond [`LEAF`].
 const LEAF: u16 = 0x8000;
 
 const fn tree() -> [[u16; 2]; NODES] {

@@ -35,7 +35,7 @@ pub(super) struct Table {
     entries: VecDeque<Entry>,
     /// By RFC 7541 4.1.
     size: usize,
-    /// What `size` may be.
+    /// The largest `size`.
     size_max: usize,
 }
 
