@@ -44,7 +44,7 @@ use lamna_site::cache::OwnPolicy;
 use crate::process::embedded::Embedded;
 use crate::process::server::Server;
 
-/// What is to be served.
+/// The builder of a server.
 #[derive(Debug)]
 pub struct Builder {
     settings: Settings,
@@ -52,7 +52,7 @@ pub struct Builder {
     handlers: BTreeMap<String, Arc<dyn Handler>>,
     engine: Option<Arc<dyn Engine>>,
     cache_policy: Option<OwnPolicy>,
-    /// What is wrong with what was asked for.
+    /// The fault in the request so far.
     wrong: Option<String>,
 }
 
@@ -232,7 +232,7 @@ impl Running {
     /// Serves until the process ends.
     pub fn wait(mut self) {
         if let Some(looking) = self.looking.take() {
-            // Nobody hangs up before it has ended.
+            // The channel stays open until it has ended.
             let _ = looking.join();
         }
     }

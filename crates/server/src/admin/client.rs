@@ -41,7 +41,7 @@ pub struct Reply {
 /// Why there is no answer. Displays a sentence or two: what, and what to do.
 #[derive(Debug)]
 pub enum AskError {
-    /// Nobody listens there: the socket is stale, or never was.
+    /// No server listens there: the socket is stale, or never was.
     NoServer(ListenAddress, io::Error),
     /// This user may not connect.
     NoPermission(ListenAddress),
@@ -49,7 +49,7 @@ pub enum AskError {
     Silent(ListenAddress),
     /// It closes the connection without an answer.
     Gone(ListenAddress),
-    /// What it answers is not an answer.
+    /// Its answer makes no sense.
     Nonsense(ListenAddress, String),
 }
 
@@ -124,7 +124,7 @@ pub fn ask_with(
         };
         let time_max = match &reply {
             Ok(reply) if is_order && reply.status == SOON => RETRY_TIME_MAX,
-            // Whoever carries something out says so before it goes.
+            // A server that carries something out says so before it goes.
             Err(AskError::Gone(_)) => GONE_TIME_MAX,
             _ => return reply,
         };

@@ -32,7 +32,7 @@ const WAIT_MAX: Duration = Duration::from_secs(15);
 /// Receives of one look: what is discarded of a peer that never stops must not hold up everybody else.
 const RECEIVES_MAX: usize = 16;
 
-/// What who is at the other end may ask for.
+/// The rights of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rights {
     /// Everything.
@@ -82,19 +82,19 @@ pub(super) struct Answer {
     pub(super) content: Vec<u8>,
 }
 
-/// What is asked of who answers.
+/// A question to the api.
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
     /// A request.
     Request(Request),
-    /// What has come of the request, which takes its time.
+    /// The outcome of the request, which takes its time.
     Completed,
 }
 
 /// Bytes of the longest content: a change is a few dozen.
 const CONTENT_BYTES_MAX: u64 = 16 * 1024;
 
-/// What all visits are driven with. Each is for one request.
+/// The workspace with which all visits are driven. Each is for one request.
 pub(super) fn workspace() -> Result<Box<Workspace>, HeadTooLong> {
     let limits = Limits { head_bytes_max: 8 * 1024, fields_max: 64, exchanges_max: 1, ..Limits::default() };
     let page = |refusal: &Refusal| super::routes::failure(refusal.status().0, refusal.cause()).resource().map(Arc::new);
@@ -117,7 +117,7 @@ pub(super) struct Visit {
     connection: Connection,
     /// The request whose content is being received.
     request: Option<Request>,
-    /// What the answer of which takes its time.
+    /// The request whose answer takes its time.
     waiting: Option<(ExchangeId, Box<dyn Program>)>,
     has_ended_sending: bool,
     until: Instant,

@@ -16,13 +16,13 @@ pub(super) struct Request {
     pub(super) from_page: bool,
     /// The name or address by which the server is asked, in lower case and without port; none if it is not said.
     pub(super) host: Option<String>,
-    /// What stands for the right to give orders over TCP (RFC 6750 2.1).
+    /// The token for the right to give orders over TCP (RFC 6750 2.1).
     pub(super) token: Option<Vec<u8>>,
     pub(super) content: Vec<u8>,
 }
 
 impl Request {
-    /// What is looked at of `request`, whose content is still to come.
+    /// The relevant parts of `request`, whose content is still to come.
     pub(super) fn of(request: message::Request<'_>) -> Request {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let target = request.target();
@@ -43,7 +43,7 @@ fn bearer(value: &[u8]) -> Option<Vec<u8>> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii().to_owned())
 }
 
-/// What is no text is no name that anybody has.
+/// The host in lower case, without port; a value that is no text is no existing name.
 fn host_name(value: &[u8]) -> String {
     let host = str::from_utf8(value).unwrap_or("?").to_ascii_lowercase();
     let name = match host.rsplit_once(':') {
@@ -54,8 +54,8 @@ fn host_name(value: &[u8]) -> String {
     name.strip_suffix('.').unwrap_or(name).to_owned()
 }
 
-/// Whether somebody else cannot have given this name to this machine (DNS rebinding): it is an address, a name without a
-/// dot, a name of a domain that is nobody's to register (RFC 6761, 6762, 8375; `internal` by ICANN), the machine's own, or
+/// Whether no one else can have given this name to this machine (DNS rebinding): it is an address, a name without a
+/// dot, a name of a domain that cannot be registered (RFC 6761, 6762, 8375; `internal` by ICANN), the machine's own, or
 /// one of `allowed`.
 pub(super) fn is_own_name(name: &str, allowed: &[String]) -> bool {
     const PRIVATE: [&str; 4] = [".internal", ".local", ".localhost", ".home.arpa"];

@@ -1,4 +1,4 @@
-//! What can be asked for, and what is answered.
+//! The routes of the endpoint, and their answers.
 //!
 //! Owns: paths, methods, rights and media types. Everything under `/v1/` is JSON; what fails is
 //! `{"error": "a sentence"}`. Does not know sockets.
@@ -15,7 +15,7 @@ use super::services::ServiceOrder;
 use super::token::Token;
 use super::trace::TraceOrder;
 
-/// Who asks.
+/// The caller of a route.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Caller<'a> {
     /// Over the Unix socket, with the rights of the process that has connected.
@@ -28,7 +28,7 @@ pub(super) enum Caller<'a> {
     },
 }
 
-/// What opens the endpoint over TCP.
+/// The keys to the endpoint over TCP.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     /// Without one, no orders are taken.
@@ -69,7 +69,7 @@ fn answer_at_once(request: &Request, caller: Caller<'_>, api: &mut dyn AdminApi)
     }
 }
 
-/// What this caller may ask for with this request, or why nothing.
+/// The rights of this caller with this request, or why it has none.
 fn rights(request: &Request, caller: Caller<'_>) -> Result<Rights, &'static str> {
     let (from_here, keys) = match caller {
         Caller::Unix(Rights::None) => return Err("only root and the user that runs this server may control it"),
@@ -80,7 +80,7 @@ fn rights(request: &Request, caller: Caller<'_>) -> Result<Rights, &'static str>
         return Err("requests of pages in a browser are not taken");
     }
     let is_own = request.host.as_deref().is_none_or(|host| is_own_name(host, &keys.hosts));
-    // Whoever asks whether it lives learns nothing that a connection would not have told.
+    // A probe that asks whether it lives learns nothing that a connection would not have told.
     if !is_own && !PROBES.contains(&request.path.as_str()) {
         return Err("somebody else may have given this name to this machine: use its address, or add the name to \
                     admin_hosts in the configuration");
@@ -99,7 +99,7 @@ fn refusal_of_orders(caller: Caller<'_>) -> &'static str {
     }
 }
 
-/// What a path stands for.
+/// The route of a path.
 struct Route {
     path: &'static str,
     read: Option<fn(&mut dyn AdminApi) -> Answer>,
@@ -128,7 +128,7 @@ const ROUTES: [Route; 16] = [
 
 const PROBES: [&str; 2] = ["/livez", "/readyz"];
 
-/// What was done or found out, in words.
+/// A result, in words.
 #[derive(Serialize)]
 struct Done {
     done: String,

@@ -8,7 +8,7 @@ use lamna_policy::words::{Align, Table, count};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What is ordered.
+/// The verb of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
@@ -41,7 +41,7 @@ impl Verb {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceOrder {
-    /// What is to be done.
+    /// The verb.
     pub verb: Verb,
     /// To which service.
     pub name: String,
@@ -53,13 +53,13 @@ pub struct ServiceOrder {
 /// A service and how it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceStatus {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What kind of thing it is: `filter`, `gateway`, `cache-policy` or `listener`.
+    /// Its kind: `filter`, `gateway`, `cache-policy` or `listener`.
     pub kind: String,
     /// How it is, in a word.
     pub state: String,
-    /// What it is, in words.
+    /// A description, in words.
     pub about: String,
     /// Why it cannot be used, if it has failed.
     #[serde(default)]
@@ -67,7 +67,7 @@ pub struct ServiceStatus {
     /// Which of all generations it is; none for what has none.
     #[serde(default)]
     pub generation: Option<u64>,
-    /// What its routes answer while it cannot be used.
+    /// The answer of its routes while it cannot be used.
     #[serde(default)]
     pub on_failure: Option<String>,
     /// Streams that it has begun to filter.
@@ -76,7 +76,7 @@ pub struct ServiceStatus {
     /// How often it has failed.
     #[serde(default)]
     pub failures: Option<u64>,
-    /// What can be ordered, and how it is done otherwise.
+    /// Possible orders, and how it is changed otherwise.
     pub can: String,
 }
 

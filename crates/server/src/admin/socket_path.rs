@@ -6,8 +6,8 @@
 //! its user's own and that others may enter, as service managers make them (0755), it makes a directory `lamna` that they
 //! may not.
 //!
-//! Who looks for servers looks into all of them, into `/run/user/UID/lamna`, and into `/run/*/lamna`. Root looks for
-//! those of other users if it has none of its own: so nobody else's server can come between root and its own.
+//! A search for servers looks into all of them, into `/run/user/UID/lamna`, and into `/run/*/lamna`. Root looks for
+//! those of other users if it has none of its own: so no other user's server can come between root and its own.
 //!
 //! Owns: these directories and what is stale in them. Guarantees: a directory is its user's own and closed to others
 //! (0700), whoever made it first; sockets are made and swept under a lock on the directory, so that one that has been
@@ -31,7 +31,7 @@ use rustix::process::geteuid;
 pub struct Servers {
     /// In the order of their names.
     pub sockets: Vec<PathBuf>,
-    /// Of servers that died without removing theirs.
+    /// Sockets of servers that died without removing theirs.
     pub stale: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct Servers {
 pub fn find() -> Servers {
     let mut servers = Servers::default();
     for path in directories_to_search() {
-        // One that is not there, or is somebody else's, has no servers of ours.
+        // One that is not there, or is another user's, has no servers of ours.
         let Ok(directory) = Directory::open(&path) else { continue };
         servers.stale += directory.sweep();
         servers.sockets.extend(sockets_in(&path));
@@ -51,7 +51,7 @@ pub fn find() -> Servers {
     servers
 }
 
-/// Directories that are this user's own and closed to others: nobody else can have put anything there.
+/// Directories that are this user's own and closed to others: no other user can have put anything there.
 pub(super) fn own_directories() -> Vec<PathBuf> {
     directories_to_search().into_iter().filter(|path| Directory::open(path).is_ok()).collect()
 }
@@ -67,7 +67,7 @@ pub(super) fn trusted_directories() -> Vec<PathBuf> {
     all
 }
 
-/// Whether it is closed to all but its owner, whoever that is.
+/// Whether it is closed to all but its owner, any user.
 fn is_private_of_somebody(path: &Path) -> bool {
     lstat(path).is_ok_and(|found| {
         FileType::from_raw_mode(found.st_mode) == FileType::Directory
@@ -78,7 +78,7 @@ fn is_private_of_somebody(path: &Path) -> bool {
 /// Calls `work` with a directory that is this user's own and locked, the first for which that succeeds.
 ///
 /// # Errors
-/// What `work` says of the last one, or why there is none.
+/// The error of `work` for the last one, or why there is none.
 pub(super) fn with_directory<T>(work: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
     let mut result = Err(Errno::NOENT.into());
     for path in directories() {
@@ -93,7 +93,7 @@ pub(super) fn with_directory<T>(work: impl Fn(&Path) -> io::Result<T>) -> io::Re
 /// Makes a directory that is this user's own, unless it is there.
 ///
 /// # Errors
-/// It cannot be made, or is somebody else's.
+/// It cannot be made, or is another user's.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     Ok(Directory::make(path).map(drop)?)
 }
@@ -101,7 +101,7 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 /// Binds a socket that [`find`] finds.
 ///
 /// # Errors
-/// What is wrong with the last of the directories.
+/// The fault in the last of the directories.
 pub(super) fn bind() -> Result<Listener, BindError> {
     let mut result = Err(failed(Path::new("/tmp"), Errno::NOENT));
     for path in directories() {
@@ -151,7 +151,7 @@ struct Directory {
     _descriptor: OwnedFd,
 }
 
-/// What ends the names of sockets.
+/// The extension of sockets.
 const EXTENSION: &str = "sock";
 /// Servers of one process id that may be alive in one directory: in so many containers that share it.
 const SAME_MAX: u32 = 64;
@@ -159,7 +159,7 @@ const SAME_MAX: u32 = 64;
 impl Directory {
     /// Makes it, unless it is there.
     fn make(path: &Path) -> Result<Directory, Errno> {
-        // Beneath somebody else's session directory root would be able to, and its user would no longer.
+        // Beneath another user's session directory root would be able to, and its user would no longer.
         let parent = path.parent().unwrap_or(Path::new("/"));
         let owner = rustix::fs::stat(parent)?.st_uid;
         if owner != geteuid().as_raw() && owner != 0 {
@@ -196,7 +196,7 @@ impl Directory {
         listen::bind_one(&ListenAddress::Unix(path)).map_err(|error| error.for_option("--admin"))
     }
 
-    /// Removes the sockets that nobody listens on. Returns how many.
+    /// Removes the sockets without a listener. Returns how many.
     fn sweep(&self) -> usize {
         let stale = sockets_in(&self.path).into_iter().filter(|path| is_stale(path));
         stale.filter(|path| rustix::fs::unlink(path).is_ok()).count()
@@ -211,7 +211,7 @@ fn sockets_in(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Whether it is this user's own, and nobody else may change what is in it: they may enter it.
+/// Whether it is this user's own, and no other user may change what is in it: they may enter it.
 fn is_guarded(path: &Path) -> bool {
     lstat(path).is_ok_and(|found| {
         let others = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);

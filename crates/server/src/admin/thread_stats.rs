@@ -1,7 +1,7 @@
-//! What the kernel knows of the threads that serve: time on a processor, time waiting for one, context switches.
+//! The kernel's figures about the threads that serve: time on a processor, time waiting for one, context switches.
 //!
 //! Owns: reading `/proc` (proc_pid_task(5), proc_pid_schedstat in the kernel's sched-stats.rst, proc_pressure). Costs
-//! nothing until somebody asks, and workers do nothing for it. What the kernel does not say is left out.
+//! nothing until it is asked for, and workers do nothing for it. What the kernel does not say is left out.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -36,7 +36,7 @@ pub const TASKS_MAX: usize = 256;
 /// The most threads of this process that are looked at twice a second.
 const TIMES_MAX: usize = 64;
 
-/// What the scheduler says of a thread of this process.
+/// The scheduler's times of a thread of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     /// Its name.
@@ -47,8 +47,8 @@ pub(crate) struct Times {
     pub(crate) run_queue_us: u64,
 }
 
-/// What the scheduler says of the first threads of this process, by their ids: workers are among them, having begun before
-/// any that they start. The names of those that are `known` are not asked for again.
+/// The scheduler's times of the first threads of this process, by their ids: workers are among them, having begun
+/// before any that they start. The names of those that are `known` are not asked for again.
 pub(crate) fn times(known: &HashMap<u32, Times>) -> HashMap<u32, Times> {
     let directory = Path::new("/proc/self/task");
     let mut times = HashMap::new();

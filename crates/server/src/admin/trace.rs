@@ -23,14 +23,14 @@ pub struct TraceOrder {
     pub wait_s: u64,
 }
 
-/// What is known of a trace.
+/// The report on a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceReport {
     /// Counts from one.
     pub number: u64,
     /// How far it has come.
     pub state: TraceState,
-    /// What the steps have said, in order: `NAME: WORDS`.
+    /// The words of the steps, in order: `NAME: WORDS`.
     pub lines: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub fn start(trace: &Trace, order: &TraceOrder, now: Instant) -> Result<u64, Str
     trace.start(&target, until).ok_or_else(|| format!("host and path may have {TARGET_BYTES_MAX} bytes at most"))
 }
 
-/// What is known of the trace that was begun last.
+/// The report on the trace that was begun last.
 pub fn report(trace: &Trace) -> TraceReport {
     let (number, phase, account) = trace.read();
     let state = match phase {

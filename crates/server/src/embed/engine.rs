@@ -1,4 +1,4 @@
-//! What an engine of the program's own is made of.
+//! The parts of an engine of the program's own.
 //!
 //! An [`Engine`] serves in threads of the server, one for each worker. It can do everything itself, by what the header of
 //! [`engine`](lamna_engine::engine) says that an engine owes. Most take the event loop ([`Worker`]) and give it an [`Executor`]: whatever of a request

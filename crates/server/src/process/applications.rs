@@ -52,7 +52,7 @@ struct Application {
     taken_until: Option<Instant>,
 }
 
-/// What has happened to it.
+/// The history of an application.
 #[derive(Debug, Default)]
 struct History {
     /// Processes that have ended, or could not be started.
@@ -67,13 +67,13 @@ struct Demand {
     wanted: usize,
     /// Somebody has been waiting since then.
     since: Option<Instant>,
-    /// When somebody waited last.
+    /// When a connection waited last.
     last: Instant,
 }
 
-/// How long somebody waits before another instance is started.
+/// How long a connection waits before another instance is started.
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// An instance that ends by itself is not replaced if nobody has waited for so long, and others remain.
+/// An instance that ends by itself is not replaced if no connection has waited for so long, and others remain.
 const CALM: Duration = Duration::from_secs(60);
 /// Instances for each processor, where the queue decides.
 const INSTANCES_PER_PROCESSOR: usize = 8;
@@ -120,7 +120,8 @@ impl Applications {
         self.ending.iter_mut().for_each(|instance| instance.tell_to_end(END_TIME_MAX));
     }
 
-    /// What they are waited for by: their output, and their listen queues where these decide. Their ends are signals.
+    /// The descriptors that they are waited for by: their output, and their listen queues where these decide. Their
+    /// ends are signals.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let instances = self.all.iter().flat_map(|one| &one.instances).chain(&self.ending);
         let queues = self.all.iter().filter(|one| one.watches_queue()).filter_map(|one| one.socket.as_ref());
@@ -199,7 +200,7 @@ impl Application {
         }
     }
 
-    /// Whether it matters if somebody waits who does not yet.
+    /// Whether a new waiting connection would matter.
     fn watches_queue(&self) -> bool {
         self.demand.wanted < self.most() && self.demand.since.is_none() && self.instances.len() == self.demand.wanted
     }
@@ -253,7 +254,7 @@ impl Application {
         }
     }
 
-    /// More instances if somebody waits although all run, and fewer when one ends after a calm time.
+    /// More instances if a connection waits although all run, and fewer when one ends after a calm time.
     fn follow_demand(&mut self, running: usize) {
         if self.settings.instances() != Instances::Auto {
             return;
@@ -308,7 +309,7 @@ impl Application {
         }
     }
 
-    /// Binds what is handed over. Where the program listens itself: whether nobody else does.
+    /// Binds the socket that is handed over. Where the program listens itself: whether no other process does.
     fn listen(&mut self) -> std::io::Result<bool> {
         if let Some(path) = self.settings.handed().filter(|_| self.socket.is_none()) {
             // Its directory is that of control sockets, if it is one of ours.
@@ -385,7 +386,7 @@ mod tests {
         }
     }
 
-    /// One that has ended, and has not been waited for by whoever has inherited it, is gone.
+    /// One that has ended, and has not been waited for by its new parent, is gone.
     fn exists(process: &str) -> bool {
         let stat = fs::read_to_string(Path::new("/proc").join(process).join("stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -473,7 +474,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("s");
         let mut applications = Applications::new();
-        // Nobody takes a connection, so whoever connects waits.
+        // No instance takes a connection, so a client that connects waits.
         applications.follow(&settings(&socket, "exec sleep 1000", Instances::Auto));
         until(&mut applications, |all| all.all[0].instances.len() == 1);
         let _waits = UnixStream::connect(&socket).unwrap();

@@ -41,7 +41,7 @@ pub(crate) struct Adapter {
     why_so_many: String,
 }
 
-/// What is to be changed, and why.
+/// A wanted change, and its reason.
 #[derive(Debug)]
 pub(crate) struct Wish {
     /// With what to go on.
@@ -123,7 +123,7 @@ impl Adapter {
         Some(self.why_so_many.as_str()).filter(|why| !why.is_empty())
     }
 
-    /// What was measured last.
+    /// The last measurement.
     pub(crate) fn now(&self) -> Option<&Now> {
         self.now.as_ref()
     }
@@ -199,7 +199,7 @@ impl Adapter {
         Some(Wish { settings: Settings { threads: resize.size, ..settings.clone() }, because, engine: None })
     }
 
-    /// Helpers are bounded where they are made, so their number needs nobody's consent.
+    /// Helpers are bounded where they are made, so their number needs no consent.
     fn look_at_helpers(&mut self, now_ms: u64, running: &RunningEngine, between: &Between) {
         let (control, settings) = (&running.shared.control, &running.settings);
         let staff = Staff {

@@ -1,4 +1,4 @@
-//! What serves, as the control plane sees it: threads of this process, or worker processes.
+//! The serving part of a server, as the control plane sees it: threads of this process, or worker processes.
 //!
 //! Owns: [`Phase`], the stages in the life of a server, and [`Body`], the questions and orders that every kind of
 //! server answers. Decides nothing: the control plane ([`control_plane`](super::control_plane)) says when.
@@ -85,12 +85,12 @@ pub(crate) enum Changed {
     TakesProcess,
 }
 
-/// What serves.
+/// The serving part of a server.
 pub(crate) trait Body {
     /// The settings that it serves with.
     fn settings(&self) -> &Settings;
 
-    /// What all its processes have in common.
+    /// The metrics that all its processes share.
     fn shared_metrics(&self) -> &SharedMetrics;
 
     /// Where connections come from.
@@ -104,10 +104,10 @@ pub(crate) trait Body {
         self.connections().into_iter().map(|count| count as usize).sum()
     }
 
-    /// What confines the workers.
+    /// The sandbox of the workers.
     fn confined(&self) -> Option<SandboxKind>;
 
-    /// What the workers share, if they are threads of this process.
+    /// The state that the workers share, if they are threads of this process.
     fn shared(&self) -> Option<&Shared> {
         None
     }
@@ -212,7 +212,7 @@ pub(crate) trait Body {
     /// Lets go of everything when it is over.
     ///
     /// # Errors
-    /// What has gone wrong while it served.
+    /// The failure while it served.
     fn finish(self) -> Result<(), ServeError>
     where
         Self: Sized;

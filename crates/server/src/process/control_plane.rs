@@ -39,7 +39,7 @@ pub(crate) struct ControlPlane {
     orders: Orders,
     /// None in a worker process: its supervisor is administered.
     administration: Option<Administration>,
-    /// What a server starts itself. None in a worker process.
+    /// The applications that a server starts itself. None in a worker process.
     applications: Option<Applications>,
     succession: Succession,
     /// Once another process has taken the place of this one, and unless its supervisor is succeeded.
@@ -441,7 +441,7 @@ mod tests {
         }
     }
 
-    /// What a server is told that is over once it has been told `last`, and whether it ends well. It may drain for
+    /// The words told to a server that is over once it has been told `last`, and whether it ends well. It may drain for
     /// `drain_timeout_ms`.
     fn told(orders: Orders, last: &'static str, drain_timeout_ms: u32, fails: bool) -> (Vec<&'static str>, bool) {
         let settings = Settings { drain_timeout_ms, ..Settings::default() };
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(thread::spawn(run).join().unwrap(), (vec!["stop", "finish"], false));
     }
 
-    /// What a worker process is told whose supervisor gives these orders.
+    /// The words told to a worker process whose supervisor gives these orders.
     fn told_by_supervisor(given: &'static [Order], last: &'static str) -> Vec<&'static str> {
         let (supervisor, worker) = ControlChannel::pair().unwrap();
         let (handover_target, _other) = scm_rights::pair().unwrap();

@@ -1,4 +1,4 @@
-//! What a program brings itself that the server is a part of.
+//! The parts that a program brings itself that the server is a part of.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use lamna_site::content::handler::Handlers;
 /// Nothing, unless the server is a part of another program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Embedded {
-    /// What answers requests, by name.
+    /// Handlers of requests, by name.
     pub(crate) handlers: Arc<Handlers>,
-    /// What serves in the place of the engines of the server.
+    /// The engine in the place of the server's.
     pub(crate) engine: Option<Arc<dyn Engine>>,
-    /// What decides which entries of the cache go first.
+    /// The policy that decides which entries of the cache go first.
     pub(crate) cache_policy: Option<OwnPolicy>,
 }

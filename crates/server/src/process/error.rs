@@ -25,7 +25,7 @@ pub enum ServeError {
     Service(String),
     /// An unknown name in `without`.
     Without(String),
-    /// What another process has passed to this one cannot be used: why, in words.
+    /// The descriptors that another process has passed to this one cannot be used: why, in words.
     Inherited(String),
     /// A worker process cannot begin.
     Worker {

@@ -1,4 +1,4 @@
-//! What is known of a page, of whoever has learned it.
+//! The hints of a page, from the process that has learned them.
 //!
 //! Owns: where that is asked: the server of this process, or the file that the first of several worker processes keeps. Learns nothing.
 
@@ -10,7 +10,7 @@ use lamna_site::hints::{HintReport, Hints};
 
 use crate::process::shared_metrics::SharedMetrics;
 
-/// What is known of what is asked for after `asked`: by `shared`, if the server has no worker processes.
+/// The hints of `asked`: by `shared`, if the server has no worker processes.
 ///
 /// # Errors
 /// No request has this path, or nothing is learned for its site.

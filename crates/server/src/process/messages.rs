@@ -1,4 +1,4 @@
-//! What a server says about itself in the course of its life: one line each, on standard error and in the error
+//! Messages of a server about itself in the course of its life: one line each, on standard error and in the error
 //! log, and to a service manager.
 //!
 //! Owns: the wording. Errors word themselves.
@@ -37,7 +37,7 @@ macro_rules! report {
     };
 }
 
-/// What was done, in lines, at the end.
+/// The summary, in lines, at the end.
 pub(crate) fn report_done(shared_metrics: &SharedMetrics) {
     shared_metrics.to_string().lines().for_each(|line| say!("{line}"));
 }
@@ -74,7 +74,7 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener], confined: Op
     }
 }
 
-/// What to type into a browser, or into curl's `--unix-socket`.
+/// The URL to type into a browser, or into curl's `--unix-socket`.
 pub(crate) fn url(listener: &Listener, settings: &Settings) -> String {
     match listener.address() {
         ListenAddress::Tcp(address) if settings.speak_tls() && listener.speaks_tls() => format!("https://{address}"),
@@ -100,7 +100,8 @@ fn tell_what_is_ordered(settings: &Settings, listeners: &[Listener]) {
     }
 }
 
-/// What keeps a certificate authority from reaching a server at these addresses, unless something in front forwards it.
+/// The reason why a certificate authority cannot reach a server at these addresses, unless something in front forwards
+/// it.
 fn doors_doubt<'a>(addresses: impl Iterator<Item = &'a ListenAddress>) -> Option<&'static str> {
     let tcp = addresses.filter_map(|address| match address {
         ListenAddress::Tcp(tcp) => Some(tcp),
@@ -164,7 +165,7 @@ fn seconds(ms: u32) -> String {
     }
 }
 
-/// One line that says who serves now. Whoever looks after this process is told as well.
+/// One line that says which process serves now. The process that looks after this one is told as well.
 pub(crate) fn report_succession(successor: &Successor, keeper: Option<&Arc<ControlChannel>>) {
     let (process, own) = (successor.process, std::process::id());
     match keeper {
@@ -181,7 +182,7 @@ pub(crate) fn report_succession(successor: &Successor, keeper: Option<&Arc<Contr
     }
 }
 
-/// One line that says why nobody has taken over.
+/// One line that says why no process has taken over.
 pub(crate) fn report_not_succeeded(NoSuccessor { purpose, why }: &NoSuccessor) {
     if matches!(purpose, Purpose::Reload(_)) {
         notify("READY=1");
@@ -193,7 +194,7 @@ pub(crate) fn report_not_succeeded(NoSuccessor { purpose, why }: &NoSuccessor) {
     }
 }
 
-/// One line that says why nobody is to take over.
+/// One line that says why no process is to take over.
 pub(crate) fn report_not_upgraded(error: &SwitchError) {
     report!(Error, "not upgraded, going on as before: {error}");
 }
@@ -212,7 +213,7 @@ pub(crate) fn report_reloading() {
     notify_reloading();
 }
 
-/// One line that says what came of reloading, whoever has asked for it, if that is known already.
+/// One line that says what came of reloading, if that is known already.
 pub(crate) fn report_reload(result: &Result<Progress, Refusal>) {
     if !matches!(result, Ok(Progress::Begun)) {
         notify("READY=1");

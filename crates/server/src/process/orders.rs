@@ -1,4 +1,4 @@
-//! What a running server is told to do: by signals, or by another process over a line: its supervisor, the process whose place
+//! Orders to a running server: by signals, or by another process over a line: its supervisor, the process whose place
 //! it has taken, or the first process of its container.
 //!
 //! Owns: what signals mean, and the lines between processes. Guarantees: a worker process learns
@@ -16,7 +16,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-/// What a server is told to do.
+/// An order to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Take no new connection, finish what has begun, end.
@@ -43,7 +43,7 @@ pub enum Order {
     Supersede,
 }
 
-/// What a worker process tells its supervisor.
+/// A report of a worker process to its supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// It serves.
@@ -69,11 +69,11 @@ pub struct Orders {
     predecessor: Option<ControlChannel>,
     /// The first process of a container, which passes on what it is ordered.
     keeper: Option<Arc<ControlChannel>>,
-    /// What this process has ordered itself, for an administrator.
+    /// Orders that this process has given itself, for an administrator.
     given: VecDeque<Order>,
-    /// What came with the last order to hand over.
+    /// The socket that came with the last order to hand over.
     handover_target: Option<OwnedFd>,
-    /// What came with the last order to take services.
+    /// The descriptor that came with the last order to take services.
     services: Option<OwnedFd>,
 }
 
@@ -215,7 +215,7 @@ impl Orders {
             match self.signals.receive()? {
                 Signal::HUP => return Some(Order::Reload),
                 Signal::USR2 => return Some(Order::Upgrade),
-                // Whoever says it twice does not want to wait.
+                // An operator who says it twice does not want to wait.
                 Signal::TERM | Signal::INT if self.interrupted => return Some(Order::Stop),
                 Signal::TERM | Signal::INT => {
                     self.interrupted = true;
@@ -233,7 +233,7 @@ pub struct ControlChannel {
     socket: OwnedFd,
 }
 
-/// What has come over a line.
+/// The result of receiving from a line.
 #[derive(Debug)]
 pub enum Received {
     /// A message, and the descriptor that was passed with it.
@@ -289,7 +289,7 @@ impl ControlChannel {
         self.send(&report.encode(), None);
     }
 
-    /// What has come. An end, once reached, is found again each time.
+    /// Receives from the line. An end, once reached, is found again each time.
     pub fn receive(&self) -> Received {
         let mut message = vec![0; MESSAGE_BYTES_MAX];
         match scm_rights::receive_with(self.socket.as_fd(), &mut message, false) {

@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// How long nothing is tried after a failure.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// What was replaced, in words.
+/// The reason, in words.
 pub(crate) const WHAT: &str = "a directory that is served has been replaced by another";
 
 /// When to look next.

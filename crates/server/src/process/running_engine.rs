@@ -53,16 +53,16 @@ type Worker = JoinHandle<Result<(), Errno>>;
 /// One engine at work.
 #[derive(Debug)]
 pub(crate) struct RunningEngine {
-    /// What its workers share.
+    /// The state that its workers share.
     pub(crate) shared: Arc<Shared>,
-    /// What it was started with, and has been adjusted to.
+    /// The settings that it was started with, and has been adjusted to.
     pub(crate) settings: Settings,
     embedded: Embedded,
     /// The place of its first worker among those that are pinned to processors: that of the first running, so that a worker
     /// stays on its processor, and with the caches there, when engines change.
     pub(super) first_place: usize,
     workers: Vec<Worker>,
-    /// Who has the connections that stay when all others go to another process.
+    /// The engine that has the connections that stay when all others go to another process.
     pub(super) remainder: OnceLock<Arc<Remainder>>,
 }
 
@@ -101,7 +101,7 @@ impl RunningEngine {
     /// with what arrives there, if its engine takes that itself. To be called before the process has threads.
     ///
     /// # Errors
-    /// What keeps it from starting.
+    /// The reason why it cannot start.
     pub(crate) fn first(
         settings: &Settings,
         listeners: Vec<Listener>,
@@ -151,7 +151,7 @@ impl RunningEngine {
             workers_adapt: settings.workers_adapt,
             threads_adapt: settings.threads_adapt,
             profile: settings.profile.clone(),
-            // Whoever orders it has had them changed.
+            // The one who orders it has had them changed.
             services: settings.services.clone(),
             cache_policy: settings.cache_policy,
             threads: settings.threads,
@@ -295,7 +295,8 @@ impl RunningEngine {
         }
     }
 
-    /// What the workers of an engine with `settings` will share: the same as those of this one, as far as the settings are.
+    /// The state that the workers of an engine with `settings` will share: the same as that of these, as far as the
+    /// settings are.
     fn successor(&self, settings: &Settings, first_score: usize) -> Result<Shared, ServeError> {
         let (old, before) = (&*self.shared, &self.settings);
         let same_sites = settings.sites == before.sites && settings.compression == before.compression;
@@ -390,9 +391,9 @@ impl RunningEngine {
     }
 }
 
-/// Serves as worker `index` until the engine ends. A worker that fails once all have begun is made anew, in the same thread and
-/// with the same score and inbox, so that what has arrived for it is taken by whoever comes after it. A process of which there are
-/// others ends instead: its supervisor replaces it.
+/// Serves as worker `index` until the engine ends. A worker that fails once all have begun is made anew, in the same
+/// thread and with the same score and inbox, so that what has arrived for it is taken by its successor. A process of
+/// which there are others ends instead: its supervisor replaces it.
 fn keep_running(
     shared: &Arc<Shared>,
     index: usize,
@@ -496,7 +497,7 @@ fn stay_on_processor(place: usize) {
 
 /// How often a worker that begins is looked at.
 const BEGINNING_POLL: Duration = Duration::from_micros(200);
-/// What the proactor needs.
+/// The requirements of the proactor.
 pub(crate) const IO_URING_NEEDS: &str =
     "It takes Linux 6.1, kernel.io_uring_disabled=0 and a seccomp profile that allows it.";
 
@@ -596,7 +597,7 @@ fn control(settings: &Settings) -> Result<Control, Errno> {
     Ok(control)
 }
 
-/// What speaks TLS. HTTP/2 is spoken above it, or HTTP/1.1.
+/// The TLS endpoint. HTTP/2 is spoken above it, or HTTP/1.1.
 fn open_tls(
     settings: &Settings,
     tickets: &Arc<Tickets>,
@@ -631,7 +632,8 @@ fn open_log(
     log.map(|log| log.map(Arc::new)).map_err(|error| ServeError::Log(settings.log.clone(), error))
 }
 
-/// What is learned, by a thread that reaches the file that keeps it. Of several processes the first one keeps it: it is the last to go.
+/// Begins to learn, in a thread that reaches the file of the learned state. Of several processes the first one saves
+/// it: it is the last to go.
 fn begin_hints(
     settings: &Settings,
     before: Option<&Hints>,
@@ -647,7 +649,7 @@ fn begin_hints(
     })
 }
 
-/// What is hinted to clients, by a thread that is confined as those that serve: it reads pages.
+/// Begins hints to clients, in a thread that is confined as those that serve: it reads pages.
 fn early_hints(
     sites: &Arc<Sites>,
     store: &Arc<Store>,

@@ -29,7 +29,7 @@ pub(crate) fn notify_reloading() {
     notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000));
 }
 
-/// What the service manager is told from time to time, so that it does not end the server (`WatchdogSec=`).
+/// The keep-alive for the service manager, so that it does not end the server (`WatchdogSec=`).
 ///
 /// `WATCHDOG_PID` is not looked at: after an upgrade it is still that of the first process.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// None if nobody waits.
+    /// None if no manager waits.
     pub(crate) fn of_environment() -> Option<Watchdog> {
         let text = std::env::var("WATCHDOG_USEC").ok()?;
         interval(&text).map(|interval| Watchdog { interval, next: Instant::now() })

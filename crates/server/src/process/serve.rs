@@ -27,7 +27,7 @@ use crate::process::upgrade::{Inherited, Succession};
 /// called before the process has threads.
 ///
 /// # Errors
-/// What keeps it from starting.
+/// The reason why it cannot start.
 pub fn serve(
     settings: &Settings,
     listeners: Vec<Listener>,

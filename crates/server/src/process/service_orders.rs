@@ -1,9 +1,9 @@
 //! Orders about services, and what can be exchanged at all.
 //!
-//! Owns: from an order to other services, and the list of what has a life: filters that are services, the gateways of sites, the cache
-//! policy, listeners. Guarantees: an order that is refused has changed nothing; what is not done here is refused with how it is done.
-//! A gateway is among the services while it is suspended; that a listener is, its socket knows.
-//! What services are in this process, the registry owns; worker processes are told by their supervisor.
+//! Owns: from an order to other services, and the list of what has a life: filters that are services, the gateways of
+//! sites, the cache policy, listeners. Guarantees: an order that is refused has changed nothing; what is not done here
+//! is refused with how it is done. A gateway is among the services while it is suspended; that a listener is, its
+//! socket knows. The registry owns the services of this process; worker processes are told by their supervisor.
 
 use std::path::Path;
 
@@ -20,7 +20,8 @@ use serde_json::Value;
 use crate::admin::api::Progress;
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
 
-/// What is known of everything that can be exchanged, in its order. Of a listener, where it is and whether it is suspended.
+/// The status of everything that can be exchanged, in its order. Of a listener, where it is and whether it is
+/// suspended.
 pub(super) fn list(registry: &Registry, settings: &Settings, listeners: &[(String, bool)]) -> Vec<ServiceStatus> {
     let policy = find("cache_policy").map(|setting| setting.show(settings)).unwrap_or_default();
     let cache = ServiceStatus {
@@ -41,7 +42,7 @@ const HOW_CACHE: &str = "be replaced, with lamna ctl set --cache-policy NAME; no
 const HOW_GATEWAY: &str = "added, replaced and removed by a reload of the configuration that its route is in";
 const HOW_LISTENER: &str = "changed with the configuration and a restart";
 
-/// What can be done to what is suspended by order and by nothing else.
+/// Possible orders for a thing that is suspended by order and by nothing else.
 fn can(is_suspended: bool, otherwise: &str) -> String {
     format!("be {}, and {otherwise}", if is_suspended { "resumed" } else { "suspended" })
 }
@@ -110,7 +111,7 @@ fn gateways(site: &SiteSettings, registry: &Registry) -> Vec<ServiceStatus> {
     site.applications().into_iter().map(gateway).collect()
 }
 
-/// What an order makes of the services of `registry`: all of them, and which is made anew in any case.
+/// The services of `registry` after an order: all of them, and which is made anew in any case.
 ///
 /// # Errors
 /// Why nothing is done.
@@ -191,7 +192,7 @@ fn within_bounds(definitions: Vec<ServiceDefinition>) -> Result<Vec<ServiceDefin
 /// The text of all services: it goes to another process in a variable of its environment, in twice as many bytes.
 const DEFINITIONS_BYTES_MAX: usize = 32 << 10;
 
-/// What a service is, for people.
+/// The description of a service, for people.
 fn describe(what: &What) -> String {
     match what {
         What::Absent => "nothing has been added yet".to_owned(),
@@ -210,7 +211,7 @@ fn is_named(name: &str, settings: &Settings) -> bool {
     steps.any(|step| step.name == name)
 }
 
-/// What an order says the service is to be.
+/// The definition of the service in an order.
 fn defined(
     order: &ServiceOrder,
     before: Option<&ServiceDefinition>,
@@ -234,7 +235,7 @@ fn defined(
     Ok(defined)
 }
 
-/// What has been done, in words, after which there are `services`.
+/// The result in words, after which there are `services`.
 pub(super) fn done(order: &ServiceOrder, services: &[ServiceStatus]) -> Progress {
     let name = &order.name;
     let done = match services.iter().find(|service| service.name == *name) {
@@ -255,7 +256,7 @@ pub(super) fn encode(rows: &[Row]) -> Vec<u8> {
     format!("{}\n{}", numbers.join(" "), render_services(&definitions)).into_bytes()
 }
 
-/// What [`encode`] has written.
+/// Reads the text that [`encode`] has written.
 pub(super) fn decode(message: &[u8], natives_are_allowed: bool) -> Option<Vec<Row>> {
     let (numbers, text) = std::str::from_utf8(message).ok()?.split_once('\n')?;
     let definitions = parse_services(text, Path::new("/"), natives_are_allowed).ok()?;

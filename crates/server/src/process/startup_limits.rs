@@ -49,7 +49,7 @@ const THREAD_BYTES: u64 = MIB / 2;
 /// and its buffer.
 const HELPERS: u64 = 4;
 const HELPER_BYTES: u64 = 2 * MIB + MIB / 8;
-/// What everything else takes: the threads of the log and of the watcher, and content on its way.
+/// Bytes of everything else: the threads of the log and of the watcher, and content on its way.
 const OTHER_BYTES: u64 = 12 * MIB;
 
 /// Whether the limit on the address space leaves room for what `settings` ask for and for what all processes share. To be called
@@ -158,7 +158,7 @@ pub(crate) fn raise_descriptor_limit() {
 const DESCRIPTORS_AT_ONCE: u64 = 16 * 1024;
 
 /// Has the kernel make its table of descriptors large while there is one thread. The table doubles whenever numbers run out,
-/// and in a process with threads whoever needs the next number then waits for all processors to notice
+/// and in a process with threads the one that needs the next number then waits for all processors to notice
 /// (`expand_fdtable` and `synchronize_rcu` in Linux's `fs/file.c`): a worker was seen to stand still there for 12 ms.
 fn make_room_for_descriptors(descriptors_max: u64) {
     let highest = descriptors_max.min(DESCRIPTORS_AT_ONCE) as i32 - 1;

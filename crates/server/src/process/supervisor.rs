@@ -41,7 +41,7 @@ pub(crate) struct Supervisor<'a> {
     shared_metrics: &'a SharedMetrics,
     /// Where connections come from of the process whose place is taken.
     receiver: Option<Arc<Receiver>>,
-    /// What is as in its workers, which are confined. It is not.
+    /// The confinement as in its workers. It is not confined itself.
     confinement: Confinement,
     /// Where workers hand over to, once another process has taken the place of this one and takes connections.
     target: Option<Arc<Sender>>,
@@ -73,7 +73,7 @@ impl<'a> Supervisor<'a> {
     /// One that has no workers yet. They go on with what arrives at `receiver`.
     ///
     /// # Errors
-    /// What confines the workers cannot be had.
+    /// The sandbox of the workers is not available.
     pub(crate) fn new(
         settings: &'a Settings,
         shared_metrics: &'a SharedMetrics,
@@ -153,7 +153,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// A worker has ended that should not, and has not said why. Without a status, somebody else has waited for it.
+    /// A worker has ended that should not, and has not said why. Without a status, another thread has waited for it.
     fn handle_death(&mut self, worker: &Worker, status: Option<WaitStatus>) -> Result<(), ServeError> {
         let pause = self.restart.handle_death(worker.started, Instant::now());
         if !self.is_ready && !pause.is_zero() {
@@ -259,7 +259,7 @@ impl Supervisor<'_> {
         };
         line.report(&Report::Ready);
         match Orders::by_supervisor(line) {
-            // A failure has been reported by whoever had it; the status tells the supervisor.
+            // A failure has been reported where it happened; the status tells the supervisor.
             Ok(orders) => i32::from(ControlPlane::of_worker(orders, &self.share).run(server).is_err()),
             // Without a line it would outlive the supervisor: better end and be replaced.
             Err(errno) => {
@@ -269,7 +269,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Refuses who connects to a server that drains, as soon as nobody waits any more.
+    /// Refuses clients that connect to a server that drains, as soon as none waits any more.
     fn finish_closing(&mut self) {
         let Some(until) = self.last_call else { return };
         if until <= Instant::now() || self.is_alone() || !self.listeners.iter().any(Listener::has_waiting) {

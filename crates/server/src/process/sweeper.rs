@@ -1,4 +1,4 @@
-//! Looking after what clients have left: files of which only a part has arrived, and nobody goes on.
+//! Looking after leftovers of clients: partial files that no client goes on with.
 //!
 //! Owns: [`Sweeper`], which has them deleted when their time has come, in a thread of its own that ends with that: looking may wait
 //! for the disk.
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lamna_engine::worker::shared::Shared;
 use lamna_site::content::upload::partial::sweep;
 
-/// Who has old partial files deleted from time to time, beginning when the server starts.
+/// The sweeper, which has old partial files deleted from time to time, beginning when the server starts.
 #[derive(Debug, Default)]
 pub(super) struct Sweeper {
     swept: Option<Instant>,

@@ -52,10 +52,10 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Names what is passed to a new process.
 const VARIABLE: &str = "LAMNA_UPGRADE";
-/// What a process says that serves, before the version of encoded connections that it takes.
+/// The message of a process that serves, before the version of encoded connections that it takes.
 const READY: &str = "ready ";
 
-/// What a process has from the one whose place it takes.
+/// The inheritance of a process from the one whose place it takes.
 #[derive(Debug)]
 pub struct Inherited {
     /// Its listening sockets.
@@ -66,7 +66,7 @@ pub struct Inherited {
     pub(crate) receiver: Arc<Receiver>,
     /// Its clock, by which the times of connections are told.
     pub(crate) clock: Clock,
-    /// What had been changed there while serving.
+    /// The settings that had been changed there while serving.
     pub(crate) choice: Choice,
     /// Where it says that the place is this process's, and what it passes on of its own orders; none from versions that do
     /// not.
@@ -77,16 +77,16 @@ pub struct Inherited {
     pub(crate) tickets: Option<Tickets>,
 }
 
-/// What was passed to this process, if it was started to take the place of another. To be asked once, at the start.
+/// The inheritance of this process, if it was started to take the place of another. To be asked once, at the start.
 ///
 /// # Errors
-/// What was passed is not what was said.
+/// The descriptors passed are not those announced.
 pub fn inherited() -> Result<Option<Inherited>, ServeError> {
     let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
     let failed = |why: String| ServeError::Inherited(why);
     let environment = UpgradeEnvironment::parse(&text.to_string_lossy())
         .ok_or_else(|| failed(format!("{VARIABLE} makes no sense")))?;
-    // Whoever is started by another program inherits variables that were not meant for it.
+    // A process that another program starts inherits variables that were not meant for it.
     if rustix::process::getppid().map(|parent| parent.as_raw_pid()) != Some(environment.parent) {
         return Ok(None);
     }
@@ -177,7 +177,7 @@ fn is_line(descriptor: BorrowedFd<'_>) -> std::io::Result<()> {
 #[derive(Debug)]
 pub struct Succession {
     program: Option<Program>,
-    /// What the program's arguments and its file come to.
+    /// The settings of the program's arguments and its file.
     configured: Settings,
     /// Duplicates of the control sockets, and whether their files go with them.
     admin: Vec<(OwnedFd, bool)>,
@@ -186,7 +186,7 @@ pub struct Succession {
     /// The keys of TLS tickets, if there are any.
     tickets: Option<Arc<Tickets>>,
     stage: Stage<Candidate>,
-    /// What has come of the last one, until somebody has asked.
+    /// The outcome of the last one, until it is asked for.
     outcome: Option<Result<String, String>>,
 }
 
@@ -231,7 +231,7 @@ struct Candidate {
     /// Its end of the socket is closed: it is ending, until this moment by itself.
     ending: Option<Instant>,
     purpose: Purpose,
-    /// What was configured before, if that is another configuration from now on.
+    /// The configuration before, if another one holds from now on.
     before: Option<Settings>,
 }
 
@@ -272,7 +272,7 @@ impl Succession {
         self.configured = configured;
     }
 
-    /// What the program's arguments and its file come to.
+    /// The settings of the program's arguments and its file.
     pub(crate) fn configured(&self) -> &Settings {
         &self.configured
     }
@@ -382,7 +382,7 @@ impl Succession {
         Ok(Candidate { child, socket: ours, line, deadline, ending: None, purpose, before: None })
     }
 
-    /// What has come of it: a successor, once and for good, or why there is none. None if nothing has come yet.
+    /// Looks at the candidate: a successor, once and for good, or why there is none. None if nothing has come yet.
     pub(crate) fn look(&mut self) -> Option<Result<Successor, NoSuccessor>> {
         let mut failed = None;
         let found = self.stage.look(|candidate| {
@@ -414,7 +414,7 @@ impl Succession {
         }
     }
 
-    /// What has come of the last one, once; none if that is not known yet.
+    /// The outcome of the last one, once; none if that is not known yet.
     pub(crate) fn outcome(&mut self) -> Option<Result<String, String>> {
         self.outcome.take()
     }
@@ -497,7 +497,7 @@ impl Candidate {
         Look::Nothing(self)
     }
 
-    /// What it says of itself.
+    /// Judges its message about itself.
     fn judge(self, message: &[u8]) -> Look {
         let version = std::str::from_utf8(message).ok().and_then(|text| text.strip_prefix(READY)?.parse::<u16>().ok());
         let Some(version) = version else {

@@ -24,7 +24,7 @@ use crate::admin::applications::ProcessStatus;
 pub(super) struct Instance {
     child: Child,
     pub(super) started: Instant,
-    /// What it writes, until that has ended.
+    /// The pipe of its output, until that has ended.
     output: Option<io::PipeReader>,
     line: Vec<u8>,
     /// Where it listens, for the log.
@@ -118,7 +118,7 @@ impl Instance {
             self.kill_at = Some(Instant::now() + patience);
             if !self.has_ended() {
                 self.signal(Signal::TERM);
-                // One that somebody has stopped could not follow.
+                // A stopped process could not follow.
                 self.signal(Signal::CONT);
             }
         }

@@ -1,7 +1,7 @@
 //! Where applications listen that the server starts.
 //!
 //! Owns: the two ways in which a process comes to its socket. A FastCGI application is handed one that the server has bound. Others listen themselves,
-//! one process at each place, where nobody else may listen then.
+//! one process at each place, where no other may listen then.
 
 use std::io;
 use std::net::SocketAddr;
@@ -102,7 +102,7 @@ impl Started {
         }
     }
 
-    /// What it is called in the log.
+    /// Its name in the log.
     pub(super) fn name(&self) -> String {
         match self {
             Started::Handed(settings) => format!("unix:{}", settings.socket.display()),
@@ -111,7 +111,7 @@ impl Started {
     }
 }
 
-/// Whether nobody listens there. What one that has ended has left of a Unix socket is removed.
+/// Whether no process listens there. A Unix socket that a former one has left is removed.
 ///
 /// # Errors
 /// A file is there that is no socket, or the system does not say.
@@ -122,11 +122,11 @@ pub(super) fn is_free(place: &ProgramPlace) -> io::Result<bool> {
     }
 }
 
-/// Binds it, and does not listen: nobody can be connected to it meanwhile.
+/// Binds it, and does not listen: no client can be connected to it meanwhile.
 fn is_port_free(address: &SocketAddr) -> Result<bool, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // What is left of connections that have ended is in nobody's way.
+    // Remains of connections that have ended are in no one's way.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     match bind(&socket, address) {
         Ok(()) => Ok(true),

@@ -27,7 +27,7 @@ use lamna_sys::signals::{Signal, Signals};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-/// What programs may take, and how they are started.
+/// The bounds of programs, and how they are started.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Programs at once. Requests beyond that wait for one to end.
@@ -40,10 +40,11 @@ pub struct Limits {
     pub interpreters: BTreeMap<String, String>,
 }
 
-/// What a thread of the runner needs beyond the standard library's frames.
+/// The stack of a thread of the runner beyond the standard library's frames.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Runs programs for whoever connects to the listening socket that is standard input, until SIGTERM: then what has begun is finished.
+/// Runs programs for connections to the listening socket that is standard input, until SIGTERM: then what has begun is
+/// finished.
 ///
 /// # Errors
 /// Standard input is no socket, or there are no threads.
@@ -75,7 +76,7 @@ fn accept(listener: &UnixListener, signals: &Signals, turn: &Mutex<()>) -> Optio
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return None,
         }
-        // Nobody takes the signal, so that all see it.
+        // The signal stays pending, so that all see it.
         if !waited[0].revents().is_empty() {
             return None;
         }

@@ -50,7 +50,7 @@ impl From<io::Error> for Broken {
 
 /// Answers the request of a connection.
 pub(super) fn serve(mut stream: UnixStream, limits: &Limits) {
-    // A connection that fails is of no further use, and nobody is there to be told.
+    // A connection that fails is of no further use, and its error goes unreported.
     let _ = answer(&mut stream, limits);
 }
 
@@ -105,7 +105,7 @@ struct Pump<'a> {
     deadline: Instant,
 }
 
-/// What can go on.
+/// The ends that can go on.
 struct Ready {
     stream: PollFlags,
     stdin: PollFlags,
@@ -152,7 +152,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// What is at hand of the request. No more than the program takes.
+    /// Takes records of the request that are at hand. No more than the program takes.
     fn take_records(&mut self) -> Result<(), Broken> {
         while self.content.is_empty() && !self.content_is_over {
             let Some(record) = self.records.next() else { break };
@@ -322,7 +322,7 @@ impl<'a> Pump<'a> {
     }
 }
 
-/// What is left of an answer may take so long in any case.
+/// The time that the rest of an answer may take in any case.
 const LAST_TIME: Duration = Duration::from_secs(1);
 
 fn is_later(error: &io::Error) -> bool {

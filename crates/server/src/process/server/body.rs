@@ -1,4 +1,4 @@
-//! What the control plane asks of a server in one process, and orders it.
+//! The control plane's questions and orders to a server in one process.
 //!
 //! Owns: from an order to what is said to the workers. Decides nothing.
 
@@ -57,7 +57,7 @@ impl Body for Server {
     fn is_over(&mut self, _phase: Phase) -> bool {
         let moved = self.target.is_none() || self.leaving.is_empty() && !self.is_receiving();
         if moved && self.running.has_left() {
-            // Nobody accepts here any more. Those whom the kernel has sent a worker for go on to the successor, or
+            // No worker accepts here any more. Those for whom the kernel has woken one go on to the successor, or
             // stay.
             self.running.end_remainder(|| self.take_missed());
         }

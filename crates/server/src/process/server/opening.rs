@@ -18,7 +18,7 @@ impl Server {
     /// A server for programs that are more than a server: it starts at once, and goes on until it is stopped.
     ///
     /// # Errors
-    /// What keeps it from starting.
+    /// The reason why it cannot start.
     pub fn open(settings: &Settings, listeners: Vec<Listener>) -> Result<Server, ServeError> {
         Server::open_with(settings, listeners, Arc::default(), Embedded::default())
     }
@@ -39,7 +39,7 @@ impl Server {
         Server::start(&possible(settings)?, listeners, &shared_metrics, 0, None)
     }
 
-    /// What is to be done now and then by who has opened it, and does nothing else with it.
+    /// Does what its owner has to do now and then, which does nothing else with it.
     pub(crate) fn look_after(&mut self) {
         self.look_at_certificates();
         self.look_at_services();

@@ -1,4 +1,4 @@
-//! What the control plane asks of worker processes, and orders them.
+//! The control plane's questions and orders to worker processes.
 //!
 //! Owns: from an order to what workers are told, and how long they are waited for. Decides nothing.
 
@@ -27,7 +27,7 @@ use crate::process::shared_metrics::SharedMetrics;
 const HANDOVER_TIME_MAX: Duration = Duration::from_secs(3600);
 /// How long a worker takes connections that have been waiting when the server begins to drain, and somewhat more.
 const LAST_CALL_MAX: Duration = Duration::from_millis(1100);
-/// How often it is looked whether somebody still waits to be accepted.
+/// How often it is looked whether a connection still waits to be accepted.
 const LAST_CALL_POLL: Duration = Duration::from_millis(10);
 /// How long a worker may take to stop before it is killed: longer than it waits for its own threads.
 const STOP_TIME_MAX: Duration = Duration::from_secs(3);
@@ -156,7 +156,7 @@ impl Body for Supervisor<'_> {
             self.listeners.iter().for_each(Listener::begin_to_close);
             self.last_call = Some(Instant::now() + LAST_CALL_MAX);
             self.order_all(Order::Drain);
-            // One that somebody has stopped could not follow.
+            // A stopped process could not follow.
             self.signal_all(Signal::CONT);
         }
         begins

@@ -4,14 +4,15 @@
 
 use std::time::{Duration, Instant};
 
-/// Who dies before this age may have died of its own beginning.
+/// A worker that dies before this age may have died of its own beginning.
 const YOUNG: Duration = Duration::from_millis(100);
 /// So many early deaths in a row are bad luck; more are a reason to wait.
 const DEATHS_FREE: u32 = 5;
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// What an application starts may take a while to find out that it cannot go on, and fails in the same way again.
+/// A program that an application starts may take a while to find out that it cannot go on, and fails in the same way
+/// again.
 const APPLICATION_YOUNG: Duration = Duration::from_secs(2);
 const APPLICATION_PAUSE_MAX: Duration = Duration::from_secs(30);
 
@@ -26,7 +27,7 @@ pub(crate) struct Restart {
 }
 
 impl Default for Restart {
-    /// Of workers.
+    /// The pause for workers.
     fn default() -> Restart {
         let (young, deaths_free, pause_max) = (YOUNG, DEATHS_FREE, PAUSE_MAX);
         Restart { young_deaths: 0, not_before: None, young, deaths_free, pause_max }
@@ -34,7 +35,7 @@ impl Default for Restart {
 }
 
 impl Restart {
-    /// Of programs that are not the server's own: the first early death is a reason to wait.
+    /// The pause for programs that are not the server's own: the first early death is a reason to wait.
     pub(crate) fn of_applications() -> Restart {
         Restart { young: APPLICATION_YOUNG, deaths_free: 0, pause_max: APPLICATION_PAUSE_MAX, ..Restart::default() }
     }

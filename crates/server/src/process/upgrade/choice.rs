@@ -1,4 +1,4 @@
-//! What of the settings was chosen while serving, and so is not what arguments and files come to.
+//! The settings chosen while serving, which differ from those of arguments and files.
 //!
 //! Owns: what of it is passed to another process. Which settings these are, and their names, is in the rows of `config::setting`.
 
@@ -17,7 +17,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// What makes `wanted` of `configured`, as far as it can be chosen.
+    /// The choice that makes `wanted` of `configured`, as far as it can be chosen.
     pub(crate) fn between(configured: &Settings, wanted: &Settings) -> Choice {
         let words = |settings| SETTINGS.iter().flat_map(move |setting| setting.carried_words(settings));
         let differ = words(configured).zip(words(wanted)).filter(|(before, after)| before != after);

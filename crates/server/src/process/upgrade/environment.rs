@@ -1,4 +1,4 @@
-//! What is passed to a new process, as the text of an environment variable.
+//! The values passed to a new process, as the text of an environment variable.
 //!
 //! Owns: the syntax, both ways: `KEY=VALUE`, separated by spaces, in any order. Guarantees: any text is a will or none;
 //! unknown keys are passed over, so that a later version may add some. Owns no descriptor.
@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 
 use super::choice::Choice;
 
-/// What is passed.
+/// The values passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UpgradeEnvironment {
     /// The process that passes it.
@@ -41,7 +41,7 @@ pub(crate) struct Passed {
 }
 
 impl UpgradeEnvironment {
-    /// What the text says; none if it does not say all that is needed.
+    /// Reads the text; none if it does not say all that is needed.
     pub(crate) fn parse(text: &str) -> Option<UpgradeEnvironment> {
         let mut environment = UpgradeEnvironment::default();
         let (mut parent, mut clock_ms, mut handover) = (None, None, None);

@@ -16,14 +16,14 @@
 /// Where a process stands. `C` is a process that may become its successor.
 #[derive(Debug, Default)]
 pub(super) enum Stage<C> {
-    /// It serves, and nobody else has been started.
+    /// It serves, and no other has been started.
     #[default]
     Alone,
     /// It serves, and another process has been started that has not said yet that it serves.
     Begun(C),
     /// Another process serves in its place.
     Left,
-    /// It finishes what has begun, or stops. Nobody takes its place.
+    /// It finishes what has begun, or stops. No process takes its place.
     Ending,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum NotNow {
     Ending,
 }
 
-/// What has come of a candidate.
+/// The result of a look at a candidate.
 #[derive(Debug)]
 pub(super) enum Look<C, S> {
     /// Nothing yet.
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What may happen, in any order. Numbers choose among the processes that there have been.
+    /// An event that may happen, in any order. Numbers choose among the processes that there have been.
     #[derive(Clone, Copy, Debug)]
     enum Event {
         /// An order that takes another process comes to one that hears orders.
@@ -214,7 +214,7 @@ mod tests {
             self.processes.iter().filter(|process| process.confirmed && !process.gone).filter(stays).count()
         }
 
-        /// Those that are nobody's: they would go on for ever, or end without anybody noticing.
+        /// Orphans: they would go on for ever, or end without being noticed.
         fn orphans(&self) -> usize {
             let candidates =
                 || self.processes.iter().enumerate().filter(|(_, process)| !process.confirmed && !process.gone);
