@@ -1,4 +1,4 @@
-//! What a calibration is told, what it gathers and what it gives.
+//! The plan of a calibration, its results so far, and the set that it gives.
 //!
 //! Owns: that every trial has a result. Measures and derives nothing.
 
@@ -16,19 +16,19 @@ use crate::simulator::written;
 pub struct Plan {
     /// The program `lamna`.
     pub program: PathBuf,
-    /// What the set is to be called.
+    /// The name of the set.
     pub name: String,
     /// A folder for files to serve, on the disk in question; made and removed.
     pub scratch: PathBuf,
     /// Rounds of all trials. At least 1.
     pub rounds: u32,
-    /// Of each trial, after half as long to warm up.
+    /// Length of each trial, after half as long to warm up.
     pub measured: Duration,
 }
 
 /// A set, and for each of its values how it was got: the field's path (`costs.parse_us`) and a sentence.
 pub struct Calibration {
-    /// What was measured.
+    /// The measured set.
     pub parameters: Parameters,
     pub(super) how: Vec<(&'static str, String)>,
 }
