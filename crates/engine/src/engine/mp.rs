@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::worker::acceptor;
 use crate::worker::blocking::{Awaited, Driver, Left};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::shared::Shared;
 
 /// Serves as worker `index`, of which there is one in a process and `processes_max` at most, until told to drain or stop.

@@ -35,7 +35,7 @@ use self::disk::Disk;
 use self::hands::RingHands;
 use crate::engine::proactor::ring_connection::{Out, RingConnection, SocketPoll};
 use crate::worker::acceptor::Accepting;
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::drive::{self, Leaves, Turn};
 use crate::worker::executor::{Completed, PendingId};
 use crate::worker::life::{Base, Life};

@@ -14,7 +14,7 @@ use std::thread::{self, Scope};
 use rustix::io::Errno;
 
 use crate::worker::blocking::{Driver, Left};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::idle_set::{Dispatch, IdleSet, Listener};
 use crate::worker::shared::Shared;
 use crate::worker::spawner::Spawner;

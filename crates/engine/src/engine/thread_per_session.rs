@@ -13,7 +13,7 @@ use lamna_sys::contain::contain;
 use rustix::io::Errno;
 
 use crate::worker::blocking::{Awaited, CONNECTION_ENDS, Driver, Left};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::shared::Shared;
 use crate::worker::spawner::Spawner;
 

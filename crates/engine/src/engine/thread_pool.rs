@@ -26,7 +26,7 @@ use rustix::io::Errno;
 
 use crate::engine::thread_pool::work_queue::{Turn, WorkQueue};
 use crate::worker::blocking::{Awaited, CONNECTION_ENDS, Driver, Left};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::idle_set::{Dispatch, IdleSet, Listener};
 use crate::worker::shared::Shared;
 use crate::worker::spawner::STACK_BYTES;

@@ -24,7 +24,7 @@ use lamna_proto::time::Instant;
 use lamna_sys::metrics::scoreboard::Scoreboard;
 use rustix::io::Errno;
 
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::limiter::connections::{Crowded, turn_away};
 use crate::worker::shared::Shared;
 

@@ -27,7 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::worker::acceptor::{Acceptor, Share};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext, find_once};
 use crate::worker::drive::{self, OnSockets, Turn};
 use crate::worker::executor::{Completed, Executor, PendingId};

@@ -20,7 +20,7 @@ use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_site::cache::Entry;
 
-use crate::worker::connection_table::{ConnectionState, Extras};
+use crate::worker::connection_state::{ConnectionState, Extras};
 use crate::worker::context::{FileRange, Found, Outcome, Target, WorkerContext, needs_program};
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::helpers::runners;

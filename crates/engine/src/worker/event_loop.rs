@@ -22,7 +22,7 @@ use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
 
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::life::{Base, Life};
 use crate::worker::shared::Shared;
 use crate::worker::socket_waits::SocketWaits;

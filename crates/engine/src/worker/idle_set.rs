@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 use crate::worker::acceptor::{self, Accepting, Acceptor, Freed, Share};
 use crate::worker::blocking::{CONNECTION_ENDS, Driver, Left};
-use crate::worker::connection_table::{ConnectionState, Posture};
+use crate::worker::connection_state::{ConnectionState, Posture};
 use crate::worker::idle_set::parked_connections::ParkedConnections;
 use crate::worker::liveness::{self, Arranged};
 use crate::worker::shared::Shared;
@@ -30,7 +30,8 @@ use crate::worker::shared::Shared;
 mod sync {
     pub(crate) use std::sync::{Mutex, MutexGuard};
 
-    pub(super) use crate::worker::connection_table::{ConnectionState, ConnectionTable};
+    pub(super) use crate::worker::connection_state::ConnectionState;
+    pub(super) use crate::worker::connection_table::ConnectionTable;
     pub(super) use lamna_sys::metrics::scoreboard::WorkerScore;
 }
 

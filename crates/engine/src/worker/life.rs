@@ -11,7 +11,8 @@ use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
 use crate::worker::acceptor::{Accepting, Acceptor, Share};
-use crate::worker::connection_table::{ConnectionState, ConnectionTable};
+use crate::worker::connection_state::ConnectionState;
+use crate::worker::connection_table::ConnectionTable;
 use crate::worker::context::WorkerContext;
 use crate::worker::drive::Turn;
 use crate::worker::executor::Completed;

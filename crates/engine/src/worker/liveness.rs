@@ -15,7 +15,7 @@
 use lamna_proto::conn::{Fate, Interest};
 use lamna_proto::time::Instant;
 
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ pub mod blocking;
 pub(crate) mod coalesced_lookups;
 pub mod confinement;
 pub mod connection_counter;
+pub mod connection_state;
 pub mod connection_table;
 pub mod context;
 pub mod control;

@@ -7,7 +7,8 @@ use lamna_io::wait::Token;
 use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
 use lamna_sys::metrics::scoreboard::WorkerScore;
 
-use crate::worker::connection_table::{ConnectionState, ConnectionTable};
+use crate::worker::connection_state::ConnectionState;
+use crate::worker::connection_table::ConnectionTable;
 
 /// Turns of connections that had one already, before events are looked at again: a new request waits for no more of them.
 const TURNS_MAX: usize = 2;

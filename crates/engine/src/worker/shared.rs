@@ -33,7 +33,7 @@ use rustix::io::Errno;
 
 use crate::worker::confinement::Confinement;
 use crate::worker::connection_counter::ConnectionCounter;
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
 use crate::worker::limiter::Limiter;

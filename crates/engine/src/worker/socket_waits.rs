@@ -10,7 +10,7 @@ use lamna_io::watch::{self, Watching};
 use lamna_proto::exchange::program::SocketWait;
 use rustix::io::Errno;
 
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::executor::PendingId;
 
 /// The waits of one epoll set.

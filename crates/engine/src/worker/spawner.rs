@@ -13,7 +13,7 @@ use std::thread::{Builder, Scope};
 use lamna_sys::contain::contain;
 
 use crate::worker::blocking::{CONNECTION_ENDS, Driver};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::shared::Shared;
 use crate::worker::spawner::spawn_slots::SpawnSlots;
 

@@ -202,7 +202,7 @@ impl Transport {
         }
     }
 
-    /// A time of [`ConnectionState::poll_timeout`](super::connection_table::ConnectionState::poll_timeout) may have passed. True if that of the
+    /// A time of [`ConnectionState::poll_timeout`](super::connection_state::ConnectionState::poll_timeout) may have passed. True if that of the
     /// session has, and with it the end has come: the peer is not waited for any more. What the connection waits for is the connection's.
     pub fn handle_timeout(&mut self, limits: &Limits, now: Instant) -> bool {
         let is_late = self.own_timeout(limits).is_some_and(|until| until <= now);

@@ -4,13 +4,13 @@
 //! that is being made or sent, an upload, a tunnel. A connection that can travel when that is over goes to the other process. One that never can
 //! is told that it is the last answer, or by GOAWAY; idle, it is closed when no request has come for a moment. There are as many threads as the
 //! engine has workers, and helpers as in any engine, however many connections there are. Whoever waits for this process to end waits for them,
-//! and says how long ([`Remainder::stop`]). Does not decide what can travel (`worker/connection_table.rs`).
+//! and says how long ([`Remainder::stop`]). Does not decide what can travel (`worker/connection_state.rs`).
 
 use std::sync::Arc;
 
 use lamna_config::settings::{Architecture, HelperKind, Settings};
 use lamna_engine::worker::connection_counter::ConnectionCounter;
-use lamna_engine::worker::connection_table::ConnectionState;
+use lamna_engine::worker::connection_state::ConnectionState;
 use lamna_engine::worker::control::Control;
 use lamna_engine::worker::migration::handover::{Handover, HandoverTarget, StaysBehind};
 use lamna_engine::worker::migration::transfer::Sender;

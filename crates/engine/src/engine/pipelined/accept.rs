@@ -13,7 +13,7 @@ use super::queue::{Sleep, Urgency};
 use super::stage_job::{StageContext, StageJob};
 use super::{GENERATION_OURS, Gives, Pool};
 use crate::worker::acceptor::{self, Accepting, Acceptor, Freed, Share};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::shared::Shared;
 
 /// Where connections go from here.

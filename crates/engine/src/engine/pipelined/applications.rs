@@ -14,7 +14,7 @@ use lamna_sys::contain::contain;
 
 use super::Pool;
 use crate::worker::blocking::{CONNECTION_ENDS, Driver, Left};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::spawner::STACK_BYTES;
 
 /// The threads of one pool.

@@ -9,7 +9,7 @@ use lamna_io::Counters;
 use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_site::cache::Entry;
 
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::{self, OnSockets};
 use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, translate_now};

@@ -109,7 +109,7 @@ fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::connection_table::ConnectionState;
+    use crate::worker::connection_state::ConnectionState;
 
     fn job(now: Instant) -> Box<StageJob> {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();

@@ -18,7 +18,7 @@ use super::queue::{Sleep, Urgency};
 use super::stage_job::{StageContext, StageJob};
 use super::{BELL, Gives, Pool, Takes};
 use crate::worker::acceptor::shed_max;
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::liveness::{self, Arranged};
 
 /// Where connections come from and go to.

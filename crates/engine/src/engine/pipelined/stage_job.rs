@@ -11,7 +11,7 @@ use lamna_proto::workspace::Workspace;
 
 use super::Pool;
 use super::hands::{Duty, Hands, Task};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::context::{Target, WorkerContext};
 use crate::worker::drive::{self, Turn};
 use crate::worker::executor::Completed;

@@ -14,7 +14,7 @@ use rustix::net::RecvFlags;
 
 use super::{Tag, Worker};
 use crate::worker::acceptor::{Accepting, Acceptor, Freed};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::life::Life;
 use crate::worker::room::Chosen;
 use crate::worker::shared::Shared;

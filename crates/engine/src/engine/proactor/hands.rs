@@ -20,7 +20,7 @@ use lamna_sys::ring::{Outgoing, Ring};
 use super::Tag;
 use super::disk::Disk;
 use super::ring_connection::{End, Out, RingConnection};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::{Io, Moved};
 use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now};

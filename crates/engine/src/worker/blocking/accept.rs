@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::Driver;
 use crate::worker::acceptor::{Freed, PAUSE_MS};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::migration::transfer::Arrival;
 
 /// How long a worker that drains takes connections that have been waiting.

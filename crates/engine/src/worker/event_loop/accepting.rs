@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use super::{GENERATION_OURS, Worker};
 use crate::worker::acceptor::{self, Accepting, Acceptor, Freed};
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::drive::OnSockets;
 use crate::worker::life::Life;
 use crate::worker::shared::Shared;

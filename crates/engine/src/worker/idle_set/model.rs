@@ -12,7 +12,7 @@ mod sync {
 
     use lamna_proto::time::Instant;
 
-    use crate::worker::connection_table::Posture;
+    use crate::worker::connection_state::Posture;
     use crate::worker::room::Chosen;
     use lamna_io::wait::Token;
 
@@ -79,7 +79,7 @@ use lamna_io::wait::Token;
 use lamna_loom::{Tally, Waker, check, spawn};
 use lamna_proto::time::Instant;
 
-use crate::worker::connection_table::Posture;
+use crate::worker::connection_state::Posture;
 use parked_connections::ParkedConnections;
 use sync::{ConnectionState, WorkerScore};
 

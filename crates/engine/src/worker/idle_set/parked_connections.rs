@@ -10,7 +10,7 @@ use lamna_io::wait::Token;
 use lamna_proto::time::Instant;
 
 use super::sync::{ConnectionState, ConnectionTable, Mutex, MutexGuard, WorkerScore};
-use crate::worker::connection_table::Posture;
+use crate::worker::connection_state::Posture;
 
 /// The parked connections.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::worker::connection_counter::ConnectionCounter;
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 use crate::worker::migration::handover::mailboxes::Mailboxes;
 use crate::worker::migration::transfer::Sender;
 use crate::worker::shared::Shared;

@@ -24,7 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{Errno, pread, pwrite};
 
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::connection_state::ConnectionState;
 
 /// The bytes are in the message.
 const HERE: u8 = 0;
