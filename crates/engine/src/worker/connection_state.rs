@@ -349,9 +349,14 @@ impl ConnectionState {
         }
     }
 
-    /// What would be lost if it made room for others, as the connection of the descriptor `index`; none if something has come that nobody has
-    /// looked at. See [`Candidate::until`] for `until`.
-    pub fn candidate(&self, index: u32, until: u64) -> Option<Candidate> {
+    /// The token by which it is found.
+    pub fn token(&self) -> Token {
+        Token { index: self.transport.as_raw_fd() as u32, generation: self.generation }
+    }
+
+    /// The loss if it made room for others; none if something has come that nobody has looked at. See
+    /// [`Candidate::until`] for `until`.
+    pub fn candidate(&self, until: u64) -> Option<Candidate> {
         let stage = match self.posture {
             _ if self.is_idle() && self.readable => return None,
             _ if self.is_idle() => Stage::Idle,
@@ -359,9 +364,8 @@ impl ConnectionState {
             Posture::Slow => Stage::Slow,
             Posture::Idle | Posture::Active => Stage::Working,
         };
-        let token = Token { index, generation: self.generation };
         let network = self.seat().and_then(Seat::network);
-        Some(Candidate { token, network, stage, descriptors: self.connection.descriptors(), until })
+        Some(Candidate { token: self.token(), network, stage, descriptors: self.connection.descriptors(), until })
     }
 
     /// Closes it.

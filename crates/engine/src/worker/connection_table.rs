@@ -3,7 +3,7 @@
 //! Owns: the connections that the worker has. Guarantees: constant-time access without hashing; a token of a closed connection never
 //! finds its successor; a deadline costs one store to move, whatever the number of connections. Does not drive them.
 
-use std::os::fd::AsRawFd;
+use std::borrow::{Borrow, BorrowMut};
 
 use lamna_io::wait::Token;
 use lamna_proto::time::Instant;
@@ -12,10 +12,10 @@ use lamna_sys::metrics::scoreboard::WorkerScore;
 use crate::worker::connection_state::{ConnectionState, Posture};
 use crate::worker::room::{self, Chosen};
 
-/// Slots by descriptor number.
+/// Connections by descriptor number, or what carries them: `C`.
 #[derive(Debug)]
-pub struct ConnectionTable {
-    slots: Vec<Option<ConnectionState>>,
+pub struct ConnectionTable<C = ConnectionState> {
+    slots: Vec<Option<C>>,
     /// For each slot, when to look at it, in units of [`TICK_MS`]; zero for never. Apart from the slots, so that looking
     /// through all of them touches four bytes each.
     deadlines: Vec<u32>,
@@ -33,8 +33,8 @@ pub struct ConnectionTable {
 
 const TICK_MS: u64 = 100;
 
-impl Default for ConnectionTable {
-    fn default() -> ConnectionTable {
+impl<C> Default for ConnectionTable<C> {
+    fn default() -> ConnectionTable<C> {
         let (slots, deadlines) = (Vec::new(), Vec::new());
         ConnectionTable {
             slots,
@@ -50,27 +50,36 @@ impl Default for ConnectionTable {
 }
 
 impl ConnectionTable {
-    /// Keeps a connection that is known already, under the token of its descriptor and its generation.
-    pub fn adopt(&mut self, mut slot: ConnectionState) {
-        let index = slot.transport.as_raw_fd() as usize;
-        self.reserve(index);
-        slot.posture = Posture::Active;
-        self.slots[index] = Some(slot);
-        self.count += 1;
-    }
-
     /// Keeps a connection that comes from another worker.
     pub fn admit(&mut self, mut slot: ConnectionState) -> Token {
         // Zero is the generation of listening sockets and wakers.
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         slot.generation = self.generation;
-        let token = Token { index: slot.transport.as_raw_fd() as u32, generation: self.generation };
-        self.adopt(slot);
+        self.adopt(slot)
+    }
+
+    /// Closes a connection.
+    pub fn remove(&mut self, token: Token) {
+        if let Some(slot) = self.take(token) {
+            slot.close();
+        }
+    }
+}
+
+impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
+    /// Keeps a connection that is known already, under the token of its descriptor and its generation.
+    pub fn adopt(&mut self, mut kept: C) -> Token {
+        let slot: &mut ConnectionState = kept.borrow_mut();
+        slot.posture = Posture::Active;
+        let token = slot.token();
+        self.reserve(token.index as usize);
+        self.slots[token.index as usize] = Some(kept);
+        self.count += 1;
         token
     }
 
     /// Gives up the connection of `token`, if it is still there, without closing it.
-    pub fn take(&mut self, token: Token) -> Option<ConnectionState> {
+    pub fn take(&mut self, token: Token) -> Option<C> {
         self.find(token)?;
         self.pose(token, Posture::Active);
         self.deadlines[token.index as usize] = 0;
@@ -87,7 +96,7 @@ impl ConnectionTable {
 
     /// The connection of `token`, if it is still there.
     pub fn find(&mut self, token: Token) -> Option<&mut ConnectionState> {
-        let slot = self.slots.get_mut(token.index as usize)?.as_mut()?;
+        let slot = self.slots.get_mut(token.index as usize)?.as_mut()?.borrow_mut();
         (slot.generation == token.generation).then_some(slot)
     }
 
@@ -97,13 +106,6 @@ impl ConnectionTable {
     /// If it is gone: for those who have just found it.
     pub fn get(&mut self, token: Token) -> &mut ConnectionState {
         self.find(token).expect("a connection stays until it is removed")
-    }
-
-    /// Closes a connection.
-    pub fn remove(&mut self, token: Token) {
-        if let Some(slot) = self.take(token) {
-            slot.close();
-        }
     }
 
     /// How many there are.
@@ -140,16 +142,16 @@ impl ConnectionTable {
 
     /// Tokens of all connections.
     pub fn tokens(&self) -> Vec<Token> {
-        let token = |(index, slot): (usize, &Option<ConnectionState>)| {
-            slot.as_ref().map(|slot| Token { index: index as u32, generation: slot.generation })
-        };
-        self.slots.iter().enumerate().filter_map(token).collect()
+        self.all().map(ConnectionState::token).collect()
     }
 
     /// Tokens of those that wait between requests.
     pub fn idle_tokens(&self) -> Vec<Token> {
-        let is_idle = |token: &Token| self.slots[token.index as usize].as_ref().is_some_and(ConnectionState::is_idle);
-        self.tokens().into_iter().filter(is_idle).collect()
+        self.all().filter(|slot| slot.is_idle()).map(ConnectionState::token).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &ConnectionState> {
+        self.slots.iter().flatten().map(Borrow::borrow)
     }
 
     /// Looks at the connection of `token` at `deadline`, not before.
@@ -183,9 +185,7 @@ impl ConnectionTable {
                 continue;
             }
             *deadline = 0;
-            if let Some(slot) = &self.slots[index] {
-                expired.push(Token { index: index as u32, generation: slot.generation });
-            }
+            expired.extend(self.slots[index].as_ref().map(|slot| slot.borrow().token()));
         }
         // The next look is due no sooner than a second from now: deadlines move all the time, and looking costs.
         self.earliest = if earliest == u32::MAX { earliest } else { earliest.max(tick + LOOK_TICKS) };
@@ -194,10 +194,11 @@ impl ConnectionTable {
 
     /// Those that make room where descriptors have run out, at most `most`, and none that `can_go` does not let go.
     pub fn making_room(&self, most: usize, can_go: impl Fn(Token) -> bool) -> Chosen {
-        let of = |(index, slot): (usize, &Option<ConnectionState>)| {
-            slot.as_ref()?.candidate(index as u32, u64::from(self.deadlines[index]))
+        let of = |slot: &ConnectionState| {
+            let token = slot.token();
+            slot.candidate(u64::from(self.deadlines[token.index as usize])).filter(|_| can_go(token))
         };
-        room::choose(self.slots.iter().enumerate().filter_map(of).filter(|one| can_go(one.token)), most)
+        room::choose(self.all().filter_map(of), most)
     }
 }
 

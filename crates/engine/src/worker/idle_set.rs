@@ -9,7 +9,7 @@
 mod model;
 pub(crate) mod parked_connections;
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use lamna_io::wait::{Awaited, Poll, Registrar, Token};
@@ -109,7 +109,7 @@ impl<'a> IdleSet<'a> {
 
     fn park_until(&self, mut slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
         slot.generation = self.next_generation();
-        let token = Token { index: slot.transport.as_raw_fd() as u32, generation: slot.generation };
+        let token = slot.token();
         let deadline = slot.deadline(&self.shared.limits, self.shared.clock.coarse_now());
         // Registered before it is in the set, while it is surely open: then the event may come early, which is noted.
         let awaited = Awaited { readable: interest.receive, writable: interest.send };
@@ -380,7 +380,7 @@ mod tests {
             assert!(set.park(slot).is_none());
             // It is looked at for what it holds, or makes room, while the kernel tells of an event for how it was parked.
             slot = set.parked_connections.take_making_room(1).pop().unwrap();
-            let token = Token { index: slot.transport.as_raw_fd() as u32, generation: slot.generation };
+            let token = slot.token();
             assert!(set.parked_connections.take(token).is_none());
             assert!(set.parked_connections.early_count() <= 1);
         }
@@ -395,7 +395,7 @@ mod tests {
         let (mut peer, mut slot) = pair(&shared);
         // What `park` does, with the listener thread in between.
         slot.generation = 1;
-        let token = Token { index: slot.transport.as_raw_fd() as u32, generation: 1 };
+        let token = Token { generation: 1, ..slot.token() };
         set.registrar
             .await_once(slot.transport.as_fd(), token, false, Awaited { readable: true, writable: false })
             .unwrap();

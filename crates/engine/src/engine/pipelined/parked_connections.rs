@@ -96,7 +96,7 @@ impl ParkedConnections {
     pub(super) fn making_room(&self, most: usize, limits: &Limits) -> Vec<Token> {
         let of = |job: &StageJob| {
             let until = job.slot.poll_timeout(limits).map_or(0, Instant::us);
-            job.slot.candidate(job.token().index, until)
+            job.slot.candidate(until)
         };
         room::choose(self.jobs.iter().flatten().filter_map(|job| of(job)), most).tokens
     }
