@@ -10,7 +10,7 @@ pub mod job_queue;
 #[cfg(test)]
 mod model;
 pub mod processes;
-mod queue;
+pub(crate) mod queue;
 pub mod runners;
 
 use std::os::fd::BorrowedFd;
@@ -163,7 +163,7 @@ mod sync {
 }
 
 /// How long a helper without work stays.
-const RESERVE_TIME: Duration = Duration::from_secs(10);
+pub(crate) const RESERVE_TIME: Duration = Duration::from_secs(10);
 /// Helpers read large ranges through a buffer of this many bytes.
 const SCRATCH_BYTES: usize = 64 * 1024;
 

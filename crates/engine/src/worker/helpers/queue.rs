@@ -15,7 +15,7 @@ use super::sync::{Condvar, Mutex, MutexGuard, rest};
 
 /// Jobs, and the helpers that there are for them.
 #[derive(Debug)]
-pub(super) struct Queue<T> {
+pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
 }
@@ -33,14 +33,14 @@ struct State<T> {
 
 impl<T> Queue<T> {
     /// No jobs and no helpers; jobs are taken up in the order of `schedule`.
-    pub(super) fn new(schedule: Schedule) -> Queue<T> {
+    pub(crate) fn new(schedule: Schedule) -> Queue<T> {
         let state = State { job_queue: JobQueue::new(schedule), helpers: 0, resting: 0, is_over: false };
         Queue { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Adds what `add` adds. Returns what that returns, and whether a helper has to be made, who counts from now on: there are
     /// fewer than `helpers_max`, and nobody rests who could take it up.
-    pub(super) fn submit<R>(&self, helpers_max: usize, add: impl FnOnce(&mut JobQueue<T>) -> R) -> (R, bool) {
+    pub(crate) fn submit<R>(&self, helpers_max: usize, add: impl FnOnce(&mut JobQueue<T>) -> R) -> (R, bool) {
         let mut state = self.lock();
         let added = add(&mut state.job_queue);
         let hires = state.job_queue.len() > state.resting && state.helpers < helpers_max.max(1);
@@ -58,7 +58,7 @@ impl<T> Queue<T> {
 
     /// The next job for a helper, waited for. None: the helper leaves and counts no more, because there was nothing to do for
     /// `rest_time`, because there are more than `helpers_max` and all busy, or because it is over.
-    pub(super) fn next(&self, rest_time: Duration, helpers_max: usize) -> Option<T> {
+    pub(crate) fn next(&self, rest_time: Duration, helpers_max: usize) -> Option<T> {
         let mut state = self.lock();
         let mut has_rested = false;
         // If somebody rests, a job may be there that counts on one of those who do, and this may be the one who was woken.
@@ -78,19 +78,19 @@ impl<T> Queue<T> {
     }
 
     /// A helper could not be made after all. Returns whether there is none now.
-    pub(super) fn has_lost_all(&self) -> bool {
+    pub(crate) fn has_lost_all(&self) -> bool {
         let mut state = self.lock();
         state.helpers -= 1;
         state.helpers == 0
     }
 
     /// The next job, if one waits.
-    pub(super) fn take(&self) -> Option<T> {
+    pub(crate) fn take(&self) -> Option<T> {
         self.lock().job_queue.take()
     }
 
     /// No jobs will come. What is left is done, and then all helpers leave.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.lock().is_over = true;
         self.changed.notify_all();
     }

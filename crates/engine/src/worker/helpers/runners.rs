@@ -5,7 +5,6 @@
 //! step that panics has failed. Disk helpers are others, so that programs and cold files do not wait for each other.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use lamna_policy::schedule::Schedule;
@@ -14,6 +13,7 @@ use lamna_proto::time::Instant;
 use lamna_sys::contain::contain;
 
 use crate::worker::executor::{Completed, PendingId};
+use crate::worker::helpers::RESERVE_TIME;
 use crate::worker::helpers::queue::Queue;
 use crate::worker::shared::Shared;
 
@@ -57,9 +57,6 @@ impl Step {
         Completed::Ran(pending, program, ran)
     }
 }
-
-/// How long a runner without work stays.
-const RESERVE_TIME: Duration = Duration::from_secs(10);
 
 impl Runners {
     /// Runners for worker `worker`, none yet.

@@ -1,14 +1,19 @@
-//! What a stage does for a connection during its turn, and what it leaves to another stage or to a helper.
+//! A connection on its way through the stages, with what it wants of them, and what a stage does of that during its
+//! turn.
 //!
-//! Owns: [`Duty`], in which the stages differ, [`Task`], what is left, and [`Hands`], by which the drive loop works as a stage.
-//! Guarantees: a stage carries out its own duty only, and none of them waits. What is left goes with the connection, in order.
+//! Owns: [`Job`], [`Task`], what is left to another thread, and [`Hands`], by which the drive loop works as a stage.
+//! Guarantees: a job is in exactly one place; a stage carries out its own [`Duty`] only, and none of them waits; what
+//! is left goes with the connection, in order.
 
+use std::borrow::{Borrow, BorrowMut};
 use std::sync::Arc;
 
 use lamna_io::Counters;
 use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_site::cache::Entry;
 
+use super::pool::Pool;
+use super::route::Duty;
 use crate::worker::connection_state::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::{self, OnSockets};
@@ -16,63 +21,84 @@ use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, tr
 use crate::worker::helpers::runners::Step;
 use crate::worker::shared::Shared;
 
-/// What a stage does that the others leave to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Duty {
-    /// Receives.
-    Receive,
-    /// Looks targets up.
-    Find,
-    /// Sends what is in memory.
-    Send,
-    /// Makes ranges of files ready, and sends.
-    SendFiles,
+/// A connection that moves from stage to stage.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// Its socket and what the core knows.
+    pub state: ConnectionState,
+    /// Steps that are to be carried out for it, and results of steps.
+    pub tasks: Vec<Task>,
+    /// Whether the data stage is told when sending becomes possible.
+    pub sender_registered: bool,
+}
+
+impl Job {
+    /// A connection that nothing is to be done for yet.
+    pub(super) fn new(state: ConnectionState) -> Box<Job> {
+        Box::new(Job { state, tasks: Vec::new(), sender_registered: false })
+    }
+
+    /// Has the first of the tasks of `duty` carried out. What came of it takes its place, behind the others.
+    pub(super) fn carry_out_first(&mut self, duty: Duty, carry_out: impl FnOnce(Task) -> Task) {
+        if let Some(index) = self.tasks.iter().position(|task| task.duty() == Some(duty)) {
+            let task = self.tasks.remove(index);
+            self.tasks.push(carry_out(task));
+        }
+    }
+}
+
+impl Borrow<ConnectionState> for Box<Job> {
+    fn borrow(&self) -> &ConnectionState {
+        &self.state
+    }
+}
+
+impl BorrowMut<ConnectionState> for Box<Job> {
+    fn borrow_mut(&mut self) -> &mut ConnectionState {
+        &mut self.state
+    }
 }
 
 /// Something that is to be done for a connection, or what came of it.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// The target of this exchange is to be looked up: by the find stage.
+    /// The target of this exchange is to be looked up.
     LookUp(PendingId),
-    /// A target is to be found that takes waiting: by the path helper.
+    /// A target is to be found that takes waiting.
     Translate(PendingId, Target),
-    /// A step of a program is to be carried out: by the path helper.
+    /// A step of a program is to be carried out.
     Run(Step),
-    /// A range is to be made ready: by the data stage.
+    /// A range is to be made ready.
     MakeReady(PendingId, FileRange),
-    /// A range is to be read that takes waiting: by the read helper.
+    /// A range is to be read that takes waiting.
     Read(PendingId, FileRange),
-    /// The path helper has found what a target stands for.
+    /// A target has been found, and what it stands for.
     Found(PendingId, Target, Arc<Entry>),
-    /// A helper has carried something out.
+    /// Another step has been carried out.
     Completed(Completed),
 }
 
 impl Task {
-    /// Whether the path helper carries it out.
-    pub(super) fn is_for_path_helper(&self) -> bool {
-        matches!(self, Task::Translate(..) | Task::Run(_))
-    }
-
-    /// Whether the read helper carries it out.
-    pub(super) fn is_for_read_helper(&self) -> bool {
-        matches!(self, Task::Read(..))
-    }
-
-    /// Whether the data stage sees to it.
-    pub(super) fn is_for_data(&self) -> bool {
-        matches!(self, Task::MakeReady(..) | Task::Read(..))
+    /// The thread that carries it out. None for what came of one: each stage takes that.
+    pub(super) fn duty(&self) -> Option<Duty> {
+        match self {
+            Task::LookUp(_) => Some(Duty::Find),
+            Task::Translate(..) | Task::Run(_) => Some(Duty::Path),
+            Task::MakeReady(..) => Some(Duty::Data),
+            Task::Read(..) => Some(Duty::Page),
+            Task::Found(..) | Task::Completed(_) => None,
+        }
     }
 }
 
-/// What works for one connection during its turn with a stage.
+/// The executor of one connection during its turn with a stage.
 pub(super) struct Hands<'h> {
-    /// What the stage does.
+    /// The duty of the stage.
     pub duty: Duty,
-    /// What it leaves.
+    /// Its pool.
+    pub pool: &'h Pool,
+    /// The tasks that it leaves.
     pub tasks: &'h mut Vec<Task>,
-    /// Targets to be compared with the file system by the path helper, for nobody in particular.
-    pub aging: &'h mut Vec<Target>,
 }
 
 impl Hands<'_> {
@@ -80,7 +106,7 @@ impl Hands<'_> {
     pub(super) fn take_up(&mut self, connection: &mut ConnectionState, task: Task, context: &mut WorkerContext<'_>) {
         match task {
             Task::LookUp(pending) if self.duty == Duty::Find => drive::look_up(connection, pending, context, self),
-            Task::MakeReady(pending, range) if self.duty == Duty::SendFiles => {
+            Task::MakeReady(pending, range) if self.duty == Duty::Data => {
                 if let Some(completed) = self.make_ready(context.shared, pending, range) {
                     drive::handle_completed(connection, completed, context);
                 }
@@ -97,11 +123,11 @@ impl Hands<'_> {
 
 impl OnSockets for Hands<'_> {
     fn receives(&self) -> bool {
-        self.duty == Duty::Receive
+        self.duty == Duty::Read
     }
 
     fn sends(&self) -> bool {
-        matches!(self.duty, Duty::Send | Duty::SendFiles)
+        matches!(self.duty, Duty::Header | Duty::Data)
     }
 }
 
@@ -126,12 +152,12 @@ impl Executor for Hands<'_> {
     fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
         if translate_now(context, &target).is_none() {
             Counters::count(&context.shared.abilities.counters.helper_jobs);
-            self.aging.push(target);
+            self.pool.compare(target);
         }
     }
 
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
-        if self.duty != Duty::SendFiles {
+        if self.duty != Duty::Data {
             self.tasks.push(Task::MakeReady(pending, range));
             return None;
         }
