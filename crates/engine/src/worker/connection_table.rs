@@ -1,7 +1,8 @@
 //! The connections of one worker, found by descriptor number, with their deadlines.
 //!
-//! Owns: the connections that the worker has. Guarantees: constant-time access without hashing; a token of a closed connection never
-//! finds its successor; a deadline costs one store to move, whatever the number of connections. Does not drive them.
+//! Owns: the connections that the worker has. Guarantees: constant-time access without hashing; a token of a closed
+//! connection never finds its successor; a deadline costs one store to move, whatever the number of connections. Does
+//! not drive them.
 
 use std::borrow::{Borrow, BorrowMut};
 
@@ -16,8 +17,8 @@ use crate::worker::room::{self, Chosen};
 #[derive(Debug)]
 pub struct ConnectionTable<C = ConnectionState> {
     slots: Vec<Option<C>>,
-    /// For each slot, when to look at it, in units of [`TICK_MS`]; zero for never. Apart from the slots, so that looking
-    /// through all of them touches four bytes each.
+    /// For each slot, when to look at it, in units of [`TICK_MS`]; zero for never. Apart from the slots, so that
+    /// looking through all of them touches four bytes each.
     deadlines: Vec<u32>,
     count: usize,
     /// Those that are idle.
@@ -73,8 +74,10 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
         slot.posture = Posture::Active;
         let token = slot.token();
         self.reserve(token.index as usize);
+        debug_assert!(self.slots[token.index as usize].is_none(), "a descriptor belongs to one connection");
         self.slots[token.index as usize] = Some(kept);
         self.count += 1;
+        self.check_if_few();
         token
     }
 
@@ -84,7 +87,9 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
         self.pose(token, Posture::Active);
         self.deadlines[token.index as usize] = 0;
         self.count -= 1;
-        self.slots[token.index as usize].take()
+        let taken = self.slots[token.index as usize].take();
+        self.check_if_few();
+        taken
     }
 
     fn reserve(&mut self, index: usize) {
@@ -138,6 +143,7 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
             self.idle = self.idle + usize::from(posture == Posture::Idle) - usize::from(before == Posture::Idle);
             self.slow = self.slow + usize::from(posture == Posture::Slow) - usize::from(before == Posture::Slow);
         }
+        self.check_if_few();
     }
 
     /// Tokens of all connections.
@@ -148,10 +154,6 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
     /// Tokens of those that wait between requests.
     pub fn idle_tokens(&self) -> Vec<Token> {
         self.all().filter(|slot| slot.is_idle()).map(ConnectionState::token).collect()
-    }
-
-    fn all(&self) -> impl Iterator<Item = &ConnectionState> {
-        self.slots.iter().flatten().map(Borrow::borrow)
     }
 
     /// Looks at the connection of `token` at `deadline`, not before.
@@ -189,6 +191,7 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
         }
         // The next look is due no sooner than a second from now: deadlines move all the time, and looking costs.
         self.earliest = if earliest == u32::MAX { earliest } else { earliest.max(tick + LOOK_TICKS) };
+        self.check_if_few();
         expired
     }
 
@@ -200,13 +203,54 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
         };
         room::choose(self.all().filter_map(of), most)
     }
+
+    /// Every connection that is there.
+    pub fn all(&self) -> impl Iterator<Item = &ConnectionState> {
+        self.slots.iter().flatten().map(Borrow::borrow)
+    }
+
+    /// In builds with debug assertions, [`check_invariants`](ConnectionTable::check_invariants) where that is soon
+    /// done.
+    fn check_if_few(&self) {
+        if cfg!(debug_assertions) && self.slots.len() <= CHECKED_MAX {
+            self.check_invariants();
+        }
+    }
+
+    /// Asserts that each connection is where its token says, that the counts are those of the connections, and that no
+    /// deadline is overslept.
+    fn check_invariants(&self) {
+        let (mut count, mut idle, mut slow) = (0, 0, 0);
+        for (index, slot) in self.slots.iter().enumerate() {
+            let Some(slot) = slot.as_ref().map(Borrow::borrow) else {
+                assert_eq!(self.deadlines[index], 0, "there is a deadline of no connection at {index}");
+                continue;
+            };
+            assert_eq!(slot.token().index as usize, index, "a connection is not where its token says");
+            count += 1;
+            idle += usize::from(slot.posture == Posture::Idle);
+            slow += usize::from(slot.posture == Posture::Slow);
+        }
+        assert_eq!(
+            (self.count, self.idle, self.slow),
+            (count, idle, slow),
+            "the counts are not those of the connections"
+        );
+        let mut deadlines = self.deadlines.iter().filter(|deadline| **deadline != 0);
+        assert!(deadlines.all(|at| self.earliest < at + LOOK_TICKS), "a deadline is overslept by more than a look");
+    }
 }
 
 const LOOK_TICKS: u32 = 10;
+/// The largest table that is looked through after each change, in builds with debug assertions.
+const CHECKED_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lamna_sys::metrics::scoreboard::Scoreboard;
+    use lamna_sys::shared_memory::SharedMemory;
+    use proptest::prelude::*;
     use std::os::fd::OwnedFd;
 
     fn socket() -> OwnedFd {
@@ -268,5 +312,91 @@ mod tests {
         assert!(slots.expired(Instant::from_ms(5_000)).is_empty());
         assert_eq!(slots.expired(Instant::from_ms(9_000)), [token]);
         assert!(slots.expired(Instant::from_ms(99_000)).is_empty());
+    }
+
+    /// An operation on a table. Connections are named by the order in which they came.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Admit,
+        Take(usize),
+        Remove(usize),
+        Pose(usize, Posture),
+        SetDeadline(usize, Option<u64>),
+        Expire(u64),
+        ShowLoad,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let posture = prop_oneof![Just(Posture::Idle), Just(Posture::Slow), Just(Posture::Active)];
+        let step = prop_oneof![
+            3 => Just(Step::Admit),
+            1 => (0_usize..20).prop_map(Step::Take),
+            1 => (0_usize..20).prop_map(Step::Remove),
+            3 => (0_usize..20, posture).prop_map(|(which, posture)| Step::Pose(which, posture)),
+            2 => (0_usize..20, proptest::option::of(1_u64..100)).prop_map(|(which, at)| Step::SetDeadline(which, at)),
+            2 => (1_u64..10).prop_map(Step::Expire),
+            1 => Just(Step::ShowLoad),
+        ];
+        proptest::collection::vec(step, 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn counts_and_deadlines_are_those_of_the_connections_whatever_is_done(steps in steps()) {
+            let (mut table, scoreboard) = (ConnectionTable::default(), SharedMemory::<Scoreboard>::default());
+            // What is there: its token, how it was left, when to look at it.
+            let mut there: Vec<(Token, Posture, Option<u64>)> = Vec::new();
+            let (mut tokens, mut taken, mut now) = (Vec::new(), Vec::new(), 0);
+            let token_of = |tokens: &[Token], which: usize| tokens.get(which).copied();
+            for step in steps {
+                match step {
+                    Step::Admit => {
+                        let token = table.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
+                        tokens.push(token);
+                        there.push((token, Posture::Active, None));
+                    }
+                    Step::Take(which) => {
+                        let Some(token) = token_of(&tokens, which) else { continue };
+                        let is_there = there.iter().any(|one| one.0 == token);
+                        let one = table.take(token);
+                        prop_assert_eq!(one.is_some(), is_there);
+                        // It lives on elsewhere, so that its descriptor is not that of the next.
+                        taken.extend(one);
+                        there.retain(|one| one.0 != token);
+                    }
+                    Step::Remove(which) => {
+                        let Some(token) = token_of(&tokens, which) else { continue };
+                        table.remove(token);
+                        there.retain(|one| one.0 != token);
+                    }
+                    Step::Pose(which, posture) => {
+                        let Some(token) = token_of(&tokens, which) else { continue };
+                        table.pose(token, posture);
+                        there.iter_mut().filter(|one| one.0 == token).for_each(|one| one.1 = posture);
+                    }
+                    Step::SetDeadline(which, deadline) => {
+                        let known = token_of(&tokens, which).and_then(|token| there.iter_mut().find(|one| one.0 == token));
+                        let Some(one) = known else { continue };
+                        one.2 = deadline.map(|later| now + later);
+                        table.set_deadline(one.0, one.2.map(|at| Instant::from_ms(at * TICK_MS)));
+                    }
+                    Step::Expire(ticks) => {
+                        now += ticks;
+                        let is_due = |one: &(Token, Posture, Option<u64>), late| one.2.is_some_and(|at| at + late <= now);
+                        for token in table.expired(Instant::from_ms(now * TICK_MS)) {
+                            let one = there.iter_mut().find(|one| one.0 == token);
+                            prop_assert!(one.as_ref().is_some_and(|one| is_due(one, 0)), "it is too early for {:?}", token);
+                            one.into_iter().for_each(|one| one.2 = None);
+                        }
+                        prop_assert!(there.iter().all(|one| !is_due(one, u64::from(LOOK_TICKS))), "one was overslept");
+                    }
+                    Step::ShowLoad => table.show_load(scoreboard.score(0)),
+                }
+                table.check_invariants();
+                let of = |posture| there.iter().filter(|one| one.1 == posture).count();
+                prop_assert_eq!((table.count(), table.postures()), (there.len(), (of(Posture::Idle), of(Posture::Slow))));
+                prop_assert!(there.iter().all(|one| table.find(one.0).is_some()));
+            }
+        }
     }
 }

@@ -21,6 +21,9 @@ use crate::worker::run_queue::RunQueue;
 use crate::worker::shared::Shared;
 use crate::worker::uplink::{Leave, Uplink};
 
+/// As long as there are no more, builds with debug assertions look at all connections after each batch of work.
+const CHECKED_MAX: usize = 256;
+
 /// What such a worker has.
 pub struct Base<'a> {
     /// What it has in common with others.
@@ -91,6 +94,9 @@ impl<'a> Base<'a> {
         let score = self.shared.score(self.index);
         self.slots.show_load(score);
         self.queue.show_order(score);
+        if cfg!(debug_assertions) && self.slots.count() <= CHECKED_MAX {
+            self.queue.check_invariants(&self.slots);
+        }
     }
 }
 

@@ -73,4 +73,82 @@ impl RunQueue {
         connection.queued = false;
         Some(token)
     }
+
+    /// Asserts that those connections of `table` stand here that say so, and no others.
+    pub fn check_invariants(&self, table: &ConnectionTable) {
+        for connection in table.all() {
+            let token = connection.token();
+            let known = self.known.get(token.index as usize).filter(|(known, _)| *known == token);
+            let stands = known.is_some() && self.queue.waits(Slot(token.index));
+            assert_eq!(connection.queued, stands, "it is otherwise known where {token:?} is");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lamna_proto::time::Instant;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Admit,
+        Push(usize),
+        Pop,
+        Remove(usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            2 => Just(Step::Admit),
+            3 => (0_usize..99).prop_map(Step::Push),
+            2 => Just(Step::Pop),
+            1 => (0_usize..99).prop_map(Step::Remove),
+        ];
+        proptest::collection::vec(step, 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn each_connection_that_was_pushed_is_popped_once_unless_it_has_gone(steps in steps()) {
+            for schedule in [Schedule::RoundRobin, Schedule::Srpt] {
+                let (mut table, mut queue) = (ConnectionTable::default(), RunQueue::new(schedule, 1));
+                let (mut there, mut waiting): (Vec<Token>, Vec<Token>) = Default::default();
+                for step in &steps {
+                    match step {
+                        Step::Admit => {
+                            // Descriptors of those that have gone come again.
+                            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();
+                            there.push(table.admit(ConnectionState::new(socket, None, Instant::from_ms(0))));
+                        }
+                        Step::Push(which) if !there.is_empty() => {
+                            let token = there[which % there.len()];
+                            queue.push(token, table.get(token));
+                            waiting.retain(|one| *one != token);
+                            waiting.push(token);
+                        }
+                        Step::Remove(which) if !there.is_empty() => {
+                            let token = there.swap_remove(which % there.len());
+                            table.remove(token);
+                            waiting.retain(|one| *one != token);
+                        }
+                        Step::Push(_) | Step::Remove(_) => {}
+                        Step::Pop => {
+                            if let Some(token) = queue.pop(&mut table) {
+                                let before = waiting.len();
+                                waiting.retain(|one| *one != token);
+                                prop_assert_eq!(waiting.len() + 1, before, "{:?} was not waiting", token);
+                            }
+                        }
+                    }
+                    queue.check_invariants(&table);
+                }
+                while !queue.is_empty() {
+                    queue.pop(&mut table).into_iter().for_each(|token| waiting.retain(|one| *one != token));
+                }
+                prop_assert!(waiting.is_empty(), "{:?} wait for ever", waiting);
+            }
+        }
+    }
 }
