@@ -96,7 +96,18 @@ impl Pool {
     }
 
     fn drain(&self, queue: &Queue) -> impl Iterator<Item = Idle> {
-        queue.idle.try_iter().inspect(|_| _ = self.count.fetch_sub(1, Relaxed))
+        queue.idle.try_iter().inspect(|_| {
+            let count = self.count.fetch_sub(1, Relaxed);
+            debug_assert!(count > 0, "a connection was kept that was not counted");
+        })
+    }
+
+    /// Asserts that what is kept is what is counted. Only while no thread takes or keeps one.
+    #[cfg(test)]
+    fn check_invariants(&self) {
+        let kept: usize = self.queues.iter().map(|queue| queue.idle.len()).sum();
+        assert_eq!(self.count.load(Relaxed), kept, "the count is not that of the queues");
+        assert!(kept <= KEPT_MAX, "{kept} are kept");
     }
 
     fn keep(&self, queue: &Queue, one: Idle) {
@@ -145,6 +156,7 @@ mod tests {
             (1, Some(number))
         );
         assert!(pool.take(Instant::from_ms(1), false).is_none() && pool.is_empty());
+        pool.check_invariants();
     }
 
     #[test]
@@ -158,6 +170,7 @@ mod tests {
         }
         assert_eq!(pool.take(Instant::from_ms(1), false).map(|link| link.socket().as_raw_fd()), Some(number));
         assert!(pool.is_empty());
+        pool.check_invariants();
     }
 
     #[test]
@@ -166,6 +179,7 @@ mod tests {
         let (socket, _, _peer) = connection();
         pool.put(socket, Instant::from_ms(0));
         assert!(pool.take(Instant::from_ms(IDLE_MS), false).is_none() && pool.is_empty());
+        pool.check_invariants();
     }
 
     #[test]
@@ -177,10 +191,12 @@ mod tests {
         pool.put(young, Instant::from_ms(1));
         pool.close_old(Instant::from_ms(IDLE_MS - 1));
         assert_eq!(pool.len(), 2);
+        pool.check_invariants();
         pool.close_old(Instant::from_ms(IDLE_MS));
         assert_eq!(application_of_old.read(&mut [0]).unwrap(), 0, "it was closed");
         let taken = pool.take(Instant::from_ms(IDLE_MS), false);
         assert_eq!(taken.map(|link| link.socket().as_raw_fd()), Some(number));
+        pool.check_invariants();
     }
 
     #[test]
@@ -194,7 +210,9 @@ mod tests {
             })
             .collect();
         assert_eq!((pool.len(), peers.len()), (KEPT_MAX, KEPT_MAX + 3));
+        pool.check_invariants();
         pool.clear();
         assert!(pool.is_empty());
+        pool.check_invariants();
     }
 }

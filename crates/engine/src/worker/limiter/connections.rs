@@ -143,9 +143,25 @@ impl Connected {
     fn count(&self, table: &Buckets, place: u32, before: u64, now: u64) -> Option<u64> {
         let word = crowd::word(table, self.parts, self.own, place);
         if now < before {
-            word.fetch_sub(before - now, Relaxed);
+            let together = word.fetch_sub(before - now, Relaxed);
+            debug_assert!(together >= before, "a connection holds more than its network at {place}");
         }
         (now > before).then(|| word.fetch_add(now - before, Relaxed) + (now - before))
+    }
+
+    /// Asserts that the counts of each network are those of its connections, and of what these hold. `seats` are all
+    /// that there are: while connections come and go, no thread sees all of them at once.
+    #[cfg(test)]
+    fn check_invariants<'s>(&self, seats: impl Iterator<Item = &'s Seat> + Clone) {
+        for place in 0..(BUCKETS / self.parts * crowd::WAYS) as u32 {
+            let of_network = seats.clone().filter(|seat| seat.place == Some(place));
+            let sum = |measure: fn(&Seat) -> u64| of_network.clone().map(measure).sum::<u64>();
+            let counted = |table: &Buckets| crowd::word(table, self.parts, self.own, place).load(Relaxed);
+            let connections = crowd::count_at(&*self.buckets, self.parts, self.own, place);
+            assert_eq!(connections, sum(|_| 1), "connections at {place}");
+            assert_eq!(counted(&self.held), sum(|seat| seat.held.bytes), "bytes at {place}");
+            assert_eq!(counted(&self.descriptors), sum(|seat| seat.held.descriptors), "descriptors at {place}");
+        }
     }
 
     /// One more connection to an application for `client`, if its network has fewer than `most`.
@@ -379,6 +395,7 @@ impl fmt::Debug for Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn limit(connected: &Connected, most: u64) -> Arc<ConnectionLimit> {
         let settings = Settings { connection_limit: most, ..Settings::default() };
@@ -518,5 +535,62 @@ mod tests {
         assert!(seats.iter().all(Result::is_ok));
         let counted = seats.iter().flatten().flatten().count();
         assert_eq!(counted, crowd::WAYS);
+    }
+
+    /// An operation of a connection. Those that are there are named by a number modulo how many there are.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Enter(u8),
+        Hold(usize, u64, u64),
+        Leave(usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            2 => (0_u8..3).prop_map(Step::Enter),
+            3 => (0_usize..99, prop_oneof![Just(0), 1_u64..70_000], 0_u64..12).prop_map(|(which, bytes, files)| Step::Hold(which, bytes, files)),
+            1 => (0_usize..99).prop_map(Step::Leave),
+        ];
+        proptest::collection::vec(step, 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_counted_is_what_connections_hold_and_those_that_stay_are_within_the_bound(steps in steps()) {
+            const MOST: u64 = 6;
+            let connected = Connected::new().unwrap().among(BUCKETS / 8);
+            let settings = Settings { network_bytes_max: 100_000, ..Settings::default() };
+            let of_settings = ConnectionLimit::new(&settings, &connected, &SharedMemory::default()).unwrap();
+            let limit = ConnectionLimit { most: MOST, most_descriptors: 20, ..Arc::into_inner(of_settings).unwrap() };
+            let limit = Arc::new(limit);
+            let mut seats: Vec<(u8, Seat)> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Enter(network) => {
+                        let before = seats.iter().filter(|seat| seat.0 == network).count() as u64;
+                        match enter(&limit, &format!("192.0.2.{network}")) {
+                            Ok(Some(seat)) => seats.push((network, seat)),
+                            Ok(None) => prop_assert!(false, "there is room to count three networks"),
+                            Err(Crowded) => prop_assert_eq!(before, MOST),
+                        }
+                    }
+                    Step::Hold(which, bytes, descriptors) if !seats.is_empty() => {
+                        let which = which % seats.len();
+                        seats[which].1.hold(Held { bytes, descriptors });
+                    }
+                    Step::Leave(which) if !seats.is_empty() => drop(seats.swap_remove(which % seats.len())),
+                    Step::Hold(..) | Step::Leave(_) => {}
+                }
+                connected.check_invariants(seats.iter().map(|seat| &seat.1));
+                for network in 0..3 {
+                    let of_network = || seats.iter().filter(|seat| seat.0 == network).map(|seat| &seat.1);
+                    prop_assert!(of_network().count() as u64 <= MOST);
+                    let staying: u64 = of_network().filter(|seat| !seat.is_doomed()).map(|seat| seat.held.bytes).sum();
+                    prop_assert!(staying <= 100_000, "{} bytes stay", staying);
+                }
+            }
+            drop(seats);
+            connected.check_invariants(std::iter::empty());
+        }
     }
 }

@@ -63,6 +63,7 @@ pub(super) fn leave(buckets: &[Bucket], parts: usize, own: usize, place: u32) {
     let word = word(buckets, parts, own, place);
     let mut known = word.load(Relaxed);
     loop {
+        debug_assert!(known & COUNT > 0, "a connection leaves that was not counted at {place}");
         // The last one frees the word.
         let next = if known & COUNT <= 1 { 0 } else { known - 1 };
         match word.compare_exchange(known, next, Relaxed, Relaxed) {

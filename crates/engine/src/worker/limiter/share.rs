@@ -120,7 +120,7 @@ mod tests {
             share.enter();
             share
         };
-        let (first, _second) = (shares(7 << 40, 0), shares(7 << 40, 3));
+        let (first, second) = (shares(7 << 40, 0), shares(7 << 40, 3));
         let other = shares(9 << 40, 0);
         assert_eq!((first.part(), other.part()), (Some(4_000_000), Some(8_000_000)));
         let mut third = shares(7 << 40, 0);
@@ -128,6 +128,7 @@ mod tests {
         third.leave();
         assert_eq!((first.part(), third.part()), (Some(4_000_000), None));
         // What a process that was killed had is not shared any more.
+        std::mem::forget(second);
         sharing.clear(3);
         assert_eq!(first.part(), Some(8_000_000));
     }
