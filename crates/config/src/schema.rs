@@ -1,8 +1,9 @@
 //! A configuration file as JSON Schema (2020-12), for editors: completion, and mistakes under the cursor.
 //!
-//! Owns: the schema. The keys at the top come from the rows of `setting`, those of routes from the rows of `route`; those of sites are written beside
-//! the reader. Tests hold it against the reader: every key of one is a key of the other, and values within and beyond what the schema permits are read
-//! and refused. It says less than the reader: whether a directory is there, or what two keys have to do with each other, only the reader knows.
+//! Owns: the schema. The keys at the top come from the rows of `setting`, those of routes from the rows of `route`;
+//! those of sites are written beside the reader. Tests hold it against the reader: every key of one is a key of the
+//! other, and values within and beyond what the schema permits are read and refused. It says less than the reader:
+//! whether a directory is there, or what two keys have to do with each other, only the reader knows.
 
 pub(crate) mod values;
 

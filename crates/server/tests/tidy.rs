@@ -34,7 +34,7 @@ const CIRCLE_MAX: usize = 6;
 const BEGINNINGS: [&str; 4] = ["What ", "Who ", "Whoever ", "Of "];
 
 /// The most lines of documentation in each crate that begin so; others have none. They are to become less.
-const BEGINNINGS_MAX: [(&str, usize); 4] = [("config", 223), ("engine", 301), ("proto", 5), ("server", 79)];
+const BEGINNINGS_MAX: [(&str, usize); 4] = [("config", 169), ("engine", 301), ("proto", 5), ("server", 79)];
 
 /// Words for which the code of the server has others now, as whole identifiers: what was resident is parked, a foresight is a prefetch, an heir the target of a
 /// handover, an office the service of administrators, and a front a local cache.
@@ -270,14 +270,14 @@ fn every_file_opens_with_its_purpose() {
     assert!(without.is_empty(), "{without:#?}");
 }
 
-/// As text or as a field: modules and functions of the same name are others.
+/// As a field, and in `config` as text as well: modules and functions of the same name are others.
 #[test]
 fn a_simple_key_of_a_route_is_in_the_file_of_rows_and_where_it_is_used() {
     let names = |module: &&Module, key: &str| {
         let is_part = |after: &str| after.starts_with(|next: char| next.is_alphanumeric() || "_(".contains(next));
         let field = format!(".{key}");
         let is_field = module.source.match_indices(&field).any(|(at, _)| !is_part(&module.source[at + field.len()..]));
-        is_field || module.source.contains(&format!("\"{key}\""))
+        is_field || module.owner == "config" && module.source.contains(&format!("\"{key}\""))
     };
     let modules = modules();
     let server = modules.iter().filter(|module| LAYERS.iter().any(|(owner, _)| *owner == module.owner));

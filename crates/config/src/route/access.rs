@@ -40,7 +40,7 @@ impl RouteKey for Access {
         routes.iter().fold(AccessRules::default(), |rules, (_, route)| rules.or(&route.access))
     }
 
-    /// Of two that say different things, the one that is written first decides.
+    /// Two routes that say different things are not refused: the one that is written first decides.
     fn contradiction(_: &RouteSettings, _: &RouteSettings) -> Option<String> {
         None
     }
@@ -124,8 +124,8 @@ fn whom(table: &AccessTable, given: &Spanned<AccessValue>, checker: &mut Checker
     if table.anyone { Allowed::Anyone } else { Allowed::Only(Arc::new(rule)) }
 }
 
-/// Whether a certificate can have this subject, in the form that is compared. What stands in it for what cannot be written (`?`, U+FFFD), and
-/// what may have been cut off, is nobody's name: several certificates would have it.
+/// Whether a certificate can have this subject, in the form that is compared. What stands in it for what cannot be
+/// written (`?`, U+FFFD), and what may have been cut off, is nobody's name: several certificates would have it.
 fn is_subject(text: &str) -> bool {
     let is_name = |part: &str| {
         let Some((key, value)) = part.split_once('=') else { return false };
@@ -187,7 +187,7 @@ pub(crate) fn accounts(
     accounts
 }
 
-/// What can be written: for a site as well.
+/// The schema of `access`, of a site as well.
 pub(crate) fn schema() -> Value {
     let keys = [
         ("actions", json!({ "type": "array", "items": { "enum": ACTIONS } })),

@@ -154,7 +154,7 @@ pub(super) fn describe(gateway: &GatewaySettings, cgi: &CgiSettings) -> String {
     format!("{which} run as CGI programs, {} at once", cgi.programs_max)
 }
 
-/// What can be written.
+/// The schema of `cgi`.
 pub(super) fn schema() -> Value {
     let keys = [
         ("extensions", list_of(text("What the names of programs end with, as in pl; without any, every file is one"))),

@@ -99,7 +99,7 @@ fn may_meet(one: &RouteSettings, two: &RouteSettings) -> bool {
     !is_apart && !is_excluded
 }
 
-/// What they say different things about: the key that is judged first.
+/// The thing that they say differently: of the key that is judged first.
 fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
     let differ = |row: &Row| row.directs && !(row.is_alike)(one, two);
     if one.directs() && two.directs() && ROWS.iter().any(differ) {
@@ -109,7 +109,7 @@ fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
     found.min_by_key(|(order, _)| *order).map(|(_, what)| what)
 }
 
-/// What of one route does not go together.
+/// The contradictions within one route.
 pub(super) fn within(route: &RouteSettings) -> impl Iterator<Item = Objection> {
     Row::in_order(|order| order.judged).into_iter().filter_map(|row| (row.conflict)(route))
 }

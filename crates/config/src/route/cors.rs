@@ -17,7 +17,7 @@ use crate::schema::values::{number, several, switch, table};
 use crate::site;
 use crate::validate::Checker;
 
-/// What pages of other origins may do (Fetch, CORS protocol).
+/// Rights of pages of other origins (Fetch, CORS protocol).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cors {
     /// Origins; `*` alone is any.
@@ -65,7 +65,7 @@ impl RouteKey for OtherOrigins {
     }
 }
 
-/// What can be written.
+/// The schema of `cors`.
 pub(super) fn schema() -> Value {
     let cors = [
         ("origins", several("Who may read")),

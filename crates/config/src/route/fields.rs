@@ -1,6 +1,7 @@
 //! `headers` of a route: from what is written to rules, and back to text.
 //!
-//! Owns: their judgement, with words for what is wrong. Names and values are judged as those of a site are; what the rules do is `headers`'s.
+//! Owns: their judgement, with words for what is wrong. Names and values are judged as those of a site are; what the
+//! rules do is `headers`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -133,7 +133,7 @@ pub fn describe(steps: &[Step]) -> String {
     format!("filters {}", steps.iter().map(one).collect::<Vec<_>>().join(", then "))
 }
 
-/// What can be written for a list of filters: of a service as well.
+/// The schema of a list of filters, of a service as well.
 pub(crate) fn schema(description: &str) -> Value {
     json!({
         "type": "array",
@@ -142,14 +142,14 @@ pub(crate) fn schema(description: &str) -> Value {
     })
 }
 
-/// What can be written for `filters` of a route.
+/// The schema of `filters` of a route.
 pub(super) fn schema_of_route() -> Value {
     schema(
         "What files and answers of applications pass through, one filter after the other: its name, or a table with `name` and its parameters",
     )
 }
 
-/// What can be written for `structured`.
+/// The schema of `structured`.
 pub(super) fn structured_schema() -> Value {
     let keys = [("save_data", switch("Clients that save data (Save-Data: on) are given the overview"))];
     json!({

@@ -410,7 +410,7 @@ pub fn describe(gateway: &GatewaySettings) -> String {
     }
 }
 
-/// What can be written for `proxy`.
+/// The schema of `proxy`.
 pub(super) fn proxy_schema() -> Value {
     schema(
         "Where the application is, as in http://127.0.0.1:3000 or unix:/run/app.sock",
@@ -418,7 +418,7 @@ pub(super) fn proxy_schema() -> Value {
     )
 }
 
-/// What can be written for `fastcgi`.
+/// The schema of `fastcgi`.
 pub(super) fn fastcgi_schema() -> Value {
     schema(
         "Where the application is, as in unix:/run/php/php-fpm.sock or 127.0.0.1:9000",

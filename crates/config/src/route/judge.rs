@@ -1,7 +1,7 @@
 //! From `[[site.route]]` tables to routes.
 //!
-//! Owns: the judgement of `match` and `priority`, with words for what is wrong. Each other key judges itself (`rows`); what several do to each other,
-//! in one route or in two, is judged in `conflicts`.
+//! Owns: the judgement of `match` and `priority`, with words for what is wrong. Each other key judges itself (`rows`);
+//! what several do to each other, in one route or in two, is judged in `conflicts`.
 
 use std::ops::Range;
 

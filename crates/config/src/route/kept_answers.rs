@@ -31,7 +31,7 @@ impl RouteKey for KeptAnswers {
         said.render(render)
     }
 
-    /// What an application answers is kept only if that is said with it or more specifically.
+    /// Answers of an application are kept only if a route says so that names it, or a more specific one.
     fn merge(routes: &Matching<'_>) -> Option<AnswerCache> {
         gateways::applying(routes)?;
         let says = |route: &RouteSettings| KeptAnswers::is_said(route) || matches!(route.gateway, Switch::Set(_));
@@ -115,7 +115,7 @@ fn describe(settings: &AnswerCache) -> String {
     }
 }
 
-/// What can be written.
+/// The schema of `cache`.
 pub(super) fn schema() -> Value {
     let seconds = |what: &str| number(&bounds::SECONDS, what);
     let keys = [

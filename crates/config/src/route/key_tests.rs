@@ -76,7 +76,7 @@ link_prefetch = false
 access = [{ actions = ["read"], anyone = true }]
 "#;
 
-/// What applies in the end.
+/// The rules that apply in the end.
 const REPORTED: &str = "\
 #   /a/*, if method GET
 #       proxy to 127.0.0.1:3000

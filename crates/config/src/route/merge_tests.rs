@@ -1,4 +1,4 @@
-//! What several routes come to.
+//! Tests of what several routes come to.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

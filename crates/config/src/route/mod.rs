@@ -6,9 +6,9 @@
 //!                files                                                                  lamna check <── report ──┘
 //! ```
 //!
-//! Owns: routes as plain values, their order ([`Rank`]) and what several come to ([`merge`]). What a key is, how it is judged, shown, merged and told,
-//! its row says (`row`, `rows`). Guarantees: the order in which routes are written decides nothing. Pure, but for `files`, which reads two files of a
-//! site when settings are loaded.
+//! Owns: routes as plain values, their order ([`Rank`]) and what several come to ([`merge`]). What a key is, how it is
+//! judged, shown, merged and told, its row says (`row`, `rows`). Guarantees: the order in which routes are written
+//! decides nothing. Pure, but for `files`, which reads two files of a site when settings are loaded.
 
 mod access;
 mod bounds;
@@ -146,7 +146,7 @@ impl Rules {
         ROWS.iter().any(|row| (row.replaces_files)(self))
     }
 
-    /// What clients may change where `site` applies besides.
+    /// The changes that clients may make where `site` applies besides.
     pub fn changes_over(&self, site: Changes) -> Changes {
         Changes {
             upload: self.upload.unwrap_or(site.upload),
@@ -168,7 +168,8 @@ impl Rules {
 
 /// Merges routes, each with its number, the most specific first.
 ///
-/// Of each key the most specific route that has one decides, but where its row says something else: header fields are merged by name, and pages by status.
+/// The most specific route that has a key decides about it, but where its row says something else: header fields are
+/// merged by name, and pages by status.
 pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -> Rules {
     let routes: Vec<_> = routes.into_iter().collect();
     let mut rules = Rules::of(&routes);
@@ -190,7 +191,7 @@ fn take_media_type(rules: &mut Vec<HeaderRule>) -> Option<String> {
 }
 
 impl<T> Switch<T> {
-    /// What is set.
+    /// The value that is set.
     fn into_set(self) -> Option<T> {
         match self {
             Switch::Set(value) => Some(value),

@@ -1,7 +1,8 @@
-//! What a key of a route is: the parts that each has, and how everything goes through them.
+//! A key of a route: the parts that each has, and how everything goes through them.
 //!
-//! Owns: [`RouteKey`], and `route_keys!`, which makes of one list (`rows`) the table as it is written, [`RouteSettings`], [`Rules`] and [`Row`] for each
-//! key. Guarantees: a row without one of its parts does not compile, and who goes through [`ROWS`] goes through all of them.
+//! Owns: [`RouteKey`], and `route_keys!`, which makes of one list (`rows`) the table as it is written,
+//! [`RouteSettings`], [`Rules`] and [`Row`] for each key. Guarantees: a row without one of its parts does not compile,
+//! and [`ROWS`] has all of them.
 
 use super::pattern::Pattern;
 use super::{ROWS, RouteSettings, RouteTable, Rules};
@@ -10,21 +11,21 @@ use crate::validate::Checker;
 /// The routes that match a request, each with its number, the most specific first.
 pub(super) type Matching<'r> = [(usize, &'r RouteSettings)];
 
-/// What is wrong with a route, and what to do about it.
+/// A mistake in a route, and what to do about it.
 pub(super) type Objection = (String, Option<&'static str>);
 
-/// What the list says of a row.
+/// The part of a row that the list says.
 pub(super) trait Field {
-    /// What one route says; the default where it says nothing.
+    /// The value of one route; the default where it says nothing.
     type Said: Clone + Default + PartialEq;
-    /// What all routes that match a request come to; the default where they say nothing.
+    /// The value of all routes together that match a request; the default where they say nothing.
     type Rule: Default + PartialEq;
-    /// The keys that it is written as: one, but for what has several forms. None: programs that embed the server say it.
+    /// The keys that it is written as: one, or several forms. None: programs that embed the server say it.
     const NAMES: &'static [&'static str];
 
-    /// What `route` says.
+    /// The value of `route`.
     fn said(route: &RouteSettings) -> &Self::Said;
-    /// What it comes to.
+    /// The value in `rules`.
     fn rule(rules: &Rules) -> &Self::Rule;
 
     /// Whether `route` says anything.
@@ -32,21 +33,21 @@ pub(super) trait Field {
         *Self::said(route) != Self::Said::default()
     }
 
-    /// What the most specific route says of those that say something.
+    /// The value of the most specific route that says something.
     fn first(routes: &Matching<'_>) -> Self::Said {
         let said = routes.iter().find(|(_, route)| Self::is_said(route));
         said.map(|(_, route)| Self::said(route).clone()).unwrap_or_default()
     }
 }
 
-/// What a key of a route means.
+/// The meaning of a key of a route.
 pub(super) trait RouteKey: Field {
     /// Where it stands in what is not in the order of the rows.
     const ORDER: Order = Order::LAST;
-    /// What requests are answered with by it.
+    /// The kind of thing that requests are answered with by it.
     const ANSWER: Answer;
 
-    /// What is written, judged. `paths` are those of the route.
+    /// Judges what is written. `paths` are those of the route.
     fn judge(given: &RouteTable, paths: &[Pattern], checker: &mut Checker<'_>) -> Self::Said;
 
     /// As it is written, if it is said.
@@ -57,21 +58,21 @@ pub(super) trait RouteKey: Field {
         Self::NAMES.first().copied()
     }
 
-    /// What several routes come to.
+    /// Merges routes.
     fn merge(routes: &Matching<'_>) -> Self::Rule;
 
-    /// What two routes say different things about, as the object of a sentence.
+    /// The thing that two routes say differently, as the object of a sentence.
     fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
         let differ = Self::is_said(one) && Self::is_said(two) && Self::said(one) != Self::said(two);
         differ.then(|| format!("`{}`", Self::name(Self::said(one)).unwrap_or_default()))
     }
 
-    /// What it does not go with in its own route.
+    /// A contradiction between it and another key of its route.
     fn conflict(_route: &RouteSettings) -> Option<Objection> {
         None
     }
 
-    /// What applies in the end, in words.
+    /// The rule that applies in the end, in words.
     fn report(rule: &Self::Rule) -> Vec<String>;
 }
 
@@ -80,10 +81,10 @@ pub(super) trait SwitchKey {
     /// See [`RouteKey::ORDER`].
     const ORDER: Order = Order::LAST;
 
-    /// What is written.
+    /// The value that is written.
     fn given(table: &RouteTable) -> Option<bool>;
 
-    /// What applies in the end, in words.
+    /// The rule that applies in the end, in words.
     fn report(is_on: bool) -> Option<String>;
 }
 
@@ -109,7 +110,7 @@ impl<K: SwitchKey + Field<Said = Option<bool>, Rule = Option<bool>>> RouteKey fo
     }
 }
 
-/// What requests are answered with where a route says something by a key.
+/// The kind of thing that requests are answered with where a route says something by a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The file or the folder that is there, or what filters make of it.
@@ -136,18 +137,18 @@ pub(super) struct Order {
 impl Order {
     /// Behind the others.
     pub(super) const LAST: Order = Order { shown: u8::MAX, reported: Section::Others, judged: u8::MAX };
-    /// With what becomes of pages.
+    /// Beside filters, in what is told of files.
     pub(super) const OF_CONTENT: Order = Order { shown: 3, reported: Section::Content, judged: 3 };
 }
 
-/// What is told together of what applies in the end.
+/// A part of the report about what applies in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Section {
-    /// Who answers.
+    /// The application that answers.
     Application,
     /// From a path to a file.
     Ways,
-    /// What becomes of the file.
+    /// Changes of the file, and hints about it.
     Content,
     /// Pages for errors.
     Pages,
@@ -155,7 +156,7 @@ pub(super) enum Section {
     Files,
     /// Fields.
     Fields,
-    /// Who may do what.
+    /// Rights of clients.
     Clients,
     /// Everything else.
     Others,
@@ -246,7 +247,7 @@ macro_rules! route_keys {
             pub priority: i32,
             /// Paths: one of these. Empty: any.
             pub paths: Vec<Pattern>,
-            /// What else is asked of the request: all of these.
+            /// Further conditions on the request: all of these.
             pub conditions: Vec<Condition>,
             $(
                 $(#[$what])*
@@ -254,7 +255,7 @@ macro_rules! route_keys {
             )*
         }
 
-        /// What several routes that match a request come to.
+        /// The rules of several routes that match a request.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Rules {
             /// The media type of files, in place of the one that their name tells.
@@ -289,7 +290,7 @@ macro_rules! route_keys {
         }
 
         impl Rules {
-            /// What the routes come to, fields of files among the others.
+            /// Merges routes, most specific first. Fields of files are among the others.
             pub(super) fn of(routes: &Matching<'_>) -> Rules {
                 Rules { media_type: None, $($field: <$row as RouteKey>::merge(routes),)* }
             }

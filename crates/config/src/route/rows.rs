@@ -1,7 +1,7 @@
 //! The keys of a route, and what the simple ones mean. docs/extending.md says how to add one.
 //!
-//! Owns: the list of all keys, in the order in which a table is told. `match` and `priority` are not among it: they say for which requests the
-//! others are.
+//! Owns: the list of all keys, in the order in which a table is told. `match` and `priority` are not among it: they say
+//! for which requests the others are.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ use crate::site;
 use crate::validate::Checker;
 
 route_keys! {
-    /// What is done to header fields; of rules the least specific first.
+    /// Changes of header fields; of rules the least specific first.
     headers: Vec<HeaderRule> => Vec<HeaderRule>, by fields::Fields {
         headers = "headers": Option<Headers>,
             json!({ "type": ["object", "array"], "description": "Fields that are set, or tables that say more" });
@@ -75,7 +75,7 @@ route_keys! {
             json!({ "type": "object", "description": "By status: the path of the page, beneath the root" });
     }
 
-    /// What other origins may do.
+    /// Rights of other origins.
     cors: Switch<Cors> => Option<Cors>, by cors::OtherOrigins {
         cors = "cors": Option<Spanned<SwitchOr<CorsTable>>>, cors::schema();
     }
@@ -92,10 +92,10 @@ route_keys! {
         cache = "cache": Option<Spanned<SwitchOr<AnswerCacheTable>>>, kept_answers::schema();
     }
 
-    /// What of the program itself answers, by its name. Not in a file: only programs that embed the server have one.
+    /// The name of the part of the program that answers. Not in a file: only programs that embed the server have one.
     handler: Option<String> => Option<String>, by Handler {}
 
-    /// What files pass through. Empty: nothing, whatever less specific routes say.
+    /// Filters that files pass through. Empty: none, whatever less specific routes say.
     filters: Option<Vec<Step>> => Option<Vec<Step>>, by filters::Filters {
         filters = "filters": Option<Vec<Spanned<FilterStep>>>, filters::schema_of_route();
         structured = "structured": Option<Spanned<SwitchOr<StructuredTable>>>, filters::structured_schema();
@@ -133,7 +133,7 @@ route_keys! {
         mkdir = "mkdir": Option<bool>, switch("Whether clients may make directories");
     }
 
-    /// Who may do what, of rules where that differs from the site.
+    /// Rights of clients, of rules where they differ from those of the site.
     access: AccessRules => AccessRules, by access::Access {
         access = "access": Option<Spanned<AccessValue>>, access::schema();
     }
@@ -238,7 +238,7 @@ fn on_or_off<K: Field>(is_on: bool) -> Option<String> {
     Some(format!("{} is {}", K::NAMES.first()?, if is_on { "on" } else { "off" }))
 }
 
-/// Of what clients may change.
+/// The place of keys about changes that clients may make.
 const OF_CHANGES: Order = Order { shown: 5, reported: Section::Clients, judged: 6 };
 
 /// Which files never change.
@@ -281,7 +281,7 @@ impl RouteKey for NeverChanges {
         })
     }
 
-    /// What is said of caching more specifically counts before it.
+    /// A field about caching in a more specific route counts before it.
     fn merge(routes: &Matching<'_>) -> Option<Immutable> {
         let names_caching = |rule: &HeaderRule| rule.names().any(|name| name.eq_ignore_ascii_case("Cache-Control"));
         let says = |route: &&RouteSettings| route.immutable.is_some() || route.headers.iter().any(names_caching);
@@ -354,7 +354,7 @@ impl RouteKey for ErrorPages {
     }
 }
 
-/// What of the program answers: no key, but a part of every route.
+/// The part of the program that answers: no key, but a part of every route.
 pub(super) struct Handler;
 
 impl RouteKey for Handler {

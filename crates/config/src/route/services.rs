@@ -108,7 +108,7 @@ pub(crate) fn render_service(service: &ServiceSettings) -> String {
     format!("{{ {} }}", keys.join(", "))
 }
 
-/// What can be written.
+/// The schema of `service`.
 pub(super) fn schema() -> Value {
     let of_gateway = ["to", "host", "connect_timeout_ms", "timeout_ms", "ca", "server_name", "verify"];
     let mut keys: Map<String, Value> =

@@ -46,8 +46,8 @@ impl RouteKey for Redirect {
         })
     }
 
-    /// A route that rewrites or tries paths is not redirected by a less specific one, as it says that there is something: but for a redirect
-    /// where there is nothing.
+    /// A route that rewrites or tries paths is not redirected by a less specific one, as it says that there is
+    /// something: but for a redirect where there is nothing.
     fn merge(routes: &Matching<'_>) -> Option<(RouteRedirect, usize)> {
         let mut is_looked_for = false;
         for (number, route) in routes {

@@ -69,5 +69,5 @@ pub(crate) fn bytes(bounds: &RangeInclusive<u64>, description: &str) -> Value {
     json!({ "anyOf": [number, { "type": "string", "pattern": SIZE }], "description": description })
 }
 
-/// What `lamna_policy::size::parse_size` reads.
+/// The form that `lamna_policy::size::parse_size` reads.
 pub(super) const SIZE: &str = "^[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?$";
