@@ -6,6 +6,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::Ordering::Relaxed;
 
+use rustix::process::{Signal, kill_process};
+
 use super::{Line, SMALL, content};
 use crate::client::Client;
 use crate::engine::Engine;
@@ -29,6 +31,7 @@ crate::engine::for_engines!(all remainders_have_every_engine: [
 ] => [
     a_connection_goes_on_when_its_application_has_answered,
     a_tunnel_goes_on_until_it_ends,
+    a_tunnel_goes_on_though_the_process_that_leaves_is_told_to_end,
     who_has_just_shaken_hands_gets_an_answer,
     who_is_kept_over_tls_gets_one_answer_more,
     those_who_stay_take_few_threads,
@@ -121,6 +124,20 @@ fn a_connection_goes_on_when_its_application_has_answered(engine: Engine) {
 }
 
 fn a_tunnel_goes_on_until_it_ends(engine: Engine) {
+    tunnel(engine, |line| _ = line.upgrade());
+}
+
+fn a_tunnel_goes_on_though_the_process_that_leaves_is_told_to_end(engine: Engine) {
+    tunnel(engine, |line| {
+        let leaving = line.current();
+        line.upgrade();
+        kill_process(leaving, Signal::TERM).expect("the tunnel keeps it");
+        line.server.wait_to_hear("finishing what has begun");
+    });
+}
+
+/// A tunnel that goes on whatever `happens`.
+fn tunnel(engine: Engine, happens: impl FnOnce(&mut Line)) {
     let application = Application::start();
     let mut line = Line::start(launch(engine, &application));
     let mut client = line.server.connect();
@@ -128,7 +145,7 @@ fn a_tunnel_goes_on_until_it_ends(engine: Engine) {
         b"GET /app/web-socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n",
     );
     assert_eq!(client.receive_head().unwrap().status, 101);
-    line.upgrade();
+    happens(&mut line);
     for bytes in [1, 100, 900] {
         client.send(&pattern(bytes, 9));
         assert!(client.receive_exactly(bytes).unwrap() == pattern(bytes, 9));
