@@ -459,6 +459,22 @@ fn the_architecture_is_read_in_one_go() {
     assert!(lines <= 200 && columns <= Some(160), "{lines} lines of {columns:?} columns");
 }
 
+#[test]
+fn every_document_is_in_the_index() {
+    let docs = repository().join("docs");
+    let listed = |document: &Path| {
+        let index = |folder: &Path| fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+        let folder = document.parent().expect("a document is in a folder");
+        let (name, path) = (document.strip_prefix(folder), document.strip_prefix(&docs));
+        let is_in = |index: &str, name: &Path| index.contains(&format!("]({})", name.display()));
+        is_in(&index(&docs), path.expect("it is below docs")) || is_in(&index(folder), name.expect("it is in there"))
+    };
+    let mut files = Vec::new();
+    files_below(&docs, "md", &mut files);
+    files.retain(|file| *file != docs.join("README.md") && !listed(file));
+    assert!(files.is_empty(), "{files:#?}");
+}
+
 /// As forges make them of headings.
 fn fragments(text: &str) -> Vec<String> {
     let mut fragments: Vec<String> = Vec::new();
