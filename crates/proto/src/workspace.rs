@@ -12,7 +12,8 @@ pub(crate) mod pages;
 
 use std::sync::Arc;
 
-use crate::conn::{http1, http2};
+use crate::conn::http1::active::Desk as Http1Desk;
+use crate::conn::http2::desk::Desk as Http2Desk;
 use crate::date;
 use crate::departures::Departures;
 use crate::error::Refusal;
@@ -53,9 +54,9 @@ pub struct Workspace {
     /// Whether clients of HTTP/2 are told that they may ask for tunnels.
     pub(crate) offers_tunnels: bool,
     /// The state of connections of HTTP/1.x.
-    pub(crate) http1: http1::Desk,
+    pub(crate) http1: Http1Desk,
     /// The state of connections of HTTP/2.
-    pub(crate) http2: http2::Desk,
+    pub(crate) http2: Http2Desk,
     /// The state from which the next request ID is made.
     ids: u64,
 }
@@ -87,8 +88,8 @@ impl Workspace {
             held: Arc::default(),
             speaks_h2c: false,
             offers_tunnels: false,
-            http1: http1::Desk::default(),
-            http2: http2::Desk::default(),
+            http1: Http1Desk::default(),
+            http2: Http2Desk::default(),
             ids: 0,
         })
     }

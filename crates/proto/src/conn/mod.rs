@@ -34,7 +34,6 @@ mod send_deadline;
 
 pub use crate::departures::Answered;
 pub use either::Connection;
-pub(crate) use http1::Persistence;
 pub use send_deadline::SendDeadline;
 
 #[cfg(doc)]

@@ -1,8 +1,9 @@
 //! One request and its answer: what it needs from the world, and how what the world gives becomes an answer.
 //!
-//! Owns: [`Need`] and [`Done`], the vocabulary between core and driver, and [`Exchange`], a request that could not be
-//! answered at once. Guarantees: pure; answers are decided on without regard to the version of HTTP that writes them.
-//! Does not know order: that is the connection's business.
+//! Owns: [`Need`] and [`Done`], the vocabulary between core and driver; how far an exchange is (`state`), with a
+//! program that answers it (`running`) or what that has given (`sending`); and what it is answered with (`answer`).
+//! Guarantees: pure, and without regard to the version of HTTP, of which there may be more. Does not know order,
+//! windows or framing: those are the connection's business.
 
 pub(crate) mod answer;
 pub mod conditional;
@@ -15,22 +16,17 @@ pub(crate) mod rules;
 pub(crate) mod running;
 pub(crate) mod saved;
 pub(crate) mod sending;
+pub(crate) mod state;
 pub(crate) mod wake;
 
 use std::sync::Arc;
 
-use crate::conn::Persistence;
 use crate::error::Refusal;
-use crate::exchange::answer::Answer;
 pub use crate::exchange::given::{ContentBuffer, Finding};
 use crate::exchange::program::Program;
-use crate::exchange::running::Running;
 pub(crate) use crate::exchange::saved::Saved;
-use crate::exchange::sending::Sending;
 use crate::message::Request;
 use crate::resource::{Representation, Resource};
-use crate::tally::Outcome;
-use crate::time::Instant;
 
 /// Names an exchange within its connection. Never reused while the connection lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -113,100 +109,4 @@ pub enum Done<'a> {
     Content(&'a Arc<dyn ContentBuffer>),
     /// The content cannot be read, or is no longer what the head says: truncated, changed, or a read error.
     Failed,
-}
-
-/// A request that is not yet answered in full.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    pub(crate) id: ExchangeId,
-    pub(crate) request: Option<Saved>,
-    pub(crate) state: State,
-    /// The persistence that the answer announces, once it is decided on.
-    pub(crate) persistence: Persistence,
-    /// Its content has not been received to the end, and it is not answered before that.
-    pub(crate) awaits_content: bool,
-    /// When its head had been received.
-    pub(crate) started: Instant,
-}
-
-/// ```text
-///  Wanting --poll_need--> Translating --Translated--> Translated --first in line--> Answering --all sent--> (gone)
-///     ^------first in line------ Postponed <--no room--'
-///                               '-----Run-----> Running --Answer--> Translated
-///                                                  '------parts, all sent--> (gone)
-/// ```
-/// Refusals and immediate answers begin as Answering.
-#[derive(Debug)]
-pub(crate) enum State {
-    /// Its head is complete, and its Translate has not been handed out.
-    Wanting,
-    /// The driver is finding out what the target stands for.
-    Translating,
-    /// Known, but earlier exchanges are still being answered.
-    Translated(Arc<Resource>),
-    /// It was known, but there was no room to hold it behind earlier exchanges: wanted again when it is first in line.
-    Postponed,
-    /// A program answers it, or has given all of its answer, which is being sent.
-    Running(Running),
-    /// Waiting for its turn with an answer that is known already, or being sent.
-    Answering(Answer),
-}
-
-impl Exchange {
-    /// Bytes of content in memory that it holds while it waits.
-    pub(crate) fn held_bytes(&self) -> u64 {
-        match &self.state {
-            State::Translated(resource) => resource.held_bytes(),
-            State::Answering(answer) => answer.representation.held_bytes(),
-            State::Running(running) => running.sending().map_or(0, Sending::queued_bytes),
-            State::Wanting | State::Translating | State::Postponed => 0,
-        }
-    }
-
-    /// The outcome that its answer is counted and logged as, once that has begun.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
-        let (status, content_bytes) = match &self.state {
-            State::Answering(answer) if answer.begun => (answer.status.0, answer.content_bytes),
-            State::Running(running) => running.sending()?.begun(),
-            _ => return None,
-        };
-        Some(Outcome { status, content_bytes, started: self.started, over_http2: false })
-    }
-
-    /// Whether a part of its answer may have left.
-    pub(crate) fn has_begun(&self) -> bool {
-        match &self.state {
-            State::Answering(answer) => answer.begun,
-            State::Running(running) => running.has_begun(),
-            State::Wanting | State::Translating | State::Translated(_) | State::Postponed => false,
-        }
-    }
-
-    /// Whether its answer is known, has not begun, and holds whatever its content is.
-    pub(crate) fn holds_without_content(&self) -> bool {
-        match &self.state {
-            State::Translated(resource) => answer::holds_without_content(resource.status),
-            State::Answering(answer) => !answer.begun && answer::holds_without_content(answer.status),
-            State::Running(_) | State::Wanting | State::Translating | State::Postponed => false,
-        }
-    }
-
-    /// Bytes of memory that an answer takes which is sent while it is made.
-    pub(crate) fn stream_bytes(&self) -> usize {
-        match &self.state {
-            State::Running(running) => running.memory_bytes(),
-            _ => 0,
-        }
-    }
-
-    /// Descriptors that its answer holds.
-    pub(crate) fn descriptors(&self) -> usize {
-        let of = |file: bool| usize::from(file);
-        match &self.state {
-            State::Running(running) => running.holds().descriptors,
-            State::Answering(answer) => of(answer.representation.file.is_some()),
-            State::Translated(resource) => of(resource.variants.first().file.is_some()),
-            State::Wanting | State::Translating | State::Postponed => 0,
-        }
-    }
 }

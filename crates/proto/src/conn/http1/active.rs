@@ -6,12 +6,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::incoming::Incoming;
-use crate::conn::SendDeadline;
+use super::exchange::{Exchange, Incoming};
+use crate::conn::send_deadline::SendDeadline;
 use crate::departures::Departures;
-use crate::exchange::range::ByteRange;
-use crate::exchange::rules::translation_of_saved;
-use crate::exchange::{Exchange, ExchangeId, Need, Read, Saved, State};
+use crate::exchange::answer::Answer;
+use crate::exchange::state::State;
+use crate::exchange::{ExchangeId, Need, Saved};
 use crate::held::{Charge, Held};
 use crate::limits::{Limits, UNCOUNTED_BYTES_MAX};
 use crate::message::{Head, Request};
@@ -96,7 +96,7 @@ impl Active {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let exchanges = self.exchanges.iter();
-        let sending: usize = exchanges.clone().map(Exchange::stream_bytes).sum();
+        let sending: usize = exchanges.clone().map(|one| one.state.memory_bytes()).sum();
         let saved: usize = exchanges.filter_map(|one| Some(one.request.as_ref()?.memory_bytes())).sum();
         let queued = self.exchanges.capacity() * size_of::<Exchange>() + self.departures.memory_bytes();
         let spare: usize = self.spare_bytes.iter().map(Vec::capacity).sum();
@@ -120,7 +120,7 @@ impl Active {
     /// Whether another request may be begun behind those that there are.
     pub(super) fn has_room(&self, limits: &Limits, held_bytes_max: u64) -> bool {
         let Some(waiting) = self.exchanges.len().checked_sub(1) else { return true };
-        let is_postponed = |exchange: &Exchange| matches!(exchange.state, State::Postponed);
+        let is_postponed = |exchange: &Exchange| exchange.state.is_postponed();
         held_bytes_max > 0
             && waiting + 1 < limits.exchanges_max
             && !self.exchanges.iter().any(is_postponed)
@@ -134,7 +134,7 @@ impl Active {
 
     /// Bytes of content in memory that is held behind the first in line.
     pub(super) fn waiting_bytes(&self) -> u64 {
-        self.exchanges.iter().skip(1).map(Exchange::held_bytes).sum()
+        self.exchanges.iter().skip(1).map(|one| one.state.held_bytes()).sum()
     }
 
     /// A copy of `request`.
@@ -154,28 +154,15 @@ impl Active {
 
     /// The exchange that has a need which has not been handed out.
     pub(super) fn wanting(&self) -> Option<usize> {
-        let front_reads = match self.exchanges.front()?.state {
-            State::Answering(ref answer) => answer.wants_read(),
-            _ => false,
-        };
-        let wants = |exchange: &Exchange| matches!(exchange.state, State::Wanting);
+        let front_reads = self.exchanges.front()?.state.answer().is_some_and(Answer::wants_read);
+        let wants = |exchange: &Exchange| exchange.state.is_wanting();
         if front_reads { Some(0) } else { self.exchanges.iter().position(wants) }
     }
 
     pub(super) fn need(&mut self) -> Option<(ExchangeId, Need<'_>)> {
         let index = self.wanting()?;
-        let exchange = &mut self.exchanges[index];
-        let Exchange { id, request, state, .. } = exchange;
-        if matches!(state, State::Wanting) {
-            *state = State::Translating;
-            let saved = request.as_mut()?;
-            let is_again = saved.ask();
-            return Some((*id, Need::Translate(translation_of_saved(saved).again(is_again))));
-        }
-        let State::Answering(answer) = state else { return None };
-        answer.reading = true;
-        let ByteRange { offset, length } = answer.wanted();
-        Some((*id, Need::Read(Read { representation: &answer.representation, offset, length })))
+        let Exchange { id, request, state, .. } = &mut self.exchanges[index];
+        Some((*id, state.need(request)?))
     }
 
     /// `bytes` of the segment that was offered have been sent.

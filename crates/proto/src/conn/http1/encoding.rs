@@ -7,13 +7,15 @@
 
 use std::os::fd::OwnedFd;
 
-use super::incoming::Incoming;
+use super::active::Active;
+use super::exchange::{Exchange, Incoming};
 use super::writer::Persistence;
-use super::{Active, Connection, Receiving};
+use super::{Connection, Receiving};
 use crate::conn::framing::Content;
 use crate::encoding::{Encoded, Malformed, Portable, Source, VERSION, checked};
 use crate::exchange::answer::{Answer, host_of};
-use crate::exchange::{Exchange, ExchangeId, Saved, State};
+use crate::exchange::state::State;
+use crate::exchange::{ExchangeId, Saved};
 use crate::message::Method;
 use crate::parse::chunked::ChunkedDecoder;
 use crate::time::Instant;
@@ -177,9 +179,12 @@ impl Portable for Exchange {
         match &self.state {
             State::Translated(_) if asks_for_options => OPTIONS.write(to),
             // A program does not travel: see `can_travel`.
-            State::Wanting | State::Translating | State::Translated(_) | State::Postponed | State::Running(_) => {
-                WANTING.write(to)
-            }
+            State::Wanting
+            | State::Translating
+            | State::Translated(_)
+            | State::Postponed
+            | State::Running(_)
+            | State::Answered(_) => WANTING.write(to),
             State::Answering(answer) => {
                 ANSWERING.write(to);
                 let persistence = PERSISTENCE.iter().position(|one| *one == self.persistence).unwrap_or(0);

@@ -1,63 +1,13 @@
 //! The content of a request on its way in: how much may still come, how slowly, and discarding content without a taker.
 //!
-//! Owns: [`Incoming`]. Content is looked at when its taker is known: a program ([`super::running`]) or none.
-//! Guarantees: discarded content is bounded, and read to its end, so that the connection stays in step.
+//! Owns: the fate of each byte of it that arrives. Content is looked at when its taker is known: a program
+//! ([`super::running`]) or none. Guarantees: discarded content is bounded, and read to its end, so that the connection
+//! stays in step.
 
+use super::exchange::Exchange;
 use super::{Connection, DRIVEN, Receiving};
-use crate::conn::framing::{Content, Piece};
-use crate::conn::pace::Pace;
 use crate::error::Refusal;
-use crate::exchange::{Exchange, ExchangeId, State};
-use crate::limits::Limits;
-use crate::time::Instant;
-
-/// Content that is being received.
-#[derive(Debug)]
-pub(super) struct Incoming {
-    /// The exchange that it belongs to, which may have been answered already.
-    pub(super) id: ExchangeId,
-    pub(super) content: Content,
-    /// How many bytes of it may still come.
-    pub(super) bytes_left: u64,
-    /// The client waits for an interim answer before it sends it.
-    pub(super) continues: bool,
-    /// Whether the request is the last of the connection.
-    pub(super) closing: bool,
-    /// How fast it arrives: of what arrived at this driver.
-    pub(super) pace: Option<Pace>,
-}
-
-impl Incoming {
-    /// The next piece of it in `input`, the last of which was received at `now`.
-    pub(super) fn take(&mut self, input: &[u8], limits: &Limits, now: Instant) -> Result<Piece, Refusal> {
-        let piece = self.content.next(input)?;
-        self.bytes_left = self.bytes_left.checked_sub(piece.content.len() as u64).ok_or(Refusal::ContentTooLarge)?;
-        self.pace.get_or_insert(Pace::new(now)).count(piece.consumed, limits, now);
-        Ok(piece)
-    }
-
-    /// From now on at most `bytes_max` may come.
-    ///
-    /// # Errors
-    /// It is known that more will.
-    pub(super) fn limit(&mut self, bytes_max: u64) -> Result<(), Refusal> {
-        self.bytes_left = bytes_max;
-        if self.content.known_bytes() > bytes_max { Err(Refusal::ContentTooLarge) } else { Ok(()) }
-    }
-
-    /// Until when more has to arrive, so that it does not come slower than it may.
-    pub(super) fn patience(&self, limits: &Limits) -> Option<Instant> {
-        let pace = self.pace.as_ref().filter(|_| !matches!(self.content, Content::Tunnel))?;
-        Some(pace.until(limits))
-    }
-
-    /// For so long, until `now`, it was not for the peer that nothing arrived.
-    pub(super) fn forgive(&mut self, ms: u64, now: Instant) {
-        if let Some(pace) = &mut self.pace {
-            pace.forgive(ms, now);
-        }
-    }
-}
+use crate::exchange::state::State;
 
 /// Whose the content is that is being received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +32,9 @@ impl Connection {
         match self.receiving_exchange().map(|exchange| &exchange.state) {
             Some(State::Wanting | State::Translating) => Taker::Unknown,
             Some(State::Running(_)) => Taker::Program,
-            Some(State::Translated(_) | State::Postponed | State::Answering(_)) | None => Taker::Nobody,
+            Some(State::Translated(_) | State::Postponed | State::Answering(_) | State::Answered(_)) | None => {
+                Taker::Nobody
+            }
         }
     }
 

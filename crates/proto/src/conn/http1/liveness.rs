@@ -4,7 +4,7 @@
 
 use super::{Connection, Receiving};
 use crate::conn::Fate;
-use crate::exchange::State;
+use crate::exchange::state::State;
 use crate::parse::head::{self, Parsed};
 
 impl Connection {

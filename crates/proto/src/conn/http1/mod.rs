@@ -4,8 +4,9 @@
 //! idle connection holds no buffer; nothing is sent after a closing answer. Does not know files, sites or sockets.
 //! How to drive it is said in [`conn`](crate::conn).
 
-mod active;
+pub(crate) mod active;
 mod encoding;
+pub(crate) mod exchange;
 mod incoming;
 mod liveness;
 mod order;
@@ -16,9 +17,6 @@ mod running;
 mod sending;
 mod writer;
 
-pub(crate) use active::{Active, Desk};
-pub(crate) use writer::Persistence;
-
 use std::sync::Arc;
 
 use crate::conn::{Answered, Interest};
@@ -27,12 +25,15 @@ use crate::exchange::answer::{self, Answer};
 use crate::exchange::rules::{translation_of, translation_of_saved};
 use crate::exchange::running::Running;
 use crate::exchange::sending::{Framing, Sending};
-use crate::exchange::{ContentBuffer, Done, Exchange, ExchangeId, Need, State, Translate};
+use crate::exchange::state::State;
+use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Translate};
 use crate::limits::{LINGER_MS_MAX, Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::message::Request;
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
 use crate::workspace::Workspace;
+use active::Active;
+use exchange::Exchange;
 use order::{segment_in_place, segment_of};
 
 /// One connection. Small while idle: what a busy one needs beyond this is in [`Active`] and in the lent workspace.
@@ -234,7 +235,7 @@ impl Connection {
 
     /// Descriptors that its answers hold.
     pub fn descriptors(&self) -> usize {
-        self.active.as_ref().map_or(0, |active| active.exchanges.iter().map(Exchange::descriptors).sum())
+        self.active.as_ref().map_or(0, |active| active.exchanges.iter().map(|one| one.state.descriptors()).sum())
     }
 
     /// Bytes of content in memory that its answers hold which wait behind the one that is being sent, and that a program has given which
@@ -346,10 +347,7 @@ impl Connection {
 
     /// The answer that is being sent.
     fn front_answer(&self) -> Option<&Answer> {
-        match self.active.as_ref()?.exchanges.front()? {
-            Exchange { state: State::Answering(answer), .. } => Some(answer),
-            _ => None,
-        }
+        self.active.as_ref()?.exchanges.front()?.state.answer()
     }
 }
 
@@ -637,8 +635,7 @@ impl Connection {
             return self.current_translate();
         }
         let exchange = self.active.as_ref()?.exchanges.iter().find(|exchange| exchange.id == id)?;
-        let is_asked = matches!(exchange.state, State::Translating);
-        exchange.request.as_ref().filter(|_| is_asked).map(translation_of_saved)
+        exchange.request.as_ref().filter(|_| exchange.state.is_translating()).map(translation_of_saved)
     }
 
     /// The translation of the request in the input that waits for its first answer.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::active::Active;
+use super::exchange::Exchange;
 use super::rules::persistence_of;
 use super::sending::write_given;
 use super::writer::{self, Persistence, write_plain};
@@ -14,8 +15,10 @@ use crate::error::Refusal;
 use crate::exchange::answer::{self, Answer};
 use crate::exchange::early_hints::{self, LinkField};
 use crate::exchange::range::ByteRange;
+use crate::exchange::running::Running;
 use crate::exchange::sending::Sending;
-use crate::exchange::{Exchange, ExchangeId, Saved, State};
+use crate::exchange::state::State;
+use crate::exchange::{ExchangeId, Saved};
 use crate::message::{Request, Version};
 use crate::resource::Resource;
 use crate::tally::Outcome;
@@ -84,7 +87,7 @@ impl Connection {
         };
         let active = self.active.as_mut().expect("what is refused is an exchange");
         let Some(exchange) = index.map(|index| &mut active.exchanges[index]) else { return };
-        if matches!(&exchange.state, State::Running(running) if running.has_begun()) {
+        if exchange.state.sending().is_some() {
             self.cut();
             return self.advance();
         }
@@ -92,7 +95,7 @@ impl Connection {
             return;
         }
         // What is wrong is the content only, and the answer does not depend on it.
-        if matches!(refusal, Refusal::ContentTooLarge | Refusal::Timeout) && exchange.holds_without_content() {
+        if matches!(refusal, Refusal::ContentTooLarge | Refusal::Timeout) && exchange.state.holds_without_content() {
             (exchange.persistence, exchange.awaits_content) = (Persistence::Close, false);
             return self.advance();
         }
@@ -217,7 +220,7 @@ impl Connection {
             let Some(exchange) = active.exchanges.front_mut() else {
                 return;
             };
-            if matches!(exchange.state, State::Postponed) {
+            if exchange.state.is_postponed() {
                 exchange.state = State::Wanting;
             }
             if let State::Running(running) = &mut exchange.state
@@ -236,7 +239,7 @@ impl Connection {
             if exchange.awaits_content {
                 return;
             }
-            if matches!(&exchange.state, State::Running(running) if running.is_lost()) {
+            if exchange.state.running().is_some_and(Running::is_lost) {
                 let request = exchange.request.as_ref().map(Saved::request);
                 let answer = answer::refuse(Refusal::RunFailed, request, workspace.outlet.grounds());
                 (exchange.state, exchange.persistence) = (State::Answering(answer), Persistence::Close);

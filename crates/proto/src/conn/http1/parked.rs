@@ -5,7 +5,7 @@
 //! data.
 
 use super::{Connection, Receiving};
-use crate::exchange::State;
+use crate::exchange::state::State;
 use crate::time::Instant;
 
 impl Connection {
@@ -32,7 +32,7 @@ impl Connection {
                         (false, _) => {}
                     }
                 }
-                State::Wanting | State::Translated(_) | State::Postponed => {}
+                State::Wanting | State::Translated(_) | State::Postponed | State::Answered(_) => {}
             }
         }
         if let Some(active) = self.active.as_mut().filter(|_| has_lost) {

@@ -2,14 +2,15 @@
 //!
 //! Owns: where one request ends and the next begins, and in which order a request is judged. Does not answer.
 
-use super::incoming::{Incoming, Taker};
+use super::exchange::Incoming;
+use super::incoming::Taker;
 use super::rules::{Judged, is_persistent, judge};
 use super::{Connection, DRIVEN, Receiving, driven};
 use crate::conn::framing::Content;
 use crate::error::Refusal;
-use crate::exchange::State;
 use crate::exchange::answer;
 use crate::exchange::rules::answers_options;
+use crate::exchange::state::State;
 use crate::message::{Head, Request};
 use crate::parse::head::{self, Parsed};
 

@@ -5,7 +5,8 @@
 //! the program takes it; a request runs when those before it have been answered. Steps, and what follows from each, are
 //! [`Running`]'s.
 
-use super::incoming::{CONTINUE, Incoming};
+use super::exchange::{Exchange, Incoming};
+use super::incoming::CONTINUE;
 use super::sending;
 use super::{Connection, DRIVEN, Receiving, driven};
 use crate::conn::Interest;
@@ -15,7 +16,8 @@ use crate::exchange::answer;
 use crate::exchange::program::{Input, Part, Program, Ran, SocketWait, Step, StreamHead};
 use crate::exchange::running::{After, Running};
 use crate::exchange::sending::{Framing, Given, Sending};
-use crate::exchange::{Exchange, ExchangeId, Saved, State};
+use crate::exchange::state::State;
+use crate::exchange::{ExchangeId, Saved};
 use crate::limits::Limits;
 use crate::message::Version;
 use crate::time::Instant;
@@ -36,17 +38,12 @@ impl Connection {
     /// The first in line, if it is a program's.
     pub(super) fn front_running(&self) -> Option<(&Exchange, &Running)> {
         let exchange = self.active.as_ref()?.exchanges.front()?;
-        match &exchange.state {
-            State::Running(running) => Some((exchange, running)),
-            _ => None,
-        }
+        Some((exchange, exchange.state.running()?))
     }
 
     fn front_running_mut(&mut self) -> Option<(ExchangeId, &mut Running)> {
-        match self.active.as_mut()?.exchanges.front_mut()? {
-            Exchange { id, state: State::Running(running), .. } => Some((*id, running)),
-            _ => None,
-        }
+        let exchange = self.active.as_mut()?.exchanges.front_mut()?;
+        Some((exchange.id, exchange.state.running_mut()?))
     }
 
     /// The answer of a program that is being sent.

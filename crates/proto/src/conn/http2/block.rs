@@ -7,11 +7,12 @@ use super::frame::{END_HEADERS, END_STREAM, ErrorCode, Fault, FrameHead, PRIORIT
 use super::hpack::{SWELLING_MAX, Unread};
 use super::receive::{Reading, Step};
 use super::request::{Built, RequestBuilder, Wrong, is_trailer};
-use super::stream::{Cost, Incoming, Receiving, Stream, Work};
+use super::stream::{Cost, Incoming, Receiving, Stream};
 use super::{Connection, Current, DRIVEN, Ending, driven, response};
 use crate::conn::framing;
 use crate::conn::pace::Pace;
 use crate::error::Refusal;
+use crate::exchange::state::State;
 use crate::exchange::{answer, rules};
 use crate::limits::{HEADER_BLOCK_BYTES_MAX, HEADER_FRAMES_MAX, STREAMS_MAX};
 use crate::message::{Field, Head, Request};
@@ -272,7 +273,7 @@ impl Connection {
             Receiving::Open(incoming) => incoming.expected.unwrap_or(0).max(incoming.received),
             Receiving::HalfClosed => arrived as u64,
         };
-        if !matches!(stream.work, Work::Running(_)) {
+        if !matches!(stream.state, State::Running(_)) {
             stream.content = Vec::new();
             self.give_back(id, arrived, now);
         }
@@ -281,7 +282,7 @@ impl Connection {
         }
         // What holds whatever the content is, is not kept back for it.
         let stream = &mut self.streams[at];
-        stream.is_early |= stream.holds_without_content();
+        stream.is_early |= stream.state.holds_without_content();
         if !stream.is_early {
             self.invite_content(at);
         }
@@ -290,8 +291,8 @@ impl Connection {
     /// A client that waits to be told to send its content is told so when its content has a taker.
     pub(super) fn invite_content(&mut self, at: usize) {
         let stream = &mut self.streams[at];
-        let is_wanted = match &stream.work {
-            Work::Running(running) => running.invites_content(),
+        let is_wanted = match &stream.state {
+            State::Running(running) => running.invites_content(),
             _ => true,
         };
         let is_open = matches!(stream.receiving, Receiving::Open(_));
@@ -304,7 +305,7 @@ impl Connection {
 
     /// Makes a stream of the current request.
     fn push_stream(&mut self, ends: bool, expected: Option<u64>, keeps: bool) -> usize {
-        let at = self.push_current(Work::Wanting, keeps);
+        let at = self.push_current(State::Wanting, keeps);
         if !ends {
             self.streams[at].receiving = Receiving::Open(Incoming::new(expected, self.received));
         }

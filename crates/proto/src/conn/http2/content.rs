@@ -9,9 +9,10 @@
 use super::flow::FlowError;
 use super::frame::{self, END_STREAM, ErrorCode, Fault, FrameHead};
 use super::receive::{Reading, Step};
-use super::stream::{Discarding, Receiving, Stream, Work};
+use super::stream::{Receiving, Stream};
 use super::{Connection, DRIVEN, Ending, driven};
 use crate::error::Refusal;
+use crate::exchange::state::{Discarding, State};
 use crate::limits::{Limits, RECEIVE_WINDOW_BYTES_MAX};
 use crate::tally::Abuse;
 use crate::time::Instant;
@@ -96,12 +97,12 @@ impl Connection {
             return false;
         };
         let content = &self.workspace.as_ref().expect(DRIVEN).input.unread()[..bytes];
-        match &stream.work {
-            Work::Running(_) | Work::Wanting | Work::Translating | Work::Postponed => {
+        match &stream.state {
+            State::Running(_) | State::Wanting | State::Translating | State::Postponed => {
                 stream.content.extend_from_slice(content);
                 true
             }
-            Work::Answering(_) | Work::Answered(_) => false,
+            State::Translated(_) | State::Answering(_) | State::Answered(_) => false,
         }
     }
 
@@ -138,7 +139,7 @@ impl Connection {
         self.give_up_content(at, now);
         let stream = &mut self.streams[at];
         let (id, request) = (stream.id, stream.request.take());
-        (stream.work, stream.continues) = (Work::Answered(Discarding::new(now)), false);
+        (stream.state, stream.continues) = (State::Answered(Discarding::new(now)), false);
         self.recycle(request);
         // What has come while it was being answered opens the window now.
         self.give_back(id, 0, now);

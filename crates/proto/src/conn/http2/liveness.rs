@@ -3,17 +3,18 @@
 //!
 //! Owns: which stream has a need that can be handed out, and [`Connection::standstill`]. Changes nothing. Does not know what its driver has arranged.
 
-use super::stream::{Receiving, Stream, Work};
+use super::stream::{Receiving, Stream};
 use super::{Connection, Ending, priority};
 use crate::conn::Fate;
 use crate::exchange::running::Running;
 use crate::exchange::sending::Sending;
+use crate::exchange::state::State;
 use crate::limits;
 
 impl Connection {
     /// The stream that has a need which has not been handed out.
     pub(super) fn wanting(&self) -> Option<usize> {
-        if let Some(at) = self.streams.iter().position(|one| matches!(one.work, Work::Wanting)) {
+        if let Some(at) = self.streams.iter().position(|one| one.state.is_wanting()) {
             return Some(at);
         }
         if let Some(at) = self.streams.iter().position(|one| self.can_run(one)) {
@@ -29,7 +30,7 @@ impl Connection {
 
     /// Whether as much is being read, or has been and waits to be sent, as may be.
     fn reads_much(&self) -> bool {
-        let reads = |one: &&Stream| one.answer().is_some_and(|answer| answer.reading || answer.ready > 0);
+        let reads = |one: &&Stream| one.state.answer().is_some_and(|answer| answer.reading || answer.ready > 0);
         self.streams.iter().filter(reads).count() >= limits::STREAM_READS_MAX
     }
 
@@ -45,7 +46,7 @@ impl Connection {
         if self.has_current() {
             return Some("a request has been received and is not looked at");
         }
-        let is_postponed = |one: &Stream| matches!(one.work, Work::Postponed);
+        let is_postponed = |one: &Stream| one.state.is_postponed();
         if !self.streams.is_empty() && self.streams.iter().all(is_postponed) {
             return Some("all streams have been postponed");
         }
@@ -58,11 +59,11 @@ impl Connection {
         if is_drained && stream.can_send(room) {
             return Some("an answer can be written");
         }
-        match &stream.work {
-            Work::Wanting => is_drained.then_some("a need has not been handed out"),
-            Work::Translating | Work::Postponed | Work::Answered(_) => None,
-            Work::Running(running) => self.running_standstill(stream, running),
-            Work::Answering(answer) => {
+        match &stream.state {
+            State::Wanting => is_drained.then_some("a need has not been handed out"),
+            State::Translating | State::Translated(_) | State::Postponed | State::Answered(_) => None,
+            State::Running(running) => self.running_standstill(stream, running),
+            State::Answering(answer) => {
                 // It waits for the rest of the request, for a step, for a window, or for room.
                 let is_blocked = stream.window.room().min(room) == 0;
                 let waits = stream.sending().is_none() || answer.reading || answer.paused || is_blocked || !is_drained;
@@ -72,7 +73,7 @@ impl Connection {
     }
 
     fn running_standstill(&self, stream: &Stream, running: &Running) -> Option<&'static str> {
-        let is_written = stream.stream_sending().is_none_or(Sending::is_empty);
+        let is_written = stream.state.sending().is_none_or(Sending::is_empty);
         if !self.has_output() && is_written && running.can_run(!stream.content.is_empty(), stream.has_ended(), true) {
             return Some("a step can be carried out");
         }

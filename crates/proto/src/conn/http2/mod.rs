@@ -12,7 +12,7 @@
 mod abuse;
 mod block;
 mod content;
-mod desk;
+pub(crate) mod desk;
 mod flow;
 pub(crate) mod frame;
 pub(crate) mod hpack;
@@ -37,7 +37,8 @@ use crate::conn::{Answered, Fate, Interest, SendDeadline};
 use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
 use crate::exchange::rules::{translation_of, translation_of_saved};
-use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Read, Translate};
+use crate::exchange::state::State;
+use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Translate};
 use crate::held::Charge;
 use crate::limits::{self};
 use crate::time::Instant;
@@ -46,14 +47,13 @@ use crate::workspace::Workspace;
 use abuse::Allowance;
 use block::Block;
 use desk::Current;
-pub(crate) use desk::Desk;
 use flow::{ReceiveWindow, SendWindow};
 use frame::{ErrorCode, PREFACE};
 use hpack::{Decoder, Encoder};
 use priority::Priority;
 use receive::Reading;
 use settings::PeerSettings;
-use stream::{Stream, Work};
+use stream::Stream;
 
 /// One connection.
 #[derive(Debug)]
@@ -282,11 +282,11 @@ impl Connection {
                 (false, false) => Interest::LINGER,
             };
         }
-        let done = self.streams.iter().any(|one| match &one.work {
-            Work::Translating => true,
-            Work::Answering(answer) => answer.reading,
-            Work::Running(running) => running.is_away() || running.waits_elsewhere(),
-            Work::Wanting | Work::Postponed | Work::Answered(_) => false,
+        let done = self.streams.iter().any(|one| match &one.state {
+            State::Translating => true,
+            State::Answering(answer) => answer.reading,
+            State::Running(running) => running.is_away() || running.waits_elsewhere(),
+            State::Wanting | State::Translated(_) | State::Postponed | State::Answered(_) => false,
         });
         let receive = !self.ended && self.has_room_for_frames();
         if !(send || done || receive) {
@@ -360,7 +360,7 @@ impl Connection {
 
     /// Bytes of content in memory that its answers hold beyond that which holds most.
     pub fn queued_content_bytes(&self) -> u64 {
-        let held = self.streams.iter().map(Stream::held_bytes);
+        let held = self.streams.iter().map(|one| one.state.held_bytes());
         held.clone().sum::<u64>() - held.max().unwrap_or(0)
     }
 
@@ -374,7 +374,7 @@ impl Connection {
     /// Bytes that are to be sent until an answer has ended, the shortest of those under way.
     pub fn remaining_bytes(&self) -> u64 {
         let streams =
-            self.streams.iter().filter(|stream| stream.sending().is_some() || stream.stream_sending().is_some());
+            self.streams.iter().filter(|stream| stream.sending().is_some() || stream.state.sending().is_some());
         let shortest = streams.map(|stream| stream.candidate().remaining).min();
         self.unsent_bytes() as u64 + shortest.unwrap_or(0)
     }
@@ -425,7 +425,7 @@ impl Connection {
     pub fn handle_writable(&mut self) {
         for stream in &mut self.streams {
             let may_send = stream.window.room() > 0;
-            if let Some(answer) = stream.answer_mut().filter(|_| may_send) {
+            if let Some(answer) = stream.state.answer_mut().filter(|_| may_send) {
                 answer.paused = false;
             }
         }
@@ -495,12 +495,12 @@ impl Connection {
             match done {
                 Done::Translated(resource) => self.answer_current(resource),
                 Done::Refused(refusal) => {
-                    let at = self.push_current(Work::Translating, true);
+                    let at = self.push_current(State::Translating, true);
                     self.refuse_stream(at, refusal);
                     self.pump();
                 }
                 Done::Run(program) => {
-                    let at = self.push_current(Work::Translating, true);
+                    let at = self.push_current(State::Translating, true);
                     self.begin_running(at, program);
                 }
                 Done::Ready(_) | Done::Content(_) | Done::Failed => {
@@ -512,14 +512,14 @@ impl Connection {
         let Some(at) = self.streams.iter().position(|stream| stream.id == id.0 && !stream.is_reset) else {
             return;
         };
-        match (done, &mut self.streams[at].work) {
-            (Done::Translated(resource), Work::Translating) => self.begin_answering(at, resource),
-            (Done::Refused(refusal), Work::Translating) => self.refuse_stream(at, refusal),
-            (Done::Run(program), Work::Translating) => self.begin_running(at, program),
-            (Done::Ready(bytes), Work::Answering(answer)) => answer.handle_ready(bytes),
-            (Done::Content(buffer), Work::Answering(answer)) => answer.handle_content(buffer, now),
-            (Done::Failed, Work::Answering(_)) => self.fail_stream(at),
-            (done, work) => debug_assert!(false, "{done:?} does not answer {work:?}"),
+        match (done, &mut self.streams[at].state) {
+            (Done::Translated(resource), State::Translating) => self.begin_answering(at, resource),
+            (Done::Refused(refusal), State::Translating) => self.refuse_stream(at, refusal),
+            (Done::Run(program), State::Translating) => self.begin_running(at, program),
+            (Done::Ready(bytes), State::Answering(answer)) => answer.handle_ready(bytes),
+            (Done::Content(buffer), State::Answering(answer)) => answer.handle_content(buffer, now),
+            (Done::Failed, State::Answering(_)) => self.fail_stream(at),
+            (done, state) => debug_assert!(false, "{done:?} does not answer {state:?}"),
         }
         self.since = now;
         self.pump();
@@ -531,7 +531,7 @@ impl Connection {
     /// The need of exchange `id` will be met later. The request is kept until then.
     pub fn defer(&mut self, id: ExchangeId) {
         if driven(&mut self.workspace).http2.current.is_some_and(|current| current.id == id.0) {
-            self.push_current(Work::Translating, true);
+            self.push_current(State::Translating, true);
         }
     }
 
@@ -561,21 +561,11 @@ impl Connection {
             return Some((ExchangeId(id), Need::Translate(translation_of(request))));
         }
         let at = self.wanting()?;
-        let Stream { id, work, request, .. } = &mut self.streams[at];
-        if matches!(work, Work::Wanting) {
-            *work = Work::Translating;
-            let saved = request.as_mut()?;
-            let is_again = saved.ask();
-            return Some((ExchangeId(*id), Need::Translate(translation_of_saved(saved).again(is_again))));
+        let Stream { id, state, request, .. } = &mut self.streams[at];
+        match state {
+            State::Running(_) => Some((ExchangeId(*id), Need::Run)),
+            _ => Some((ExchangeId(*id), state.need(request)?)),
         }
-        let answer = match work {
-            Work::Running(_) => return Some((ExchangeId(*id), Need::Run)),
-            Work::Answering(answer) => answer,
-            _ => return None,
-        };
-        answer.reading = true;
-        let ByteRange { offset, length } = answer.wanted();
-        Some((ExchangeId(*id), Need::Read(Read { representation: &answer.representation, offset, length })))
     }
 
     /// See [`Connection::translate_of`](crate::conn::Connection::translate_of).
@@ -584,7 +574,7 @@ impl Connection {
         if let Some((_, request)) = current.filter(|(current, _)| *current == id.0) {
             return Some(translation_of(request));
         }
-        let stream = self.streams.iter().find(|one| one.id == id.0 && matches!(one.work, Work::Translating))?;
+        let stream = self.streams.iter().find(|one| one.id == id.0 && one.state.is_translating())?;
         stream.request.as_ref().map(translation_of_saved)
     }
 
@@ -621,7 +611,7 @@ impl Connection {
     /// The rest of the frame whose content is sent from a file.
     fn file_segment(&self) -> Option<Segment<'_>> {
         let (id, left) = self.file_frame?;
-        let answer = self.streams.iter().find(|one| one.id == id)?.answer()?;
+        let answer = self.streams.iter().find(|one| one.id == id)?.state.answer()?;
         let file = answer.representation.file.as_deref()?;
         let ByteRange { offset, length } = answer.current;
         let end = if answer.has_later_content() { u64::MAX } else { offset + length };

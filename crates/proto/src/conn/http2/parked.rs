@@ -2,8 +2,8 @@
 //!
 //! Owns: what that driver is told again, and what it takes back. Does not drive.
 
-use super::stream::Work;
 use super::{Connection, Ending};
+use crate::exchange::state::State;
 use crate::time::Instant;
 
 impl Connection {
@@ -14,12 +14,12 @@ impl Connection {
     pub fn recall_needs(&mut self) {
         self.assert_parked();
         for stream in &mut self.streams {
-            match &mut stream.work {
-                Work::Translating => stream.work = Work::Wanting,
-                Work::Answering(answer) => (answer.reading, answer.paused) = (false, false),
+            match &mut stream.state {
+                State::Translating => stream.state = State::Wanting,
+                State::Answering(answer) => (answer.reading, answer.paused) = (false, false),
                 // A step that its driver has not finished is not done again.
-                Work::Running(running) => running.lose(),
-                Work::Wanting | Work::Postponed | Work::Answered(_) => {}
+                State::Running(running) => running.lose(),
+                State::Wanting | State::Translated(_) | State::Postponed | State::Answered(_) => {}
             }
         }
     }

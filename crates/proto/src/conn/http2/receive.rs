@@ -6,7 +6,7 @@
 use super::flow::FlowError;
 use super::frame::{self, ACK, ErrorCode, Fault, FrameHead, HEAD_BYTES, Kind, PREFACE, protocol_error};
 use super::priority::Priority;
-use super::stream::{Cost, Work};
+use super::stream::Cost;
 use super::{Connection, DRAIN_PING, DRIVEN, Ending, driven, settings};
 use crate::limits::{
     BEHIND_BYTES_MAX, DROPPED_BURST, DROPPED_PER_SECOND, IDLE_FRAMES_BURST, IDLE_FRAMES_PER_SECOND, RESETS_BURST,
@@ -64,7 +64,7 @@ impl Connection {
     }
 
     fn wanting_translation(&self) -> Option<usize> {
-        self.streams.iter().position(|one| matches!(one.work, Work::Wanting))
+        self.streams.iter().position(|one| one.state.is_wanting())
     }
 
     /// Whether another frame may be taken: bounds what a peer that does not read makes us hold.
@@ -262,7 +262,7 @@ impl Connection {
     /// Lets reads go on that were paused because the peer did not allow sending.
     fn allow_paused(&mut self) {
         for stream in self.streams.iter_mut().filter(|one| one.window.room() > 0) {
-            if let Some(answer) = stream.answer_mut() {
+            if let Some(answer) = stream.state.answer_mut() {
                 answer.paused = false;
             }
         }

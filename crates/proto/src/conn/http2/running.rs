@@ -5,37 +5,23 @@
 //! its stream and of the connection ([`super::content`]), so that no more is held than they allow. Steps, and what
 //! follows from each, are [`Running`]'s.
 
-use super::stream::{Receiving, Stream, Work};
+use super::stream::{Receiving, Stream};
 use super::{Connection, DRIVEN};
 use crate::error::Refusal;
 use crate::exchange::ExchangeId;
 use crate::exchange::program::{Input, Program, Ran, SocketWait, Step};
 use crate::exchange::running::{After, Running};
 use crate::exchange::sending::Sending;
+use crate::exchange::state::State;
 use crate::time::Instant;
 
 impl Stream {
     /// Whether the peer has to send content now: nobody waits for it before it is known who wants it.
     pub(super) fn wants_content(&self) -> bool {
-        match &self.work {
-            Work::Running(running) => running.awaits_content(),
-            Work::Wanting | Work::Translating | Work::Answered(_) => false,
-            Work::Postponed | Work::Answering(_) => true,
-        }
-    }
-
-    /// Its program, if one answers it.
-    pub(super) fn running(&self) -> Option<&Running> {
-        match &self.work {
-            Work::Running(running) => Some(running),
-            _ => None,
-        }
-    }
-
-    pub(super) fn running_mut(&mut self) -> Option<&mut Running> {
-        match &mut self.work {
-            Work::Running(running) => Some(running),
-            _ => None,
+        match &self.state {
+            State::Running(running) => running.awaits_content(),
+            State::Wanting | State::Translating | State::Answered(_) => false,
+            State::Postponed | State::Answering(_) | State::Translated(_) => true,
         }
     }
 }
@@ -43,12 +29,12 @@ impl Stream {
 impl Connection {
     /// Descriptors that its answers hold.
     pub fn descriptors(&self) -> usize {
-        self.streams.iter().map(Stream::descriptors).sum()
+        self.streams.iter().map(|one| one.state.descriptors()).sum()
     }
 
     /// Whether a step of the program of a stream can be carried out now.
     pub(super) fn can_run(&self, stream: &Stream) -> bool {
-        let Work::Running(running) = &stream.work else { return false };
+        let Some(running) = stream.state.running() else { return false };
         !stream.is_reset
             && running.can_run(!stream.content.is_empty(), stream.has_ended(), self.has_room_for_part(stream))
     }
@@ -57,13 +43,13 @@ impl Connection {
     /// written waits to be sent.
     pub(super) fn has_room_for_part(&self, stream: &Stream) -> bool {
         let Some(workspace) = &self.workspace else { return false };
-        let is_written = stream.stream_sending().is_none_or(Sending::is_empty);
+        let is_written = stream.state.sending().is_none_or(Sending::is_empty);
         is_written && self.file_frame.is_none() && workspace.outlet.unsent().len() < workspace.outlet.output_bytes_max()
     }
 
     /// Whether a driver carries out a step of a program: until `handle_ran` the connection has to stay where it is.
     pub fn is_running(&self) -> bool {
-        self.streams.iter().any(|one| one.running().is_some_and(Running::is_away))
+        self.streams.iter().any(|one| one.state.running().is_some_and(Running::is_away))
     }
 
     /// The step that `Need::Run` asks for. Until `handle_ran` the program is the driver's.
@@ -72,7 +58,7 @@ impl Connection {
         let at = self.streams.iter().position(|one| one.id == id.0 && self.can_run(one))?;
         let room = self.has_room_for_part(&self.streams[at]);
         let has_ended = self.streams[at].has_ended();
-        let Stream { work: Work::Running(running), content, taken, .. } = &mut self.streams[at] else { return None };
+        let Stream { state: State::Running(running), content, taken, .. } = &mut self.streams[at] else { return None };
         taken.clear();
         if running.wants_content() {
             std::mem::swap(taken, content);
@@ -86,14 +72,14 @@ impl Connection {
     pub fn poll_socket(&mut self) -> Option<(ExchangeId, SocketWait<'_>)> {
         self.streams.iter_mut().find_map(|stream| {
             let id = ExchangeId(stream.id);
-            Some((id, stream.running_mut()?.poll_socket()?))
+            Some((id, stream.state.running_mut()?.poll_socket()?))
         })
     }
 
     /// See [`Connection::handle_socket`](crate::conn::Connection::handle_socket).
     pub fn handle_socket(&mut self, id: ExchangeId) {
         let stream = self.streams.iter_mut().find(|one| one.id == id.0);
-        if let Some(running) = stream.and_then(Stream::running_mut) {
+        if let Some(running) = stream.and_then(|stream| stream.state.running_mut()) {
             running.handle_socket();
         }
     }
@@ -102,7 +88,7 @@ impl Connection {
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
         self.now = self.now.max(now);
         let Some(at) = self.streams.iter().position(|one| one.id == id.0 && !one.is_reset) else { return };
-        let Stream { work: Work::Running(running), request, receiving, taken, .. } = &mut self.streams[at] else {
+        let Stream { state: State::Running(running), request, receiving, taken, .. } = &mut self.streams[at] else {
             return;
         };
         if !running.is_away() {
@@ -143,8 +129,9 @@ impl Connection {
 
     /// A program that waits for nothing that can come about has failed.
     fn fail_in_vain(&mut self, id: ExchangeId) {
-        let is_in_vain =
-            |one: &Stream| one.id == id.0 && one.running().is_some_and(|running| running.is_in_vain(one.has_ended()));
+        let is_in_vain = |one: &Stream| {
+            one.id == id.0 && one.state.running().is_some_and(|running| running.is_in_vain(one.has_ended()))
+        };
         if let Some(at) = self.streams.iter().position(is_in_vain) {
             self.fail_program(at);
         }
@@ -154,12 +141,12 @@ impl Connection {
     /// takes it then.
     fn translate_again(&mut self, at: usize) {
         let stream = &mut self.streams[at];
-        (stream.work, stream.taken) = (Work::Wanting, Vec::new());
+        (stream.state, stream.taken) = (State::Wanting, Vec::new());
     }
 
     /// Those whose program has been lost on the way are told so.
     pub(super) fn refuse_lost(&mut self) {
-        let is_lost = |one: &Stream| one.running().is_some_and(Running::is_lost);
+        let is_lost = |one: &Stream| one.state.running().is_some_and(Running::is_lost);
         while let Some(at) = self.streams.iter().position(is_lost) {
             debug_assert!(self.workspace.is_some(), "{DRIVEN}");
             self.refuse_stream(at, Refusal::RunFailed);

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use super::frame::{self, END_STREAM, ErrorCode, Fault, HEAD_BYTES, Kind, PAYLOAD_BYTES_MAX};
 use super::hpack::Encoder;
-use super::stream::{Receiving, Stream, Work};
+use super::stream::{Receiving, Stream};
 use super::{Connection, Current, DRIVEN, Ending, SendWindow, driven, priority, response};
 use crate::error::Refusal;
 use crate::exchange::Saved;
 use crate::exchange::answer;
 use crate::exchange::program::Program;
 use crate::exchange::running::Running;
+use crate::exchange::state::State;
 use crate::limits::{STREAMS_HELD_BYTES_MAX, TINY_BYTES};
 use crate::message::{Method, Request};
 use crate::resource::Resource;
@@ -25,7 +26,7 @@ impl Connection {
     /// The request in the buffers stands for `resource`.
     pub(super) fn answer_current(&mut self, resource: &Arc<Resource>) {
         if !self.answer_at_once(resource) {
-            let at = self.push_current(Work::Translating, true);
+            let at = self.push_current(State::Translating, true);
             self.begin_answering(at, resource);
         }
         self.pump();
@@ -67,15 +68,15 @@ impl Connection {
     }
 
     /// Makes a stream of the current request, with a copy of its head if it is needed later.
-    pub(super) fn push_current(&mut self, work: Work, keeps: bool) -> usize {
+    pub(super) fn push_current(&mut self, state: State, keeps: bool) -> usize {
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         let Current { id, head, priority } = workspace.http2.current.take().expect("a request is current");
         let window = SendWindow::new(self.peer.initial_window);
         let mut stream = Stream::new(id, Receiving::HalfClosed, window, self.received);
-        (stream.work, stream.priority) = (work, priority);
+        (stream.state, stream.priority) = (state, priority);
         if keeps || workspace.keeps_requests {
             let mut saved = workspace.http2.save(head);
-            if !matches!(stream.work, Work::Wanting) {
+            if !stream.state.is_wanting() {
                 saved.ask();
             }
             saved.link = workspace.link.take();
@@ -93,18 +94,18 @@ impl Connection {
 
     /// A program answers the request of a stream.
     pub(super) fn begin_running(&mut self, at: usize, program: Box<dyn Program>) {
-        self.streams[at].work = Work::Running(Running::new(program));
+        self.streams[at].state = State::Running(Running::new(program));
         self.begin_content(at);
     }
 
     /// The answer of a stream is `resource`, which was looked up. Where its streams hold too much it is looked up again later.
     pub(super) fn handle_translated(&mut self, at: usize, resource: &Arc<Resource>) {
         let outlet = &driven(&mut self.workspace).outlet;
-        let held: u64 = self.streams.iter().map(Stream::held_bytes).sum();
+        let held: u64 = self.streams.iter().map(|one| one.state.held_bytes()).sum();
         let held_max = if outlet.held_bytes_max() == 0 { 0 } else { STREAMS_HELD_BYTES_MAX };
         let stream = &mut self.streams[at];
         if held > 0 && held + resource.held_bytes() > held_max && !answer::holds_without_content(resource.status) {
-            stream.work = Work::Postponed;
+            stream.state = State::Postponed;
             self.postponed_at = held;
             return;
         }
@@ -118,33 +119,33 @@ impl Connection {
         let stream = &mut self.streams[at];
         let Some(saved) = &stream.request else { return };
         let answer = answer::decide_saved(saved, resource, outlet.grounds());
-        stream.work = Work::Answering(answer);
+        stream.state = State::Answering(answer);
     }
 
     /// Those that there was no room for are asked for again, the first to be sent first, when there is.
     fn resume_postponed(&mut self) {
-        let is_postponed = |one: &Stream| matches!(one.work, Work::Postponed);
+        let is_postponed = |one: &Stream| one.state.is_postponed();
         if !self.streams.iter().any(is_postponed) {
             return;
         }
-        let held: u64 = self.streams.iter().map(Stream::held_bytes).sum();
-        let is_asked = |one: &Stream| matches!(one.work, Work::Wanting | Work::Translating);
+        let held: u64 = self.streams.iter().map(|one| one.state.held_bytes()).sum();
+        let is_asked = |one: &Stream| matches!(one.state, State::Wanting | State::Translating);
         // Less than when there was no room: else it would be asked for again and again.
         if (held == 0 || held < self.postponed_at) && !self.streams.iter().any(is_asked) {
             let postponed = self.streams.iter().enumerate().filter(|(_, one)| is_postponed(one));
             if let Some(at) = priority::choose(postponed.map(|(at, one)| (at, one.candidate()))) {
-                self.streams[at].work = Work::Wanting;
+                self.streams[at].state = State::Wanting;
             }
         }
     }
 
     /// Answers a stream with a refusal, whatever is still to come of its request.
     pub(super) fn refuse_stream(&mut self, at: usize, refusal: Refusal) {
-        if self.streams[at].stream_sending().is_some() {
+        if self.streams[at].state.sending().is_some() {
             // What has left of it cannot become another answer.
             return self.reset_stream(at, ErrorCode::Internal);
         }
-        if self.streams[at].begun().is_some() {
+        if self.streams[at].state.begun().is_some() {
             return;
         }
         self.streams[at].is_early = true;
@@ -153,13 +154,13 @@ impl Connection {
         let stream = &mut self.streams[at];
         let request = stream.request.as_ref().map(Saved::request);
         let answer = answer::refuse(refusal, request, outlet.grounds());
-        stream.work = Work::Answering(answer);
+        stream.state = State::Answering(answer);
     }
 
     /// The content of a stream is too large, or late: it is not waited for. An answer that holds whatever the content is, is given; else the
     /// stream is refused. Whether it is.
     pub(super) fn refuse_content(&mut self, at: usize, refusal: Refusal) -> bool {
-        let holds = self.streams[at].holds_without_content();
+        let holds = self.streams[at].state.holds_without_content();
         match holds {
             true => self.streams[at].is_early = true,
             false => self.refuse_stream(at, refusal),
@@ -169,7 +170,7 @@ impl Connection {
 
     /// The content of a stream cannot be had. If nothing of the answer has been written, says so; else only a reset tells the peer.
     pub(super) fn fail_stream(&mut self, at: usize) {
-        match self.streams[at].answer().is_some_and(|answer| answer.begun) {
+        match self.streams[at].state.answer().is_some_and(|answer| answer.begun) {
             true => self.reset_stream(at, ErrorCode::Internal),
             false => self.refuse_stream(at, Refusal::ReadFailed),
         }
@@ -226,7 +227,7 @@ impl Connection {
         let stream = &mut self.streams[at];
         stream.served = self.turn;
         let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
-        let Work::Answering(answer) = &mut stream.work else { return self.write_part(at) };
+        let State::Answering(answer) = &mut stream.state else { return self.write_part(at) };
         if !answer.begun {
             answer.begun = true;
             let ends = answer.is_finished();
@@ -277,7 +278,7 @@ impl Connection {
         *left -= bytes;
         let (id, is_complete) = (*id, *left == 0);
         let Some(at) = self.streams.iter().position(|one| one.id == id) else { return };
-        if let Some(answer) = self.streams[at].answer_mut() {
+        if let Some(answer) = self.streams[at].state.answer_mut() {
             answer.take(bytes);
         }
         if !is_complete {

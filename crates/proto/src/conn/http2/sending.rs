@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use super::frame::{self, END_STREAM, ErrorCode, Fault, Kind, PAYLOAD_BYTES_MAX};
-use super::stream::{Stream, Work};
+use super::stream::Stream;
 use super::{Connection, DRIVEN, driven, response};
 use crate::error::Refusal;
 use crate::exchange::early_hints::LinkField;
 use crate::exchange::program::{Part, StreamHead};
 use crate::exchange::sending::{Framing, Given, Sending};
+use crate::exchange::state::State;
 use crate::exchange::{ExchangeId, Saved, answer};
 use crate::limits::TINY_BYTES;
 use crate::tally::Abuse;
@@ -20,7 +21,7 @@ impl Connection {
     /// See [`Connection::give_early_hints`](crate::conn::Connection::give_early_hints).
     pub fn give_early_hints<'l>(&mut self, id: ExchangeId, links: impl Iterator<Item = &'l LinkField>) -> bool {
         let current = driven(&mut self.workspace).http2.current;
-        let is_asked = |one: &Stream| one.id == id.0 && matches!(one.work, Work::Translating) && !one.is_reset;
+        let is_asked = |one: &Stream| one.id == id.0 && one.state.is_translating() && !one.is_reset;
         let can_be = current.is_some_and(|current| current.id == id.0) || self.streams.iter().any(is_asked);
         if can_be {
             let (encoder, sink) = self.encoder_and_sink();
@@ -57,7 +58,7 @@ impl Connection {
         {
             return;
         }
-        let Some(running) = self.streams[at].running_mut() else { return };
+        let Some(running) = self.streams[at].state.running_mut() else { return };
         match running.give(content, end, has_room) {
             Given::Part => {}
             Given::Short => self.reset_stream(at, ErrorCode::Internal),
@@ -81,7 +82,7 @@ impl Connection {
         let link = stream.request.as_ref().and_then(|saved| saved.link.clone());
         let (encoder, sink) = self.encoder_and_sink();
         response::write_stream_head(sink, id, head, Some((&date, server, told)), link.as_deref(), ends, encoder);
-        if let Some(running) = self.streams[at].running_mut() {
+        if let Some(running) = self.streams[at].state.running_mut() {
             let framing = match has_content {
                 true => head.length.map_or(Framing::Told, Framing::Length),
                 false => Framing::Nothing,
@@ -102,7 +103,7 @@ impl Connection {
     /// Writes the next frame of an answer that is made while it is sent.
     pub(super) fn write_part(&mut self, at: usize) -> Result<(), Fault> {
         let (allowed, least) = (self.streams[at].window.room().min(self.window.room()), self.least_taken());
-        let Stream { id, window, taking, work: Work::Running(running), .. } = &mut self.streams[at] else {
+        let Stream { id, window, taking, state: State::Running(running), .. } = &mut self.streams[at] else {
             return Ok(());
         };
         let Some(sending) = running.sending_mut() else { return Ok(()) };

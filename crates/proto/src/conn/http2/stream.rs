@@ -3,16 +3,16 @@
 //! Owns: the states of a stream as a server sees them, and what there is of an answer to send. Guarantees: an answer that is complete before the
 //! request is not followed by a reset at once: clients that are still sending would lose it. Does not write frames or order streams.
 
-use crate::conn::SendDeadline;
 use crate::conn::http2::flow::{ReceiveWindow, SendWindow};
 use crate::conn::http2::priority::{Candidate, Priority};
 use crate::conn::pace::Pace;
+use crate::conn::send_deadline::SendDeadline;
 use crate::exchange::Saved;
-use crate::exchange::answer::{self, Answer, Piece};
+use crate::exchange::answer::{Answer, Piece};
 use crate::exchange::range::ByteRange;
-use crate::exchange::running::Running;
 use crate::exchange::sending::Sending;
-use crate::limits::{LINGER_MS_MAX, Limits};
+use crate::exchange::state::State;
+use crate::limits::Limits;
 use crate::tally::Outcome;
 use crate::time::Instant;
 
@@ -27,7 +27,7 @@ use crate::time::Instant;
 /// ```
 /// No stream is kept that is idle (its number is higher than all that have begun) or closed (its number is lower). As
 /// nothing is pushed, none is reserved. One whose answer is complete before its request is half-closed (local):
-/// [`Work::Answered`].
+/// [`State::Answered`].
 #[derive(Debug)]
 pub(super) enum Receiving {
     /// The peer sends content, or may send the end of it.
@@ -64,51 +64,6 @@ impl Incoming {
     }
 }
 
-/// How far the answer is.
-///
-/// ```text
-///  Wanting --poll_need--> Translating --Translated--> Answering --all sent--> (gone)
-///     ^--room---------------- Postponed <--no room--'     ^ refusals begin here
-///                                '------Run-----> Running --Answer--'
-///                                                    '----parts, all sent--> (gone)
-///  Answering, Running --all sent, and the request has not ended--> Answered --its end, a reset, or time--> (gone)
-/// ```
-#[derive(Debug)]
-pub(super) enum Work {
-    /// Its Translate has not been handed out.
-    Wanting,
-    /// The driver is finding out what the target stands for.
-    Translating,
-    /// It was known, but there was no room to hold it beside other streams.
-    Postponed,
-    /// A program answers it, or has given all of its answer, which is being sent.
-    Running(Running),
-    /// It is being sent, or waits for its turn. In place: the space of streams is the worker's, and used again.
-    Answering(Answer),
-    /// It has been written to its end. What still comes of the content is discarded, for as long as HTTP/1.x lingers.
-    Answered(Discarding),
-}
-
-/// Since when content is discarded behind an answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Discarding {
-    since: Instant,
-    /// When some has come last.
-    last: Instant,
-}
-
-impl Discarding {
-    pub(super) fn new(now: Instant) -> Discarding {
-        Discarding { since: now, last: now }
-    }
-
-    /// Until when it goes on.
-    fn until(self, limits: &Limits) -> Instant {
-        let most = self.since.after_ms(limits.linger_timeout_ms.max(LINGER_MS_MAX));
-        self.last.after_ms(limits.linger_timeout_ms).min(most)
-    }
-}
-
 /// The loss when a stream is given up before its answer is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
@@ -124,7 +79,7 @@ pub(super) enum Cost {
 pub(super) struct Stream {
     pub(super) id: u32,
     pub(super) receiving: Receiving,
-    pub(super) work: Work,
+    pub(super) state: State,
     /// The request; none if it could not be read.
     pub(super) request: Option<Saved>,
     pub(super) window: SendWindow,
@@ -155,7 +110,7 @@ impl Stream {
         Stream {
             id,
             receiving,
-            work: Work::Wanting,
+            state: State::Wanting,
             request: None,
             window,
             taking: SendDeadline::NONE,
@@ -174,88 +129,51 @@ impl Stream {
 
     /// The cost of giving it up.
     pub(super) fn cost(&self) -> Cost {
-        match &self.work {
-            Work::Running(running) if !running.is_done() => Cost::Program,
+        match self.state.running() {
+            Some(running) if !running.is_done() => Cost::Program,
             _ => Cost::Little,
         }
     }
 
     /// How much content it may send.
     pub(super) fn content_bytes_max(&self, discarded_bytes_max: u64) -> u64 {
-        match &self.work {
-            Work::Running(running) => running.content_bytes_max().unwrap_or(u64::MAX),
-            Work::Answering(_) | Work::Postponed => discarded_bytes_max,
+        match &self.state {
+            State::Running(running) => running.content_bytes_max().unwrap_or(u64::MAX),
+            State::Answering(_) | State::Postponed | State::Translated(_) => discarded_bytes_max,
             // Its time is what bounds it.
-            Work::Wanting | Work::Translating | Work::Answered(_) => u64::MAX,
+            State::Wanting | State::Translating | State::Answered(_) => u64::MAX,
         }
     }
 
     /// Whether its answer has been written to its end, and its request has not ended.
     pub(super) fn is_answered(&self) -> bool {
-        matches!(self.work, Work::Answered(_))
+        matches!(self.state, State::Answered(_))
     }
 
     /// Until when content is discarded behind its answer.
     pub(super) fn discards_until(&self, limits: &Limits) -> Option<Instant> {
-        match self.work {
-            Work::Answered(discarding) => Some(discarding.until(limits)),
+        match self.state {
+            State::Answered(discarding) => Some(discarding.until(limits)),
             _ => None,
         }
     }
 
     /// Content came behind its answer, if that is so.
     pub(super) fn note_discarded(&mut self, now: Instant) {
-        if let Work::Answered(discarding) = &mut self.work {
-            discarding.last = now;
+        if let State::Answered(discarding) = &mut self.state {
+            discarding.note(now);
         }
-    }
-
-    pub(super) fn answer(&self) -> Option<&Answer> {
-        match &self.work {
-            Work::Answering(answer) => Some(answer),
-            _ => None,
-        }
-    }
-
-    pub(super) fn answer_mut(&mut self) -> Option<&mut Answer> {
-        match &mut self.work {
-            Work::Answering(answer) => Some(answer),
-            _ => None,
-        }
-    }
-
-    /// Whether its answer is known, has not begun, and holds whatever its content is.
-    pub(super) fn holds_without_content(&self) -> bool {
-        self.answer().is_some_and(|answer| !answer.begun && answer::holds_without_content(answer.status))
     }
 
     /// The answer, if it may be sent: it waits for the end of the request, unless it need not.
     pub(super) fn sending(&self) -> Option<&Answer> {
         let may_send = !self.is_reset && (self.is_early || matches!(self.receiving, Receiving::HalfClosed));
-        self.answer().filter(|_| may_send)
-    }
-
-    /// Bytes of content in memory that it holds.
-    pub(super) fn held_bytes(&self) -> u64 {
-        let given = self.stream_sending().map_or(0, Sending::queued_bytes);
-        given + self.answer().map_or(0, |answer| answer.representation.held_bytes())
-    }
-
-    /// The answer of a program, if it has begun.
-    pub(super) fn stream_sending(&self) -> Option<&Sending> {
-        self.running()?.sending()
-    }
-
-    /// Status and content so far of an answer that has begun.
-    pub(super) fn begun(&self) -> Option<(u16, u64)> {
-        let answer = self.answer().filter(|answer| answer.begun).map(|answer| (answer.status.0, answer.content_bytes));
-        answer.or_else(|| self.stream_sending().map(Sending::begun))
+        self.state.answer().filter(|_| may_send)
     }
 
     /// The outcome that its answer is counted and logged as, once that has begun.
     pub(super) fn outcome(&self) -> Option<Outcome> {
-        let (status, content_bytes) = self.begun()?;
-        Some(Outcome { status, content_bytes, started: self.started, over_http2: true })
+        self.state.outcome(self.started, true)
     }
 
     /// Bytes of content that can be sent now, as far as we are concerned.
@@ -270,18 +188,18 @@ impl Stream {
 
     /// Bytes of content that are still to be sent.
     pub(super) fn remaining_bytes(&self) -> u64 {
-        let Some(answer) = self.answer() else { return 0 };
+        let Some(answer) = self.state.answer() else { return 0 };
         (self.text.len() - self.text_sent) as u64 + answer.remaining_bytes()
     }
 
     /// Whether all of a begun answer has been written.
     pub(super) fn is_written(&self) -> bool {
-        self.answer().is_some_and(|answer| answer.begun) && self.remaining_bytes() == 0
+        self.state.answer().is_some_and(|answer| answer.begun) && self.remaining_bytes() == 0
     }
 
     /// Whether it can be sent from, with `room` in the window of the connection.
     pub(super) fn can_send(&self, room: u64) -> bool {
-        if let Some(sending) = self.stream_sending() {
+        if let Some(sending) = self.state.sending() {
             // An end that is told needs no window.
             return if sending.is_empty() { sending.is_ended() } else { self.window.room().min(room) > 0 };
         }
@@ -294,14 +212,14 @@ impl Stream {
 
     /// Whether there is content for the peer that has not been written, here or where it is read from.
     pub(super) fn has_content_left(&self) -> bool {
-        self.stream_sending().is_some_and(|sending| !sending.is_empty())
+        self.state.sending().is_some_and(|sending| !sending.is_empty())
             || self.sending().is_some_and(|answer| answer.begun && self.remaining_bytes() > 0)
     }
 
     /// Whether nothing of its answer can be sent now: other streams hold what may be held, or its window is shut before it has begun.
     pub(super) fn waits_behind_others(&self) -> bool {
-        let has_begun = self.answer().is_none_or(|answer| answer.begun);
-        matches!(self.work, Work::Postponed) || !has_begun && self.window.room() == 0
+        let has_begun = self.state.answer().is_none_or(|answer| answer.begun);
+        self.state.is_postponed() || !has_begun && self.window.room() == 0
     }
 
     /// Whether content of it has to be read before more can be sent, with `room` in the window of the connection. What the peer does not allow to be sent is not read.
@@ -313,7 +231,7 @@ impl Stream {
     /// Goes on to the next piece of a begun answer, once this one has been sent.
     pub(super) fn next_piece(&mut self) {
         while self.text_sent == self.text.len() {
-            let Work::Answering(answer) = &mut self.work else { return };
+            let Some(answer) = self.state.answer_mut() else { return };
             if answer.current.length > 0 {
                 return;
             }
@@ -327,7 +245,7 @@ impl Stream {
 
     /// Adds the next `bytes` of content to `out`, as far as they are in memory. False if they are in a file.
     pub(super) fn copy_content(&mut self, bytes: u64, out: &mut Vec<u8>) -> bool {
-        let Work::Answering(answer) = &mut self.work else { return false };
+        let Some(answer) = self.state.answer_mut() else { return false };
         let length = bytes as usize;
         if self.text_sent < self.text.len() {
             out.extend_from_slice(&self.text[self.text_sent..][..length]);
@@ -350,7 +268,7 @@ impl Stream {
     /// Gives content back that was read for it and cannot be sent, because the peer does not allow it.
     pub(super) fn let_go_if_blocked(&mut self) {
         let is_blocked = self.window.room() == 0;
-        if let Some(answer) = self.answer_mut()
+        if let Some(answer) = self.state.answer_mut()
             && is_blocked
             && answer.read.is_some()
         {
@@ -360,17 +278,8 @@ impl Stream {
 
     pub(super) fn candidate(&self) -> Candidate {
         let Stream { priority, served, id, .. } = *self;
-        let remaining = self.stream_sending().map_or_else(|| self.remaining_bytes(), Sending::remaining_bytes);
+        let remaining = self.state.sending().map_or_else(|| self.remaining_bytes(), Sending::remaining_bytes);
         Candidate { priority, remaining, served, id }
-    }
-
-    /// Descriptors that its answer holds.
-    pub(super) fn descriptors(&self) -> usize {
-        match &self.work {
-            Work::Running(running) => running.holds().descriptors,
-            Work::Answering(answer) => usize::from(answer.representation.file.is_some()),
-            Work::Wanting | Work::Translating | Work::Postponed | Work::Answered(_) => 0,
-        }
     }
 
     /// Bytes of memory that it holds beyond itself.
@@ -379,9 +288,6 @@ impl Stream {
             + self.text.capacity()
             + self.content.capacity()
             + self.taken.capacity()
-            + match &self.work {
-                Work::Running(running) => running.memory_bytes(),
-                Work::Wanting | Work::Translating | Work::Postponed | Work::Answering(_) | Work::Answered(_) => 0,
-            }
+            + self.state.memory_bytes()
     }
 }

@@ -3,7 +3,6 @@
 //! Owns: the waits of a connection, several of which may be under way at once, and what follows when one is over.
 
 use super::frame::ErrorCode;
-use super::stream::Stream;
 use super::{Connection, Ending, driven};
 use crate::conn::{Fate, Interest};
 use crate::limits::{Limits, READ_CONTENT_TIMEOUT_MS};
@@ -58,8 +57,8 @@ impl Connection {
         let partial = self.partial_since.filter(|_| interest.receive && is_open);
         let settings = self.settings_sent.filter(|_| is_open && self.is_greeted);
         let content = self.content_patience(limits).filter(|_| interest.receive && is_open);
-        let reads = self.streams.iter().filter_map(|one| Some(one.answer()?.read.as_ref()?.since)).min();
-        let programs = self.streams.iter().filter_map(|one| one.running()?.until()).min();
+        let reads = self.streams.iter().filter_map(|one| Some(one.state.answer()?.read.as_ref()?.since)).min();
+        let programs = self.streams.iter().filter_map(|one| one.state.running()?.until()).min();
         let discards = self.streams.iter().filter_map(|one| one.discards_until(limits)).min();
         [
             self.output_patience(limits).filter(|_| is_open).map(|at| (at, Wait::Send)),
@@ -97,14 +96,14 @@ impl Connection {
                 Wait::Settings => self.close(ErrorCode::SettingsTimeout, "the settings were not acknowledged in time"),
                 Wait::Content => self.time_out_content(&limits, now),
                 Wait::Program => {
-                    for running in self.streams.iter_mut().filter_map(Stream::running_mut) {
+                    for running in self.streams.iter_mut().filter_map(|one| one.state.running_mut()) {
                         running.handle_time(now);
                     }
                 }
                 Wait::Discard => self.end_discarding(&limits, now),
                 Wait::Read => {
                     let is_late = |since: Instant| since.after_ms(READ_CONTENT_TIMEOUT_MS) <= now;
-                    for answer in self.streams.iter_mut().filter_map(Stream::answer_mut) {
+                    for answer in self.streams.iter_mut().filter_map(|one| one.state.answer_mut()) {
                         if answer.read.as_ref().is_some_and(|read| is_late(read.since)) {
                             answer.let_go();
                         }
