@@ -3,14 +3,14 @@
 //! Owns: the account of received content. Guarantees: each byte of DATA that arrives is settled in one place,
 //! [`Connection::data`]: a stream keeps it, or it is given back, whatever becomes of the stream; kept bytes are given
 //! back once, when they are taken or when their stream lets go of it ([`Stream::let_go`]). So windows are never lost
-//! and never given twice: [`Connection::check_windows`] holds that after each step of a build with assertions. Does not
+//! and never given twice: [`Connection::check_invariants`] holds that after each step of a build with assertions. Does not
 //! run programs.
 
 use super::flow::FlowError;
 use super::frame::{self, END_STREAM, ErrorCode, Fault, FrameHead};
 use super::receive::{Reading, Step};
 use super::stream::{Receiving, Stream};
-use super::{Connection, DRIVEN, Ending, driven};
+use super::{Connection, DRIVEN, driven};
 use crate::error::Refusal;
 use crate::exchange::state::{Discarding, State};
 use crate::limits::{Limits, RECEIVE_WINDOW_BYTES_MAX};
@@ -191,25 +191,6 @@ impl Connection {
             }
         }
     }
-
-    /// Checks that the held part of each window is the content that streams keep, and that on its way.
-    pub(super) fn check_windows(&self) {
-        if !cfg!(debug_assertions) || self.broken || self.ending == Ending::Closing {
-            return;
-        }
-        let arriving = |id: Option<u32>| match self.reading {
-            Reading::Data { stream, content, .. } if id.is_none_or(|id| id == stream) => content,
-            _ => 0,
-        };
-        let kept: usize = self.streams.iter().map(Stream::kept_bytes).sum();
-        assert_eq!(self.receive_window.held(), kept + arriving(None), "the window of the connection");
-        for stream in self.streams.iter().filter(|one| !one.is_reset) {
-            if let Receiving::Open(incoming) = &stream.receiving {
-                let held = stream.kept_bytes() + arriving(Some(stream.id));
-                assert_eq!(incoming.window.held(), held, "the window of stream {}", stream.id);
-            }
-        }
-    }
 }
 
 // How long it may take.
@@ -246,7 +227,7 @@ impl Stream {
     }
 
     /// Bytes of content that it keeps, those of the step under way included.
-    fn kept_bytes(&self) -> usize {
+    pub(super) fn kept_bytes(&self) -> usize {
         self.content.len() + self.taken.len()
     }
 

@@ -97,6 +97,11 @@ impl ReceiveWindow {
         self.held as usize
     }
 
+    /// Whether each byte of it is in one place.
+    pub(super) fn is_balanced(&self) -> bool {
+        u64::from(self.left) + u64::from(self.held) + u64::from(self.owed) == u64::from(self.size)
+    }
+
     /// Whether the peer may send something.
     pub(super) fn is_open(&self) -> bool {
         self.left > 0
@@ -116,7 +121,7 @@ impl ReceiveWindow {
         self.left += bytes;
         self.since = None;
         let shut_ms = self.shut_since.take().map_or(0, |since| now.since(since));
-        debug_assert_eq!(u64::from(self.left) + u64::from(self.held) + u64::from(self.owed), u64::from(self.size));
+        debug_assert!(self.is_balanced(), "{self:?}");
         Some(Increment { bytes, shut_ms })
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod desk;
 mod flow;
 pub(crate) mod frame;
 pub(crate) mod hpack;
+mod invariants;
 mod liveness;
 mod parked;
 mod priority;
@@ -409,6 +410,7 @@ impl Connection {
         } else {
             self.partial_since.get_or_insert(now);
         }
+        self.check_invariants();
     }
 
     /// The peer has closed its side: nothing more will be allowed to be sent, or asked for.
@@ -419,6 +421,7 @@ impl Connection {
         while let Some(at) = self.streams.iter().position(is_unfinished) {
             self.drop_stream(at);
         }
+        self.check_invariants();
     }
 
     /// The socket has room: content that was let go of because it had none is wanted again.
@@ -429,6 +432,7 @@ impl Connection {
                 answer.paused = false;
             }
         }
+        self.check_invariants();
     }
 
     /// The socket took the first `bytes` bytes of the last `poll_transmit`.

@@ -197,7 +197,7 @@ impl Connection {
     pub(super) fn pump(&mut self) {
         self.write_answers();
         self.note_stalls();
-        self.check_windows();
+        self.check_invariants();
     }
 
     fn write_answers(&mut self) {
