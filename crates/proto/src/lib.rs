@@ -8,6 +8,7 @@ pub mod caching;
 pub mod client;
 pub mod codings;
 pub mod conn;
+pub mod counter;
 pub mod date;
 mod departures;
 pub mod encoding;
