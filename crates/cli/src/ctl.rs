@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use lamna_policy::size::format_size;
 use lamna_policy::words::{self, Align, Table};
-use lamna_server::admin::api::{Arch, ConnectionStats, Now, Phase, ProtocolStats, TlsStats};
+use lamna_server::admin::api::{Arch, Now, Phase, ProtocolStats, TlsStats};
 use lamna_server::admin::client::{Reply, ask, ask_with};
+use lamna_server::admin::figures::Figures;
 use lamna_server::admin::socket_path::{Servers, find};
 use lamna_server::admin::thread_stats::Task;
 use lamna_server::admin::trace::TraceOrder;
@@ -205,7 +206,9 @@ fn tell_status(json: &str) -> Option<String> {
     let open = status.connections_open.map(|open| format!("{open} open{each}, ")).unwrap_or_default();
     page.line("connections", format!("{open}{} so far", status.connections));
     page.line("requests", status.requests.to_string());
-    tell_protocols(&status.protocols, status.tls.as_ref(), &mut page);
+    let ProtocolStats { http1, http2 } = status.protocols;
+    page.line("protocols", format!("HTTP/1 {http1}, HTTP/2 {http2} responses"));
+    status.tls.iter().for_each(|tls| tell_tls(tls, &mut page));
     let used = status.cache_bytes.map_or("divided among processes".to_owned(), |bytes| format!("{bytes} bytes"));
     page.line("cache", format!("{used} of {}", format_size(status.arch.cache_bytes_max)));
     let said = [("user", &status.user), ("sandbox", &status.sandbox)];
@@ -227,10 +230,8 @@ fn ago(at: u64) -> String {
     format!("{} ago", duration(lamna_server::acme::status::now().saturating_sub(at)))
 }
 
-/// Lines about the clients' protocols.
-fn tell_protocols(protocols: &ProtocolStats, tls: Option<&TlsStats>, page: &mut Page) {
-    page.line("protocols", format!("HTTP/1 {}, HTTP/2 {} responses", protocols.http1, protocols.http2));
-    let Some(tls) = tls else { return };
+/// Lines about the clients of TLS.
+fn tell_tls(tls: &TlsStats, page: &mut Page) {
     let (all, resumed) = (tls.count(|_| true), tls.count(|kind| kind.resumed));
     let versions = ["1.3", "1.2"].map(|version| (version, tls.count(|kind| kind.version == version)));
     let versions = versions.into_iter().filter(|(_, count)| *count > 0);
@@ -263,75 +264,35 @@ fn tell_arch(json: &str) -> Option<String> {
 }
 
 fn tell_stats(json: &str) -> Option<String> {
-    let stats: Stats = serde_json::from_str(json).ok()?;
-    let (lookups, disk, connections) = (&stats.lookups, &stats.disk, &stats.connections);
+    let Stats { figures, tls, now, tasks, memory_pressure_percent, account } = serde_json::from_str(json).ok()?;
     let mut page = Page::default();
-    page.line("requests", stats.requests.to_string());
-    let classes = (1..).zip(stats.responses.by_class).filter(|(_, count)| *count > 0);
-    let classes: Vec<String> = classes.map(|(class, count)| format!("{class}xx {count}")).collect();
-    page.line("responses", classes.join(", "));
-    tell_protocols(&stats.protocols, stats.tls.as_ref(), &mut page);
-    page.line("content", format!("{} bytes", stats.responses.content_bytes));
-    let quantile = |q| stats.responses.duration.quantile_us(q).map_or("?".to_owned(), |us| format!("{us} us"));
-    page.line("duration", format!("50 % within {}, 99 % within {}", quantile(0.5), quantile(0.99)));
-    let hints = &stats.hints;
-    if hints.observations > 0 {
-        let learned = format!("{} requests, {} dropped", hints.observations, hints.dropped);
-        page.line("hints", format!("{learned}; {} URLs in {} bytes", hints.urls, hints.bytes));
+    for (name, told) in figures.lines() {
+        page.line(name, told);
     }
-    if hints.ahead > 0 {
-        page.line("read ahead", format!("{}, {} used, {} wasted", hints.ahead, hints.ahead_used, hints.ahead_wasted));
-    }
-    page.line("lookups", format!("{} hits, {} stale, {} misses", lookups.hits, lookups.stale, lookups.misses));
-    let caches = &stats.caches;
-    let each = [("translations", caches.translations), ("entries", caches.entries), ("content", caches.content)];
-    let each = each.map(|(name, stats)| format!("{name} {:.1} %", stats.hit_percent()));
-    page.line("cache hits", format!("{}, content bytes {:.1} %", each.join(", "), caches.content_bytes.hit_percent()));
-    let answers: Vec<String> = stats
-        .kept_answers
-        .iter()
-        .filter(|(_, count)| **count > 0)
-        .map(|(name, count)| format!("{count} {name}"))
-        .collect();
-    if !answers.is_empty() {
-        page.line("kept answers", answers.join(", "));
-    }
-    let early = &stats.early_hints;
-    if early.sent > 0 {
-        page.line("early hints", format!("{} sent, {} used, {} wasted", early.sent, early.used, early.wasted));
-    }
-    let links = &early.link_prefetch;
-    if links.sent > 0 {
-        let (wasted, bytes) = (links.wasted_bytes(), links.fetched_bytes);
-        let fetched = format!("{} fetched ahead, about {wasted} of {bytes} bytes in vain", links.fetched);
-        page.line("next pages", format!("{} links, {fetched}", links.sent));
-    }
-    page.line("names", format!("{} cached, {} would have blocked", disk.open_cached, disk.open_blocked));
-    page.line("reads", format!("{} cached, {} would have blocked", disk.read_cached, disk.read_blocked));
-    let waited_ms = disk.helper_wait_us / 1000;
-    page.line("helper jobs", format!("{}, {} waiting, {waited_ms} ms waited", disk.helper_jobs, disk.helper_queue));
-    let waits = &stats.waits;
-    page.line("loops", format!("{} ms stalled", waits.stalled_ms));
-    if waits.thread_waits > 0 {
-        let (queued, waited_ms) = (waits.thread_queue, waits.thread_wait_ms);
-        page.line("pool threads", format!("{} taken up, {queued} waiting, {waited_ms} ms waited", waits.thread_waits));
-    }
-    if let Some(now) = &stats.now {
-        tell_now(now, &mut page);
-    }
-    let open = connections.open.map(|open| format!("{open} open{}, ", postures(connections))).unwrap_or_default();
-    let (pauses, shed) = (connections.accept_pauses, connections.idle_shed);
-    page.line("connections", format!("{open}{} so far, {pauses} accept pauses, {shed} shed", connections.accepted));
-    if stats.log_lines_dropped + stats.log_lines_lost > 0 {
-        page.line("log lines", format!("{} dropped, {} lost", stats.log_lines_dropped, stats.log_lines_lost));
-    }
-    if let Some(account) = &stats.account {
+    tell_hits(&figures, &mut page);
+    tls.iter().for_each(|tls| tell_tls(tls, &mut page));
+    now.iter().for_each(|now| tell_now(now, &mut page));
+    if let Some(account) = account {
         account.to_string().lines().for_each(|line| page.line("time", line));
     }
-    if let Some(percent) = stats.memory_pressure_percent {
+    if let Some(percent) = memory_pressure_percent {
         page.line("memory", format!("{percent} % of the last 10 s in want of it"));
     }
-    Some(page.text() + &tell_tasks(&stats.tasks))
+    Some(page.text() + &tell_tasks(&tasks))
+}
+
+/// The share of hits of each cache.
+fn tell_hits(figures: &Figures, page: &mut Page) {
+    let caches = ["translations", "entries", "content", "content_bytes"].map(|cache| {
+        let [hits, misses] = ["hits", "misses"].map(|result| figures.get(&format!("caches.{cache}.{result}")));
+        (cache.replace('_', " "), hits, hits + misses)
+    });
+    let asked = caches.iter().filter(|(_, _, all)| *all > 0);
+    let told: Vec<String> =
+        asked.map(|(cache, hits, all)| format!("{cache} {:.1} %", 100.0 * *hits as f64 / *all as f64)).collect();
+    if !told.is_empty() {
+        page.line("cache hits", told.join(", "));
+    }
 }
 
 /// The costs of threads: a table of its own, because their names are longer than those of figures.
@@ -377,15 +338,6 @@ fn tell_now(now: &Now, page: &mut Page) {
             now.thread_delay_us / 1000.0
         ),
     );
-}
-
-/// The states of open connections, as far as they are known.
-fn postures(connections: &ConnectionStats) -> String {
-    let active = connections.open.zip(connections.idle).map(|(open, idle)| open.saturating_sub(idle));
-    let counts = [("active", active), ("idle", connections.idle), ("slow", connections.slow)];
-    let known: Vec<String> =
-        counts.iter().filter_map(|(name, count)| count.map(|count| format!("{count} {name}"))).collect();
-    if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }
 
 /// Threads that are told of one by one.
@@ -445,7 +397,18 @@ mod tests {
         };
         assert_eq!(of("worker-0"), ["worker-0", "570", "0", "0", "0"]);
         assert_eq!(of("fifteen-letters"), ["fifteen-letters", "570", "0", "0", "0"]);
-        assert_eq!(of("requests"), ["requests", "0"]);
+    }
+
+    #[test]
+    fn figures_are_told_a_line_for_each_name_and_zero_is_not() {
+        let json = r#"{"requests": 5, "lookups": {"hits": 3, "stale": 0, "misses": 2}, "tasks": [],
+            "caches": {"entries": {"hits": 3, "misses": 1}}, "responses": {"by_class": [0, 4, 0, 1, 0]}}"#;
+        let told = tell_stats(json).unwrap();
+        let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+        for line in ["requests 5", "lookups 3 hits, 2 misses", "responses 2xx 4, 4xx 1", "cache hits entries 75.0 %"] {
+            assert!(lines.contains(&line.split(' ').collect()), "{line} in {told}");
+        }
+        assert!(!told.contains("stale") && !told.contains("connections"), "{told}");
     }
 
     #[test]

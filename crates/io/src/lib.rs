@@ -23,9 +23,9 @@ pub mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use lamna_proto::counter::{Row, Unit};
 use lamna_proto::resource::HeadTooLong;
-use lamna_sys::shared_memory::SharedMemory;
-use lamna_sys::shared_memory::process_shared;
+use lamna_sys::shared_memory::{SharedMemory, shared_counters};
 
 use crate::page_cache::residency_cache::ResidencyCache;
 
@@ -81,39 +81,51 @@ pub struct KernelFeatures {
     pub lately: ResidencyCache,
 }
 
-process_shared! {
+shared_counters! {
     /// Which way disk operations went.
-    #[derive(Debug, Default)]
     pub struct Counters {
         /// Names resolved from the dentry cache.
-        pub open_cached: AtomicU64,
+        pub open_cached = operation(&[("operation", "open"), ("result", "cached")])
+            .family("Disk operations, and whether they would have blocked.").json("disk.open_cached").text("names", "cached");
         /// Names that would have blocked.
-        pub open_blocked: AtomicU64,
+        pub open_blocked = operation(&[("operation", "open"), ("result", "blocked")])
+            .json("disk.open_blocked").text("names", "would have blocked");
         /// Reads served from the page cache.
-        pub read_cached: AtomicU64,
+        pub read_cached = operation(&[("operation", "read"), ("result", "cached")])
+            .json("disk.read_cached").text("reads", "cached");
         /// Reads that would have blocked.
-        pub read_blocked: AtomicU64,
+        pub read_blocked = operation(&[("operation", "read"), ("result", "blocked")])
+            .json("disk.read_blocked").text("reads", "would have blocked");
         /// Residency tests by `cachestat`.
-        pub tested_by_cachestat: AtomicU64,
+        pub tested_by_cachestat = operation(&[("operation", "test"), ("result", "cachestat")])
+            .json("disk.tested_by_cachestat").text("residency tests", "by cachestat");
         /// Residency tests page by page.
-        pub tested_by_page: AtomicU64,
-        /// Stretches of which only their history tells whether they are in memory, and that were likely to be.
-        pub likely: AtomicU64,
-        /// Those of them for which the disk had to be waited for all the same.
-        pub mispredicted: AtomicU64,
+        pub tested_by_page = operation(&[("operation", "test"), ("result", "page")])
+            .json("disk.tested_by_page").text("residency tests", "by page");
         /// Stretches sent without a test because none works here, or after a test failed twice.
-        pub untested: AtomicU64,
+        pub untested = operation(&[("operation", "test"), ("result", "none")])
+            .json("disk.untested").text("residency tests", "not possible");
         /// Jobs given to helpers.
-        pub helper_jobs: AtomicU64,
+        pub helper_jobs = Row::counter("lamna_helper_jobs_total").json("disk.helper_jobs").text("helper jobs", "given");
+        /// How long jobs have waited for a helper thread; those of helper processes and stages do not say.
+        pub helper_wait_us = Row::counter("lamna_helper_wait_seconds_total").unit(Unit::Microseconds)
+            .json("disk.helper_wait_us").text("helper jobs", "waited");
+        /// Stretches of which only their history tells whether they are in memory, and that were likely to be.
+        pub likely = Row::UNTOLD;
+        /// Those of them for which the disk had to be waited for all the same.
+        pub mispredicted = Row::UNTOLD;
         /// Jobs that a helper has begun.
-        pub helper_jobs_begun: AtomicU64,
+        pub helper_jobs_begun = Row::UNTOLD;
         /// Jobs that are done.
-        pub helper_jobs_done: AtomicU64,
-        /// How long jobs have waited for a helper thread, in microseconds; those of helper processes and stages do not say.
-        pub helper_wait_us: AtomicU64,
-        /// The most jobs that were under way at a time, since a reader last set it to zero.
-        pub helper_jobs_peak: AtomicU64,
+        pub helper_jobs_done = Row::UNTOLD;
+        /// The most jobs that were under way at a time, since somebody last looked and set it to zero.
+        pub helper_jobs_peak = Row::UNTOLD;
     }
+}
+
+/// The row of a disk operation.
+const fn operation(labels: &'static [(&'static str, &'static str)]) -> Row {
+    Row::counter("lamna_disk_operations_total").labels(labels)
 }
 
 impl Counters {

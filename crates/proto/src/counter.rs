@@ -1,4 +1,4 @@
-//! What a counter is: a row, which says how it is called and told, and the cells that it is counted in.
+//! Counters as rows: a row, which says how it is called and told, and the cells that it is counted in.
 //!
 //! Owns: [`Row`], and the macro [`counters!`](crate::counters), which makes a struct of cells out of rows. Guarantees:
 //! what is declared as a row is stored, handed over and told without being named again. Counting allocates nothing and
@@ -15,23 +15,23 @@ pub struct Row {
     pub name: &'static str,
     /// How its values behave.
     pub kind: Kind,
-    /// What it counts in.
+    /// The unit of its values.
     pub unit: Unit,
-    /// What tells its samples from each other, and from those of other rows.
+    /// The labels of its samples.
     pub labels: Labels,
     /// So many values it has; 0 for as many as there are workers.
     pub values: usize,
     /// Where it is in the JSON: names of members, with dots between them.
     pub json: &'static str,
-    /// What is there.
+    /// The form of its values there.
     pub shape: Shape,
     /// The line of the text that it is told in.
     pub line: &'static str,
-    /// What follows its number there.
+    /// The word behind its number there.
     pub word: &'static str,
-    /// What is counted.
+    /// Its help: a sentence about the counter.
     pub help: &'static str,
-    /// What the metric is, if this is one of several rows of it. One of them says so.
+    /// The help of the metric, if this is one of several rows of it. One of them says so.
     pub family: Option<&'static str>,
 }
 
@@ -57,7 +57,7 @@ impl Kind {
     }
 }
 
-/// What a counter counts in. Prometheus is told of times in seconds.
+/// The unit of a counter. Prometheus is told of times in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things.
@@ -70,7 +70,7 @@ pub enum Unit {
     Milliseconds,
 }
 
-/// What tells samples of a metric from each other.
+/// The labels that tell samples of a metric from each other.
 #[derive(Clone, Copy, Debug)]
 pub enum Labels {
     /// These names and values. A metric of one sample has none.
@@ -79,7 +79,7 @@ pub enum Labels {
     Each(&'static str, fn(usize) -> Cow<'static, str>),
 }
 
-/// What stands in the JSON for the values of a row.
+/// The form in the JSON of the values of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// The only value; of a histogram, its buckets and its sum; of several values, an object with labels for keys.
@@ -91,7 +91,7 @@ pub enum Shape {
 }
 
 impl Row {
-    /// Of what is counted and not told as it is: others are worked out of it.
+    /// The row of what is counted and not told as it is: others are worked out of it.
     pub const UNTOLD: Row = Row::new("", Kind::Counter);
 
     /// Whether it is told.

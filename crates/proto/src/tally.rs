@@ -4,8 +4,10 @@
 //! in. Guarantees: fixed memory, and no more than a few additions for each answer; one worker adds, and nobody else writes. Durations
 //! are as exact as the instants that connections are given.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
+use crate::counter::{Row, Shape, Unit, add};
+use crate::counters;
 use crate::time::Instant;
 
 /// Buckets of durations: up to 1, 2, 4, ... 2^26 microseconds (67 seconds), and longer.
@@ -21,6 +23,9 @@ pub fn bucket(microseconds: u64) -> usize {
 pub fn bound_us(bucket: usize) -> Option<u64> {
     (bucket < BUCKETS - 1).then(|| 1 << bucket)
 }
+
+/// The metric of responses by protocol. Those that were not over HTTP/2 are worked out, and are a sample of it as well.
+pub const PROTOCOL_RESPONSES: &str = "lamna_protocol_responses_total";
 
 /// What peers of HTTP/2 do that is bounded, because it costs us and carries nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,56 +92,39 @@ pub(crate) struct Outcome {
     pub(crate) over_http2: bool,
 }
 
-/// The counters of a worker. Atomic only so that who made a workspace can keep a handle on its tally: there are no
-/// read-modify-write operations.
-#[derive(Debug, Default)]
-pub struct Tally {
-    by_class: [AtomicU64; 5],
-    content_bytes: AtomicU64,
-    durations: [AtomicU64; BUCKETS],
-    duration_sum_us: AtomicU64,
-    abuses: [AtomicU64; Abuse::ALL.len()],
-    over_http2: AtomicU64,
-}
-
-/// What a tally has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answers {
-    /// By the first digit of the status: 1xx to 5xx.
-    pub by_class: [u64; 5],
-    /// Bytes of content handed to the socket, or to its queue.
-    pub content_bytes: u64,
-    /// How many took how long, by bucket: from a received request to the last byte of its answer that left.
-    pub durations: [u64; BUCKETS],
-    /// Of all durations, in microseconds.
-    pub duration_sum_us: u64,
-    /// In the order of [`Abuse::ALL`].
-    pub abuses: [u64; Abuse::ALL.len()],
-    /// How many were over HTTP/2.
-    pub over_http2: u64,
+counters! {
+    /// Counters of answers: the counters of one worker, or of all. Those of a worker are atomic only so that who made a
+    /// workspace can keep a handle on its tally: there are no read-modify-write operations.
+    pub struct Tally {
+        /// Responses by the class of their status.
+        pub by_class [5] = Row::counter("http_server_responses_total")
+            .each("class", |class| ["1xx", "2xx", "3xx", "4xx", "5xx"][class].into())
+            .json("responses.by_class").shape(Shape::List).text("responses", "");
+        /// Abuses of HTTP/2: what peers did that costs and carries nothing: docs/http2.md.
+        pub abuses [Abuse::ALL.len()] = Row::counter("lamna_http2_abuses_total")
+            .each("kind", |kind| Abuse::ALL[kind].name().into())
+            .json("responses.http2_abuses").text("HTTP/2 abuses", "");
+        /// Bytes of content answered with.
+        pub content_bytes = Row::counter("http_server_response_body_bytes_total").unit(Unit::Bytes)
+            .json("responses.content_bytes").text("content", "");
+        /// From a complete request to its last byte given to the socket. Estimated from samples below a clock tick.
+        pub durations [BUCKETS + 1] = Row::histogram("http_server_request_duration_seconds")
+            .json("responses.duration").text("duration", "");
+        /// Responses over HTTP/2.
+        pub over_http2 = Row::counter(PROTOCOL_RESPONSES).labels(&[("protocol", "h2")])
+            .json("protocols.http2").text("protocols", "over HTTP/2");
+    }
 }
 
 impl Tally {
-    /// How often this was counted since the counters were last taken.
+    /// How often this was counted since the counters were last handed over.
     pub fn abuses(&self, abuse: Abuse) -> u64 {
         self.abuses[abuse as usize].load(Relaxed)
     }
 
-    /// What was counted since this was called last. To be called by the worker whose tally it is.
-    pub fn take(&self) -> Answers {
-        let take = |counter: &AtomicU64| {
-            let value = counter.load(Relaxed);
-            counter.store(0, Relaxed);
-            value
-        };
-        Answers {
-            by_class: self.by_class.each_ref().map(take),
-            content_bytes: take(&self.content_bytes),
-            durations: self.durations.each_ref().map(take),
-            duration_sum_us: take(&self.duration_sum_us),
-            abuses: self.abuses.each_ref().map(take),
-            over_http2: take(&self.over_http2),
-        }
+    /// How many answers.
+    pub fn answers(&self) -> u64 {
+        self.by_class.iter().map(|class| class.load(Relaxed)).sum()
     }
 
     pub(crate) fn record_abuse(&self, abuse: Abuse) {
@@ -150,18 +138,14 @@ impl Tally {
         add(&self.content_bytes, outcome.content_bytes);
         add(&self.over_http2, u64::from(outcome.over_http2));
         add(&self.durations[bucket(duration_us)], 1);
-        add(&self.duration_sum_us, duration_us);
+        add(&self.durations[BUCKETS], duration_us);
     }
-}
-
-/// Not atomic as a whole, because nobody else writes.
-fn add(counter: &AtomicU64, number: u64) {
-    counter.store(counter.load(Relaxed).wrapping_add(number), Relaxed);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counter::CounterSet;
     use proptest::prelude::*;
 
     fn outcome(status: u16, content_bytes: u64) -> Outcome {
@@ -169,14 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_not_counted_again() {
+    fn an_answer_is_counted_by_status_content_and_duration() {
         let tally = Tally::default();
         tally.record(&outcome(200, 10), 0);
         tally.record(&outcome(404, 5), 3000);
-        let answers = tally.take();
-        assert_eq!((answers.by_class, answers.content_bytes), ([0, 1, 0, 1, 0], 15));
-        assert_eq!((answers.durations[0], answers.durations[bucket(3000)], answers.duration_sum_us), (1, 1, 3000));
-        assert_eq!(tally.take(), Answers::default());
+        let read = |cell: &std::sync::atomic::AtomicU64| cell.load(Relaxed);
+        assert_eq!((tally.by_class.each_ref().map(read), read(&tally.content_bytes)), ([0, 1, 0, 1, 0], 15));
+        let durations = tally.durations.each_ref().map(read);
+        assert_eq!((durations[0], durations[bucket(3000)], durations[BUCKETS]), (1, 1, 3000));
+        assert_eq!(tally.answers(), 2);
+        tally.hand_over(&Tally::default());
+        assert!(tally.is_zero());
     }
 
     proptest! {
@@ -191,9 +178,9 @@ mod tests {
         fn every_answer_is_counted_once(answers in prop::collection::vec((100u16..600, 0u64..100, 0u64..100_000), 0..50)) {
             let tally = Tally::default();
             answers.iter().for_each(|&(status, bytes, us)| tally.record(&outcome(status, bytes), us));
-            let taken = tally.take();
-            prop_assert_eq!(taken.by_class.iter().sum::<u64>(), answers.len() as u64);
-            prop_assert_eq!(taken.durations.iter().sum::<u64>(), answers.len() as u64);
+            prop_assert_eq!(tally.answers(), answers.len() as u64);
+            let durations = tally.durations[..BUCKETS].iter().map(|bucket| bucket.load(Relaxed));
+            prop_assert_eq!(durations.sum::<u64>(), answers.len() as u64);
         }
     }
 }

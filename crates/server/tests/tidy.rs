@@ -569,6 +569,8 @@ fn the_code_in_the_document_is_that_of_the_examples() {
         include_str!("../../config/src/route/rows.rs"),
         include_str!("../../site/src/content/search.rs"),
         include_str!("../src/process/running_engine.rs"),
+        include_str!("../../sys/src/metrics/counters.rs"),
+        include_str!("../../engine/src/worker/context/steps.rs"),
     ];
     let blocks: Vec<&str> =
         document.split("```rust\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();

@@ -29,6 +29,9 @@ macro_rules! atomics_are_process_shared {
 
 atomics_are_process_shared!(AtomicBool, AtomicU32, AtomicU64, AtomicUsize);
 
+// SAFETY: it is made by `counters!`, which makes no other fields than atomic integers and arrays of them.
+unsafe impl ProcessShared for lamna_proto::tally::Tally {}
+
 // SAFETY: elements that may be shared one by one may be shared together.
 unsafe impl<T: ProcessShared, const COUNT: usize> ProcessShared for [T; COUNT] {}
 
@@ -54,7 +57,18 @@ macro_rules! process_shared {
     };
 }
 
-pub use crate::process_shared;
+/// Declares counters, as [`lamna_proto::counters!`] does, that may live in shared memory.
+#[macro_export]
+macro_rules! shared_counters {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident $fields:tt) => {
+        lamna_proto::counters! { $(#[$attribute])* $visibility struct $name $fields }
+
+        // SAFETY: `counters!` makes no other fields than atomic integers and arrays of them.
+        unsafe impl $crate::shared_memory::ProcessShared for $name {}
+    };
+}
+
+pub use crate::{process_shared, shared_counters};
 
 /// A value in common memory. Clones, and the copies that a fork makes, are the same value.
 pub struct SharedMemory<T: ProcessShared> {

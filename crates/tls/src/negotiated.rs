@@ -231,9 +231,9 @@ impl Negotiated {
     /// Counts a handshake that has ended well.
     pub(super) fn count_in(&self, counters: &Counters) {
         let Negotiated { version, alpn, is_resumed, .. } = *self;
-        counters.tls_handshakes[Kind { version, alpn, is_resumed }.index()].fetch_add(1, Relaxed);
-        counters.tls_suites[self.suite_index()].fetch_add(1, Relaxed);
-        counters.tls_groups[self.group_index()].fetch_add(1, Relaxed);
+        counters.tls.handshakes[Kind { version, alpn, is_resumed }.index()].fetch_add(1, Relaxed);
+        counters.tls.suites[self.suite_index()].fetch_add(1, Relaxed);
+        counters.tls.groups[self.group_index()].fetch_add(1, Relaxed);
     }
 
     /// Its part of a line in the access log.

@@ -345,7 +345,7 @@ impl TlsSession {
 }
 
 fn count_failure(counters: &Counters) {
-    counters.tls_failures.fetch_add(1, Relaxed);
+    counters.tls.failures.fetch_add(1, Relaxed);
 }
 
 fn seal(

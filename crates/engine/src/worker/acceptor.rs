@@ -231,7 +231,7 @@ impl Acceptor {
     /// Room was to be made, for want of `errno`.
     pub fn handle_freed(&mut self, freed: Freed, shared: &Shared, errno: Errno, now: Instant) {
         if let Freed::Now(count) | Freed::Soon(count) = freed {
-            shared.counters.idle_shed.fetch_add(count as u64, Relaxed);
+            shared.counters.work.idle_shed.fetch_add(count as u64, Relaxed);
         }
         match freed {
             Freed::Now(1..) => self.state = State::Taking,
@@ -358,7 +358,7 @@ pub fn watch_in(poll: &Poll, listeners: &[Listener], generation: u32, watches: b
 fn let_in(shared: &Shared, listener: &Listener, accepted: Accepted, now: Instant) -> Option<ConnectionState> {
     let seat = match shared.limiter.connections().map(|limit| limit.admit(accepted.client, listener)) {
         Some(Err(Crowded)) => {
-            shared.counters.connections.fetch_add(1, Relaxed);
+            shared.counters.work.connections.fetch_add(1, Relaxed);
             let speaks_tls = shared.tls.is_some() && listener.speaks_tls();
             if !speaks_tls && listener.proxies().is_none() {
                 turn_away(accepted.socket.as_fd());
@@ -406,13 +406,16 @@ mod tests {
         acceptor.handle_shortage(Errno::NFILE);
         acceptor.handle_freed(Freed::Soon(2), &shared, Errno::NFILE, NOW);
         assert_eq!(acceptor.state, paused(NOW));
-        assert_eq!((shared.counters.idle_shed.load(Relaxed), shared.counters.accept_pauses.load(Relaxed)), (5, 0));
+        assert_eq!(
+            (shared.counters.work.idle_shed.load(Relaxed), shared.counters.work.accept_pauses.load(Relaxed)),
+            (5, 0)
+        );
         for nobody in [Freed::Nothing, Freed::Now(0), Freed::Soon(0)] {
             acceptor.handle_shortage(Errno::MFILE);
             acceptor.handle_freed(nobody, &shared, Errno::MFILE, NOW);
             assert_eq!(acceptor.state, paused(NOW));
         }
-        assert_eq!(shared.counters.accept_pauses.load(Relaxed), 3);
+        assert_eq!(shared.counters.work.accept_pauses.load(Relaxed), 3);
     }
 
     #[test]

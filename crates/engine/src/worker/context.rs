@@ -24,7 +24,6 @@ pub use trace::target_of;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_config::cache_switches::CacheSwitches;
 use lamna_config::proxies::Peer;
@@ -32,6 +31,7 @@ use lamna_io::Wait;
 use lamna_io::log::{AccessLog, LogBuffer, Record};
 use lamna_io::send::Sender;
 use lamna_proto::conn::Connection;
+use lamna_proto::counter::{CounterSet, add};
 use lamna_proto::exchange::Translate;
 use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::tally::Tally;
@@ -44,7 +44,7 @@ use lamna_site::content::translate::translate;
 use lamna_site::hints::{Observer, Sight};
 use lamna_sys::clock::unix_ms;
 use lamna_sys::contain::{Point, fail_if_asked};
-use lamna_sys::metrics::counters::ANSWER_OUTCOMES;
+use lamna_sys::metrics::counters::Work;
 use lamna_sys::metrics::scoreboard::WorkerScore;
 use lamna_sys::metrics::stall::stall_ms;
 use lamna_sys::metrics::step_timer::{self, Step};
@@ -79,16 +79,8 @@ pub struct WorkerContext<'a> {
     names_requests: bool,
     unix_ms: u64,
     flushed: Instant,
-    requests: u64,
-    connections: u64,
-    sent_bytes: u64,
-    hits: u64,
-    stale: u64,
-    misses: u64,
-    described: u64,
-    contents_read: u64,
-    contents_read_bytes: u64,
-    file_hits: u64,
+    /// What was done here and is not handed over yet.
+    work: Work,
     /// What was answered with the workspaces of this context.
     tally: Arc<Tally>,
     /// When the batch of work began.
@@ -110,8 +102,6 @@ pub struct WorkerContext<'a> {
     answer_key: Vec<u8>,
     /// Room for the path that an application is asked for.
     asked_path: Vec<u8>,
-    /// What was known of answers that are kept, in the order of `AnswerOutcome`.
-    answers: [u64; ANSWER_OUTCOMES],
     /// Passwords that were verified.
     known: Known,
     observer: Observer,
@@ -169,16 +159,7 @@ impl<'a> WorkerContext<'a> {
             names_requests: shared.request_id || shared.log.as_ref().is_some_and(|log| log.names_requests()),
             unix_ms,
             flushed: now,
-            requests: 0,
-            connections: 0,
-            sent_bytes: 0,
-            hits: 0,
-            stale: 0,
-            misses: 0,
-            described: 0,
-            contents_read: 0,
-            contents_read_bytes: 0,
-            file_hits: 0,
+            work: Work::default(),
             tally: Arc::default(),
             begun: now,
             has_sent: false,
@@ -190,7 +171,6 @@ impl<'a> WorkerContext<'a> {
             addresses: Addresses::default(),
             answer_key: Vec::new(),
             asked_path: Vec::new(),
-            answers: [0; ANSWER_OUTCOMES],
             known: Known::default(),
             observer: Observer::new(shared.hints.as_deref()),
             pages: KnownPages::default(),
@@ -261,7 +241,7 @@ impl<'a> WorkerContext<'a> {
 
     /// What is known about the target of a new request.
     pub fn look_up(&mut self, asked: &Asked<'_>) -> Found<'_> {
-        self.requests += 1;
+        add(&self.work.requests, 1);
         let sight = self.sight(asked);
         let is_traced = self.traces(asked, false);
         let address = self.addresses.address(asked.site, asked.translate, || asked.client());
@@ -327,7 +307,7 @@ impl<'a> WorkerContext<'a> {
         let target = |previous| Target::new(shared, &address, previous, called());
         let store = &shared.store;
         if self.caches.are_off() {
-            self.misses += 1;
+            add(&self.work.misses, 1);
             let target = target(None);
             self.addresses.take_back(address);
             return Found::Missing(target);
@@ -337,7 +317,7 @@ impl<'a> WorkerContext<'a> {
             // It could not be read any more.
             Lookup::Fresh(entry) | Lookup::Aging(entry) if !entry.is_as_found() => Lookup::Stale(entry.clone()),
             Lookup::Fresh(entry) if !self.caches.entries => {
-                self.described += 1;
+                add(&self.work.described, 1);
                 let target = target(None);
                 let question = target.question(shared, Wait::No, self.now);
                 let described = question.describe_again(entry);
@@ -356,13 +336,13 @@ impl<'a> WorkerContext<'a> {
         }
         let found = match found {
             Lookup::Fresh(entry) => {
-                self.hits += 1;
-                self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
+                add(&self.work.hits, 1);
+                add(&self.work.file_hits, u64::from(entry.resource.variants.first().file.is_some()));
                 Found::Fresh(entry)
             }
             Lookup::Aging(entry) => {
-                self.hits += 1;
-                self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
+                add(&self.work.hits, 1);
+                add(&self.work.file_hits, u64::from(entry.resource.variants.first().file.is_some()));
                 let target = target(Some(entry.clone()));
                 if store.should_watch(entry) {
                     watch(shared, &target, entry, self.now);
@@ -370,7 +350,7 @@ impl<'a> WorkerContext<'a> {
                 Found::Aging(entry, target)
             }
             Lookup::Stale(entry) => {
-                self.stale += 1;
+                add(&self.work.stale, 1);
                 let target = target(Some(entry.clone()));
                 if self.caches.translations && store.should_watch(&entry) {
                     // Asked for again, if seldom: with many entries most are.
@@ -379,7 +359,7 @@ impl<'a> WorkerContext<'a> {
                 Found::Missing(target)
             }
             Lookup::Unknown => {
-                self.misses += 1;
+                add(&self.work.misses, 1);
                 Found::Missing(target(None))
             }
         };
@@ -411,13 +391,13 @@ impl<'a> WorkerContext<'a> {
 
     /// An entry was made that the cache did not have.
     fn count_made(&mut self, entry: &Entry) {
-        self.described += 1;
+        add(&self.work.described, 1);
         let first = entry.resource.variants.first();
         match &first.file {
-            Some(_) => self.file_hits += 1,
+            Some(_) => add(&self.work.file_hits, 1),
             None => {
-                self.contents_read += 1;
-                self.contents_read_bytes += first.size;
+                add(&self.work.contents_read, 1);
+                add(&self.work.contents_read_bytes, first.size);
             }
         }
     }
@@ -440,7 +420,7 @@ impl<'a> WorkerContext<'a> {
 
     /// Bytes were encrypted to be given to a socket.
     pub fn count_sent(&mut self, bytes: u64) {
-        self.sent_bytes += bytes;
+        add(&self.work.sent_bytes, bytes);
         if let Some(uplink) = &self.shared.uplink {
             uplink.count(bytes);
         }
@@ -455,13 +435,13 @@ impl<'a> WorkerContext<'a> {
 
     /// A connection was taken.
     pub fn count_connection(&mut self) {
-        self.connections += 1;
+        add(&self.work.connections, 1);
     }
 
     /// When `flush` is due, if something waits for it.
     pub fn flush_due(&self) -> Option<Instant> {
         let logged = self.log.as_ref().is_some_and(|log| !log.is_empty());
-        let counted = self.has_sent || self.requests + self.connections + self.hits + self.stale + self.misses > 0;
+        let counted = self.has_sent || !self.work.is_zero();
         (logged || counted).then_some(Instant::from_ms((self.flushed.ms() / FLUSH_MS + 1) * FLUSH_MS))
     }
 
@@ -480,46 +460,11 @@ impl<'a> WorkerContext<'a> {
             log.flush();
         }
         let counters = &self.shared.counters;
-        let counted = [
-            (&counters.requests, &mut self.requests),
-            (&counters.connections, &mut self.connections),
-            (&counters.sent_bytes, &mut self.sent_bytes),
-            (&counters.hits, &mut self.hits),
-            (&counters.stale, &mut self.stale),
-            (&counters.misses, &mut self.misses),
-            (&counters.described, &mut self.described),
-            (&counters.contents_read, &mut self.contents_read),
-            (&counters.contents_read_bytes, &mut self.contents_read_bytes),
-            (&counters.file_hits, &mut self.file_hits),
-            (&counters.file_bytes, &mut self.sender.file_bytes),
-        ];
-        for (common, own) in counted {
-            common.fetch_add(std::mem::take(own), Relaxed);
-        }
-        self.flush_answers();
+        add(&self.work.file_bytes, std::mem::take(&mut self.sender.file_bytes));
+        self.work.hand_over(&counters.work);
+        self.tally.hand_over(&counters.answers);
         self.observer.flush(self.shared.hints.as_deref());
-        add_all(&counters.kept_answers, std::mem::take(&mut self.answers));
         step_timer::balance(&counters.account);
-    }
-}
-
-impl WorkerContext<'_> {
-    fn flush_answers(&mut self) {
-        let answers = self.tally.take();
-        let counters = &self.shared.counters;
-        add_all(&counters.responses, answers.by_class);
-        add_all(&counters.http2_abuses, answers.abuses);
-        add_all([&counters.http2_responses], [answers.over_http2]);
-        add_all(&counters.durations, answers.durations);
-        add_all([&counters.content_bytes], [answers.content_bytes]);
-        add_all([&counters.duration_sum_us], [answers.duration_sum_us]);
-    }
-}
-
-/// Adds numbers, most of which are zero, to what others add to as well.
-fn add_all<'c, const COUNT: usize>(counters: impl IntoIterator<Item = &'c AtomicU64>, numbers: [u64; COUNT]) {
-    for (counter, number) in counters.into_iter().zip(numbers).filter(|(_, number)| *number > 0) {
-        counter.fetch_add(number, Relaxed);
     }
 }
 

@@ -170,7 +170,7 @@ impl Shared {
     /// and then.
     pub fn handle_exhaustion(&self, errno: Errno) {
         self.store.clear();
-        let before = self.counters.accept_pauses.fetch_add(1, Relaxed);
+        let before = self.counters.work.accept_pauses.fetch_add(1, Relaxed);
         if before.is_multiple_of(PAUSES_REPORTED) {
             let what = format!(
                 "cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit on open \

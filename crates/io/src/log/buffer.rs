@@ -3,12 +3,12 @@
 //! Owns: the worker's side of the hand-over, and the counters that both sides share. Guarantees that a worker never waits:
 //! what cannot be handed over is dropped and counted. Does not know where lines go.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use lamna_config::settings::LogFormat;
-use lamna_sys::shared_memory::SharedMemory;
-use lamna_sys::shared_memory::process_shared;
+use lamna_proto::counter::Row;
+use lamna_sys::shared_memory::{SharedMemory, shared_counters};
 
 use super::line::{self, LogTime, Record};
 
@@ -78,13 +78,17 @@ impl Drop for LogBuffer {
     }
 }
 
-process_shared! {
+shared_counters! {
     /// Counts of lines by outcome, since the log was opened.
-    #[derive(Debug, Default)]
     pub struct LogCounters {
-        pub(super) written: AtomicU64,
-        pub(super) dropped: AtomicU64,
-        pub(super) lost: AtomicU64,
+        /// Lines written completely.
+        pub(super) written = Row::UNTOLD;
+        /// Lines that workers dropped because the writer was too far behind, or had been closed.
+        pub(super) dropped = Row::counter("lamna_log_lines_missing_total").labels(&[("cause", "dropped")])
+            .family("Access log lines that were not written.").json("log_lines_dropped").text("log lines", "dropped");
+        /// Lines that could not be written, or only in part.
+        pub(super) lost = Row::counter("lamna_log_lines_missing_total").labels(&[("cause", "lost")])
+            .json("log_lines_lost").text("log lines", "lost");
     }
 }
 

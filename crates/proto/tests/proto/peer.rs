@@ -8,15 +8,17 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::counter::CounterSet;
 use lamna_proto::encoding::{Encoded, Malformed};
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::program::{Input, Program, Step};
 use lamna_proto::exchange::{ContentBuffer, Done, ExchangeId, Need, Read};
 use lamna_proto::held::Held;
 use lamna_proto::resource::{Representation, Resource};
-use lamna_proto::tally::{Abuse, Tally, bound_us};
+use lamna_proto::tally::{Abuse, BUCKETS, Tally, bound_us};
 use lamna_proto::time::Instant;
 use lamna_proto::transmit::{Segment, Transmit};
 use lamna_proto::workspace::Workspace;
@@ -282,8 +284,10 @@ impl Peer {
 
     /// How many answers have taken so long, as they are counted: by the bounds of their buckets, in microseconds.
     pub(crate) fn durations(&self) -> Vec<(u64, u64)> {
-        let answers = self.tally.take();
-        let counted = answers.durations.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        let taken = Tally::default();
+        self.tally.hand_over(&taken);
+        let durations = taken.durations[..BUCKETS].iter().map(|count| count.load(Relaxed));
+        let counted = durations.enumerate().filter(|(_, count)| *count > 0);
         counted.map(|(index, count)| (bound_us(index).unwrap_or(u64::MAX), count)).collect()
     }
 

@@ -13,7 +13,6 @@ use lamna_config::suggest::nearest;
 use lamna_policy::words::count;
 use lamna_site::content::explain::{Asked, Explanation};
 use lamna_site::content::purge::Purge;
-use lamna_site::early_hints;
 use lamna_site::hints::HintReport;
 use lamna_site::upstream::status::PlaceStatus;
 use lamna_sys::metrics::step_timer::StepTimes;
@@ -22,8 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::applications::ApplicationStatus;
-use super::duration::Distribution;
-use super::hints::HintStats;
+use super::figures::Figures;
 use super::services::{ServiceOrder, ServiceStatus};
 use super::thread_stats::Task;
 use super::trace::{TraceOrder, TraceReport};
@@ -382,51 +380,17 @@ fn json(value: &setting::Value) -> Value {
 }
 
 /// What was done since the server started, by all its workers, and what it costs now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Stats {
-    /// Connections.
-    pub connections: ConnectionStats,
-    /// Requests whose target was looked up.
-    pub requests: u64,
-    /// What was answered.
-    pub responses: ResponseStats,
-    /// Responses by the protocol that they went over.
-    #[serde(default)]
-    pub protocols: ProtocolStats,
+    /// The values of all rows.
+    #[serde(flatten)]
+    pub figures: Figures,
     /// What clients of TLS have agreed on; none if it is not spoken.
     #[serde(default)]
     pub tls: Option<TlsStats>,
-    /// What workers knew of the targets that were asked for.
-    pub lookups: LookupStats,
-    /// How often each cache had what was needed.
-    #[serde(default)]
-    pub caches: CacheStats,
-    /// What was known of answers of applications that are kept, by what that came to.
-    #[serde(default)]
-    pub kept_answers: BTreeMap<String, u64>,
-    /// Requests that wait for the answer that another one is getting; none where processes do not say.
-    #[serde(default)]
-    pub kept_answers_waiting: Option<u64>,
-    /// What became of hints to clients.
-    #[serde(default)]
-    pub early_hints: early_hints::Figures,
-    /// Which way disk operations went.
-    pub disk: DiskStats,
-    /// What was learned of requests; all zero in answers of earlier versions.
-    #[serde(default)]
-    pub hints: HintStats,
-    /// What workers have waited for, while others waited for them.
-    #[serde(default)]
-    pub waits: WaitStats,
     /// What the sensors of a server that adapts have measured last; none if it does not.
     #[serde(default)]
     pub now: Option<Now>,
-    /// Access log lines that could not be handed over, and that could not be written.
-    pub log_lines_dropped: u64,
-    /// See `log_lines_dropped`.
-    pub log_lines_lost: u64,
-    /// Bytes in the cache; none if it is divided among processes.
-    pub cache_bytes: Option<u64>,
     /// What the kernel says of the threads of the server that serve.
     pub tasks: Vec<Task>,
     /// Share of the last ten seconds in which some task of this machine or container waited for memory, in percent
@@ -435,132 +399,6 @@ pub struct Stats {
     /// Where the time went, if books are kept.
     #[serde(default)]
     pub account: Option<StepTimes>,
-}
-
-/// Connections.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConnectionStats {
-    /// Accepted so far.
-    pub accepted: u64,
-    /// Open now; none in answers of earlier versions.
-    pub open: Option<u64>,
-    /// Of these, those that wait for a request; none where workers do not say so: `mp` and `thread-per-session`.
-    #[serde(default)]
-    pub idle: Option<u64>,
-    /// Of these, those whose peers do not take what is sent to them; none where workers do not say so: `mp` and the thread
-    /// engines.
-    #[serde(default)]
-    pub slow: Option<u64>,
-    /// Times that accepting had to pause for want of descriptors or memory.
-    pub accept_pauses: u64,
-    /// Idle ones closed to get descriptors.
-    pub idle_shed: u64,
-    /// Requests refused because their client network was over a limit.
-    #[serde(default)]
-    pub requests_limited: u64,
-    /// Connections refused because their client network had as many as it may have.
-    #[serde(default)]
-    pub limited: u64,
-}
-
-/// What was answered.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResponseStats {
-    /// By the first digit of the status: 1xx to 5xx.
-    pub by_class: [u64; 5],
-    /// What peers of HTTP/2 did that costs and carries nothing, by the names of `lamna_proto::tally::Abuse`.
-    #[serde(default)]
-    pub http2_abuses: BTreeMap<String, u64>,
-    /// Bytes of content.
-    pub content_bytes: u64,
-    /// From the complete request to the last byte given to the socket.
-    pub duration: Distribution,
-}
-
-/// What workers knew of the targets that were asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LookupStats {
-    /// In the cache, and compared with the file system within the last second.
-    pub hits: u64,
-    /// In the cache, but to be compared with the file system first.
-    pub stale: u64,
-    /// Not in the cache.
-    pub misses: u64,
-}
-
-/// How often each cache had what was needed. What waits for the same thing as another request counts as found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CacheStats {
-    /// From targets to entries that need not be looked at.
-    pub translations: HitStats,
-    /// Entries, with their heads.
-    pub entries: HitStats,
-    /// Content in memory.
-    pub content: HitStats,
-    /// Bytes of content: sent from memory, and read or sent from files.
-    pub content_bytes: HitStats,
-}
-
-/// Found in a cache, or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HitStats {
-    /// Found.
-    pub hits: u64,
-    /// Not found.
-    pub misses: u64,
-}
-
-impl HitStats {
-    /// Of `all`, so many were not found.
-    pub fn of(all: u64, misses: u64) -> HitStats {
-        HitStats { hits: all.saturating_sub(misses), misses }
-    }
-
-    /// What part was found, in percent; of nothing, nothing.
-    pub fn hit_percent(self) -> f64 {
-        100.0 * self.hits as f64 / (self.hits + self.misses).max(1) as f64
-    }
-}
-
-/// Which way disk operations went.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DiskStats {
-    /// Names resolved from the dentry cache.
-    pub open_cached: u64,
-    /// Names that would have blocked.
-    pub open_blocked: u64,
-    /// Reads served from the page cache.
-    pub read_cached: u64,
-    /// Reads that would have blocked.
-    pub read_blocked: u64,
-    /// Residency tests by `cachestat`.
-    pub tested_by_cachestat: u64,
-    /// Residency tests page by page.
-    pub tested_by_page: u64,
-    /// Stretches sent without a test.
-    pub untested: u64,
-    /// Jobs given to helpers.
-    pub helper_jobs: u64,
-    /// Of these, those that no helper has begun yet.
-    #[serde(default)]
-    pub helper_queue: u64,
-    /// How long jobs have waited for a helper thread, in microseconds; those for helper processes and the helpers of
-    /// `pipelined` do not say.
-    #[serde(default)]
-    pub helper_wait_us: u64,
-}
-
-/// What workers have waited for, while others waited for them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WaitStats {
-    /// How long event loops have worked at a stretch, where that was 20 ms and more, in milliseconds.
-    pub stalled_ms: u64,
-    /// Connections that wait for a thread of `thread-pool`.
-    pub thread_queue: u64,
-    /// Connections that threads of `thread-pool` have taken up.
-    pub thread_waits: u64,
-    /// How long these have waited for a thread, in milliseconds.
-    pub thread_wait_ms: u64,
 }
 
 /// What the sensors have measured in the last half second.

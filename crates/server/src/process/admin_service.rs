@@ -14,22 +14,19 @@ use lamna_engine::worker::shared::Shared;
 use lamna_io::listen::Listener;
 use lamna_io::log::errors::{self, Level};
 use lamna_policy::schedule::Schedule;
-use lamna_proto::tally::Abuse;
 use lamna_site::content::explain::{self, Asked, Explanation};
 use lamna_site::content::purge::Purge;
 use lamna_site::hints::HintReport;
 use lamna_site::upstream::{self, status::PlaceStatus};
 use lamna_sys::credentials;
-use lamna_sys::metrics::counters::{AnswerOutcome, Counters};
+use lamna_sys::metrics::counters::{Counters, TlsCounters};
 use lamna_tls::acme;
 use lamna_tls::negotiated::{self, GROUPS, Kind, SUITES};
 
 use crate::admin::api::{
-    AdminApi, Arch, CacheStats, Change, ConnectionStats, DiskStats, Handshakes, HitStats, LookupStats, Phase, Progress,
-    ProtocolStats, Refusal, ResponseStats, Stats, Status, TlsStats, WaitStats, changeable,
+    AdminApi, Arch, Change, Handshakes, Phase, Progress, ProtocolStats, Refusal, Stats, Status, TlsStats, changeable,
 };
-use crate::admin::duration::Distribution;
-use crate::admin::hints::HintStats;
+use crate::admin::figures::{Figures, Moment, Sources};
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
 use crate::admin::thread_stats;
 use crate::admin::trace::{self, TraceOrder, TraceReport};
@@ -96,11 +93,11 @@ impl AdminApi for AdminService<'_> {
             roots: self.settings().sites.iter().map(SiteSettings::describe_root).collect(),
             connections_open: Some(sum(&workers)),
             workers: Some(workers),
-            connections: read(&done.connections),
-            requests: read(&done.requests),
+            connections: read(&done.work.connections),
+            requests: read(&done.work.requests),
             cache_bytes: self.cache_bytes(),
             protocols: protocols(done),
-            tls: self.settings().speak_tls().then(|| tls(done)),
+            tls: self.settings().speak_tls().then(|| tls(&done.tls)),
             certificates: acme::status(self.settings()),
             upstreams: self.upstreams(),
             applications: self.applications.map_or_else(Vec::new, Applications::status),
@@ -111,66 +108,22 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn stats(&self) -> Stats {
-        let SharedMetrics { done, disk, log, scoreboard, .. } = self.shared_metrics();
+        let SharedMetrics { done, cache, disk, log, hints, early_hints, scoreboard, .. } = self.shared_metrics();
         let (idle, slow) = scoreboard.postures();
-        let waits = scoreboard.waits();
-        let architecture = self.settings().architecture;
+        let reports = self.settings().architecture.character().reports;
         let processes = self.body.process_ids().into_iter().chain([std::process::id()]);
-        Stats {
-            connections: ConnectionStats {
-                accepted: read(&done.connections),
-                open: Some(sum(&self.body.connections())),
-                idle: architecture.character().reports.idle.then_some(u64::from(idle)),
-                slow: architecture.character().reports.slow.then_some(u64::from(slow)),
-                accept_pauses: read(&done.accept_pauses),
-                idle_shed: read(&done.idle_shed),
-                requests_limited: read(&done.requests_limited),
-                limited: read(&done.connections_limited),
-            },
-            requests: read(&done.requests),
-            responses: ResponseStats {
-                by_class: done.responses.each_ref().map(read),
-                http2_abuses: Abuse::ALL
-                    .iter()
-                    .zip(&done.http2_abuses)
-                    .map(|(one, count)| (one.name().to_owned(), read(count)))
-                    .collect(),
-                content_bytes: read(&done.content_bytes),
-                duration: Distribution {
-                    buckets: done.durations.each_ref().map(read),
-                    sum_us: read(&done.duration_sum_us),
-                },
-            },
-            protocols: protocols(done),
-            tls: self.settings().speak_tls().then(|| tls(done)),
-            lookups: LookupStats { hits: read(&done.hits), stale: read(&done.stale), misses: read(&done.misses) },
-            caches: caches(done),
-            kept_answers: kept_answers(done),
+        let moment = Moment {
+            connections: self.body.connections(),
+            idle: reports.idle.then_some(u64::from(idle)),
+            slow: reports.slow.then_some(u64::from(slow)),
+            waits: scoreboard.waits(),
             kept_answers_waiting: (self.body.shared()).map(|shared| shared.store.answer_flights().waiting() as u64),
-            early_hints: self.shared_metrics().early_hints.figures(),
-            disk: DiskStats {
-                open_cached: read(&disk.open_cached),
-                open_blocked: read(&disk.open_blocked),
-                read_cached: read(&disk.read_cached),
-                read_blocked: read(&disk.read_blocked),
-                tested_by_cachestat: read(&disk.tested_by_cachestat),
-                tested_by_page: read(&disk.tested_by_page),
-                untested: read(&disk.untested),
-                helper_jobs: read(&disk.helper_jobs),
-                helper_queue: read(&disk.helper_jobs).saturating_sub(read(&disk.helper_jobs_begun)),
-                helper_wait_us: read(&disk.helper_wait_us),
-            },
-            hints: HintStats::of(&self.shared_metrics().hints),
-            waits: WaitStats {
-                stalled_ms: waits.stalled_ms,
-                thread_queue: u64::from(waits.queued),
-                thread_waits: waits.taken_up,
-                thread_wait_ms: waits.waited_ms,
-            },
-            now: self.body.adapter().and_then(Adapter::now).cloned(),
-            log_lines_dropped: log.dropped(),
-            log_lines_lost: log.lost(),
             cache_bytes: self.cache_bytes(),
+        };
+        Stats {
+            figures: Figures::gather(&Sources { done, cache, disk, log, hints, early_hints, moment }),
+            tls: self.settings().speak_tls().then(|| tls(&done.tls)),
+            now: self.body.adapter().and_then(Adapter::now).cloned(),
             tasks: thread_stats::of(processes),
             account: done.account.account(),
             memory_pressure_percent: thread_stats::memory_pressure_percent(),
@@ -459,35 +412,15 @@ fn sum(connections: &[u32]) -> u64 {
     connections.iter().copied().map(u64::from).sum()
 }
 
-/// How often each cache had what was needed.
-fn caches(done: &Counters) -> CacheStats {
-    let (stale, missing) = (read(&done.stale), read(&done.misses));
-    let lookups = read(&done.hits) + stale + missing;
-    let elsewhere = read(&done.contents_read) + read(&done.file_hits);
-    let elsewhere_bytes = read(&done.contents_read_bytes) + read(&done.file_bytes);
-    CacheStats {
-        translations: HitStats::of(lookups, stale + missing),
-        entries: HitStats::of(lookups, read(&done.described)),
-        content: HitStats::of(lookups, elsewhere),
-        content_bytes: HitStats::of(read(&done.content_bytes), elsewhere_bytes),
-    }
-}
-
-/// What was known of kept answers.
-fn kept_answers(done: &Counters) -> BTreeMap<String, u64> {
-    let counts = AnswerOutcome::ALL.iter().zip(&done.kept_answers);
-    counts.map(|(outcome, count)| (outcome.name().to_owned(), read(count))).collect()
-}
-
 /// Responses by the protocol that they went over.
 fn protocols(done: &Counters) -> ProtocolStats {
-    let (all, http2): (u64, _) = (done.responses.iter().map(read).sum(), read(&done.http2_responses));
+    let (all, http2) = (done.answers.answers(), read(&done.answers.over_http2));
     ProtocolStats { http1: all.saturating_sub(http2), http2 }
 }
 
 /// What clients of TLS have agreed on.
-fn tls(done: &Counters) -> TlsStats {
-    let kinds = Kind::all().into_iter().zip(done.tls_handshakes.iter().map(read)).filter(|(_, count)| *count > 0);
+fn tls(done: &TlsCounters) -> TlsStats {
+    let kinds = Kind::all().into_iter().zip(done.handshakes.iter().map(read)).filter(|(_, count)| *count > 0);
     let handshakes = kinds.map(|(kind, count)| Handshakes {
         version: negotiated::version_name(kind.version).to_owned(),
         protocol: kind.alpn.told().to_owned(),
@@ -496,9 +429,9 @@ fn tls(done: &Counters) -> TlsStats {
     });
     TlsStats {
         handshakes: handshakes.collect(),
-        failed: read(&done.tls_failures),
-        ciphers: counted(SUITES.iter().map(|(_, name)| *name), &done.tls_suites),
-        groups: counted(GROUPS.iter().map(|(_, name)| *name), &done.tls_groups),
+        failed: read(&done.failures),
+        ciphers: counted(SUITES.iter().map(|(_, name)| *name), &done.suites),
+        groups: counted(GROUPS.iter().map(|(_, name)| *name), &done.groups),
     }
 }
 

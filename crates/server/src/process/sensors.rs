@@ -86,12 +86,12 @@ impl Sample {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         Sample {
             at: Instant::now(),
-            requests: read(&done.requests),
-            accepted: read(&done.connections),
-            sent_bytes: read(&done.sent_bytes),
-            hits: read(&done.hits),
-            stale: read(&done.stale),
-            misses: read(&done.misses),
+            requests: read(&done.work.requests),
+            accepted: read(&done.work.connections),
+            sent_bytes: read(&done.work.sent_bytes),
+            hits: read(&done.work.hits),
+            stale: read(&done.work.stale),
+            misses: read(&done.work.misses),
             cached: read(&disk.open_cached) + read(&disk.read_cached),
             blocked: read(&disk.open_blocked) + read(&disk.read_blocked),
             disk_bytes: disk_bytes(),
@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn a_reading_is_what_happened_between_two_samples() {
         let Between { reading, .. } = between(|shared_metrics| {
-            shared_metrics.done.requests.fetch_add(10, Relaxed);
-            shared_metrics.done.sent_bytes.fetch_add(5_000, Relaxed);
+            shared_metrics.done.work.requests.fetch_add(10, Relaxed);
+            shared_metrics.done.work.sent_bytes.fetch_add(5_000, Relaxed);
             shared_metrics.disk.read_blocked.fetch_add(2, Relaxed);
         });
         assert_eq!((reading.requests, reading.sent_bytes, reading.connections), (10, 5_000, 7));
@@ -257,8 +257,8 @@ mod tests {
             shared_metrics.scoreboard.take(0);
             (0..3).for_each(|_| shared_metrics.scoreboard.score(0).begin_thread(30));
             shared_metrics.scoreboard.score(0).show_queued(2);
-            shared_metrics.done.hits.fetch_add(3, Relaxed);
-            shared_metrics.done.misses.fetch_add(1, Relaxed);
+            shared_metrics.done.work.hits.fetch_add(3, Relaxed);
+            shared_metrics.done.work.misses.fetch_add(1, Relaxed);
         });
         assert_eq!((some.helper_delay_us, some.helpers_busy_peak, some.now.helper_queue), (300.0, 2, 3));
         assert_eq!((some.thread_delay_us, some.threads_busy_peak, some.now.thread_queue), (30_000.0, 3, 2));

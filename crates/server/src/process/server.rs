@@ -255,7 +255,7 @@ impl Server {
         let shared = self.running.shared.clone();
         let failed = self.running.join();
         shared.hints.iter().for_each(|hints| hints.save());
-        shared.counters.cache_bytes.fetch_add(shared.store.bytes(), Relaxed);
+        shared.counters.work.cache_bytes.fetch_add(shared.store.bytes(), Relaxed);
         shared.log.iter().for_each(|log| log.close());
         release(shared);
         failed
@@ -283,7 +283,7 @@ impl Server {
 /// Gives the workers the connections that wait to be accepted from `listener`.
 fn take_waiting(shared: &Shared, listener: &Listener) {
     for slot in acceptor::waiting(shared, listener, BACKLOG as usize) {
-        shared.counters.connections.fetch_add(1, Relaxed);
+        shared.counters.work.connections.fetch_add(1, Relaxed);
         shared.adopt(slot);
     }
 }

@@ -99,11 +99,11 @@ impl fmt::Display for SharedMetrics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let done = &self.done;
         // What the core answers by itself is among them.
-        let answers: u64 = done.responses.iter().map(read).sum();
-        let (requests, connections) = (count(answers, "request"), count(read(&done.connections), "connection"));
+        let (requests, connections) =
+            (count(done.answers.answers(), "request"), count(read(&done.work.connections), "connection"));
         let up = duration(self.started.elapsed().as_secs());
-        write!(formatter, "served {requests} on {connections} in {up}, {} sent", amount(read(&done.sent_bytes)))?;
-        let classes = done.responses.iter().zip(1..).filter(|(responses, _)| read(responses) > 0);
+        write!(formatter, "served {requests} on {connections} in {up}, {} sent", amount(read(&done.work.sent_bytes)))?;
+        let classes = done.answers.by_class.iter().zip(1..).filter(|(responses, _)| read(responses) > 0);
         let classes: Vec<String> = classes.map(|(responses, digit)| format!("{digit}xx {}", read(responses))).collect();
         if !classes.is_empty() {
             write!(formatter, "\nanswers: {}", classes.join(", "))?;
@@ -141,9 +141,9 @@ impl fmt::Display for EngineFigures<'_> {
             read(&disk.likely),
             read(&disk.mispredicted),
             read(&disk.helper_jobs),
-            read(&done.accept_pauses),
-            read(&done.idle_shed),
-            read(&done.cache_bytes),
+            read(&done.work.accept_pauses),
+            read(&done.work.idle_shed),
+            read(&done.work.cache_bytes),
             read(&cache.compressed),
             read(&cache.compressed_to_bytes),
             read(&cache.compressed_in_vain),
@@ -192,10 +192,10 @@ mod tests {
     #[test]
     fn who_stops_a_server_reads_what_was_done_and_who_measures_one_the_figures_of_the_engine() {
         let metrics = SharedMetrics::new(Clock::start()).unwrap();
-        metrics.done.connections.store(1, Relaxed);
-        metrics.done.sent_bytes.store(1_234_567, Relaxed);
+        metrics.done.work.connections.store(1, Relaxed);
+        metrics.done.work.sent_bytes.store(1_234_567, Relaxed);
         for (digit, number) in [(2, 5), (4, 2)] {
-            metrics.done.responses[digit - 1].store(number, Relaxed);
+            metrics.done.answers.by_class[digit - 1].store(number, Relaxed);
         }
         assert_eq!(metrics.to_string(), "served 7 requests on 1 connection in 0 s, 1.2 MB sent\nanswers: 2xx 5, 4xx 2");
         metrics.done.account.begin();

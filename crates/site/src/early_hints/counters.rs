@@ -3,69 +3,109 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use lamna_sys::shared_memory::process_shared;
-use serde::{Deserialize, Serialize};
+use lamna_proto::counter::{Row, Unit};
+use lamna_sys::shared_memory::{process_shared, shared_counters};
 
 use super::next_pages::TOLD_PER_CONTROL;
 
-process_shared! {
+shared_counters! {
     /// Counters of hints to clients. Touched for navigations, and for what was hinted.
+    pub struct EarlyHintCounters {
+        /// Hints that were sent.
+        pub sent = hints(&[("fate", "sent")]).family("Hints to clients, by what became of them.")
+            .json("early_hints.sent").text("early hints", "sent");
+        /// Bytes of what sent hints name, as far as that is known.
+        pub sent_bytes = hint_bytes(&[("fate", "sent")]).family("Bytes of what hints name.")
+            .json("early_hints.sent_bytes").text("early hints", "sent");
+        /// Hints whose resource was asked for then.
+        pub used = hints(&[("fate", "used")]).json("early_hints.used").text("early hints", "used");
+        /// Bytes of what hints name that was asked for.
+        pub used_bytes = hint_bytes(&[("fate", "used")]).json("early_hints.used_bytes").text("early hints", "used");
+        /// Hints whose resource was not.
+        pub wasted = hints(&[("fate", "wasted")]).json("early_hints.wasted").text("early hints", "wasted");
+        /// Bytes of what hints name that was not.
+        pub wasted_bytes = hint_bytes(&[("fate", "wasted")])
+            .json("early_hints.wasted_bytes").text("early hints", "wasted");
+        /// Hints that were not sent, because the client is likely to have what they name.
+        pub withheld_known = hints(&[("fate", "withheld_known")])
+            .json("early_hints.withheld_known").text("hints withheld", "known");
+        /// Hints that were not sent, because too much was wasted.
+        pub withheld_budget = hints(&[("fate", "withheld_budget")])
+            .json("early_hints.withheld_budget").text("hints withheld", "over the budget");
+        /// Hints that were not sent, because the view is one of those that get none.
+        pub withheld_control = hints(&[("fate", "withheld_control")])
+            .json("early_hints.withheld_control").text("hints withheld", "for the control group");
+        /// Pages whose needs are known.
+        pub pages = Row::gauge("lamna_early_hint_pages").json("early_hints.pages").text("early hints", "pages known");
+    }
+}
+
+shared_counters! {
+    /// Counters of links to likely next pages.
+    pub struct LinkPrefetchCounters {
+        /// Links that were sent.
+        pub sent = links(&[("fate", "sent")]).family("Links to likely next pages, by what became of them.")
+            .json("early_hints.link_prefetch.sent").text("next pages", "links");
+        /// Pages that were fetched ahead because of them.
+        pub fetched = links(&[("fate", "fetched")])
+            .json("early_hints.link_prefetch.fetched").text("next pages", "fetched ahead");
+        /// Bytes of pages fetched ahead.
+        pub fetched_bytes = link_bytes(&[("fate", "fetched")]).family("Bytes of the pages that links to next pages name.")
+            .json("early_hints.link_prefetch.fetched_bytes").text("next pages", "fetched ahead");
+        /// Pages fetched ahead that are known to have been shown: their parts were asked for.
+        pub shown = links(&[("fate", "shown")]).json("early_hints.link_prefetch.shown").text("next pages", "shown");
+        /// Pages that clients which are sent links asked for in the ordinary way.
+        pub asked = links(&[("fate", "asked")]).json("early_hints.link_prefetch.asked").text("next pages", "asked for");
+        /// Bytes of pages asked for in the ordinary way.
+        pub asked_bytes = link_bytes(&[("fate", "asked")])
+            .json("early_hints.link_prefetch.asked_bytes").text("next pages", "asked for");
+        /// Pages that the control group asked for, of those that it was not sent links to.
+        pub control_asked = links(&[("fate", "control_asked")])
+            .json("early_hints.link_prefetch.control_asked").text("next pages", "asked for by the control group");
+        /// Bytes of pages that the control group asked for.
+        pub control_asked_bytes = link_bytes(&[("fate", "control_asked")])
+            .json("early_hints.link_prefetch.control_asked_bytes").text("next pages", "asked for by the control group");
+        /// Links that the control group was not sent.
+        pub withheld_control = links(&[("fate", "withheld_control")])
+            .json("early_hints.link_prefetch.withheld_control").text("links withheld", "for the control group");
+        /// Links that were not sent, because the client is likely to have what they name.
+        pub withheld_known = links(&[("fate", "withheld_known")])
+            .json("early_hints.link_prefetch.withheld_known").text("links withheld", "known");
+        /// Links that were not sent, because too much was fetched in vain.
+        pub withheld_budget = links(&[("fate", "withheld_budget")])
+            .json("early_hints.link_prefetch.withheld_budget").text("links withheld", "over the budget");
+    }
+}
+
+process_shared! {
+    /// Counters of hints to clients.
     #[derive(Debug, Default)]
     pub struct Counters {
-        /// Hints that were sent.
-        pub sent: AtomicU64,
-        /// Bytes of what they name, as far as that is known.
-        pub sent_bytes: AtomicU64,
-        /// Sent hints whose resource was asked for then.
-        pub used: AtomicU64,
-        /// Bytes of those.
-        pub used_bytes: AtomicU64,
-        /// Sent hints whose resource was not asked for.
-        pub wasted: AtomicU64,
-        /// Bytes of those.
-        pub wasted_bytes: AtomicU64,
-        /// Hints that were not sent, because the client is likely to have what they name.
-        pub withheld_known: AtomicU64,
-        /// The same, because too much was wasted.
-        pub withheld_budget: AtomicU64,
-        /// The same, because the view is one of those that get none.
-        pub withheld_control: AtomicU64,
-        /// Pages that are known now.
-        pub pages: AtomicU64,
-        /// Counters of links to next pages.
+        /// Hints of what pages need.
+        pub hints: EarlyHintCounters,
+        /// Links to next pages.
         pub link_prefetch: LinkPrefetchCounters,
         /// The key by which all processes number URLs; zero before the first has chosen it.
         pub(super) key: [AtomicU64; 2],
     }
 }
 
-process_shared! {
-    /// Counters of links to likely next pages.
-    #[derive(Debug, Default)]
-    pub struct LinkPrefetchCounters {
-        /// Links that were sent.
-        pub sent: AtomicU64,
-        /// Pages that were fetched ahead because of them.
-        pub fetched: AtomicU64,
-        /// Bytes of those.
-        pub fetched_bytes: AtomicU64,
-        /// Fetched pages that are known to have been shown: their parts were asked for.
-        pub shown: AtomicU64,
-        /// Pages that clients which are sent links asked for in the ordinary way.
-        pub asked: AtomicU64,
-        /// Bytes of those.
-        pub asked_bytes: AtomicU64,
-        /// Links that the control group was not sent.
-        pub withheld_control: AtomicU64,
-        /// Pages that the control group asked for then.
-        pub control_asked: AtomicU64,
-        /// Bytes of those.
-        pub control_asked_bytes: AtomicU64,
-        /// Links that were not sent, because the client is likely to have what they name.
-        pub withheld_known: AtomicU64,
-        /// The same, because too much was fetched in vain.
-        pub withheld_budget: AtomicU64,
-    }
+type Fate = &'static [(&'static str, &'static str)];
+
+const fn hints(fate: Fate) -> Row {
+    Row::counter("lamna_early_hints_total").labels(fate)
+}
+
+const fn hint_bytes(fate: Fate) -> Row {
+    Row::counter("lamna_early_hints_bytes_total").unit(Unit::Bytes).labels(fate)
+}
+
+const fn links(fate: Fate) -> Row {
+    Row::counter("lamna_link_prefetch_total").labels(fate)
+}
+
+const fn link_bytes(fate: Fate) -> Row {
+    Row::counter("lamna_link_prefetch_bytes_total").unit(Unit::Bytes).labels(fate)
 }
 
 impl Counters {
@@ -88,104 +128,13 @@ pub(super) fn add(counter: &AtomicU64, number: u64) {
     }
 }
 
-/// A snapshot of [`Counters`], field by field.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figures {
-    /// Hints that were sent.
-    pub sent: u64,
-    /// Bytes of what they name.
-    pub sent_bytes: u64,
-    /// Those that were used.
-    pub used: u64,
-    /// Bytes of those.
-    pub used_bytes: u64,
-    /// Those that were wasted.
-    pub wasted: u64,
-    /// Bytes of those.
-    pub wasted_bytes: u64,
-    /// Hints of what the client is likely to have.
-    pub withheld_known: u64,
-    /// Hints beyond the budget.
-    pub withheld_budget: u64,
-    /// Hints in views that get none.
-    pub withheld_control: u64,
-    /// Pages that are known.
-    pub pages: u64,
-    /// Counters of links to next pages.
-    pub link_prefetch: LinkPrefetchFigures,
-}
-
-/// A snapshot of [`LinkPrefetchCounters`], field by field.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LinkPrefetchFigures {
-    /// Links that were sent.
-    pub sent: u64,
-    /// Pages that were fetched ahead.
-    pub fetched: u64,
-    /// Bytes of those.
-    pub fetched_bytes: u64,
-    /// Those that are known to have been shown.
-    pub shown: u64,
-    /// Pages asked for in the ordinary way.
-    pub asked: u64,
-    /// Bytes of those.
-    pub asked_bytes: u64,
-    /// Links that the control group was not sent.
-    pub withheld_control: u64,
-    /// Pages that the control group asked for then.
-    pub control_asked: u64,
-    /// Bytes of those.
-    pub control_asked_bytes: u64,
-    /// Links to what the client is likely to have.
-    pub withheld_known: u64,
-    /// Links beyond the budget.
-    pub withheld_budget: u64,
-}
-
-impl LinkPrefetchFigures {
-    /// Bytes that were fetched ahead in vain, as far as the control group tells
-    /// ([`LinkPrefetchBudget`](lamna_policy::hints::LinkPrefetchBudget)). They are of all sites, and nothing has faded.
-    pub fn wasted_bytes(&self) -> u64 {
-        let used = self.control_asked_bytes.saturating_mul(TOLD_PER_CONTROL.into()).saturating_sub(self.asked_bytes);
-        self.fetched_bytes.saturating_sub(used)
-    }
-}
-
-impl Counters {
-    /// A snapshot of the counters.
-    pub fn figures(&self) -> Figures {
-        let read = |counter: &AtomicU64| counter.load(Relaxed);
-        Figures {
-            sent: read(&self.sent),
-            sent_bytes: read(&self.sent_bytes),
-            used: read(&self.used),
-            used_bytes: read(&self.used_bytes),
-            wasted: read(&self.wasted),
-            wasted_bytes: read(&self.wasted_bytes),
-            withheld_known: read(&self.withheld_known),
-            withheld_budget: read(&self.withheld_budget),
-            withheld_control: read(&self.withheld_control),
-            pages: read(&self.pages),
-            link_prefetch: self.link_prefetch.figures(),
-        }
-    }
-}
-
 impl LinkPrefetchCounters {
-    fn figures(&self) -> LinkPrefetchFigures {
-        let read = |counter: &AtomicU64| counter.load(Relaxed);
-        LinkPrefetchFigures {
-            sent: read(&self.sent),
-            fetched: read(&self.fetched),
-            fetched_bytes: read(&self.fetched_bytes),
-            shown: read(&self.shown),
-            asked: read(&self.asked),
-            asked_bytes: read(&self.asked_bytes),
-            withheld_control: read(&self.withheld_control),
-            control_asked: read(&self.control_asked),
-            control_asked_bytes: read(&self.control_asked_bytes),
-            withheld_known: read(&self.withheld_known),
-            withheld_budget: read(&self.withheld_budget),
-        }
+    /// The bytes that were fetched ahead and not wanted, as far as the control group tells
+    /// ([`LinkPrefetchBudget`](lamna_policy::hints::LinkPrefetchBudget)). It has been of all sites, and nothing has faded.
+    pub fn wasted_bytes(&self) -> u64 {
+        let [control, asked, fetched] =
+            [&self.control_asked_bytes, &self.asked_bytes, &self.fetched_bytes].map(|bytes| bytes.load(Relaxed));
+        let used = control.saturating_mul(TOLD_PER_CONTROL.into()).saturating_sub(asked);
+        fetched.saturating_sub(used)
     }
 }

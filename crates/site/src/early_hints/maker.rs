@@ -250,7 +250,7 @@ impl Maker {
     /// So many pages are known: what this process knows is a part of what all know.
     fn count(&mut self, pages: u64) {
         // Modulo 2^64, as it may have become less.
-        self.counters.pages.fetch_add(pages.wrapping_sub(self.counted), Relaxed);
+        self.counters.hints.pages.fetch_add(pages.wrapping_sub(self.counted), Relaxed);
         self.counted = pages;
     }
 

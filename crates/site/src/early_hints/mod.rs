@@ -44,7 +44,7 @@ use crossbeam_channel::{Sender, bounded};
 use lamna_policy::hints::{ClientHintBudget, Probability};
 use lamna_proto::time::Instant;
 
-pub use counters::{Counters, Figures, LinkPrefetchCounters, LinkPrefetchFigures};
+pub use counters::{Counters, EarlyHintCounters, LinkPrefetchCounters};
 pub use html::links_of;
 pub use navigation::{Navigation, Part, fetches_ahead, part_of};
 pub use next_pages::{LinkPrefetch, Network, NextPage, NextPages};
@@ -236,30 +236,30 @@ impl SiteHints {
     /// So many hints were sent, and so many withheld.
     pub fn handle_sent(&self, count: u32, bytes: u64) {
         self.budget.handle_sent(bytes);
-        add(&self.counters.sent, u64::from(count));
-        add(&self.counters.sent_bytes, bytes);
+        add(&self.counters.hints.sent, u64::from(count));
+        add(&self.counters.hints.sent_bytes, bytes);
     }
 
     /// A hinted resource was asked for.
     pub(crate) fn handle_used(&self, bytes: u64) {
         self.budget.handle_used(bytes);
-        add(&self.counters.used, 1);
-        add(&self.counters.used_bytes, bytes);
+        add(&self.counters.hints.used, 1);
+        add(&self.counters.hints.used_bytes, bytes);
     }
 
     /// A hinted resource was not asked for.
     pub(crate) fn handle_wasted(&self, bytes: u64) {
         self.budget.handle_wasted(bytes);
-        add(&self.counters.wasted, 1);
-        add(&self.counters.wasted_bytes, bytes);
+        add(&self.counters.hints.wasted, 1);
+        add(&self.counters.hints.wasted_bytes, bytes);
     }
 
     /// So many hints were not sent, because the client is likely to have it, because too much was wasted, and because the view is one of those
     /// that get none.
     pub fn count_withheld(&self, known: u32, over_budget: u32, control: u32) {
-        add(&self.counters.withheld_known, u64::from(known));
-        add(&self.counters.withheld_budget, u64::from(over_budget));
-        add(&self.counters.withheld_control, u64::from(control));
+        add(&self.counters.hints.withheld_known, u64::from(known));
+        add(&self.counters.hints.withheld_budget, u64::from(over_budget));
+        add(&self.counters.hints.withheld_control, u64::from(control));
     }
 }
 

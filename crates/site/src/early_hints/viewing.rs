@@ -207,7 +207,7 @@ mod tests {
     }
 
     fn counted(counters: &Counters) -> [u64; 3] {
-        [&counters.sent, &counters.used, &counters.wasted].map(|count| count.load(Relaxed))
+        [&counters.hints.sent, &counters.hints.used, &counters.hints.wasted].map(|count| count.load(Relaxed))
     }
 
     const BEGIN: Instant = Instant::from_ms(1_000);

@@ -1,19 +1,21 @@
-//! Counters since the server started, shared by all its processes.
+//! Counters since the server started, which all processes of a server share.
+//!
+//! Owns: [`Work`], the counters of workers: a new one is a row here, and is stored, handed over, told and documented by
+//! that. Who counts is elsewhere.
 
 use std::sync::atomic::AtomicU64;
 
-use lamna_proto::tally::{Abuse, BUCKETS};
+use lamna_proto::counter::{Row, Unit};
+use lamna_proto::tally::Tally;
 
 use crate::metrics::applications::Places;
 use crate::metrics::step_timer::StepTotals;
-use crate::shared_memory::process_shared;
+use crate::shared_memory::{process_shared, shared_counters};
 
 /// Kinds of TLS handshakes that are counted apart: two versions, two protocols above, full and resumed.
 pub const TLS_KINDS: usize = 8;
 /// Cipher suites that are counted apart.
 pub const TLS_SUITES: usize = 10;
-/// The number of [`AnswerOutcome`]s.
-pub const ANSWER_OUTCOMES: usize = 5;
 
 /// The outcome of a cache lookup for an answer of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub enum AnswerOutcome {
 
 impl AnswerOutcome {
     /// All of them.
-    pub const ALL: [AnswerOutcome; ANSWER_OUTCOMES] = [
+    pub const ALL: [AnswerOutcome; 5] = [
         AnswerOutcome::Hit,
         AnswerOutcome::Stale,
         AnswerOutcome::Validated,
@@ -55,67 +57,85 @@ impl AnswerOutcome {
 /// Groups of key exchanges that are counted apart.
 pub const TLS_GROUPS: usize = 7;
 
+shared_counters! {
+    /// Counters of workers, since the server started. Each counts in a set of its own and hands it over now and then, not
+    /// with each request.
+    pub struct Work {
+        /// Requests whose target was looked up.
+        pub requests = Row::counter("lamna_requests_total").json("requests").text("requests", "");
+        /// Connections accepted.
+        pub connections = Row::counter("lamna_connections_total")
+            .json("connections.accepted").text("connections", "so far");
+        /// Pauses of accepting for want of descriptors or memory.
+        pub accept_pauses = Row::counter("lamna_accept_pauses_total")
+            .json("connections.accept_pauses").text("connections", "accept pauses");
+        /// Idle connections closed to get descriptors.
+        pub idle_shed = Row::counter("lamna_connections_shed_total")
+            .json("connections.idle_shed").text("connections", "shed");
+        /// Requests refused with 429 because their client network was over a limit.
+        pub requests_limited = Row::counter("lamna_requests_limited_total")
+            .json("connections.requests_limited").text("over limits", "requests");
+        /// Connections refused or closed because their client network had as many, or held as much memory, as it may.
+        pub connections_limited = Row::counter("lamna_connections_limited_total")
+            .json("connections.limited").text("over limits", "connections");
+        /// Targets that were in the cache, and compared with the file system within the last second.
+        pub hits = Row::counter("lamna_cache_lookups_total").labels(&[("result", "hit")])
+            .family("What workers knew of the targets that were asked for.").json("lookups.hits").text("lookups", "hits");
+        /// Targets that were in the cache, to be compared with the file system first.
+        pub stale = Row::counter("lamna_cache_lookups_total").labels(&[("result", "stale")])
+            .json("lookups.stale").text("lookups", "stale");
+        /// Targets that were not in the cache.
+        pub misses = Row::counter("lamna_cache_lookups_total").labels(&[("result", "miss")])
+            .json("lookups.misses").text("lookups", "misses");
+        /// Requests by what was known of the answer of their application.
+        pub kept_answers [AnswerOutcome::ALL.len()] = Row::counter("lamna_kept_answers_total")
+            .each("result", |outcome| AnswerOutcome::ALL[outcome].name().into())
+            .json("kept_answers").text("kept answers", "");
+        /// Bytes given to sockets, heads and encryption included.
+        pub sent_bytes = Row::counter("lamna_sent_bytes_total").unit(Unit::Bytes).json("sent_bytes").text("sent", "");
+        /// Entries whose heads were built, because the cache had none that was up to date.
+        pub described = Row::UNTOLD;
+        /// Entries whose content was read for them.
+        pub contents_read = Row::UNTOLD;
+        /// Bytes of that.
+        pub contents_read_bytes = Row::UNTOLD;
+        /// Targets in the cache whose content is not, because the file is large.
+        pub file_hits = Row::UNTOLD;
+        /// Bytes of content sent from files.
+        pub file_bytes = Row::UNTOLD;
+        /// Bytes that the caches of ended processes held in the end.
+        pub cache_bytes = Row::UNTOLD;
+    }
+}
+
 process_shared! {
-    /// Counters since the server started. Workers add to them now and then, not with each request.
+    /// TLS handshakes, by what was agreed on. `lamna-tls` knows what each cell is.
+    #[derive(Debug, Default)]
+    pub struct TlsCounters {
+        /// Handshakes that have ended well, in the order of `tls::negotiated::Kind::index`.
+        pub handshakes: [AtomicU64; TLS_KINDS],
+        /// The same by cipher suite, in the order of `tls::negotiated::SUITES`.
+        pub suites: [AtomicU64; TLS_SUITES],
+        /// The same by group, in the order of `tls::negotiated::GROUPS`.
+        pub groups: [AtomicU64; TLS_GROUPS],
+        /// Handshakes that have failed.
+        pub failures: AtomicU64,
+    }
+}
+
+process_shared! {
+    /// Counters since the server started.
     #[derive(Debug, Default)]
     pub struct Counters {
-        /// Connections accepted.
-        pub connections: AtomicU64,
-        /// Requests answered.
-        pub requests: AtomicU64,
-        /// Bytes given to sockets.
-        pub sent_bytes: AtomicU64,
-        /// Times that accepting had to pause for want of descriptors or memory.
-        pub accept_pauses: AtomicU64,
-        /// Connections closed to get descriptors.
-        pub idle_shed: AtomicU64,
-        /// Requests refused because their client network was over a limit.
-        pub requests_limited: AtomicU64,
-        /// Connections refused because their client network had enough of them.
-        pub connections_limited: AtomicU64,
-        /// Responses by the first digit of their status: 1xx to 5xx.
-        pub responses: [AtomicU64; 5],
-        /// Abuses of HTTP/2 by peers, in the order of `Abuse::ALL`.
-        pub http2_abuses: [AtomicU64; Abuse::ALL.len()],
-        /// Responses over HTTP/2. The others are over HTTP/1.x.
-        pub http2_responses: AtomicU64,
-        /// TLS handshakes that have ended well, in the order of `tls::negotiated::Kind::index`.
-        pub tls_handshakes: [AtomicU64; TLS_KINDS],
-        /// The same by cipher suite, in the order of `tls::negotiated::SUITES`.
-        pub tls_suites: [AtomicU64; TLS_SUITES],
-        /// The same by group, in the order of `tls::negotiated::GROUPS`.
-        pub tls_groups: [AtomicU64; TLS_GROUPS],
-        /// TLS handshakes that have failed.
-        pub tls_failures: AtomicU64,
-        /// Lookups of cached answers of applications, in the order of `AnswerOutcome::ALL`.
-        pub kept_answers: [AtomicU64; ANSWER_OUTCOMES],
-        /// Bytes of content that was answered with.
-        pub content_bytes: AtomicU64,
-        /// How long answers took, by bucket.
-        pub durations: [AtomicU64; BUCKETS],
-        /// The sum of all durations, in microseconds.
-        pub duration_sum_us: AtomicU64,
-        /// Targets that were in the cache and fresh.
-        pub hits: AtomicU64,
-        /// Targets that were in the cache, to be compared with the file system first.
-        pub stale: AtomicU64,
-        /// Targets that were not in the cache.
-        pub misses: AtomicU64,
+        /// Counters of workers.
+        pub work: Work,
+        /// Counters of answers.
+        pub answers: Tally,
+        /// TLS handshakes.
+        pub tls: TlsCounters,
         /// Counters of the places of applications.
         pub places: Places,
         /// Where the time went, if that is asked for.
         pub account: StepTotals,
-        /// Entries whose heads were built, because the cache had none that was up to date.
-        pub described: AtomicU64,
-        /// Entries whose content was read for them.
-        pub contents_read: AtomicU64,
-        /// Bytes of that.
-        pub contents_read_bytes: AtomicU64,
-        /// Targets in the cache whose content is not, because the file is large.
-        pub file_hits: AtomicU64,
-        /// Bytes of content sent from files.
-        pub file_bytes: AtomicU64,
-        /// Bytes that the caches of ended processes held in the end.
-        pub cache_bytes: AtomicU64,
     }
 }

@@ -116,7 +116,7 @@ impl Stage<'_> {
                 self.work_on(&mut job, |state, _| state.handle_broken());
             }
             self.go_home(job, Interest::CLOSE);
-            pool.shared.counters.idle_shed.fetch_add(1, Ordering::Relaxed);
+            pool.shared.counters.work.idle_shed.fetch_add(1, Ordering::Relaxed);
         }
         pool.ring_accept();
     }

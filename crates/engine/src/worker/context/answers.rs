@@ -11,6 +11,7 @@ use std::sync::Arc;
 use lamna_config::answer_cache::{AnswerCache, is_among};
 use lamna_proto::caching::status::Forwarded;
 use lamna_proto::caching::{Facts, Use, VaryNames, usable, write_conditions};
+use lamna_proto::counter::add;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Translate;
 use lamna_proto::gateway::fields::{Fields, LineEnds};
@@ -100,13 +101,16 @@ impl WorkerContext<'_> {
             true => self.find_answer(site, request, &facts),
             false => Found::Nothing(Forwarded::Method),
         };
-        match &found {
-            Found::Answer(outcome) => self.answers[*outcome as usize] += 1,
-            Found::Stale(_) => self.answers[AnswerOutcome::Stale as usize] += 1,
-            Found::Validate(..) => self.answers[AnswerOutcome::Validated as usize] += 1,
-            Found::Nothing(Forwarded::Method) => {}
-            Found::Nothing(Forwarded::Bypass) | Found::Passes => self.answers[AnswerOutcome::Passed as usize] += 1,
-            Found::Nothing(_) => self.answers[AnswerOutcome::Miss as usize] += 1,
+        let outcome = match &found {
+            Found::Answer(outcome) => Some(*outcome),
+            Found::Stale(_) => Some(AnswerOutcome::Stale),
+            Found::Validate(..) => Some(AnswerOutcome::Validated),
+            Found::Nothing(Forwarded::Method) => None,
+            Found::Nothing(Forwarded::Bypass) | Found::Passes => Some(AnswerOutcome::Passed),
+            Found::Nothing(_) => Some(AnswerOutcome::Miss),
+        };
+        if let Some(outcome) = outcome {
+            add(&self.work.kept_answers[outcome as usize], 1);
         }
         if let Found::Stale(entry) = &found {
             self.refresh_answer(inquiry, request, site, target_length, &facts, entry);

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use lamna_proto::counter::add;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::program::Program;
@@ -51,7 +52,7 @@ impl WorkerContext<'_> {
 
     /// A program answers.
     fn run(&mut self, program: Box<dyn Program>) -> Outcome {
-        self.requests += 1;
+        add(&self.work.requests, 1);
         Outcome::Run(program)
     }
 }
@@ -77,7 +78,7 @@ fn application(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         None => Outcome::Next,
         Some(group) if group.settings.scripts.is_some() => Outcome::LookUp,
         Some(group) => {
-            context.requests += 1;
+            add(&context.work.requests, 1);
             let who = asked.who(&Rules::of(&rules, asked.translate), (context.now, &mut context.known));
             context.ask(&Inquiry { asked, who, rules: &rules, group, script: None })
         }
@@ -100,7 +101,7 @@ pub(super) fn without_application(context: &mut WorkerContext<'_>, asked: &Asked
     let Some(request) = asked.translate.request else { return Outcome::Next };
     match request.head.method {
         Method::Options => {
-            context.requests += 1;
+            add(&context.work.requests, 1);
             Outcome::Answer(context.shared.sites.options_of(asked.translate.host, request))
         }
         Method::Unknown => Outcome::Refuse(Refusal::MethodUnknown),
@@ -149,7 +150,7 @@ fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         Some(program) => context.run(program),
         None if site.routes.run_files() => Outcome::LookUp,
         None => {
-            context.requests += 1;
+            add(&context.work.requests, 1);
             Outcome::Refuse(Refusal::MethodNotAllowed)
         }
     }

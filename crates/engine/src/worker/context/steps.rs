@@ -9,9 +9,9 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_config::access::ServiceSettings;
+use lamna_proto::counter::add;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Done;
 use lamna_proto::exchange::program::Program;
@@ -220,7 +220,7 @@ impl WorkerContext<'_> {
 
     /// The answer to a client over a limit. One answer is kept, because refusals come in bursts.
     pub(super) fn limited_with(&mut self, asked: &Asked<'_>, exceeded: Exceeded) -> Outcome {
-        self.shared.counters.requests_limited.fetch_add(1, Relaxed);
+        add(&self.work.requests_limited, 1);
         let of = (asked.site.index, exceeded);
         let kept = self.limited.take().filter(|(other, _)| *other == of);
         let (_, resource) = self.limited.insert(kept.unwrap_or_else(|| (of, exceeded.answer(asked.site))));
@@ -282,7 +282,7 @@ fn check_transport(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcom
 
 /// The answer to a client without a certificate.
 fn refuse_unknown(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
-    context.requests += 1;
+    add(&context.work.requests, 1);
     let rules = asked.site.routes.plain();
     let page = answers::error(403, UNKNOWN, &rules.extras(403));
     Outcome::Answer(page.map_or_else(|_| rules.errors.forbidden.clone(), Arc::new))
@@ -297,7 +297,7 @@ fn lead_to_https(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome 
     let there = || site.secure_redirect(translate, context.shared.secure_port(over));
     match challenge.map_or_else(there, Ok) {
         Ok(resource) => {
-            context.requests += 1;
+            add(&context.work.requests, 1);
             Outcome::Answer(Arc::new(resource))
         }
         Err(refusal) => Outcome::Refuse(refusal),
@@ -313,7 +313,7 @@ fn check_access(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let Some(verdict) = context.judge(asked, &effective, &Rules::of(&effective, asked.translate)) else {
         return Outcome::Next;
     };
-    context.requests += u64::from(matches!(verdict, Verdict::Answer(_)));
+    add(&context.work.requests, u64::from(matches!(verdict, Verdict::Answer(_))));
     context.carry_out(verdict, asked)
 }
 

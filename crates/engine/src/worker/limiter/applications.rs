@@ -76,7 +76,7 @@ impl Shares for ApplicationLimit {
             Entry::Counted(place) => Ok(Share::of(Counted(self, place))),
             Entry::Uncounted => Ok(Share::of(())),
             Entry::Refused => {
-                self.counters.requests_limited.fetch_add(1, Relaxed);
+                self.counters.work.requests_limited.fetch_add(1, Relaxed);
                 report_peer(Peer::Crowded, "", "", || {
                     let most = self.most;
                     let what = format!(

@@ -227,7 +227,7 @@ impl ConnectionLimit {
             }
             Entry::Uncounted => Ok(None),
             Entry::Refused => {
-                self.counters.connections_limited.fetch_add(1, Relaxed);
+                self.counters.work.connections_limited.fetch_add(1, Relaxed);
                 report_peer(Peer::Crowded, "", "", || {
                     let most = self.most;
                     let what = format!("{client} is refused a connection: its network has {most} (`connection_limit`)");
@@ -263,7 +263,7 @@ impl ConnectionLimit {
         if doomed == 0 {
             return;
         }
-        self.counters.connections_limited.fetch_add(doomed as u64, Relaxed);
+        self.counters.work.connections_limited.fetch_add(doomed as u64, Relaxed);
         report_peer(Peer::Crowded, "", "", || {
             let bound = bound();
             let what =
@@ -430,7 +430,7 @@ mod tests {
         assert!(third.is_some() && enter(&limit, "2001:db8::1").is_err());
         drop((second, third));
         assert!(enter(&limit, "2001:db8::1").is_ok());
-        assert_eq!(limit.counters.connections_limited.load(Relaxed), 2);
+        assert_eq!(limit.counters.work.connections_limited.load(Relaxed), 2);
     }
 
     #[test]
@@ -464,7 +464,7 @@ mod tests {
         assert_eq!(doomed(&seats), [true, false, false, false]);
         seats[3].hold(bytes(61_000));
         assert_eq!(doomed(&seats), [true, false, false, true]);
-        assert_eq!(limit.counters.connections_limited.load(Relaxed), 2);
+        assert_eq!(limit.counters.work.connections_limited.load(Relaxed), 2);
         drop((seats, other));
         let is_zero = |table: &[[sync::Word; crowd::WAYS]]| table.iter().flatten().all(|word| word.load(Relaxed) == 0);
         assert!(is_zero(&*connected.held) && is_zero(&*connected.buckets));
