@@ -225,6 +225,8 @@ fn judge(fields: Fields<'_>) -> Result<Judged<'_>, GatewayError> {
     let is_path = |location: &[u8]| location.starts_with(b"/") && !location.starts_with(b"//");
     let local =
         location.filter(|location| count == 1 && is_path(location) && location.iter().all(u8::is_ascii_graphic));
+    // A fragment is the client's alone (RFC 3986 3.5), and who names a path here means what is there.
+    let local = local.map(|location| &location[..memchr(b'#', location).unwrap_or(location.len())]);
     let default = if location.is_some() { (302, &b""[..]) } else { (200, &b""[..]) };
     let (status, reason) = status.map_or(Ok(default), read_status)?;
     Ok(Judged { status, reason, content_bytes: length(fields)?, local })
@@ -328,6 +330,7 @@ mod tests {
     fn rfc_3875_6_2_2_a_path_alone_is_a_local_redirect() {
         assert_eq!(output("Location: /other?q\n\n"), ["local /other?q", "content "]);
         assert_eq!(output("Location: /other\n\nnot shown"), ["local /other", "content "]);
+        assert_eq!(output("Location: /other?q#part?x#y\n\n"), ["local /other?q", "content "]);
     }
 
     #[test]
