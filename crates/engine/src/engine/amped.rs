@@ -221,6 +221,7 @@ mod tests {
                 request: None,
                 is_again: false,
                 redirects: 0,
+                led: None,
                 found: None,
             };
             let target = context.take(&asked, Peer::default());

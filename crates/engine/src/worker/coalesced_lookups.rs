@@ -89,6 +89,7 @@ mod tests {
                 request: None,
                 is_again: false,
                 redirects: 0,
+                led: None,
                 found: None,
             },
             lamna_config::proxies::Peer::default(),

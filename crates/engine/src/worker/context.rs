@@ -512,6 +512,7 @@ mod tests {
             request: None,
             is_again: false,
             redirects: 0,
+            led: None,
             found: None,
         }
     }

@@ -194,6 +194,8 @@ impl Limiter {
     }
 
     /// Counts a request of `client`, and says what applies to its answer. Peers on Unix sockets have no limits.
+    /// A request that an application has led to this path counts for those of its limits that are not limits of the
+    /// paths before.
     ///
     /// # Errors
     /// It is over a limit.
@@ -207,7 +209,7 @@ impl Limiter {
         let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
         let Some(client) = client.filter(is_limited) else { return Ok(None) };
         let network = network_of(client);
-        if let Some(rate) = self.rate {
+        if let Some(rate) = self.rate.filter(|_| !translate.is_again) {
             self.take(rate, 0, (u32::MAX, Party::Network(network)), now)?;
         }
         match site.settings.limits.is_empty() {
@@ -256,7 +258,8 @@ impl Limiter {
         let caller = Caller { network: network_of(client), user: Some(user) };
         let fits = |limit: &SiteLimit| {
             let path = limit.path.as_bytes();
-            !asked.starts_with(path) && places.iter().any(|place| place.as_ref().starts_with(path))
+            let is_of_place = !asked.starts_with(path) && places.iter().any(|place| place.as_ref().starts_with(path));
+            is_of_place && !was_counted(limit, translate)
         };
         add(self.take_all(site, translate, caller, fits, now)?, terms);
         Ok(())
@@ -274,7 +277,8 @@ impl Limiter {
         let mut made = Vec::new();
         let path = if limits.is_empty() { translate.path } else { counted_path(translate.path, &mut made) };
         let is_due = |limit: &SiteLimit| caller.user.is_some() == (limit.key == LimitKey::User);
-        let fits = |limit: &SiteLimit| is_due(limit) && path.starts_with(limit.path.as_bytes());
+        let is_of_path = |limit: &SiteLimit| is_due(limit) && path.starts_with(limit.path.as_bytes());
+        let fits = |limit: &SiteLimit| is_of_path(limit) && !was_counted(limit, translate);
         self.take_all(site, translate, caller, fits, now)
     }
 
@@ -322,6 +326,11 @@ impl Limiter {
             Decision::Refused(ticks) => Err(Exceeded { limit, of: Limited::Requests(rate), wait_s: seconds(ticks) }),
         }
     }
+}
+
+/// Whether a request was counted for `limit` before an application led it to this path.
+fn was_counted(limit: &SiteLimit, translate: &Translate<'_>) -> bool {
+    translate.led.is_some_and(|led| led.earlier.iter().any(|path| path.starts_with(limit.path.as_bytes())))
 }
 
 /// Adds `more` of what applies to an answer to `terms`.

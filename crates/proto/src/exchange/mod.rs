@@ -64,8 +64,19 @@ pub struct Translate<'a> {
     pub is_again: bool,
     /// How often an application has named another path in its place ([`Ran::Redirected`](program::Ran::Redirected)).
     pub redirects: u8,
+    /// How it has come to this path, if an application has named it; none where another process has been told of that.
+    pub led: Option<Led<'a>>,
     /// The finding of a program about this request ([`Ran::Found`](program::Ran::Found)), which is known nowhere else.
     pub found: Option<&'a Finding>,
+}
+
+/// The way of a request to a path that an application has named ([`Ran::Redirected`](program::Ran::Redirected)).
+#[derive(Clone, Copy, Debug)]
+pub struct Led<'a> {
+    /// The paths in whose place it is, normalised: what counts requests has counted this one for each of them.
+    pub earlier: &'a [Box<[u8]>],
+    /// The request is asked about for the first time since.
+    pub is_first: bool,
 }
 
 impl Translate<'_> {

@@ -74,10 +74,21 @@ pub(crate) fn translation_of(request: Request<'_>) -> Translate<'_> {
     // An absolute-form without a path has a path that does not stand in it.
     let tail = request.target().len().checked_sub(length).map(|start| &request.target()[start..]);
     let path_and_query = tail.filter(|tail| tail.starts_with(path)).unwrap_or(path);
-    Translate { host, path, query, path_and_query, request: Some(request), is_again: false, redirects: 0, found: None }
+    Translate {
+        host,
+        path,
+        query,
+        path_and_query,
+        request: Some(request),
+        is_again: false,
+        redirects: 0,
+        led: None,
+        found: None,
+    }
 }
 
 /// The same of a request that is kept, with what has been found out about it.
 pub(crate) fn translation_of_saved(saved: &Saved) -> Translate<'_> {
-    Translate { found: saved.found.as_ref(), redirects: saved.redirects(), ..translation_of(saved.request()) }
+    let (found, redirects, led) = (saved.found.as_ref(), saved.redirects(), saved.led());
+    Translate { found, redirects, led, ..translation_of(saved.request()) }
 }

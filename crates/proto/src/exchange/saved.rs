@@ -6,13 +6,16 @@
 
 use std::sync::Arc;
 
+use super::Led;
 use super::early_hints::LinkField;
 use super::given::Finding;
+use super::rules::translation_of;
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked};
 use crate::gateway::fields::Fields;
 use crate::limits::Limits;
 use crate::message::{Head, Method, Request, RequestId};
 use crate::parse::head::{self, Parsed};
+use crate::parse::path;
 use crate::parse::target::{self, Target};
 
 /// A copy of a request head.
@@ -36,6 +39,10 @@ struct Redirected {
     head: Head,
     /// How many there have been, with this one.
     count: u8,
+    /// The paths before this one, normalised. They do not travel: another process counts the request anew.
+    earlier: Vec<Box<[u8]>>,
+    /// How often the driver has been asked since.
+    asked: u8,
 }
 
 /// How often the driver is asked what a request stands for. Who has to say who he is, and is asked about by a service, and waits for others, makes it
@@ -76,6 +83,9 @@ impl Saved {
     pub(crate) fn ask(&mut self) -> bool {
         let was_asked = self.asked > 0;
         self.asked = self.asked.saturating_add(1);
+        if let Some(redirected) = &mut self.redirected {
+            redirected.asked = redirected.asked.saturating_add(1);
+        }
         was_asked
     }
 
@@ -89,9 +99,16 @@ impl Saved {
         self.redirected.as_ref().map_or(0, |redirected| redirected.count)
     }
 
+    /// The way to the target that has been put in the place of the request's.
+    pub(crate) fn led(&self) -> Option<Led<'_>> {
+        let Redirected { earlier, asked, .. } = &**self.redirected.as_ref()?;
+        (!earlier.is_empty()).then_some(Led { earlier, is_first: *asked <= 1 })
+    }
+
     /// Bytes of memory beside the structure.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let redirected = |one: &Redirected| size_of::<Redirected>() + one.bytes.capacity();
+        let earlier = |paths: &[Box<[u8]>]| paths.iter().map(|path| size_of_val(path) + path.len()).sum::<usize>();
+        let redirected = |one: &Redirected| size_of::<Redirected>() + one.bytes.capacity() + earlier(&one.earlier);
         self.bytes.capacity() + self.redirected.as_deref().map_or(0, redirected)
     }
 
@@ -105,9 +122,21 @@ impl Saved {
         let bytes = head_for(self.request(), target);
         let head = Head { version: self.head.version, ..parsed(&bytes, self.head.id)? };
         let count = self.redirects().saturating_add(1);
+        let path = normal_path(self.request());
+        let mut earlier = self.redirected.take().map_or(Vec::new(), |redirected| redirected.earlier);
+        earlier.push(path);
         self.found = None;
-        self.redirected = Some(Box::new(Redirected { bytes, head, count }));
+        self.redirected = Some(Box::new(Redirected { bytes, head, count, earlier, asked: 0 }));
         Ok(())
+    }
+}
+
+/// The path that `request` asks for. What is no path counts where all do.
+fn normal_path(request: Request<'_>) -> Box<[u8]> {
+    let mut normal = Vec::new();
+    match path::normalise(translation_of(request).path, &mut normal) {
+        Ok(()) => normal.into(),
+        Err(_) => b"/"[..].into(),
     }
 }
 
@@ -167,7 +196,7 @@ impl Portable for Saved {
         if count > 0 {
             let bytes = Vec::read(from)?;
             let head = parsed(&bytes, id)?;
-            saved.redirected = Some(Box::new(Redirected { bytes, head, count }));
+            saved.redirected = Some(Box::new(Redirected { bytes, head, count, earlier: Vec::new(), asked: 0 }));
         }
         Ok(saved)
     }
@@ -196,6 +225,19 @@ mod tests {
         assert_eq!((saved.request().head.id, saved.redirects()), (RequestId(7), 1));
         saved.redirect(b"/again").unwrap();
         assert_eq!((saved.request().target(), saved.redirects()), (&b"/again"[..], 2));
+    }
+
+    #[test]
+    fn what_was_asked_about_before_is_known_until_the_driver_was_asked_about_the_path_that_is_named() {
+        let mut saved = saved("GET /a/%62/../c?d HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        assert!(!saved.ask() && saved.led().is_none());
+        for (number, earlier) in [&[&b"/a/c"[..]][..], &[b"/a/c", b"/next"]].into_iter().enumerate() {
+            saved.redirect(if number == 0 { b"/next?e" } else { b"/last" }).unwrap();
+            assert!(saved.ask(), "it is the same request");
+            let led = saved.led().unwrap();
+            assert!(led.is_first && led.earlier.iter().map(|path| &**path).eq(earlier.iter().copied()), "{led:?}");
+            assert!(saved.ask() && !saved.led().unwrap().is_first);
+        }
     }
 
     #[test]

@@ -89,6 +89,7 @@ mod tests {
             request,
             is_again: false,
             redirects: 0,
+            led: None,
             found: None,
         })
     }
@@ -142,6 +143,7 @@ mod tests {
             request: None,
             is_again: false,
             redirects: 0,
+            led: None,
             found: None,
         };
         assert_eq!(Action::of(&nobody), Some(Action::Read));

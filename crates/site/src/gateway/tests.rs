@@ -148,6 +148,7 @@ impl Front {
             request: Some(request),
             is_again: false,
             redirects: 0,
+            led: None,
             found: None,
         };
         let site = self.sites.at(0);

@@ -43,6 +43,7 @@ impl Visitor<'_> {
             request: Some(request),
             is_again: false,
             redirects: 0,
+            led: None,
             found: None,
         };
         if let Some(sight) = self.hints.sight(0, &translate) {

@@ -249,10 +249,12 @@ fn refuse_for_want_of_room(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -
     Outcome::Answer(rules.errors.overloaded.clone())
 }
 
-/// Counts the request for the limits of clients, and remembers what they say about its answer.
+/// Counts the request for the limits of clients, and remembers what they say about its answer. A request that an
+/// application has led to another path is counted there as well.
 fn count(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let limiter = &context.shared.limiter;
-    if asked.translate.is_again || !limiter.has_any(&context.shared.sites) {
+    let is_led = asked.translate.led.is_some_and(|led| led.is_first);
+    if asked.translate.is_again && !is_led || !limiter.has_any(&context.shared.sites) {
         context.terms = None;
         return Outcome::Next;
     }
