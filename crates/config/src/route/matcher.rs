@@ -200,6 +200,20 @@ impl Matcher {
         None
     }
 
+    /// Whether the most specific route for `path` that names an application, or says `false` for every request, says
+    /// `false`.
+    pub fn leaves_to_files(&self, path: &[u8]) -> bool {
+        for id in self.by_path(path) {
+            let route = self.route(id);
+            match &route.gateway {
+                Switch::Set(_) => return false,
+                Switch::Off if route.conditions.is_empty() => return true,
+                Switch::Off | Switch::Unset => {}
+            }
+        }
+        false
+    }
+
     /// What else decides about `path`.
     pub fn dependence(&self, path: &[u8]) -> Dependence {
         let by_path = self.by_path(path);

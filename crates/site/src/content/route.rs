@@ -6,6 +6,7 @@
 //! cache key (`worker/context.rs`). Waits for nothing, and opens no file.
 
 mod cors;
+mod elsewhere;
 mod runner;
 mod services;
 #[cfg(test)]
@@ -384,6 +385,10 @@ impl Routes {
         let (matched, failed): (Vec<u16>, Vec<u16>) =
             by_path.into_iter().partition(|id| !asks(id) || outcome.contains(id));
         let origin = outcome.iter().find(|one| **one & ORIGIN != 0).map(|one| one & !ORIGIN);
+        self.of_matched(matched, failed, origin)
+    }
+
+    fn of_matched(&self, matched: Vec<RouteId>, failed: Vec<RouteId>, origin: Option<u16>) -> Arc<Effective> {
         if matched.is_empty() && failed.is_empty() {
             return self.plain.clone();
         }

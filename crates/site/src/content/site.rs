@@ -341,6 +341,14 @@ impl Site {
         self.roots().find(|(_, root)| root.is_open_as(directory))
     }
 
+    /// Whether a request for `path`, to which `rules` apply, has `group` run the file there.
+    pub fn runs_at(&self, path: &[u8], rules: &Effective, group: &Arc<Group>) -> bool {
+        let mut redirects = self.settings.redirects.iter();
+        let is_led_away =
+            std::str::from_utf8(path).is_ok_and(|path| redirects.any(|redirect| redirect.location(path).is_some()));
+        !is_led_away && self.routes.run_at(path, rules, group)
+    }
+
     /// The prefix of the paths of the root, or the user, whose open directory this is.
     pub fn prefix_with(&self, directory: &OwnedFd) -> Option<Cow<'_, [u8]>> {
         let of_user = || self.users.with_directory(directory).map(|(name, _)| Cow::Owned(user_prefix(&name)));

@@ -538,6 +538,9 @@ impl Question<'_> {
         }
         let directory = self.site.root.directory(self.wait, self.now_ms)?;
         for index in self.indices() {
+            if self.is_left_to_files(&directory, index.as_bytes()) {
+                continue;
+            }
             let Some(open) = self.open_regular(&directory, index.as_bytes())? else { continue };
             let is_judged = self.runner(&directory, &open.name).is_some();
             let may_be_had = is_judged || self.permit(&directory, &open.name, &open.file).is_some();

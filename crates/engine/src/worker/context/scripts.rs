@@ -1,9 +1,9 @@
 //! Requests that have come to a script.
 //!
 //! Owns: the verdict on the paths at which a script is, for the request that has come to it by whatever way: its name, what follows that, an
-//! index, `try`, `_redirects`, a link. Guarantees: an application runs a file only for who is let in at each path of that file, to do what the
-//! request does, and within the limits of these paths ([`LetIn`]); its answer has the fields of the script's own routes as well. The verdict on the path that
-//! is asked for has been given before (`steps`).
+//! index, `try`, `_redirects`, a link. Guarantees: an application runs a file only for who is let in at each path of
+//! that file, to do what the request does, and within the limits of these paths ([`LetIn`]); a path behind a file runs it only if a request for the file's own path does; its answer has the fields
+//! of the script's own routes as well. The verdict on the path that is asked for has been given before (`steps`).
 
 use std::sync::Arc;
 
@@ -41,12 +41,19 @@ impl WorkerContext<'_> {
         let Some(script) = entry.script() else { return self.without_script(asked, entry, &rules) };
         // By the path that is asked for, too: there it was judged by what the method is for files, and an application does what it likes with it.
         let mut verdict = self.judge(asked, &rules, &Rules::of_application(&rules, translate));
-        for place in script.places() {
+        let mut runs = true;
+        for (number, place) in script.places().enumerate() {
             let own = self.rules_at(asked, &place);
+            if number == 0 && is_asked_beyond(translate, &place, script) {
+                runs = asked.site.runs_at(&place, &own, &script.group);
+            }
             if verdict.is_none() {
                 verdict = self.judge(asked, &own, &Rules::of_application(&own, translate));
             }
             rules = asked.site.routes.joined(&rules, &own);
+        }
+        if verdict.is_none() && !runs {
+            return Outcome::Answer(entry.resource.clone());
         }
         // Who is asked first who he is comes here once more.
         let is_counted = matches!(verdict, None | Some(Verdict::Answer(_)));
@@ -94,7 +101,7 @@ impl WorkerContext<'_> {
         self.rules(&asked.at(&there))
     }
 
-    /// Counts the request for the limits of the paths of `script` that those of its own path are not.
+    /// Counts the request for those limits of the paths of `script` that are not limits of the requested path.
     fn count_at(&mut self, asked: &Asked<'_>, script: &Script, rules: &Effective) -> Result<(), Exceeded> {
         if asked.site.settings.limits.is_empty() {
             return Ok(());
@@ -104,4 +111,12 @@ impl WorkerContext<'_> {
         let places: Vec<_> = script.places().collect();
         self.shared.limiter.count_at(asked.site, asked.translate, counted, &places, &mut self.terms, self.now)
     }
+}
+
+/// Whether a request asks for a path that goes on behind `place`, where `script` is.
+fn is_asked_beyond(translate: &Translate<'_>, place: &[u8], script: &Script) -> bool {
+    let mut asked = Vec::new();
+    !script.path_info.is_empty()
+        && path::normalise(translate.path, &mut asked).is_ok()
+        && asked.strip_prefix(place) == Some(&script.path_info[..])
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::Routes;
+use super::{Effective, Routes};
 use crate::upstream::group::Group;
 
 impl Routes {
@@ -17,6 +17,37 @@ impl Routes {
         }
         let settings = self.matcher.application_at(path)?;
         self.groups.iter().find(|group| group.settings == *settings)
+    }
+
+    /// Whether a route leaves `path` to files (`fastcgi = false`), whatever else of a request decides.
+    pub fn leave_to_files(&self, path: &[u8]) -> bool {
+        self.matcher.leaves_to_files(path)
+    }
+
+    /// Whether a request for `path`, to which `rules` apply, has `group` run the file there: it is neither led away nor
+    /// answered by something else.
+    pub fn run_at(&self, path: &[u8], rules: &Effective, group: &Arc<Group>) -> bool {
+        let is_led_away = rules.rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing);
+        let own = rules.gateway.as_ref().filter(|own| runs(own, path)).or_else(|| self.runner(path));
+        let is_same = own.is_some_and(|own| Arc::ptr_eq(own, group));
+        is_same && !is_led_away && !rules.asks_an_application() && self.look_for(path, rules)
+    }
+
+    /// Whether `path` itself is looked for, or what is behind it, where `rules` apply to it.
+    fn look_for(&self, path: &[u8], rules: &Effective) -> bool {
+        let is_there = |found: &[u8]| found.strip_prefix(path).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
+        let rewritten = match &rules.rules.rewrite {
+            None => Some(path.to_vec()),
+            Some((template, id)) => self.filled(template, *id, path, path),
+        };
+        let Some(rewritten) = rewritten else { return false };
+        match rules.rules.try_files.as_ref().filter(|(tried, _)| !tried.is_empty()) {
+            None => is_there(&rewritten),
+            Some((tried, id)) => {
+                let mut found = tried.iter().filter_map(|template| self.filled(template, *id, &rewritten, path));
+                found.any(|found| is_there(&found))
+            }
+        }
     }
 }
 

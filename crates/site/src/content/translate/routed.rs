@@ -91,13 +91,7 @@ impl Question<'_> {
 
     /// Fills a template of the route `from`, and normalises the path. None if that is no path.
     fn filled(&self, template: &Template, from: usize, path: &[u8]) -> Option<Vec<u8>> {
-        if template.is_path() {
-            return Some(path.to_vec());
-        }
-        let filled = template.fill(path, &self.site.routes.captures(from, self.path));
-        let mut normal = Vec::new();
-        path::normalise(path::encode(&filled).as_bytes(), &mut normal).ok()?;
-        Some(normal)
+        self.site.routes.filled(template, from, path, self.path)
     }
 
     /// Resolves a path that is tried: a file, or a directory with an index or a listing.
@@ -176,7 +170,11 @@ impl Question<'_> {
     /// The index file of the directory `name`, if it has one.
     pub(super) fn index(&self, place: &Place<'_>, name: &[u8]) -> Result<Option<Open>, Blocked> {
         for index in self.indices() {
-            if let Some(open) = self.open_regular(&place.directory, &index_name(name, index))? {
+            let name = index_name(name, index);
+            if self.is_left_to_files(&place.directory, &name) {
+                continue;
+            }
+            if let Some(open) = self.open_regular(&place.directory, &name)? {
                 return Ok(Some(open));
             }
         }

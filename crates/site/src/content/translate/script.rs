@@ -42,6 +42,14 @@ impl Question<'_> {
         Some(Runner { group, prefix, root })
     }
 
+    /// Whether the file `name` beneath `directory` is left to files at its own path, though the application of the
+    /// request runs such files: then it neither runs for a folder nor is shown in its place.
+    pub(super) fn is_left_to_files(&self, directory: &OwnedFd, name: &[u8]) -> bool {
+        let would_run = self.rules.gateway.as_ref().is_some_and(|group| runs(group, name));
+        let own = || self.site.root_with(directory).map(|(prefix, _)| [prefix, name].concat());
+        would_run && own().is_some_and(|own| self.site.routes.leave_to_files(&own))
+    }
+
     /// Index files that are scripts, where the route says nothing of index files.
     pub(super) fn index_scripts(&self) -> &[String] {
         let scripts = self.rules.rules.gateway.as_ref().and_then(|gateway| gateway.scripts.as_ref());
@@ -55,6 +63,10 @@ impl Question<'_> {
         let stamps = Stamps::new(vec![open.stamp]);
         let prefix = runner.prefix;
         let other_places = self.other_places(&[prefix, &open.name].concat(), &open.file)?;
+        // A script that is left to files at one of its paths runs at none of them.
+        if other_places.iter().any(|place| self.site.routes.leave_to_files(place)) {
+            return Err(Blocked::Failed(Errno::NOENT));
+        }
         let is_same = |known: &Script| {
             let is_file = known.root == root && known.prefix == prefix && known.name[1..] == *open.name;
             is_file && known.path_info == path_info && known.other_places == other_places
@@ -72,7 +84,9 @@ impl Question<'_> {
         Ok(Arc::new(Entry::of_script(script, self.rules.errors.not_found.clone(), stamps, self.now_ms)))
     }
 
-    /// The script that `path`, which is looked for, goes beyond, as `/a.php` in `/a.php/b`: the first file on the way down (RFC 3875 4.1.5).
+    /// The script that `path`, which is looked for, goes beyond, as `/a.php` in `/a.php/b`: the first file on the way
+    /// down (RFC 3875 4.1.5). Where the client asks for that, and no route leads to it, a request for the path of the
+    /// script has to run it as well.
     pub(super) fn script_before_its_end(&self, path: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
         if !self.site.routes.run_files() || self.is_hidden(path) {
             return Ok(None);
@@ -80,9 +94,13 @@ impl Question<'_> {
         for end in memchr::memchr_iter(b'/', path).skip(1) {
             let place = self.place(&path[..end])?;
             let Some(runner) = self.runner(&place.directory, place.name) else { continue };
-            if let Some(open) = self.open_regular(&place.directory, place.name)? {
-                return self.script(&runner, &open, &path[end..]).map(Some);
-            }
+            let Some(open) = self.open_regular(&place.directory, place.name)? else { continue };
+            let own = &path[..end];
+            let rules = || self.site.routes.elsewhere(self.rules, own);
+            return match path != self.path || self.site.runs_at(own, &rules(), runner.group) {
+                true => self.script(&runner, &open, &path[end..]).map(Some),
+                false => Ok(None),
+            };
         }
         Ok(None)
     }
