@@ -90,8 +90,21 @@ pub struct Script {
 impl Script {
     /// The paths at which it is, normalised: what is said of them is said of it.
     pub fn places(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
-        let own = [&self.prefix[..], &self.name[1..]].concat();
-        [Cow::Owned(own)].into_iter().chain(self.other_places.iter().map(|place| Cow::Borrowed(&place[..])))
+        [Cow::Owned(self.own_path())].into_iter().chain(self.other_places.iter().map(|place| Cow::Borrowed(&place[..])))
+    }
+
+    /// The paths of the site that its path information may be for the application, normalised: from the root on, and
+    /// from the folder of the script on.
+    pub fn paths_within(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        let mut folder = self.own_path();
+        folder.truncate(memchr::memrchr(b'/', &folder).unwrap_or(0));
+        let from_folder = (!folder.is_empty()).then(|| Cow::Owned([&folder, &self.path_info[..]].concat()));
+        let paths = [Cow::Borrowed(&self.path_info[..])].into_iter().chain(from_folder);
+        paths.filter(|_| !self.path_info.is_empty())
+    }
+
+    fn own_path(&self) -> Vec<u8> {
+        [&self.prefix[..], &self.name[1..]].concat()
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Owns: the verdict on the paths at which a script is, for the request that has come to it by whatever way: its name, what follows that, an
 //! index, `try`, `_redirects`, a link. Guarantees: an application runs a file only for who is let in at each path of
-//! that file, to do what the request does, and within the limits of these paths ([`LetIn`]); a path behind a file runs it only if a request for the file's own path does; its answer has the fields
+//! that file, and at the path that follows it, to do what the request does, and within the limits of these paths
+//! ([`LetIn`]); a path behind a file runs it only if a request for the file's own path does; its answer has the fields
 //! of the script's own routes as well. The verdict on the path that is asked for has been given before (`steps`).
 
 use std::sync::Arc;
@@ -51,6 +52,14 @@ impl WorkerContext<'_> {
                 verdict = self.judge(asked, &own, &Rules::of_application(&own, translate));
             }
             rules = asked.site.routes.joined(&rules, &own);
+        }
+        // An application reads what follows its script as a path of the site.
+        for path in script.paths_within().filter(|_| asked.site.guard.is_some()) {
+            let there = self.rules_at(asked, &path);
+            if verdict.is_none() {
+                verdict = self.judge(asked, &there, &Rules::of_application(&there, translate));
+            }
+            rules = asked.site.routes.guarded(&rules, &there);
         }
         if verdict.is_none() && !runs {
             return Outcome::Answer(entry.resource.clone());
@@ -101,14 +110,15 @@ impl WorkerContext<'_> {
         self.rules(&asked.at(&there))
     }
 
-    /// Counts the request for those limits of the paths of `script` that are not limits of the requested path.
+    /// Counts the request for those limits of the paths of `script`, and of what follows it, that are not limits of the
+    /// requested path.
     fn count_at(&mut self, asked: &Asked<'_>, script: &Script, rules: &Effective) -> Result<(), Exceeded> {
         if asked.site.settings.limits.is_empty() {
             return Ok(());
         }
         let user = asked.who(&Rules::of_application(rules, asked.translate), (self.now, &mut self.known));
         let counted = (asked.counted_client(), user);
-        let places: Vec<_> = script.places().collect();
+        let places: Vec<_> = script.places().chain(script.paths_within()).collect();
         self.shared.limiter.count_at(asked.site, asked.translate, counted, &places, &mut self.terms, self.now)
     }
 }

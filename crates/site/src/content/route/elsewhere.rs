@@ -4,11 +4,15 @@
 
 use std::sync::Arc;
 
+use lamna_config::access::Allowed;
 use lamna_config::route::matcher::RouteId;
 use lamna_config::route::template::Template;
 use lamna_proto::parse::path;
 
-use super::{Effective, Routes};
+use super::{Effective, Routes, keep_private};
+
+/// Begins the key of rules that are kept from more people than their routes say. No number of a route is that large.
+const GUARDED: u16 = 0xfffd;
 
 impl Routes {
     /// Fills a template of the route `id` for `path` and a request for `asked`, and normalises the path. None if that
@@ -29,5 +33,28 @@ impl Routes {
         let applies = |id: &RouteId| self.matcher.route(*id).conditions.is_empty() || asked.matched.contains(id);
         let (matched, failed) = self.matcher.by_path(path).into_iter().partition(applies);
         self.of_matched(matched, failed, asked.origin)
+    }
+
+    /// `asked`, and besides kept from all who are not let in where `there` applies: the answers are private, and the
+    /// user is known.
+    pub fn guarded(&self, asked: &Arc<Effective>, there: &Effective) -> Arc<Effective> {
+        let is_only = |one: &Option<Allowed>| matches!(one, Some(Allowed::Only(_)));
+        let mut access = asked.access.clone();
+        for (own, other) in access.0.iter_mut().zip(&there.access.0) {
+            if !is_only(own) && is_only(other) {
+                own.clone_from(other);
+            }
+        }
+        if access == asked.access {
+            return asked.clone();
+        }
+        let number = asked.number.to_be_bytes();
+        let number = [[number[0], number[1]], [number[2], number[3]]].map(u16::from_be_bytes);
+        let key = [&[GUARDED][..], &number, &there.matched, &[u16::MAX], &there.failed].concat();
+        self.of_key(key, || {
+            let (mut rules, vary) = (asked.rules.clone(), asked.vary.clone());
+            keep_private(&mut rules, &access);
+            (rules, vary, access, (asked.matched.clone(), asked.failed.clone(), asked.origin))
+        })
     }
 }
