@@ -13,6 +13,7 @@ mod half_closed;
 mod imported;
 mod kept;
 mod languages;
+mod path_info;
 pub(crate) mod php;
 mod programs;
 mod proxy_protocol;
