@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use super::fields::{Fields, starts_with};
-use super::{Inbound, Origin};
+use super::{Believed, Inbound, Origin};
 use crate::parse::list;
 
 /// Our name in `Via`.
@@ -26,7 +26,7 @@ pub(crate) fn names_request(name: &[u8]) -> bool {
 
 /// Whether what an application gets in this field tells of the one client that asks, whatever the request has there.
 pub(crate) fn tells_of_client(name: &[u8]) -> bool {
-    ["x-forwarded-for", "forwarded", "x-request-id"].iter().any(|own| spells(name, own))
+    ["x-forwarded-for", "x-real-ip", "forwarded", "x-request-id"].iter().any(|own| spells(name, own))
 }
 
 /// Whether `name` is `lower` to some application: in any case, and with another sign for `-`. CGI has `_` for it (RFC 3875 4.1.18), PHP for `.` too.
@@ -39,7 +39,7 @@ pub fn spells(name: &[u8], lower: &str) -> bool {
 }
 
 /// Appends the lines for `request`: `Via` and `X-Forwarded-*` always, `Forwarded` if the route wants it or a trusted proxy
-/// sent it.
+/// writes it.
 pub(crate) fn write(request: &Inbound<'_>, wants_forwarded: bool, out: &mut Vec<u8>) {
     let Inbound { fields, origin, .. } = *request;
     let authority = request.authority.filter(|authority| !authority.is_empty());
@@ -47,22 +47,50 @@ pub(crate) fn write(request: &Inbound<'_>, wants_forwarded: bool, out: &mut Vec<
         append_received(fields, "via", out);
         [origin.protocol.version(), " ", PSEUDONYM].iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
     });
-    let from_proxy = if origin.is_trusted { fields } else { Fields::default() };
-    write_addresses(origin, from_proxy, out);
-    write_first(out, "X-Forwarded-Proto", from_proxy, Some(scheme(origin).as_bytes()));
-    write_first(out, "X-Forwarded-Host", from_proxy, authority);
-    if wants_forwarded || from_proxy.values("forwarded").next().is_some() {
+    let of = |believed| if origin.believed == believed { fields } else { Fields::default() };
+    let (x_forwarded, forwarded) = (of(Believed::XForwarded), of(Believed::Forwarded));
+    write_addresses(origin, x_forwarded, out);
+    write_first(out, "X-Forwarded-Proto", x_forwarded, Some(scheme(origin).as_bytes()));
+    write_first(out, "X-Forwarded-Host", x_forwarded, authority);
+    if wants_forwarded || forwarded.values("forwarded").next().is_some() {
         write_line(out, "Forwarded", |out| {
-            append_received(from_proxy, "forwarded", out);
+            append_received(forwarded, "forwarded", out);
             append_element(origin, authority, out);
         });
     }
 }
 
-/// The fields of a trusted proxy that [`write()`] does not write anew.
-pub(crate) fn is_kept(name: &[u8]) -> bool {
+/// Whether a field that tells of the way of a request goes on to a script, as it came: if a trusted proxy writes it. `X-Real-IP` is nobody's, and goes on
+/// if it names the client that is believed.
+pub(crate) fn is_believed(name: &[u8], value: &[u8], origin: Origin) -> bool {
+    let is_client = || origin.behind.is_some() && address(value) == origin.behind.map(|client| client.to_canonical());
+    match origin.believed {
+        Believed::Nothing => false,
+        _ if is_odd(name) => false,
+        _ if name.eq_ignore_ascii_case(b"x-real-ip") => is_client(),
+        Believed::XForwarded => !name.eq_ignore_ascii_case(b"forwarded"),
+        Believed::Forwarded => name.eq_ignore_ascii_case(b"forwarded"),
+    }
+}
+
+/// The same for an application that speaks HTTP, for fields that [`write()`] does not write anew.
+pub(crate) fn is_kept(name: &[u8], value: &[u8], origin: Origin) -> bool {
     const WRITTEN: [&str; 4] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
-    !is_odd(name) && !WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+    is_believed(name, value, origin) && !WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+}
+
+/// Appends what a trusted proxy says of the way of a request that an answer may depend on, whoever the client is: each such field with its value.
+pub fn append_told(fields: Fields<'_>, believed: Believed, out: &mut Vec<u8>) {
+    let tells = |name: &[u8]| match believed {
+        Believed::XForwarded => {
+            spells(&name[..name.len().min(11)], "x-forwarded") && !name.eq_ignore_ascii_case(b"x-forwarded-for")
+        }
+        Believed::Nothing | Believed::Forwarded => false,
+    };
+    for (name, value) in fields.iter().filter(|(name, _)| tells(name)) {
+        out.extend(name.iter().map(u8::to_ascii_lowercase));
+        [&b": "[..], value, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part));
+    }
 }
 
 /// Nothing is added for a peer on a Unix socket: it is most likely a proxy, and the address before it is the client's.
@@ -71,6 +99,13 @@ fn write_addresses(origin: Origin, from_proxy: Fields<'_>, out: &mut Vec<u8>) {
     write_line(out, "X-Forwarded-For", |out| {
         let before = out.len();
         append_received(from_proxy, "x-forwarded-for", out);
+        let client = origin.client.map(|(address, _)| address.to_canonical());
+        // What another field says of it has to be said in this one as well.
+        let told = origin.behind.map(|behind| behind.to_canonical()).filter(|behind| Some(*behind) != client);
+        if let (Believed::Forwarded, Some(behind)) = (origin.believed, told) {
+            append_address(behind, out);
+            out.extend_from_slice(b", ");
+        }
         match origin.client {
             Some((address, _)) => append_address(address.to_canonical(), out),
             // Without the comma after the last.
@@ -208,8 +243,10 @@ mod tests {
     }
 
     fn origin(client: &str, is_trusted: bool) -> Origin {
+        let believed = if is_trusted { Believed::XForwarded } else { Believed::Nothing };
         let client = client.parse().ok().map(|address| (address, 1));
-        Origin { client, is_trusted, is_secure: true, protocol: Protocol::Http11 }
+        let behind = Some(IpAddr::from([203, 0, 113, 7]));
+        Origin { client, believed, behind, is_secure: true, protocol: Protocol::Http11 }
     }
 
     const CLAIMS: &str = "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: gopher\r\nX-Forwarded-Host: evil\r\n\
@@ -238,8 +275,44 @@ mod tests {
         assert_eq!(
             lines(CLAIMS, origin("::ffff:192.0.2.7", true), false),
             "Via: 1.0 old, 1.1 b, 1.1 lamna\r\nX-Forwarded-For: 1.1.1.1, 192.0.2.7\r\nX-Forwarded-Proto: gopher\r\n\
-             X-Forwarded-Host: evil\r\nForwarded: for=1.1.1.1, for=192.0.2.7;host=\"a.example:80\";proto=https\r\n"
+             X-Forwarded-Host: evil\r\n"
         );
+    }
+
+    /// A proxy that writes one field passes the others on as clients send them.
+    #[test]
+    fn only_the_field_that_proxies_write_is_believed_and_the_others_are_written_anew() {
+        let by_forwarded = Origin { believed: Believed::Forwarded, ..origin("192.0.2.7", true) };
+        assert_eq!(
+            lines(CLAIMS, by_forwarded, false),
+            "Via: 1.0 old, 1.1 b, 1.1 lamna\r\nX-Forwarded-For: 203.0.113.7, 192.0.2.7\r\nX-Forwarded-Proto: https\r\n\
+             X-Forwarded-Host: a.example:80\r\nForwarded: for=1.1.1.1, for=192.0.2.7;host=\"a.example:80\";proto=https\r\n"
+        );
+        let by_other = origin("192.0.2.7", true);
+        for (name, value, by_x_forwarded, by_its_own) in [
+            ("Forwarded", "for=1.1.1.1", false, true),
+            ("X-Forwarded-Prefix", "/app", true, false),
+            ("X-Forwarded_Prefix", "/app", false, false),
+            ("X-Real-IP", "10.0.0.1", false, false),
+            ("X-Real-IP", "203.0.113.7", true, true),
+        ] {
+            let is_believed = |origin| is_believed(name.as_bytes(), value.as_bytes(), origin);
+            assert_eq!((is_believed(by_other), is_believed(by_forwarded)), (by_x_forwarded, by_its_own), "{name}");
+            assert!(!is_believed(origin("192.0.2.7", false)), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_an_answer_may_depend_on_is_told_by_name_and_value() {
+        let fields =
+            "X-Forwarded-Prefix: /app\r\nX-Forwarded-For: 1.1.1.1\r\nForwarded: host=evil\r\nX-Forwarded-Port: 81\r\n";
+        let told = |believed| {
+            let mut told = Vec::new();
+            append_told(Fields::check(fields.as_bytes(), LineEnds::CrLf).unwrap(), believed, &mut told);
+            String::from_utf8(told).unwrap()
+        };
+        assert_eq!(told(Believed::XForwarded), "x-forwarded-prefix: /app\r\nx-forwarded-port: 81\r\n");
+        assert_eq!((told(Believed::Nothing), told(Believed::Forwarded)), (String::new(), String::new()));
     }
 
     #[test]

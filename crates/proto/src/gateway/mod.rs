@@ -77,13 +77,26 @@ pub struct Inbound<'a> {
 pub struct Origin {
     /// The peer of the connection and its port; none on a Unix socket.
     pub client: Option<(IpAddr, u16)>,
-    /// Whether the peer is a proxy of ours: then what it says in `Forwarded` and `X-Forwarded-*` is kept and added to. From
-    /// anybody else such fields are removed.
-    pub is_trusted: bool,
+    /// Which fields about the way of the request are kept and added to. The others are removed.
+    pub believed: Believed,
+    /// The client, by what is believed.
+    pub behind: Option<IpAddr>,
     /// Whether the request came over TLS.
     pub is_secure: bool,
     /// The version in which it was received.
     pub protocol: Protocol,
+}
+
+/// Which fields about the way of a request a trusted proxy has written. A proxy that writes one of them passes the others on as the client sent them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Believed {
+    /// None: the peer is no trusted proxy.
+    #[default]
+    Nothing,
+    /// `X-Forwarded-*`.
+    XForwarded,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
 }
 
 /// The version of HTTP in which a request was received.

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use lamna_proto::gateway::fields::Fields;
 use lamna_proto::gateway::http1::{self, ContentWriter, HostChoice, Outgoing, write_head};
 use lamna_proto::gateway::{
-    AnswerHead, AnswerStep, GatewayError, Inbound, Origin, Protocol, RequestContent, cgi, fastcgi, path,
+    AnswerHead, AnswerStep, Believed, GatewayError, Inbound, Origin, Protocol, RequestContent, cgi, fastcgi, path,
 };
 use lamna_proto::limits::Limits;
 use lamna_proto::message::{Field, Request, Version};
@@ -246,7 +246,8 @@ pub(crate) fn forwarded(input: &[u8], content: &[u8]) -> bool {
         content: inbound_content,
         origin: Origin {
             client: Some((IpAddr::from([192, 0, 2, 1]), 9)),
-            is_trusted: content.len() % 2 == 1,
+            believed: [Believed::Nothing, Believed::XForwarded, Believed::Forwarded][content.len() % 3],
+            behind: Some(IpAddr::from([192, 0, 2, 2])),
             is_secure: false,
             protocol: Protocol::Http11,
         },

@@ -17,6 +17,8 @@ pub struct AnswerKey<'k> {
     pub is_secure: bool,
     /// The authority (host) that was asked for.
     pub authority: &'k [u8],
+    /// What a trusted proxy tells the application besides (`gateway::told_way`).
+    pub way: &'k [u8],
     /// The query as the application is asked for it: without what does not matter.
     pub query: Option<&'k [u8]>,
 }
@@ -33,6 +35,7 @@ impl<'k> AnswerKey<'k> {
         let authority_at = out.len();
         fits &= push_part(self.authority, out);
         out[authority_at..].make_ascii_lowercase();
+        fits &= push_part(self.way, out);
         let Some(query) = self.query else {
             out.push(0);
             return fits;
@@ -61,11 +64,12 @@ impl<'k> AnswerKey<'k> {
         let [MARK, is_secure, rest @ ..] = rest else { return None };
         let (outcome, rest) = take_part(rest)?;
         let (authority, rest) = take_part(rest)?;
+        let (way, rest) = take_part(rest)?;
         let query = match rest {
             [1, rest @ ..] => Some(take_part(rest)?.0),
             _ => None,
         };
-        Some(AnswerKey { path, outcome, is_secure: *is_secure == 1, authority, query })
+        Some(AnswerKey { path, outcome, is_secure: *is_secure == 1, authority, way, query })
     }
 }
 
@@ -133,6 +137,7 @@ mod tests {
             outcome: b"",
             is_secure: false,
             authority: authority.as_bytes(),
+            way: b"",
             query: query.map(str::as_bytes),
         }
     }
@@ -155,8 +160,12 @@ mod tests {
 
     #[test]
     fn a_key_is_read_as_it_was_written_but_for_case_of_the_authority() {
-        let given =
-            AnswerKey { outcome: &[0, 1, 0xff, 0xff], is_secure: true, ..key("/a", "A.example:80", Some("x=1")) };
+        let given = AnswerKey {
+            outcome: &[0, 1, 0xff, 0xff],
+            is_secure: true,
+            way: b"x-forwarded-port: 81\r\n",
+            ..key("/a", "A.example:80", Some("x=1"))
+        };
         let mut bytes = written(&given, &[]);
         write_variant(7, |out| out.push(9), &mut bytes);
         assert_eq!(AnswerKey::read(&bytes), Some(AnswerKey { authority: b"a.example:80", ..given }));

@@ -83,6 +83,7 @@ mod tests {
             outcome: b"",
             is_secure: true,
             authority: authority.as_bytes(),
+            way: b"",
             query: query.map(str::as_bytes),
         };
         let mut bytes = Vec::new();

@@ -17,7 +17,7 @@ use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::gateway::forwarding::spells;
 use lamna_proto::gateway::http1::{self, Asked, HostChoice, Unwritable, requested_upgrade};
 use lamna_proto::gateway::proxy::{self, Sender};
-use lamna_proto::gateway::{Inbound, Origin, Protocol, RequestContent, fastcgi, path};
+use lamna_proto::gateway::{Believed, Inbound, Origin, Protocol, RequestContent, fastcgi, forwarding, path};
 use lamna_proto::message::{Content, Field, Method, Request, RequestId, Version};
 use lamna_proto::parse::target::{self, Target};
 
@@ -52,8 +52,10 @@ pub struct Asking<'a> {
     pub who: Option<Who<'a>>,
     /// Both ends of the client's connection, for applications that are told them; none if it has no address.
     pub ends: Option<(SocketAddr, SocketAddr)>,
-    /// Whether `client` is a proxy whose words about the client are believed.
-    pub is_trusted: bool,
+    /// Which words of `client`, if that is a trusted proxy, are believed about the client behind it.
+    pub believed: Believed,
+    /// The client, by these words.
+    pub behind: Option<IpAddr>,
     /// Whether the request came over TLS.
     pub is_secure: bool,
     /// The ID of the request.
@@ -191,9 +193,9 @@ pub fn begin_question(
 }
 
 /// Whether a service is told a field of a request: but for what asks for a part of something, or whether it is still what it was, and what we
-/// say in its place. What other servers say in the place of `X-Forwarded-Uri` a service might believe as well.
+/// say in its place. The host is the one by which the site was chosen, as the path is the one that is judged here. What other servers say in the place of `X-Forwarded-Uri` a service might believe as well.
 fn is_of_question(name: &[u8]) -> bool {
-    const OURS: [&str; 4] = ["x-forwarded-method", "x-forwarded-uri", "x-rewrite-url", "range"];
+    const OURS: [&str; 5] = ["x-forwarded-method", "x-forwarded-uri", "x-forwarded-host", "x-rewrite-url", "range"];
     let begins = |beginning: &str| name.get(..beginning.len()).is_some_and(|start| spells(start, beginning));
     !begins("if-") && !begins("x-original-") && !OURS.iter().any(|own| spells(name, own))
 }
@@ -223,7 +225,8 @@ fn end_head(asking: &Asking<'_>, head: &mut Vec<u8>) {
 fn origin_of(asking: &Asking<'_>) -> Origin {
     Origin {
         client: asking.client.map(|address| (address, 0)),
-        is_trusted: asking.is_trusted,
+        believed: asking.believed,
+        behind: asking.behind,
         is_secure: asking.is_secure,
         protocol: match asking.request.head.version {
             Version::Http10 => Protocol::Http10,
@@ -283,10 +286,23 @@ pub fn may_be_cached(request: Request<'_>) -> bool {
 }
 
 /// The requested authority, as an application learns it: from a trusted proxy, or else from the request.
-pub fn told_authority<'r>(request: Request<'r>, is_trusted: bool) -> &'r [u8] {
+pub fn told_authority(request: Request<'_>, believed: Believed) -> &[u8] {
     let fields = Fields::of(request);
-    let said = if is_trusted { fields.values("x-forwarded-host").find(|value| !value.is_empty()) } else { None };
+    let said = if believed == Believed::XForwarded {
+        fields.values("x-forwarded-host").find(|value| !value.is_empty())
+    } else {
+        None
+    };
     said.or(authority_of(request)).unwrap_or_default()
+}
+
+/// What a trusted proxy tells the application of the way of a request besides, which its answer may depend on.
+pub fn told_way(request: Request<'_>, believed: Believed) -> Vec<u8> {
+    let mut told = Vec::new();
+    if believed != Believed::Nothing {
+        forwarding::append_told(Fields::of(request), believed, &mut told);
+    }
+    told
 }
 
 /// The head of a request to an application that speaks HTTP.

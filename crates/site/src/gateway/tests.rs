@@ -15,6 +15,7 @@ use lamna_config::settings::{Settings, SiteSettings};
 use lamna_filter::Step;
 use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::program::{Input, Next, Program, Ran, StreamHead};
+use lamna_proto::gateway::Believed;
 use lamna_proto::message::Request;
 use lamna_proto::parse::head::{self, Parsed};
 use lamna_proto::time::Instant;
@@ -154,7 +155,7 @@ impl Front {
         let site = self.sites.at(0);
         let rules = &site.routes.effective(target, &[]);
         let client = Some([192, 0, 2, 7].into());
-        let (is_trusted, is_secure, group) = (false, false, &self.group);
+        let (is_secure, group) = (false, &self.group);
         begin(&Asking {
             site,
             rules,
@@ -164,7 +165,8 @@ impl Front {
             client,
             ends: None,
             who: None,
-            is_trusted,
+            believed: Believed::Nothing,
+            behind: client,
             is_secure,
             script: None,
             called: "7f",

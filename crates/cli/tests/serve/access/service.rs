@@ -44,6 +44,7 @@ for_engines!(all services_have_every_engine: [
     what_is_for_one_user_is_not_kept_for_others,
     the_log_names_whom_the_service_names,
     a_request_that_a_service_is_asked_about_counts_once,
+    a_service_and_an_application_are_told_what_is_believed_of_a_proxy,
 ]);
 
 /// See the module.
@@ -224,6 +225,43 @@ fn files_listings_and_uploads_are_for_whom_the_service_lets_in(engine: Engine) {
     let statuses = [(); 3].map(|()| client.receive(true).unwrap().status);
     assert_eq!(statuses, [200, 302, 200]);
     server.finish();
+}
+
+/// A proxy that writes one field passes the others on as its clients send them.
+fn a_service_and_an_application_are_told_what_is_believed_of_a_proxy(engine: Engine) {
+    for (field, forwarded_for, forwarded_proto, host) in [
+        ("forwarded", "192.0.2.7, 127.0.0.1", "http", "private.test"),
+        ("x-forwarded-for", "10.0.0.1, 127.0.0.1", "https", "private.test"),
+    ] {
+        let service = Service::start();
+        let config = format!(
+            "trusted_proxies = [\"127.0.0.1\"]\nforwarded_field = \"{field}\"\n[[site]]\nroot = \"site\"\n\
+             [[site.route]]\nmatch = \"/*\"\naccess = {}\n",
+            service.rule()
+        );
+        let server = Launch::new(engine).file("a.txt", "a\n").config(&config).start();
+        let mut client = server.connect();
+        client.send(
+            format!(
+                "GET /a.txt HTTP/1.1\r\nHost: private.test\r\n{}Forwarded: for=192.0.2.7;proto=http;host=evil.test\r\n\
+                 X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: public.test\r\nX-Real-IP: 10.9.9.9\r\n\r\n",
+                cookie("ada")
+            )
+            .as_bytes(),
+        );
+        assert_eq!(client.receive(true).expect("it is answered").status, 200);
+        let [head] = &service.asked()[..] else { panic!("it is asked once: {:?}", service.asked()) };
+        for line in [
+            format!("X-Forwarded-For: {forwarded_for}"),
+            format!("X-Forwarded-Proto: {forwarded_proto}"),
+            format!("X-Forwarded-Host: {host}"),
+        ] {
+            assert_eq!(head.matches(&format!("\r\n{line}\r\n")).count(), 1, "{line}: {head}");
+        }
+        assert!(!head.contains("10.9.9.9"), "{head}");
+        assert_eq!(head.contains("\r\nForwarded: "), field == "forwarded", "{head}");
+        server.finish();
+    }
 }
 
 fn the_service_is_told_the_request_and_is_asked_once_for_each(engine: Engine) {

@@ -155,7 +155,8 @@ impl WorkerContext<'_> {
             path: &self.asked_path,
             outcome,
             is_secure: asked.is_secure(),
-            authority: gateway::told_authority(request, asked.is_believed()),
+            authority: gateway::told_authority(request, asked.believed()),
+            way: &gateway::told_way(request, asked.believed()),
             query: translate.query,
         };
         self.answer_key.clear();
@@ -334,13 +335,14 @@ impl Inquiry<'_> {
         let site = asked.site;
         // A proxy adds its peer to what trusted proxies have said; a script is told who the client is.
         let client = if script.is_some() { asked.client() } else { asked.peer.address };
-        let (is_trusted, is_secure, called) = (asked.is_believed(), asked.is_secure(), &*asked.name());
+        let (is_secure, called) = (asked.is_secure(), &*asked.name());
+        let (believed, behind) = (asked.believed(), asked.client());
         let socket = asked.over.socket.filter(|_| group.settings.send_proxy.is_some());
         let ends = socket.and_then(|socket| ends_of(socket, asked.client()?));
         let payer = shared.limiter.payer(asked.client());
         let payer = payer.as_ref();
         #[rustfmt::skip]
-        let asking = Asking { site, rules, group, script, translate, request, client, ends, who, is_trusted, is_secure, called, payer };
+        let asking = Asking { site, rules, group, script, translate, request, client, ends, who, believed, behind, is_secure, called, payer };
         gateway::begin_with(&asking, fields)
     }
 }

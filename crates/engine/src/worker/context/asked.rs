@@ -5,8 +5,9 @@
 use std::cell::OnceCell;
 use std::net::IpAddr;
 
-use lamna_config::proxies::{Peer, TrustedProxies};
+use lamna_config::proxies::{ForwardedField, Peer, TrustedProxies};
 use lamna_proto::exchange::Translate;
+use lamna_proto::gateway::Believed;
 use lamna_proto::time::Instant;
 use lamna_site::content::access::{Known, Rules, Vouched, Who};
 use lamna_site::content::at_once::Party;
@@ -68,9 +69,13 @@ impl<'r> Asked<'r> {
         !self.proxies.is_empty() && self.proxies.trust(self.client())
     }
 
-    /// Whether its peer is believed about who its client is.
-    pub(super) fn is_believed(&self) -> bool {
-        self.proxies.believe(self.peer)
+    /// Which words of its peer are believed about its client.
+    pub(super) fn believed(&self) -> Believed {
+        match self.proxies.field {
+            _ if !self.proxies.believe(self.peer) => Believed::Nothing,
+            ForwardedField::XForwardedFor => Believed::XForwarded,
+            ForwardedField::Forwarded => Believed::Forwarded,
+        }
     }
 
     /// Whether a trusted proxy says that its client speaks TLS.

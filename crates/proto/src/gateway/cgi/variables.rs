@@ -130,13 +130,13 @@ fn give_fields(of: &Variables<'_>, fields: EndToEnd<'_>, give: &mut dyn FnMut(&[
     if let Some(authority) = request.authority {
         give(b"HTTP_HOST", authority);
     }
-    let is_given = |name: &[u8]| {
+    let is_given = |name: &[u8], value: &[u8]| {
         let is_plain = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
         let is_known_otherwise = of.user.is_some() && name.eq_ignore_ascii_case(b"authorization");
-        let is_believed = request.origin.is_trusted || !forwarding::tells_of_the_way(name);
+        let is_believed = !forwarding::tells_of_the_way(name) || forwarding::is_believed(name, value, request.origin);
         is_plain && is_believed && !is_known_otherwise && !forwarding::names_request(name)
     };
-    let given: Vec<(&[u8], &[u8])> = fields.iter().filter(|(name, _)| is_given(name)).collect();
+    let given: Vec<(&[u8], &[u8])> = fields.iter().filter(|(name, value)| is_given(name, value)).collect();
     let (mut variable, mut joined) = (Vec::new(), Vec::new());
     // Each name is looked for before and behind: bounded by the square of the number of fields, which is limited.
     for (index, (name, value)) in given.iter().enumerate() {
@@ -165,11 +165,12 @@ mod tests {
 
     use super::*;
     use crate::gateway::fields::{Fields, LineEnds};
-    use crate::gateway::{Origin, Protocol};
+    use crate::gateway::{Believed, Origin, Protocol};
 
     const ORIGIN: Origin = Origin {
         client: Some((IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 5000)),
-        is_trusted: false,
+        believed: Believed::Nothing,
+        behind: None,
         is_secure: false,
         protocol: Protocol::Http11,
     };

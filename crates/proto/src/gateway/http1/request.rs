@@ -75,13 +75,13 @@ fn append(request: &Inbound<'_>, how: &Outgoing<'_>, out: &mut Vec<u8>) -> Resul
     append_framing(request, out);
     append_connection(request, how, out)?;
     forwarding::write(request, how.forwarded, out);
-    let is_allowed = |name: &[u8]| {
+    let is_allowed = |name: &[u8], value: &[u8]| {
         !forwarding::is_disguised(name)
             && !forwarding::names_request(name)
-            && (!forwarding::tells_of_the_way(name) || (request.origin.is_trusted && forwarding::is_kept(name)))
+            && (!forwarding::tells_of_the_way(name) || forwarding::is_kept(name, value, request.origin))
     };
     let end_to_end = EndToEnd::of(request.fields).map_err(|_| Unwritable::Connection)?.without(OURS);
-    for (name, value) in end_to_end.iter().filter(|(name, _)| is_allowed(name)) {
+    for (name, value) in end_to_end.iter().filter(|(name, value)| is_allowed(name, value)) {
         append_parts(out, &[name, b": ", value, b"\r\n"]);
     }
     append_cookie(request.fields, &end_to_end, out);
@@ -218,7 +218,7 @@ pub fn requested_upgrade<'a>(fields: Fields<'a>, allowed: &[&str]) -> Option<&'a
 mod tests {
     use super::*;
     use crate::gateway::fields::LineEnds;
-    use crate::gateway::{Origin, Protocol};
+    use crate::gateway::{Believed, Origin, Protocol};
 
     fn request<'a>(method: &'a str, fields: &'a str) -> Inbound<'a> {
         Inbound {
@@ -230,7 +230,8 @@ mod tests {
             content: RequestContent::None,
             origin: Origin {
                 client: Some(([192, 0, 2, 1].into(), 5)),
-                is_trusted: false,
+                believed: Believed::Nothing,
+                behind: None,
                 is_secure: false,
                 protocol: Protocol::Http11,
             },
