@@ -7,7 +7,7 @@ use lamna_config::render::quoted;
 use lamna_config::route::pattern::Pattern;
 
 use super::limit::{self, Speed};
-use super::pattern::spelled;
+use super::pattern::{restricting, spelled};
 use super::rewrite::{self, Rewrite, Within};
 use super::syntax::Directive;
 use super::turn::{self, Turn};
@@ -79,7 +79,7 @@ pub(super) fn read(
                         );
                         // Whatever else is said of its paths: what is within counted before that.
                         let matches = match &found.pattern {
-                            Pattern::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
+                            Pattern::Regex(text) => format!("{{ regex = {} }}", quoted(&restricting(text))),
                             plain => quoted(&plain.text()),
                         };
                         let keys = [("match", matches), ("priority", DENIED_PRIORITY.to_owned())];
@@ -432,6 +432,7 @@ pub(super) fn push_location(
 ) {
     let others = || all.iter().filter(|other| !std::ptr::eq(*other, one) && !other.pattern.is_apart_from(&one.pattern));
     let matches = match &one.pattern {
+        Pattern::Regex(text) if one.action.restricts() => format!("{{ regex = {} }}", quoted(&restricting(text))),
         Pattern::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
         Pattern::Prefix(text) if text == "/" => quoted("*"),
         plain => quoted(&plain.text()),
@@ -489,7 +490,8 @@ pub(super) fn push_location(
         if own != Some("redirect") && acts(&|action| action.redirect.is_some() || turns(action, "redirect")) {
             keys.push(("redirect", "false".into()));
         }
-        if own != Some("rewrite") && acts(&|action| action.is_denied || turns(action, "rewrite")) {
+        let is_led = one.action.goes_on_behind_scripts || acts(&|action| action.is_denied || turns(action, "rewrite"));
+        if own != Some("rewrite") && is_led {
             keys.push(("rewrite", "false".into()));
         }
     }
@@ -523,6 +525,38 @@ pub(super) fn push_location(
         let priority = one.priority + i32::try_from(one.rewrites.len() - at).unwrap_or(1);
         let patterns = others().filter(is_longer).map(|other| &other.pattern);
         site.routes.push(rewrite.route(priority, patterns, draft));
+    }
+}
+
+/// A priority below that of every expression, and above that of paths.
+const BEHIND_SCRIPTS_PRIORITY: i32 = 500;
+
+/// Has nothing be there for paths that go on behind a script, where nginx runs it for none of them: here a script is found in the middle of a path, and what
+/// refuses it ends with its name.
+pub(super) fn refuse_behind_scripts(read: &mut [Location], site: &mut Site, draft: &mut Draft) {
+    let (ending, open): (Vec<&mut Location>, Vec<&mut Location>) = read
+        .iter_mut()
+        .filter(|one| one.runs_scripts())
+        .partition(|one| one.action.narrowed.is_none() && scripts::ends_with_script(&one.pattern));
+    let mut extensions: Vec<String> = ending.iter().flat_map(|one| scripts::extensions_of(&one.pattern)).collect();
+    extensions.sort_unstable();
+    extensions.dedup();
+    let Some(line) = ending.first().map(|one| one.line).filter(|_| !extensions.is_empty()) else { return };
+    let regex = match &extensions[..] {
+        [one] => format!("\\.{one}/"),
+        several => format!("\\.(?:{})/", several.join("|")),
+    };
+    let priority = match open.is_empty() {
+        true => DENIED_PRIORITY.to_owned(),
+        false => BEHIND_SCRIPTS_PRIORITY.to_string(),
+    };
+    open.into_iter().for_each(|one| one.action.goes_on_behind_scripts = true);
+    let keys = [("match", format!("{{ regex = {} }}", quoted(&regex))), ("priority", priority)];
+    site.routes.push(Route { line, keys: keys.into_iter().chain(denied()).collect() });
+    let tries = |one: &Location| one.action.tried.iter().flatten().any(|path| is_program(path));
+    if read.iter().any(tries) {
+        let why = "they are answered with 404, and there by the script that is tried for what is not found";
+        draft.lose(line, format!("paths that go on behind a script (`{regex}`): {why}"));
     }
 }
 

@@ -133,6 +133,8 @@ struct Action {
     is_denied: bool,
     /// Its scripts are run for clients that come to them by another path, and for none that asks for them.
     is_internal: bool,
+    /// Its scripts are run for paths that go on behind them, and those of another location are not.
+    goes_on_behind_scripts: bool,
     /// The value of `access`.
     access: Option<String>,
     /// The key by which an application answers, and its value.
@@ -457,6 +459,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         site.keys.push(("index", names));
     }
     push_action(line, &action, &mut site);
+    location::refuse_behind_scripts(&mut read, &mut site, draft);
     location::keep_indexes(directives, &scope, asks_applications, &mut site);
     for one in &read {
         push_location(one, &read, &scope, (runs_scripts, asks_applications), &mut site, draft);
@@ -494,6 +497,11 @@ fn index_names(scope: &Scope, runs_scripts: bool, draft: &mut Draft) -> Option<S
 }
 
 impl Action {
+    /// Whether it keeps from some what is there.
+    fn restricts(&self) -> bool {
+        self.is_denied || self.is_internal || self.access.is_some() || self.redirect.is_some()
+    }
+
     /// No program runs scripts: none is tried, or it would be sent. A location that tries one is denied, because its
     /// other files are meant only where there is no script.
     fn forget_programs(&mut self, draft: &mut Draft) {

@@ -36,9 +36,29 @@ pub(super) fn wider(regex: &str) -> String {
     if Pattern::from_regex(&wider).is_ok() { wider } else { "^".to_owned() }
 }
 
+/// The same expression where it restricts: in PCRE `$` fits before a last end of a line as well. A dot fits any byte here, which is more.
+pub(super) fn restricting(regex: &str) -> String {
+    let (mut out, mut is_escaped, mut in_class, mut has_dot) = (String::new(), false, false, false);
+    for character in regex.chars() {
+        let is_plain = !is_escaped;
+        is_escaped = is_plain && character == '\\';
+        match character {
+            '[' if is_plain => in_class = true,
+            ']' if is_plain => in_class = false,
+            '$' if is_plain && !in_class => out.push_str("\\n?"),
+            '.' if is_plain && !in_class => has_dot = true,
+            _ => {}
+        }
+        out.push(character);
+    }
+    let found = if has_dot { format!("(?s){out}") } else { out };
+    if Pattern::from_regex(&found).is_ok() { found } else { regex.to_owned() }
+}
+
 /// The route by which nothing is there for paths that fit an expression.
 pub(super) fn deny_fitting(line: usize, regex: &str) -> Route {
-    let keys = [("match", format!("{{ regex = {} }}", quoted(regex))), ("priority", DENIED_PRIORITY.to_owned())];
+    let keys =
+        [("match", format!("{{ regex = {} }}", quoted(&restricting(regex)))), ("priority", DENIED_PRIORITY.to_owned())];
     Route { line, keys: keys.into_iter().chain(denied()).collect() }
 }
 
@@ -105,6 +125,18 @@ mod tests {
         ] {
             let found = super::super::syntax::parse(&format!("location {text} {{ }}")).unwrap();
             assert_eq!(spelled(&found[0]), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_expression_that_restricts_fits_before_the_end_of_a_line_as_well() {
+        for (regex, expected) in [
+            (r"\.php$", r"\.php\n?$"),
+            (r"\$[$.]$", r"\$[$.]\n?$"),
+            (r"^/a/.*\.php(/|$)", r"(?s)^/a/.*\.php(/|\n?$)"),
+            (r"^/a", r"^/a"),
+        ] {
+            assert_eq!(restricting(regex), expected, "{regex}");
         }
     }
 

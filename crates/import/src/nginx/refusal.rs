@@ -7,6 +7,7 @@ use lamna_config::render::quoted;
 use lamna_config::route::condition::Network;
 use lamna_config::route::pattern::{Pattern, compile};
 
+use super::pattern::restricting;
 use super::syntax::Directive;
 use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, denied, list};
 
@@ -183,7 +184,7 @@ pub(super) fn lose_turn(directive: &Directive, draft: &mut Draft) {
 /// The value of `match` for one condition, in the location of `pattern`; none is a whole server.
 pub(super) fn matching(pattern: Option<&Pattern>, condition: &str) -> String {
     let path = match pattern {
-        Some(Pattern::Regex(text)) => format!("regex = {}, ", quoted(text)),
+        Some(Pattern::Regex(text)) => format!("regex = {}, ", quoted(&restricting(text))),
         Some(plain) => format!("path = {}, ", quoted(&plain.text())),
         None => String::new(),
     };
@@ -195,7 +196,7 @@ pub(super) fn routes(line: usize, whom: Whom, pattern: Option<&Pattern>) -> Vec<
     let matches: Vec<String> = match whom {
         Whom::Nobody => Vec::new(),
         Whom::Some(conditions) => conditions.iter().map(|one| matching(pattern, one)).collect(),
-        Whom::Paths(regex) => vec![format!("{{ regex = {} }}", quoted(&regex))],
+        Whom::Paths(regex) => vec![format!("{{ regex = {} }}", quoted(&restricting(&regex)))],
     };
     let route = |matches: String| {
         let keys = [("match", matches), ("priority", DENIED_PRIORITY.to_owned())];

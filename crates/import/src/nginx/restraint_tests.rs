@@ -291,3 +291,55 @@ fn a_server_that_nobody_reaches_from_elsewhere_is_for_nobody_elsewhere() {
         assert!(!alone.contains("/.denied"), "nobody else gets there: {alone}");
     }
 }
+
+#[test]
+fn what_is_refused_a_script_is_refused_with_what_follows_it_as_well() {
+    for refusal in [
+        "location ~ ^/pub/.*\\.php$ { deny all; }",
+        "location ~* \\.php$ { deny all; }",
+        "location /pub/ { location ~ \\.php$ { return 403; } }",
+        "if ($uri ~ ^/pub/.*\\.php$) { return 403; }",
+        "location ~ ^/pub/.*\\.php$ { internal; fastcgi_pass 127.0.0.1:9000; }",
+        "location ~ ^/pub/.*\\.php$ { auth_basic x; fastcgi_pass 127.0.0.1:9000; }",
+        "location ~ ^/pub/.*\\.php$ { auth_jwt x; fastcgi_pass 127.0.0.1:9000; }",
+        "location = /pub/x.php { deny all; }",
+    ] {
+        for php in [PHP, "location ~ \\.(php|phtml)$ { fastcgi_pass 127.0.0.1:9000; }"] {
+            let text = server(&format!("{refusal} {php}"));
+            for path in ["/pub/x.php/foo", "/pub/x.php/"] {
+                assert_eq!(answer(&text, path), "nothing", "{refusal} {path}: {text}");
+            }
+        }
+    }
+    let text = server(&format!("location / {{ try_files $uri /index.php?$args; }} {PHP}"));
+    assert_eq!(answer(&text, "/x.php/foo"), "nothing", "{text}");
+    assert!(text.contains("paths that go on behind a script (`\\.php/`)"), "{text}");
+}
+
+#[test]
+fn what_follows_a_script_is_for_the_scripts_that_may_be_followed() {
+    let open = "location ~ ^/index\\.php(/|$) { fastcgi_pass 127.0.0.1:9000; }";
+    let text = server(&format!("location / {{ try_files $uri /index.php$is_args$args; }} {open} {PHP}"));
+    assert_eq!(answer(&text, "/x.php/foo"), "nothing", "{text}");
+    assert_eq!(answer(&text, "/index.php/foo"), "file /index.php/foo", "{text}");
+    assert!(!server(open).contains(".denied"), "{}", server(open));
+}
+
+#[test]
+fn what_is_refused_is_refused_before_the_end_of_a_line_as_well() {
+    let pass = "location / { proxy_pass http://127.0.0.1:8080; }";
+    for refusal in [
+        "location ~ ^/pub/[^/]*$ { deny all; }",
+        "location ~ \\.php$ { return 403; }",
+        "location ~* ^/pub/.*\\.php$ { return 302 /login; }",
+        "if ($uri ~ \\.php$) { return 403; }",
+        "location ~ \\.php$ { if ($http_x_key != k) { return 403; } proxy_pass http://127.0.0.1:8080; }",
+        "location /pub/ { location ~ \\.php$ { deny all; } }",
+    ] {
+        let text = server(&format!("{refusal} {pass}"));
+        for path in ["/pub/x.php", "/pub/x.php\n"] {
+            let found = answer(&text, path);
+            assert!(found == "nothing" || found == "to /login", "{refusal} {path:?} {found}: {text}");
+        }
+    }
+}

@@ -38,6 +38,62 @@ pub(super) fn of(pattern: Option<&Pattern>) -> Scripts {
     }
 }
 
+/// The extensions of the files that are run; none for a server as a whole.
+pub(super) fn extensions_of(pattern: &Pattern) -> Vec<String> {
+    match of(Some(pattern)) {
+        Scripts::Files(extensions) | Scripts::Narrowed(_, extensions) => extensions,
+        Scripts::Whole => Vec::new(),
+    }
+}
+
+/// Whether every path that fits ends with the script, so that nothing may follow it.
+pub(super) fn ends_with_script(pattern: &Pattern) -> bool {
+    match pattern {
+        Pattern::Exact(_) => true,
+        Pattern::Regex(text) => parsed(text).is_some_and(|hir| is_closed(&hir)),
+        _ => false,
+    }
+}
+
+/// Whether nothing may follow what fits.
+fn is_closed(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Look(Look::End) => true,
+        HirKind::Alternation(branches) => branches.iter().all(is_closed),
+        HirKind::Capture(capture) => is_closed(&capture.sub),
+        HirKind::Concat(parts) => match &parts[..] {
+            // What stands before the end may be all that follows a script.
+            [.., before, end] if matches!(end.kind(), HirKind::Look(_)) => is_closed(end) && !may_follow(before),
+            [.., last] => is_closed(last),
+            [] => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether a part may end with a slash and what is behind it.
+fn may_follow(hir: &Hir) -> bool {
+    match hir.kind() {
+        // A literal may be the path of a script itself.
+        HirKind::Literal(literal) => match memchr::memrchr(b'.', &literal.0) {
+            Some(dot) => literal.0[dot..].contains(&b'/'),
+            None => literal.0.first() == Some(&b'/'),
+        },
+        HirKind::Class(Class::Bytes(class)) => {
+            class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&b'/'))
+        }
+        HirKind::Repetition(repetition) => may_follow(&repetition.sub),
+        HirKind::Capture(capture) => may_follow(&capture.sub),
+        HirKind::Concat(parts) => parts.last().is_some_and(may_follow),
+        HirKind::Alternation(branches) => branches.iter().any(may_follow),
+        _ => false,
+    }
+}
+
+fn parsed(regex: &str) -> Option<Hir> {
+    regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(regex).ok()
+}
+
 /// A narrower expression, of all of whose alternatives it is known which files they are for.
 fn narrowed(text: &str) -> Option<Scripts> {
     let (mut branches, mut all) = (Vec::new(), Vec::new());
@@ -82,7 +138,7 @@ fn branches_of(text: &str) -> Vec<&str> {
 }
 
 fn extensions(regex: &str) -> Option<Vec<String>> {
-    let parsed = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(regex).ok()?;
+    let parsed = parsed(regex)?;
     let mut parts = Vec::new();
     flatten(&parsed, &mut parts);
     // All that fits ends where the expression ends, or goes on behind a slash.
@@ -228,5 +284,21 @@ mod tests {
         assert_eq!(of(Some(&Pattern::Exact("/a.php".into()))), files(&["php"]));
         assert_eq!(of(Some(&Pattern::Exact("/ping".into()))), Scripts::Whole);
         assert_eq!(of(Some(&Pattern::Prefix("/a.php".into()))), Scripts::Whole);
+    }
+
+    #[test]
+    fn an_expression_says_whether_something_may_follow_the_script() {
+        for (regex, expected) in [
+            (r"\.php$", true),
+            (r"^(.+\.php)$", true),
+            (r"(?i)\.(php|phtml)$", true),
+            (r"^/(?:a\.php$|b\.php$)", true),
+            (r"[^/]\.php(/|$)", false),
+            (r"^(.+\.php)(/.*)?$", false),
+            (r"\.php(?:$|/)", false),
+            (r"\.php", false),
+        ] {
+            assert_eq!(ends_with_script(&Pattern::from_regex(regex).unwrap()), expected, "{regex}");
+        }
     }
 }

@@ -120,7 +120,7 @@ fn what_another_program_runs_and_what_is_restricted_is_not_served() {
          location ~ \\.php$ { fastcgi_pass a; } location /private/ { auth_basic x; } location /open/ { auth_basic off; } }",
     );
     assert!(!text.contains("\"/index.php\"]") && text.contains("index = [\"index.html\"]"), "{text}");
-    for pattern in ["{ regex = \"\\\\.php$\" }", "\"/private/*\""] {
+    for pattern in ["{ regex = \"\\\\.php\\\\n?$\" }", "\"/private/*\""] {
         let (_, route) = text.split_once(&format!("match = {pattern}\n")).expect(&text);
         let route = route.split("[[").next().unwrap_or_default();
         assert!(route.contains("rewrite = \"/.denied\"\ntry = []"), "{text}");
@@ -397,7 +397,8 @@ fn php_is_run_and_tried_and_without_it_no_script_is() {
         )
     };
     let text = text_of(&server("fastcgi_pass unix:/run/php/php-fpm.sock;"));
-    assert!(text.contains("# Everything in it is carried over."), "{text}");
+    assert!(text.contains("# Not carried over:\n# line 1: paths that go on behind a script"), "{text}");
+    assert_eq!(text.split("# Needs nothing here:").next().unwrap().matches("# line ").count(), 1, "{text}");
     assert!(text.contains("try = [\"$path\"]\nfastcgi = \"unix:/run/php/php-fpm.sock\""), "{text}");
     assert!(text.contains("try = [\"$path\", \"/index.php\"]") && text.contains("index = [\"index.php\", "), "{text}");
     let text = text_of(&server("fastcgi_pass $a;"));
