@@ -15,6 +15,7 @@ mod caddy;
 mod nginx;
 mod proof;
 mod reach;
+mod told;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

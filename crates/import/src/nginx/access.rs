@@ -7,6 +7,7 @@ use lamna_config::access::check_user;
 use lamna_config::render::quoted;
 use lamna_config::route::condition::Network;
 
+use super::gateway::told_field;
 use super::refusal;
 use super::syntax::Directive;
 use super::{Draft, Site};
@@ -62,6 +63,17 @@ fn why_not(directive: &Directive) -> Option<&'static str> {
 const DECIDES: &[&str] = &[
     "auth_jwt",
     "auth_jwt_require",
+    "auth_oidc",
+    "auth_require",
+    "auth_totp_realm",
+    "shib_request",
+    "SecRulesEnabled",
+    "app_protect_enable",
+    "rewrite_by_lua",
+    "rewrite_by_lua_block",
+    "rewrite_by_lua_file",
+    "server_rewrite_by_lua_block",
+    "server_rewrite_by_lua_file",
     "secure_link",
     "secure_link_secret",
     "access_by_lua",
@@ -133,10 +145,20 @@ impl Access {
                 let why = format!("the application is told it as the service says it, in `{field}`");
                 draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
                 self.fields.push(field.clone());
+                // Here it is one that no client can say either.
+                self.fields.extend(told_field(directive));
             }
             _ => return false,
         }
         true
+    }
+
+    /// Has no client say a field to applications, if there is a service: what it may say is taken out of every request of the site.
+    pub(super) fn hide(&mut self, field: &str) -> bool {
+        if self.asked.is_some() {
+            self.fields.push(field.to_owned());
+        }
+        self.asked.is_some()
     }
 
     fn set(&mut self, directive: &Directive, draft: &mut Draft) {
@@ -155,7 +177,7 @@ impl Access {
         let mut keys = services(path)?;
         let mut fields: Vec<&String> = Vec::new();
         self.fields.iter().for_each(|one| {
-            if !fields.contains(&one) {
+            if !fields.iter().any(|other| other.eq_ignore_ascii_case(one)) {
                 fields.push(one)
             }
         });

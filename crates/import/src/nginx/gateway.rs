@@ -7,11 +7,13 @@ use lamna_config::render::quoted;
 use lamna_config::route::pattern::Pattern;
 use lamna_config::upstream_address::UpstreamAddress;
 
+use super::access::Access;
 use super::limit::bytes;
 use super::scripts::{self, Scripts};
 use super::syntax::Directive;
 use super::{Draft, milliseconds};
-use crate::{PASSED_WORDS, list};
+use crate::told::{BELIEVED_WORDS, is_believed};
+use crate::{DENIED_WORDS, PASSED_WORDS, list};
 
 /// Several places under one name.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub(super) struct Gateway {
     body_bytes_max: Option<u64>,
     /// Answers are compressed.
     compresses: bool,
+    /// Fields that are written in the place of a client's: line, text, way and name.
+    overwritten: Vec<(usize, String, Way, String)>,
 }
 
 /// How an application is spoken to.
@@ -98,6 +102,7 @@ impl Gateway {
     /// A block says itself what an application is told.
     pub(super) fn forget_host(&mut self) {
         self.host = None;
+        self.overwritten.retain(|(_, _, way, _)| *way != Way::Http);
     }
 
     /// A block within is not passed on unless it says so itself.
@@ -114,6 +119,10 @@ impl Gateway {
                 self.pass = Some((directive.line, directive.text(), way, directive.argument(0).to_owned()));
             }
             "proxy_set_header" => self.header(directive, draft),
+            "fastcgi_param" if told_field(directive).is_some() => {
+                let field = told_field(directive).unwrap_or_default();
+                self.overwritten.push((directive.line, directive.text(), Way::FastCgi, field));
+            }
             "proxy_connect_timeout" | "fastcgi_connect_timeout" => self.timeout("connect_timeout_ms", directive, draft),
             "proxy_read_timeout" | "fastcgi_read_timeout" => self.timeout("timeout_ms", directive, draft),
             "proxy_request_buffering" | "fastcgi_request_buffering" => {
@@ -145,6 +154,10 @@ impl Gateway {
             "host" => return self.host = Some(value.to_owned()),
             name if is_told(name, value) => {
                 return draft.need_not(directive.line, format!("`{}`: an application is told so", directive.text()));
+            }
+            _ if told_field(directive).is_some() => {
+                let field = directive.argument(0).to_owned();
+                return self.overwritten.push((directive.line, directive.text(), Way::Http, field));
             }
             "x-real-ip" => "an application is told who its client is in `X-Forwarded-For`",
             _ => "which fields an application is told is in docs/gateways.md",
@@ -184,6 +197,22 @@ impl Gateway {
             }
             None => draft.lose(directive.line, format!("`{}`: it is longer than a day", directive.text())),
         }
+    }
+
+    /// Has no client say what is written in the place of its word there. False if it could, so that nothing may be there.
+    pub(super) fn hide_overwritten(&self, access: &mut Access, draft: &mut Draft) -> bool {
+        let Some((_, _, way, _)) = &self.pass else { return true };
+        let mut is_hidden = true;
+        for (line, text, _, field) in self.overwritten.iter().filter(|(_, _, of, _)| of == way) {
+            let is_taken_out = access.hide(field);
+            let why = match is_taken_out {
+                true => "an application is told no such field, neither by this server nor by a client".to_owned(),
+                false => format!("{BELIEVED_WORDS}; {DENIED_WORDS}"),
+            };
+            is_hidden &= is_taken_out;
+            draft.lose(*line, format!("`{text}`: {why}"));
+        }
+        is_hidden
     }
 
     /// The route for a location of `pattern`; none for a server.
@@ -316,6 +345,17 @@ impl Gateway {
         keys.extend(self.timeouts.iter().map(|(key, ms)| format!("{key} = {ms}")));
         keys
     }
+}
+
+/// The field that a directive writes in the place of one that an application believes.
+pub(super) fn told_field(directive: &Directive) -> Option<String> {
+    let (name, value) = (directive.argument(0), directive.argument(1));
+    let name = match &*directive.name {
+        "fastcgi_param" => name.strip_prefix("HTTP_")?.replace('_', "-"),
+        _ => name.to_owned(),
+    };
+    let own = format!("$http_{}", name.to_ascii_lowercase().replace('-', "_"));
+    (is_believed(&name) && value != own).then_some(name)
 }
 
 /// Whether an application is told a field with what a variable stands for.

@@ -469,10 +469,12 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
 
 /// Settles access and the application, once a block has been read to its end.
 fn settle(scope: &Scope, pattern: Option<&Pattern>, action: &mut Action, site: &mut Site, draft: &mut Draft) {
-    match scope.access.decide(&|path| scope.services.keys(path, &scope.upstreams), draft) {
+    let mut access = scope.access.clone();
+    action.is_denied |= !scope.gateway.hide_overwritten(&mut access, draft);
+    match access.decide(&|path| scope.services.keys(path, &scope.upstreams), draft) {
         Let::All => {}
         Let::Nobody => action.is_denied = true,
-        Let::Some(_) if !scope.access.add_users(site, draft) => action.is_denied = true,
+        Let::Some(_) if !access.add_users(site, draft) => action.is_denied = true,
         Let::Some(value) => action.access = Some(value),
     }
     match scope.gateway.route(pattern, &scope.upstreams, draft) {

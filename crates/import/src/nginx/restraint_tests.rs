@@ -343,3 +343,69 @@ fn what_is_refused_is_refused_before_the_end_of_a_line_as_well() {
         }
     }
 }
+
+#[test]
+fn a_field_that_nginx_overwrites_is_not_believed_of_a_client() {
+    for told in [
+        "proxy_set_header X-Client-Verify $ssl_client_verify;",
+        "proxy_set_header X-Auth-User \"\";",
+        "proxy_set_header X-Remote-User $remote_user;",
+        "proxy_set_header X_User $remote_user;",
+    ] {
+        for text in [
+            server(&format!("location / {{ {told} proxy_pass http://a; }}")),
+            server(&format!("{told} location / {{ proxy_pass http://a; }}")),
+        ] {
+            assert_eq!(answer(&text, "/a"), "nothing", "{told}: {text}");
+            assert!(text.contains("would believe what a client says in this field"), "{text}");
+        }
+    }
+    let text = server("location / { fastcgi_pass a:1; fastcgi_param HTTP_X_USER $remote_user; }");
+    assert_eq!(answer(&text, "/a"), "nothing", "{text}");
+    for told in ["X-Real-IP $remote_addr", "X-Forwarded-Port 443", "Accept-Encoding \"\"", "X-Key $http_x_key"] {
+        let text = server(&format!("location / {{ proxy_set_header {told}; proxy_pass http://a; }}"));
+        assert_eq!(answer(&text, "/a"), "application", "{told}: {text}");
+    }
+    // What a service may say is taken out of what clients send.
+    let service = "location = /v { internal; proxy_pass http://s; }";
+    for told in ["X-User $user", "X-User $remote_user", "X-User \"\""] {
+        let text = server(&format!(
+            "{service} location / {{ auth_request /v; auth_request_set $user $upstream_http_x_auth_user; \
+             proxy_set_header {told}; proxy_pass http://a; }}"
+        ));
+        let settings = lamna_config::parse_unseen(&text, "/a.toml".as_ref()).unwrap();
+        assert!(format!("{:?}", settings.sites[0].routes).contains("\"X-User\""), "{told}: {text}");
+        assert_eq!(answer(&text, "/a"), "application", "{told}: {text}");
+    }
+}
+
+#[test]
+fn who_shows_a_certificate_that_is_no_longer_good_is_not_let_in() {
+    let tls = "listen 443 ssl; ssl_certificate /a.pem; ssl_certificate_key /a.key; ssl_client_certificate /ca.pem;";
+    for revoked in ["ssl_crl /crl.pem;", "ssl_ocsp on;", "ssl_ocsp leaf;"] {
+        for verify in ["on", "optional"] {
+            let text = of(&format!("server {{ {tls} root /srv; ssl_verify_client {verify}; {revoked} }}"));
+            assert_eq!(answer(&text, "/a"), "nothing", "{revoked}: {text}");
+            assert!(text.contains("no longer good"), "{text}");
+        }
+    }
+    let text = of(&format!("server {{ {tls} root /srv; ssl_verify_client on; ssl_ocsp off; }}"));
+    assert_eq!(answer(&text, "/a"), "file /a", "{text}");
+}
+
+#[test]
+fn what_another_module_restricts_is_not_served() {
+    for restriction in [
+        "shib_request /shibauthorizer;",
+        "auth_oidc main;",
+        "auth_require $a;",
+        "SecRulesEnabled;",
+        "modsecurity on;",
+        "rewrite_by_lua_file /a.lua;",
+        "access_by_lua_file /a.lua;",
+    ] {
+        for text in [server(restriction), server(&format!("location / {{ {restriction} }}"))] {
+            assert_eq!(answer(&text, "/a"), "nothing", "{restriction}: {text}");
+        }
+    }
+}

@@ -9,7 +9,7 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::pattern::{spelled, without_looks};
 use super::syntax::Directive;
-use super::{PASSES, access, turn};
+use super::{PASSES, access, rewrite, turn};
 use crate::proof::{SCRIPT_NAMES, Source, Use};
 
 /// A location, or a server as a whole.
@@ -89,7 +89,12 @@ fn restricts(block: &Directive) -> bool {
         .block
         .iter()
         .flatten()
-        .any(|one| access::is_about(one) && !opens(one) || turn::may_restrict(one) || restricts(one))
+        .any(|one| access::is_about(one) && !opens(one) || turn::may_restrict(one) || leads_in(one) || restricts(one))
+}
+
+/// Whether a directive has another path of the server answer, which may be a program's.
+fn leads_in(directive: &Directive) -> bool {
+    directive.name == "rewrite" && !rewrite::leads_away(directive)
 }
 
 /// Whether requests are passed on to applications somewhere in a block.

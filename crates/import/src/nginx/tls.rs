@@ -17,6 +17,8 @@ pub(super) struct Tls {
     client_ca: Option<String>,
     /// `ssl_verify_client`.
     verify: Option<(usize, String)>,
+    /// How certificates are found that are no longer good: line and text.
+    revoked: Option<(usize, String)>,
 }
 
 impl Tls {
@@ -27,6 +29,9 @@ impl Tls {
             "ssl_certificate" if !value.contains('$') => self.certificate = Some((directive.line, value)),
             "ssl_certificate_key" if !value.contains('$') => self.key = Some((directive.line, value)),
             "ssl_client_certificate" => self.client_ca = Some(value),
+            "ssl_crl" => self.revoked = Some((directive.line, directive.text())),
+            "ssl_ocsp" if value == "off" => {}
+            "ssl_ocsp" => self.revoked = self.revoked.take().or(Some((directive.line, directive.text()))),
             "ssl_verify_client" => self.verify = Some((directive.line, value)),
             _ => return false,
         }
@@ -81,15 +86,24 @@ impl Tls {
                 if verify == "optional" {
                     site.keys.push(("client_certificates", quoted("optional")));
                 }
+                if let Some((line, text)) = &self.revoked {
+                    let why = "a certificate that is no longer good would be let in";
+                    draft.lose(*line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                    deny_all(*line, site);
+                }
             }
             _ => {
                 let why = "clients are not asked for certificates without `ssl_client_certificate`";
                 draft.lose(*line, format!("`ssl_verify_client {verify}`: {why}; {DENIED_WORDS}"));
-                let keys = [("match", quoted("*")), ("priority", DENIED_PRIORITY.to_owned())];
-                site.routes.push(Route { line: *line, keys: keys.into_iter().chain(denied()).collect() });
+                deny_all(*line, site);
             }
         }
     }
+}
+
+fn deny_all(line: usize, site: &mut Site) {
+    let keys = [("match", quoted("*")), ("priority", DENIED_PRIORITY.to_owned())];
+    site.routes.push(Route { line, keys: keys.into_iter().chain(denied()).collect() });
 }
 
 /// Whether a directive asks for the behaviour here, and needs no note.
