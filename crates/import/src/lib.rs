@@ -118,6 +118,8 @@ struct Draft {
     handles: Vec<caddy::Handle>,
     /// Rewrites in a site of Caddy: line and text, `match`, and the path.
     rewritten: Vec<(usize, String, String, String)>,
+    /// Fields that Caddy writes in the place of a client's.
+    overwritten: Vec<caddy::Overwritten>,
     /// Where Caddy sends files.
     file_servers: Vec<caddy::FileServer>,
     /// Where all sites of Caddy listen that do not say it themselves.

@@ -5,14 +5,22 @@
 use lamna_config::render::quoted;
 use lamna_config::upstream_address::UpstreamAddress;
 
+use super::fields;
+use super::matcher::Matcher;
 use super::syntax::Line;
+use crate::told::is_believed;
 use crate::{Draft, list};
 
 /// The key of a route for an application, and its value.
 ///
 /// # Errors
 /// Why none can be asked.
-pub(super) fn value(line: &Line, words: &[String], draft: &mut Draft) -> Result<(&'static str, String), String> {
+pub(super) fn value(
+    line: &Line,
+    words: &[String],
+    matcher: &Matcher,
+    draft: &mut Draft,
+) -> Result<(&'static str, String), String> {
     let is_http = line.word(0) == "reverse_proxy";
     let mut places: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut keys = Vec::new();
@@ -32,6 +40,10 @@ pub(super) fn value(line: &Line, words: &[String], draft: &mut Draft) -> Result<
             }
             ("header_up", name) if TOLD.contains(&&*name.to_ascii_lowercase()) && inner.word(2).contains('{') => {
                 draft.need_not(inner.line, format!("`{}`: an application is told so", inner.text()));
+            }
+            ("header_up", _) if fields::overwritten(inner, &inner.words[1..]).is_some() => {
+                let found = fields::overwritten(inner, &inner.words[1..]);
+                draft.overwritten.extend(found.map(|one| one.for_paths_of(matcher)));
             }
             // What `php_fastcgi` says of files is so here.
             ("root" | "split" | "index" | "try_files", _) if !is_http => {
@@ -116,6 +128,8 @@ pub(super) fn service(line: &Line, words: &[String], draft: &mut Draft) -> Resul
             draft.lose(line.line, format!("`{field}` of `{}`: {why}", line.text()));
         }
         named.push(name.to_owned());
+        // No client is to say it either.
+        named.extend(field.split_once('>').map(|(_, told)| told.to_owned()).filter(|told| is_believed(told)));
     }
     keys.insert(0, format!("to = {}, path = {}", list(&addresses), quoted(&path)));
     if !named.is_empty() {

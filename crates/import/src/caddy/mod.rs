@@ -3,7 +3,9 @@
 //! Owns: which directives are carried over and how; matchers are in `matcher`. Caddy compares paths without regard to case, which is
 //! not carried over and stands in no list.
 
+mod address;
 mod deny;
+mod fields;
 mod gateway;
 mod matcher;
 #[cfg(test)]
@@ -24,7 +26,8 @@ use super::{
     DENIED_PRIORITY, DENIED_WORDS, Draft, Imported, Note, PASSED_WORDS, Route, Site, audit, denied, is_program, list,
     may_be_run,
 };
-use deny::{deny, deny_beyond, deny_keys, is_denied, refuse_rest};
+use deny::{deny, deny_beyond, deny_changed, deny_keys, is_denied, refuse_rest};
+pub(crate) use fields::Overwritten;
 use matcher::{Matcher, Matchers, Unsaid};
 pub(crate) use settle::{FileServer, Handle};
 use syntax::Line;
@@ -113,6 +116,16 @@ const RESTRICTS: &[&str] = &[
     "security",
 ];
 
+/// Parts of names of further ones, whatever module they are of.
+const RESTRICTING: [&str; 12] =
+    ["auth", "jwt", "oidc", "saml", "sso", "acl", "waf", "rate", "firewall", "captcha", "bouncer", "signed"];
+
+/// Whether a directive that is not known restricts.
+fn restricts(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    RESTRICTS.contains(&&*name) || RESTRICTING.iter().any(|part| name.contains(part))
+}
+
 /// Directives by which something else answers than files as they are.
 const PASSES: &[&str] =
     &["php_server", "php", "proxy", "templates", "cgi", "exec", "webdav", "frankenphp", "invoke", "s3proxy"];
@@ -142,8 +155,11 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     let interfaces = interfaces(directives, draft);
     let listened = interfaces.iter().map(|one| format!("{one}:80"));
     site.listens.extend(listened);
+    let mut paths = Vec::new();
     for address in text.split([',', ' ']).filter(|one| !one.is_empty()) {
-        has_tls |= self::address(address, addresses.line, &interfaces, &mut site, draft);
+        let (is_tls, path) = address::take(address, addresses.line, &interfaces, &mut site, draft);
+        has_tls |= is_tls;
+        paths.push(path);
     }
     let asks_applications = asks_applications(directives, snippets, 0);
     if has_tls {
@@ -161,6 +177,7 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     };
     within(directives, &place, &mut site, draft);
     finish_routes(directives, snippets, &mut site, draft);
+    address::keep_paths(addresses, &paths, &mut site, draft);
     let has = |name: &str| site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == name));
     let has_root = site.keys.iter().any(|(key, _)| *key == "root");
     let serves_files = directives.iter().any(|line| line.word(0) == "file_server");
@@ -186,11 +203,13 @@ fn finish_routes(directives: &[Line], snippets: &Snippets, site: &mut Site, draf
     let has_scripts = runs_scripts(directives.iter().filter(inside), snippets, 0);
     settle::settle_handles(&handles, site);
     settle::deny_rewritten(site, draft);
+    fields::settle(site, draft);
     settle::merge(site, draft);
     site.source = settle::source(&handles, has_scripts, site);
     let file_servers = std::mem::take(&mut draft.file_servers);
     settle::list_folders(&file_servers, site, draft);
     settle::refuse_unserved(&file_servers, site);
+    settle::hide_source(&file_servers, site);
     let runs = site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == "fastcgi"));
     for (key, value) in site.keys.iter_mut().filter(|(key, value)| *key == "index" && value.contains(".php") && !runs) {
         draft.lose(site.line, format!("`{key}` of `file_server`, {value}: {PASSED_WORDS}"));
@@ -246,40 +265,6 @@ fn asks_applications(lines: &[Line], snippets: &Snippets, depth: usize) -> bool 
             name if name.starts_with("php") || PASSES.contains(&name) => true,
             _ => line.block.as_deref().is_some_and(|block| asks_applications(block, snippets, depth + 1)),
         })
-}
-
-/// Takes over an address. Whether TLS is spoken there.
-fn address(address: &str, line: usize, interfaces: &[String], site: &mut Site, draft: &mut Draft) -> bool {
-    if address.contains('{') {
-        draft.lose(line, format!("`{address}`: an address is written out"));
-        return false;
-    }
-    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
-    let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
-    if !path.is_empty() {
-        draft.lose(line, format!("the path of `{address}`: a site is for hosts"));
-    }
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
-        _ => (authority, ""),
-    };
-    let host = host.to_ascii_lowercase();
-    let is_plain = scheme == "http" || port == "80" || host.is_empty() && port != "443" && scheme != "https";
-    for any in interfaces {
-        match (port, is_plain) {
-            ("", true) => draft.listen(line, format!("{any}:80"), true),
-            (port, true) => draft.listen(line, format!("{any}:{port}"), true),
-            // Port 80 leads there.
-            (port, false) => {
-                draft.listen(line, format!("{any}:80"), true);
-                draft.listen(line, format!("{any}:{}", if port.is_empty() { "443" } else { port }), false);
-            }
-        }
-    }
-    if !host.is_empty() && !site.hosts.contains(&host) {
-        site.hosts.push(host);
-    }
-    !is_plain
 }
 
 fn within(directives: &[Line], place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
@@ -382,6 +367,8 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         "uri" if words.first().is_some_and(|word| word == "strip_prefix") && is_prefix(&matcher, words) => {
             push("rewrite", quoted("/$1"), draft);
         }
+        "uri" => deny_changed(line, words, &matcher, site, draft),
+        "request_header" if place.asks_applications && fields::take(line, words, &matcher, draft) => {}
         "try_files" => match try_files(line, words, draft) {
             Some(tried) => push("try", list(&tried), draft),
             None => {
@@ -418,7 +405,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
                 deny(line, &place.matcher, site);
             }
         },
-        "reverse_proxy" | "php_fastcgi" => match gateway::value(line, words, draft) {
+        "reverse_proxy" | "php_fastcgi" => match gateway::value(line, words, &matcher, draft) {
             // As Caddy does without a word about it.
             Ok((key, value)) => match matcher.to_toml() {
                 Ok(matches) => {
@@ -474,12 +461,10 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
                 deny(line, &matcher, site);
             }
         },
-        name if RESTRICTS.contains(&name) || PASSES.contains(&name) => {
-            let why = if RESTRICTS.contains(&name) { DENIED_WORDS } else { PASSED_WORDS };
-            let why = if RESTRICTS.contains(&name) {
-                format!("no other server is asked who is let in; {why}")
-            } else {
-                why.to_owned()
+        name if restricts(name) || PASSES.contains(&name) => {
+            let why = match restricts(name) {
+                true => format!("no other server is asked who is let in; {DENIED_WORDS}"),
+                false => PASSED_WORDS.to_owned(),
             };
             draft.lose(line.line, format!("`{text}`: {why}"));
             let is_of_programs = name.starts_with("php") && matcher.is_any();
@@ -521,6 +506,7 @@ const DECIDES: &[&str] = &[
     "import",
     "root",
     "invoke",
+    "uri",
 ];
 
 /// Whether a directive, or one in its block, has something else answer than a file, or lets not everybody in. `about` is what its matcher is about.
@@ -530,10 +516,11 @@ fn decides(line: &Line, about: About, depth: usize) -> bool {
     match name {
         "handle" | "handle_path" | "route" => in_block(),
         "root" => depth > 0,
+        "request_header" => fields::overwritten(line, line.words.get(2..).unwrap_or_default()).is_some(),
         "redir" => about.asks_who,
         "rewrite" => !about.leaves_files && (about.asks_who || line.words.last().is_some_and(|to| may_be_run(to))),
         "try_files" => about.asks_who || line.words.iter().any(|word| is_program(word)),
-        _ => DECIDES.contains(&name) || RESTRICTS.contains(&name) || PASSES.contains(&name),
+        _ => DECIDES.contains(&name) || restricts(name) || PASSES.contains(&name),
     }
 }
 

@@ -199,3 +199,110 @@ fn a_matcher_of_a_site_is_known_in_its_blocks() {
     let text = site("@w host www.a.example\nroute {\nredir @w https://a.example{uri}\n}");
     assert_eq!(answer(&text, "/a"), "file /a", "{text}");
 }
+
+#[test]
+fn the_configuration_of_caddy_is_not_sent() {
+    for text in [site(""), site("handle /x/* {\nfile_server\n}"), of(":80 {\nroot * /srv\nfile_server /a/*\n}\n")] {
+        assert_eq!(answer(&text, "/Caddyfile"), "nothing", "{text}");
+        assert_eq!(answer(&text, "/a/Caddyfile"), "nothing", "{text}");
+        assert_eq!(answer(&text, "/a/Caddyfiles"), "file /a/Caddyfiles", "{text}");
+    }
+}
+
+#[test]
+fn a_site_with_a_path_answers_for_no_other() {
+    let files = "root * /srv\nfile_server\n";
+    for (address, within, beyond) in [
+        ("http://a.example/pub/*", "/pub/a", "/a"),
+        ("http://a.example/pub*", "/public", "/pu"),
+        ("http://a.example/pub", "/pub", "/pub/a"),
+    ] {
+        let text = of(&format!("{address} {{\n{files}}}\n"));
+        assert_eq!(answer(&text, within), format!("file {within}"), "{text}");
+        assert_eq!(answer(&text, beyond), "nothing", "{text}");
+        // Of two sites of a host one is taken.
+        let text = of(&format!("http://a.example {{\n{files}}}\n{address} {{\n{files}}}\n"));
+        assert_eq!(answer(&text, within), "nothing", "{text}");
+        assert_eq!(answer(&text, beyond), format!("file {beyond}"), "{text}");
+    }
+    for address in ["http://a.example/*.pdf", "http://a.example/a/*, http://b.example/b/*"] {
+        let text = of(&format!("{address} {{\n{files}}}\n"));
+        assert_eq!((answer(&text, "/a/a"), answer(&text, "/x")), ("nothing".into(), "nothing".into()), "{text}");
+        assert!(text.contains("Not carried over"), "{text}");
+    }
+}
+
+#[test]
+fn paths_that_cannot_be_changed_as_caddy_changes_them_are_not_served() {
+    for (uri, changed, other) in [
+        ("uri strip_prefix /old", "/old/a", "/a"),
+        ("uri strip_suffix .html", "/a.html", "/a"),
+        ("uri replace /docs/ /v1/", "/x/docs/a", "/a"),
+        ("uri path_regexp ^/d[0-9]+/ /d/", "/d12/a", "/d/a"),
+        ("uri /in/* replace a b", "/in/a", "/a"),
+        ("@m path_regexp ^/in/\nuri @m strip_prefix /in", "/in/a", "/a"),
+    ] {
+        let text = site(uri);
+        assert_eq!(answer(&text, changed), "nothing", "{uri}: {text}");
+        assert_eq!(answer(&text, other), format!("file {other}"), "{uri}: {text}");
+        assert!(text.contains("Not carried over"), "{text}");
+    }
+}
+
+#[test]
+fn a_field_that_caddy_overwrites_is_not_believed_of_a_client() {
+    for told in ["-X-Auth-User", "X-Remote-User {http.auth.user.id}", "-X-Auth*", "X-User a b"] {
+        let of_proxy = site(&format!("reverse_proxy /api/* a:1 {{\nheader_up {told}\n}}"));
+        let of_request = site(&format!("request_header {told}\nreverse_proxy /api/* a:1"));
+        let of_some = site(&format!("request_header /api/* {told}\nreverse_proxy a:1"));
+        for text in [of_proxy, of_request, of_some] {
+            assert_eq!(answer(&text, "/api/a"), "nothing", "{told}: {text}");
+            assert_ne!(answer(&text, "/a"), "nothing", "{told}: {text}");
+            assert!(text.contains("would believe what a client says in this field"), "{text}");
+        }
+    }
+    for told in ["+X-A b", "X-Real-IP {remote_host}", "-Accept-Encoding"] {
+        let text = site(&format!("reverse_proxy /api/* a:1 {{\nheader_up {told}\n}}"));
+        assert_eq!(answer(&text, "/api/a"), "application", "{told}: {text}");
+    }
+    // What a service may say is taken out of what clients send.
+    for (copied, told) in [
+        ("X-User>Remote-User", "Host b"),
+        ("X-User>Remote-User X-Groups", "Host b"),
+        ("X-User", "-Remote-User"),
+        ("X-User", "Remote-User {http.auth.user.id}"),
+    ] {
+        let service = format!("forward_auth b:1 {{\nuri /v\ncopy_headers {copied}\n}}");
+        let text = site(&format!("{service}\nreverse_proxy /api/* a:1 {{\nheader_up {told}\n}}"));
+        let settings = lamna_config::parse_unseen(&text, "/a.toml".as_ref()).unwrap();
+        assert!(format!("{:?}", settings.sites[0].routes).contains("\"Remote-User\""), "{copied} {told}: {text}");
+        assert_eq!(answer(&text, "/api/a"), "application", "{text}");
+    }
+    let text = site("@m expression {odd}\nrequest_header @m -X-User\nreverse_proxy /api/* a:1");
+    assert_eq!(answer(&text, "/api/a"), "nothing", "{text}");
+}
+
+#[test]
+fn what_another_module_restricts_is_not_served() {
+    for name in ["oidc", "ext_auth", "tailscale_auth", "jwt", "authorize", "crowdsec", "rate_limit", "my_acl", "waf"] {
+        for text in [site(&format!("{name} a")), site(&format!("handle {{\n{name} {{\na b\n}}\nfile_server\n}}"))] {
+            assert_eq!(answer(&text, "/a"), "nothing", "{name}: {text}");
+        }
+        let text = site(&format!("{name} /in/* a"));
+        assert_eq!((answer(&text, "/in/a"), answer(&text, "/a")), ("nothing".into(), "file /a".into()), "{text}");
+    }
+}
+
+#[test]
+fn files_and_an_application_stand_in_blocks_beside_each_other() {
+    for (files, application) in [
+        ("handle /pub/* {\nfile_server\n}", "handle {\nreverse_proxy a:1\n}"),
+        ("handle /pub/* {\nfile_server\n}", "reverse_proxy a:1"),
+        ("handle /pub/* {\ntry_files {path} /pub/a\nfile_server\n}", "handle {\nreverse_proxy a:1\n}"),
+        ("handle /pub/* {\nheader X-A b\nfile_server\n}", "handle {\nreverse_proxy a:1\n}"),
+    ] {
+        let text = of(&format!(":80 {{\nroot * /srv\n{files}\n{application}\n}}\n"));
+        assert!(answer(&text, "/pub/a").starts_with("file"), "{files} {application}: {text}");
+        assert_eq!(answer(&text, "/a"), "application", "{files} {application}: {text}");
+    }
+}

@@ -191,10 +191,24 @@ pub(super) fn refuse_unserved(file_servers: &[FileServer], site: &mut Site) {
     let scripts = runs.then(|| (line, list(&["*.php", "*.php/*"])));
     let served = file_servers.iter().filter_map(|one| Some((one.line, one.matches.clone()?)));
     for (line, matches) in served.chain(scripts) {
-        let has_own = |route: &Route| route.keys[0].1 == matches && route.keys.iter().any(|(key, _)| *key == "rewrite");
-        if !site.routes.iter().any(has_own) {
-            site.routes.push(Route { line, keys: vec![("match", matches), ("rewrite", "false".to_owned())] });
+        // Where several routes have the same `match`, one of them says where answers come from.
+        let is_same =
+            |route: &Route| route.keys[0].1 == matches && !is_denied(route) && directs(route).next().is_some();
+        match site.routes.iter().position(is_same) {
+            Some(at) if directs(&site.routes[at]).any(|key| matches!(key, "rewrite" | "redirect")) => {}
+            Some(at) => site.routes[at].keys.push(("rewrite", "false".to_owned())),
+            None => {
+                site.routes.push(Route { line, keys: vec![("match", matches), ("rewrite", "false".to_owned())] });
+            }
         }
+    }
+}
+
+/// Caddy sends its own configuration to no client, wherever it lies.
+pub(super) fn hide_source(file_servers: &[FileServer], site: &mut Site) {
+    if !file_servers.is_empty() {
+        let keys = [("match", quoted("**/Caddyfile"))].into_iter().chain(deny_keys()).collect();
+        site.routes.push(Route { line: site.line, keys });
     }
 }
 
