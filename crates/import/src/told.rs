@@ -2,7 +2,8 @@
 //!
 //! Owns: for which of them an application may take a client's word now. Pure.
 
-/// Fields that say nothing of who a client is or what it may do, or that this server takes out of a request or writes itself.
+/// Fields that say nothing of who a client is or what it may do, or that this server takes out of a request or writes
+/// itself.
 const PLAIN: [&str; 40] = [
     "authorization",
     "cache-control",

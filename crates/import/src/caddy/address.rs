@@ -1,7 +1,7 @@
 //! Addresses of sites of Caddy: hosts, ports and paths.
 //!
-//! Owns: what is listened at for one, and the paths that a site is for. Guarantees: a site of a path answers for no other one, and no other site for its
-//! paths.
+//! Owns: what is listened at for one, and the paths that a site is for. Guarantees: a site of a path answers for no
+//! other one, and no other site for its paths.
 
 use lamna_config::render::quoted;
 

@@ -1,7 +1,8 @@
 //! Request fields that Caddy takes away from applications, or writes in the place of what a client says in them.
 //!
-//! Owns: `request_header`, and what becomes of it and of `header_up`. Guarantees: no client says to an application what it could not say there: the field is
-//! taken out of its requests, which a site with a service does, or the application is asked for nothing.
+//! Owns: `request_header`, and what becomes of it and of `header_up`. Guarantees: no client says to an application what
+//! it could not say there. The field is taken out of its requests, which a site with a service does, or the application
+//! is asked for nothing.
 
 use lamna_config::render::quoted;
 
@@ -72,7 +73,8 @@ pub(super) fn settle(site: &mut Site, draft: &mut Draft) {
     }
 }
 
-/// Has a service of the site be the only one that says a field: what it may say is taken out of every request. False if there is none.
+/// Has a service of the site be the only one that says a field: what it may say is taken out of every request. False if
+/// there is no service.
 fn hide(name: &str, site: &mut Site) -> bool {
     if name.contains('*') {
         return false;

@@ -153,7 +153,8 @@ impl Access {
         true
     }
 
-    /// Has no client say a field to applications, if there is a service: what it may say is taken out of every request of the site.
+    /// Has no client say a field to applications, if there is a service: what that may say is taken out of every request
+    /// of the site.
     pub(super) fn hide(&mut self, field: &str) -> bool {
         if self.asked.is_some() {
             self.fields.push(field.to_owned());

@@ -199,7 +199,8 @@ impl Gateway {
         }
     }
 
-    /// Has no client say what is written in the place of its word there. False if it could, so that nothing may be there.
+    /// Has no client say what is written in the place of its word there. False if it could, so that nothing may be
+    /// there.
     pub(super) fn hide_overwritten(&self, access: &mut Access, draft: &mut Draft) -> bool {
         let Some((_, _, way, _)) = &self.pass else { return true };
         let mut is_hidden = true;

@@ -531,8 +531,8 @@ pub(super) fn push_location(
 /// A priority below that of every expression, and above that of paths.
 const BEHIND_SCRIPTS_PRIORITY: i32 = 500;
 
-/// Has nothing be there for paths that go on behind a script, where nginx runs it for none of them: here a script is found in the middle of a path, and what
-/// refuses it ends with its name.
+/// Has nothing be there for paths that go on behind a script, where nginx runs it for none of them: here a script is
+/// found in the middle of a path, and what refuses it ends with its name.
 pub(super) fn refuse_behind_scripts(read: &mut [Location], site: &mut Site, draft: &mut Draft) {
     let (ending, open): (Vec<&mut Location>, Vec<&mut Location>) = read
         .iter_mut()

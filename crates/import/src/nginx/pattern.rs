@@ -36,7 +36,8 @@ pub(super) fn wider(regex: &str) -> String {
     if Pattern::from_regex(&wider).is_ok() { wider } else { "^".to_owned() }
 }
 
-/// The same expression where it restricts: in PCRE `$` fits before a last end of a line as well. A dot fits any byte here, which is more.
+/// The same expression where it restricts: in PCRE `$` fits before a last end of a line as well. A dot fits any byte
+/// here, which is more.
 pub(super) fn restricting(regex: &str) -> String {
     let (mut out, mut is_escaped, mut in_class, mut has_dot) = (String::new(), false, false, false);
     for character in regex.chars() {
