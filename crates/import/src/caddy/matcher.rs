@@ -77,7 +77,7 @@ impl Matcher {
         Matcher { paths: paths.iter().map(|path| path.as_ref().to_owned()).collect(), ..Matcher::default() }
     }
 
-    /// What an expression fits; everything if it cannot be read here.
+    /// The paths that an expression fits; all if it cannot be read here.
     pub(super) fn of_regex(regex: &str) -> Matcher {
         Matcher { regex: compile(regex).is_ok().then(|| regex.to_owned()), ..Matcher::default() }
     }
