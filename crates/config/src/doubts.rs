@@ -9,6 +9,7 @@ use lamna_sys::denied::denied;
 use super::access::Allowed;
 use super::exposed;
 use super::gateway::GatewaySettings;
+use super::own_files;
 use super::route::matcher::Matcher;
 use super::route::pattern::Pattern;
 use super::route::{self, Switch};
@@ -36,7 +37,9 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
         said.extend(out_of_reach(&name, site, settings));
         said.extend(plain_passwords(&name, site, settings));
         said.extend(runs_uploads(&name, site));
-        said.extend(exposed::doubt(&name, site));
+        let own = own_files::of(settings, site);
+        said.extend(exposed::doubt(&name, site, &own));
+        said.extend(own_files::doubt(&name, &own));
         said.extend(site.gateways().filter_map(|gateway| unverified(&name, gateway)));
         said
     };

@@ -1,7 +1,7 @@
 //! Files beneath a root that are sent as they are, and that somebody probably wanted run, or kept: programs, dumps and copies.
 //!
 //! Owns: finding some of them, and the words. The routes of the site are asked whether a file is sent (`route::sent`), so hidden files, files that an
-//! application runs and files that are led away are none. Guarantees: a bounded number of names is looked at; folders are not entered by a link.
+//! application runs, files of the server and files that are led away are none. Guarantees: a bounded number of names is looked at; folders are not entered by a link.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use super::own_files::OwnPath;
 use super::route::sent::Sent;
 use super::settings::SiteSettings;
 
@@ -51,7 +52,7 @@ const DEPTH_MAX: usize = 5;
 const SAID_MAX: usize = 3;
 
 /// A line, if there are such files.
-pub(super) fn doubt(name: &str, site: &SiteSettings) -> Option<String> {
+pub(super) fn doubt(name: &str, site: &SiteSettings, own: &[OwnPath]) -> Option<String> {
     let sent = Sent::new(site).ok()?;
     let aliases = site.aliases.iter().map(|alias| (alias.prefix.clone().into_bytes(), alias.root.clone()));
     let root = site.has_root().then(|| (b"/".to_vec(), site.root.clone()));
@@ -60,7 +61,8 @@ pub(super) fn doubt(name: &str, site: &SiteSettings) -> Option<String> {
         let is_kept = root.components().any(|part| FOLDERS.iter().any(|name| part.as_os_str() == OsStr::new(name)));
         for path in candidates(&prefix, root, is_kept) {
             let shown = String::from_utf8_lossy(&path).into_owned();
-            if sent.sends(&path) && sent.is_open(&path) && !found.contains(&shown) {
+            let is_own = own.iter().any(|one| one.covers(&path));
+            if !is_own && sent.sends(&path) && sent.is_open(&path) && !found.contains(&shown) {
                 found.push(shown);
             }
         }
@@ -131,7 +133,7 @@ mod tests {
         }
         let text = format!("[[site]]\nroot = {:?}\n{route}\n", root.path());
         let settings = parse(&text, &root.path().join("lamna.toml")).unwrap();
-        doubt("the site", &settings.sites[0])
+        doubt("the site", &settings.sites[0], &[])
     }
 
     #[test]
@@ -181,7 +183,7 @@ mod tests {
         fs::write(root.join("config"), "x").unwrap();
         let text = format!("[[site]]\nroot = {root:?}\n");
         let settings = parse(&text, &directory.path().join("lamna.toml")).unwrap();
-        assert!(doubt("the site", &settings.sites[0]).is_some_and(|said| said.contains("`/config`")));
+        assert!(doubt("the site", &settings.sites[0], &[]).is_some_and(|said| said.contains("`/config`")));
     }
 
     #[test]

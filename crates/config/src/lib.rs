@@ -31,6 +31,7 @@ pub mod hints;
 mod limits;
 mod load;
 mod looks;
+pub mod own_files;
 pub mod profile;
 pub mod proxies;
 mod redirect;

@@ -98,6 +98,7 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
         None => Settings::default(),
     };
     settings.without.clone_from(&overrides.without);
+    settings.read_files.extend(file.map(absolute_path));
     match (&overrides.directory, file) {
         (Some(directory), Some(file)) if !settings.sites.is_empty() => {
             let (directory, file) = (directory.clone(), file.to_owned());

@@ -225,8 +225,7 @@ pub struct Settings {
     pub architecture: Architecture,
     /// Whether the server changes the engine by itself when another is better: `arch = "auto"`.
     pub adapts: bool,
-    /// Event loops. The default is 1: one loop is enough until its processor is full, and a second
-    /// one before that only shares the work out and warms two caches.
+    /// Event loops. The default is 1: a second one before the first has filled its processor only warms two caches.
     pub workers: usize,
     /// Whether a server that adapts changes the number of workers, too: `workers = "auto"`.
     pub workers_adapt: bool,
@@ -319,12 +318,13 @@ pub struct Settings {
     pub acme: AcmeSettings,
     /// Bounds on what a peer may use or keep waiting.
     pub limits: lamna_proto::limits::Limits,
-    /// How long what has begun may take to end when the server drains. What has not ended then is
-    /// cut off. The default is ten minutes: long enough for most downloads, short enough for one that stands still.
+    /// How long what has begun may take to end when the server drains: ten minutes are enough for most downloads.
     pub drain_timeout_ms: u32,
     /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
     /// `cachestat`, `io_uring`, `landlock`, `seccomp`. From the command line only.
     pub without: Vec<String>,
+    /// Files that these settings were read from: the configuration, and what it names for that.
+    pub read_files: Vec<PathBuf>,
     /// Whether shared objects are loaded as services: they can do what the server can.
     pub native_services: bool,
     /// What routes may name as a filter, and what can be exchanged while the server serves.
@@ -432,6 +432,7 @@ impl Default for Settings {
             limits: lamna_proto::limits::Limits::default(),
             drain_timeout_ms: 600_000,
             without: Vec::new(),
+            read_files: Vec::new(),
             native_services: false,
             services: Vec::new(),
             sites: Vec::new(),
@@ -474,8 +475,7 @@ pub struct SiteSettings {
     pub access: AccessRules,
     /// Who can say who he is.
     pub accounts: Accounts,
-    /// Whether a target that is not found, and whose last segment has no extension, is answered with the root's index
-    /// file and status 200, as single-page applications want.
+    /// Whether a target without extension that is not found is answered with the root's index file and status 200.
     pub spa: bool,
     /// Extra header fields of every response of this site: name and value.
     pub headers: Vec<(String, String)>,

@@ -30,7 +30,8 @@ use super::suggest::nearest;
 /// The settings of a file whose relative paths are relative to `base`, and what is wrong with them.
 /// Having no site is not a problem yet: the command line may give one. `taken` is what was there and did not fit.
 pub(crate) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks) -> (Settings, Vec<Finding>) {
-    let mut checker = Checker { base, taken, looks, services: Vec::new(), findings: Vec::new() };
+    let mut checker =
+        Checker { base, taken, looks, services: Vec::new(), read_files: Vec::new(), findings: Vec::new() };
     let mut settings = Settings::default();
     for (place, given) in &file.settings {
         checker.setting(&SETTINGS[*place], given, &mut settings);
@@ -39,6 +40,7 @@ pub(crate) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     settings.services = services(&file.service, settings.native_services, &mut checker);
     checker.services = settings.services.iter().map(|service| service.name.clone()).collect();
     settings.sites = site::sites(&file.site, &mut checker);
+    settings.read_files.append(&mut checker.read_files);
     (settings, checker.into_findings())
 }
 
@@ -64,6 +66,8 @@ pub(super) struct Checker<'a> {
     looks: Looks,
     /// The names of services, which filters of routes may be.
     services: Vec<String>,
+    /// Files whose content became settings.
+    pub(crate) read_files: Vec<PathBuf>,
     findings: Vec<Finding>,
 }
 

@@ -147,6 +147,7 @@ pub(crate) fn accounts(
     let mut accounts = Accounts::default();
     if let Some(file) = file {
         let path = checker.path(file);
+        checker.read_files.push(path.clone());
         match std::fs::read_to_string(&path) {
             Err(error) => checker.expect(false, file, &format!("cannot be read: {error}")),
             Ok(text) => {

@@ -3,7 +3,7 @@
 //!
 //! Owns: [`Permitted`], without which no file becomes an answer, a part of a page, an entry of an archive or a hit of a search; and the other paths
 //! of one file ([`other_places`]), as a link or a second prefix makes them. Guarantees: a [`Permitted`] is only made when every path at which the file is
-//! has been judged; where the server reads it as rules (`_headers`, `_redirects`) the judgement is no. Opens nothing. For scripts, which are not kept as answers, the verdict is that of each request (`worker/context/scripts.rs`).
+//! has been judged; where the server itself uses it (`_headers`, `_redirects`, what settings name) the judgement is no. Opens nothing. For scripts, which are not kept as answers, the verdict is that of each request (`worker/context/scripts.rs`).
 
 use std::borrow::Cow;
 use std::os::fd::BorrowedFd;

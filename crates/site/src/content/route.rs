@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use lamna_config::access::{AccessRule, AccessRules, Allowed, ServiceSettings};
 use lamna_config::gateway::GatewaySettings;
+use lamna_config::own_files::OwnPath;
 use lamna_config::route::condition::Asked;
 use lamna_config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
 use lamna_config::route::matcher::{Dependence, Matcher, RouteId};
@@ -51,6 +52,8 @@ pub struct Routes {
     /// Pages are told to load themselves again when files change.
     live_reload: bool,
     hides_rule_files: bool,
+    /// Paths of files that the server itself uses.
+    own: Vec<OwnPath>,
     changes: Changes,
     /// The fields of the site.
     base: Vec<HeaderRule>,
@@ -130,11 +133,11 @@ const RECIPE: u16 = 0xfffe;
 const HOST: u16 = u16::MAX;
 
 impl Routes {
-    /// Those of `site`.
+    /// Those of `site`, which does not serve what is at the paths `own`.
     ///
     /// # Errors
     /// The fields of the site are too long for a head, which no configuration has that was checked.
-    pub fn new(site: &SiteSettings, registry: &Arc<Registry>) -> Result<Routes, HeadTooLong> {
+    pub fn new(site: &SiteSettings, own: Vec<OwnPath>, registry: &Arc<Registry>) -> Result<Routes, HeadTooLong> {
         let fields_of_site = base(site);
         let mut base = Rules { headers: fields_of_site.clone(), ..Rules::default() };
         let keeps_out = site.access.keeps_out() || site.routes.iter().any(|route| route.access.keeps_out());
@@ -186,6 +189,7 @@ impl Routes {
             depends_on_requests,
             live_reload: site.live_reload,
             hides_rule_files: site.rule_files,
+            own,
             changes,
             base: fields_of_site,
             access: site.access.clone(),
@@ -265,9 +269,9 @@ impl Routes {
     }
 
     /// Whether every path at which a file is has to be judged: access to some of them is restricted, or the server
-    /// reads a file as rules and does not serve it.
+    /// itself uses a file and does not serve it.
     pub fn judge_files(&self) -> bool {
-        self.keeps_out || self.hides_rule_files
+        self.keeps_out || self.hides_rule_files || !self.own.is_empty()
     }
 
     /// Whether anybody may read what is at `path`, whatever else routes ask of a request.
@@ -322,10 +326,11 @@ impl Routes {
         })
     }
 
-    /// Whether `path` is read by the server, and not served.
+    /// Whether `path` is used by the server itself, and not served.
     pub fn hides(&self, path: &[u8]) -> bool {
-        self.hides_rule_files
-            && path.strip_prefix(b"/").is_some_and(|name| RULE_FILES.iter().any(|own| own.as_bytes() == name))
+        let is_rule_file = self.hides_rule_files
+            && path.strip_prefix(b"/").is_some_and(|name| RULE_FILES.iter().any(|own| own.as_bytes() == name));
+        is_rule_file || self.own.iter().any(|own| own.covers(path))
     }
 
     /// Writes which of the conditions that matter the request fulfils behind `out`: nothing if it fulfils none.

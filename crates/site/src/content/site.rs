@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lamna_config::compression::Compression;
 use lamna_config::gateway::GatewayProtocol;
+use lamna_config::own_files::{self, OwnPath};
 use lamna_config::route::condition::Condition;
 use lamna_config::settings::{Settings, SiteSettings};
 use lamna_config::site_limit::LimitKey;
@@ -137,7 +138,14 @@ impl Sites {
             let pages = alike.map(|other| other.pages.clone());
             sites.look_at_clients |=
                 site.routes.iter().any(|route| route.conditions.iter().any(Condition::looks_at_client));
-            sites.sites.push(Site::open(index as u32, site, compression, pages, registry)?);
+            sites.sites.push(Site::open(
+                index as u32,
+                site,
+                own_files::of(settings, site),
+                compression,
+                pages,
+                registry,
+            )?);
         }
         sites.has_applications = sites.sites.iter().any(|site| !site.routes.groups().is_empty());
         sites.have_guards = sites.sites.iter().any(|site| site.guard.is_some());
@@ -272,6 +280,7 @@ impl Site {
     fn open(
         index: u32,
         settings: &SiteSettings,
+        own: Vec<OwnPath>,
         compression: Compression,
         pages: Option<Arc<Pages>>,
         registry: &Arc<Registry>,
@@ -283,7 +292,7 @@ impl Site {
             aliases.push((alias.prefix.as_bytes().to_vec(), root(&alias.root)?));
         }
         aliases.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        let routes = Routes::new(settings, registry).map_err(too_long)?;
+        let routes = Routes::new(settings, own, registry).map_err(too_long)?;
         let site = Site {
             index,
             root: if settings.has_root() { root(&settings.root)? } else { Root::none() },

@@ -210,7 +210,7 @@ impl Place {
             let place = [&other, name_of(path)].concat();
             match () {
                 () if path::is_hidden(&place) => return Err(HIDDEN),
-                () if self.site().routes.hides(&place) => return Err(RULES),
+                () if self.site().routes.hides(&place) => return Err(OWN),
                 () if !self.permits(action, &place) => return Err(NOT_HERE),
                 () if !self.lets_on(action, &place) => return Err(NOT_FOR_ALL),
                 () => {}
@@ -238,7 +238,7 @@ impl Place {
             _ if self.is_from_elsewhere => Err(ELSEWHERE),
             [] | [.., b'/'] => Err(MALFORMED),
             path if path::is_hidden(path) => Err(HIDDEN),
-            path if self.site().routes.hides(path) => Err(RULES),
+            path if self.site().routes.hides(path) => Err(OWN),
             path if !self.permits(action, path) => Err(NOT_HERE),
             path if !self.lets_on(action, path) => Err(NOT_FOR_ALL),
             _ => Ok(()),
@@ -317,7 +317,7 @@ const NO_DIRECTORY: Refused = Refused(409, "The directory that this would be in 
 const IS_DIRECTORY: Refused = Refused(409, "A directory has this name.");
 const FORBIDDEN: Refused = Refused(403, "The server may not write this.");
 const HIDDEN: Refused = Refused(403, "Names that begin with a dot are not stored.");
-const RULES: Refused = Refused(403, "A file of this name would be read as rules of the site.");
+const OWN: Refused = Refused(403, "The server itself uses what has this name.");
 const ELSEWHERE: Refused = Refused(403, "A page of another site has sent this.");
 const MALFORMED: Refused = Refused(400, "The path of the request target does not name a file.");
 const NOT_HERE: Refused = Refused(403, "This may not be changed by clients.");

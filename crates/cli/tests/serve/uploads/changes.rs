@@ -22,6 +22,7 @@ for_engines!(all every_architecture_changes_files: [
     what_is_deleted_is_gone_at_once_and_nothing_else_is,
     directories_are_made_where_there_are_none,
     routes_say_where_clients_may_change_something,
+    files_of_the_server_beneath_a_root_are_for_no_client,
 ]);
 
 const FORM: &str = "Content-Type: application/x-www-form-urlencoded\r\n";
@@ -184,5 +185,48 @@ upload = true
     assert_eq!(client.get("/in/f").unwrap().content, b"x");
     assert_eq!(names(&server.site()), ["c", "in", "keyed"].map(String::from).into());
     assert_eq!(names(&server.site().join("in")), ["b", "f", "kept"].map(String::from).into());
+    server.finish();
+}
+
+fn files_of_the_server_beneath_a_root_are_for_no_client(engine: Engine) {
+    let launch = Launch::new(engine).file("a.txt", "a\n").file("pw.txt", "").file("access.log.1", "old\n");
+    symlink("pw.txt", launch.site().join("link")).unwrap();
+    symlink(".", launch.site().join("folder")).unwrap();
+    let log = launch.site().join("access.log").display().to_string();
+    let launch = launch.argument("--log").argument(&log);
+    let config = "error_log = \"site/errors\"\n\
+                  [[site]]\nroot = \".\"\nusers_file = \"site/pw.txt\"\nbrowse = true\nupload = true\ndelete = true\n\
+                  mkdir = true\n[[site.alias]]\nprefix = \"/up/\"\nroot = \"site\"\n\
+                  [[site.route]]\nmatch = \"/to\"\nrewrite = \"/up/pw.txt\"\n[[site.route]]\nmatch = \"*\"\nsearch = true\n";
+    let server = launch.config(config).start();
+    let mut client = server.connect();
+    let names = ["pw.txt", "access.log", "access.log.1", "errors", "folder/pw.txt"];
+    let places = ["/site/", "/up/", "/site/folder/"];
+    let paths = places.iter().flat_map(|place| names.map(|name| format!("{place}{name}")));
+    for path in paths.chain(["/lamna.toml".to_owned()]) {
+        assert_eq!(client.get(&path).unwrap().status, 404, "{path}");
+        for method in ["PUT", "MKCOL", "DELETE"] {
+            let answer = ask(&mut server.connect(), method, &path, "", b"");
+            assert!(matches!(answer.status, 403 | 404), "{method} {path}: {answer:?}");
+        }
+    }
+    for path in ["/site/link", "/up/link", "/to"] {
+        assert_eq!(client.get(path).unwrap().status, 404, "{path}");
+    }
+    assert_eq!(client.get("/up/a.txt").unwrap().content, b"a\n");
+    for path in ["/", "/site/", "/up/", "/?download=tar", "/up/?download=tar"] {
+        let answer = client.get(path).unwrap();
+        let content = String::from_utf8_lossy(&answer.content).into_owned();
+        let names = ["pw.txt", "access.log", "errors", "lamna.toml"];
+        assert!(answer.status == 200 && !names.iter().any(|name| content.contains(name)), "{path}: {content}");
+    }
+    let found = client.get("/up/?q=old").unwrap();
+    assert!(!String::from_utf8_lossy(&found.content).contains("access.log.1"), "{found:?}");
+    let site = server.site();
+    assert_eq!(
+        (fs::read(site.join("pw.txt")).unwrap(), fs::read(site.join("access.log.1")).unwrap()),
+        (vec![], b"old\n".to_vec())
+    );
+    assert_eq!(ask(&mut client, "PUT", "/up/b.txt", "", b"b").status, 201);
     server.finish();
 }

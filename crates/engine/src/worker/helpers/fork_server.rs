@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_config as config;
@@ -107,21 +107,25 @@ fn request(kind: u8, number: u64) -> Vec<u8> {
     [&[kind], &number.to_ne_bytes()[..]].concat()
 }
 
-/// Settings as a process reads them that keeps nothing but a text of what it was forked from: a line of what it does without, and the
-/// configuration. A filter of the program itself cannot be said in one: its results are another process's in any case.
+/// Settings as a process reads them that keeps nothing but a text of what it was forked from: a line of what it does without, the
+/// files that it was read from, and the configuration. A filter of the program itself cannot be said in one: its results are another process's in any case.
 fn to_text(settings: &Settings) -> String {
     let mut settings = settings.clone();
     for service in settings.services.iter_mut().filter(|service| service.what == What::Embedded) {
         service.what = What::Absent;
     }
-    format!("{}\n{}", settings.without.join(","), config::render(&settings))
+    let read_files: Vec<_> = settings.read_files.iter().map(|file| file.to_string_lossy()).collect();
+    format!("{}\n{}\0\0{}", settings.without.join(","), read_files.join("\0"), config::render(&settings))
 }
 
 /// The inverse; none if it is no such text.
 fn of_text(text: &str) -> Option<Settings> {
     let (without, text) = text.split_once('\n')?;
+    // No name has a zero, and none is empty.
+    let (read_files, text) = text.split_once("\0\0")?;
+    let read_files = read_files.split('\0').filter(|file| !file.is_empty()).map(PathBuf::from).collect();
     let without = without.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    Some(Settings { without, ..config::parse_unseen(text, Path::new("settings")).ok()? })
+    Some(Settings { without, read_files, ..config::parse_unseen(text, Path::new("settings")).ok()? })
 }
 
 /// The life of a fork server.
@@ -248,9 +252,13 @@ mod tests {
     fn a_helper_process_has_the_settings_of_its_server() {
         let text = "caches = \"content\"\n[[service]]\nname = \"a\"\ngateway = true\n[[site]]\nroot = \"/srv/a b\"\nspa = true\n";
         let settings = config::parse_unseen(text, Path::new("settings")).unwrap();
-        let settings = Settings { without: vec!["nowait".to_owned(), "openat2".to_owned()], ..settings };
+        let settings = Settings {
+            without: vec!["nowait".to_owned(), "openat2".to_owned()],
+            read_files: vec!["/a\nb".into(), "/c".into()],
+            ..settings
+        };
         assert_eq!(of_text(&to_text(&settings)).as_ref(), Some(&settings));
-        let everything = Settings { without: Vec::new(), ..settings };
+        let everything = Settings { without: Vec::new(), read_files: Vec::new(), ..settings };
         assert_eq!(of_text(&to_text(&everything)), Some(everything));
     }
 

@@ -14,7 +14,7 @@ fn route(path: &str, field: &str) -> RouteSettings {
 }
 
 fn routes(routes: Vec<RouteSettings>) -> Routes {
-    Routes::new(&SiteSettings { routes, ..SiteSettings::new(PathBuf::from("/")) }, &Arc::default()).unwrap()
+    Routes::new(&SiteSettings { routes, ..SiteSettings::new(PathBuf::from("/")) }, Vec::new(), &Arc::default()).unwrap()
 }
 
 fn names(effective: &Effective) -> Vec<String> {

@@ -25,8 +25,8 @@ impl Question<'_> {
         Permitted::judge(self.site, Cow::Owned(path), file.as_fd(), |path| routes.lets_on(self.rules, path))
     }
 
-    /// Whether `file`, which is withheld, is read as rules by the server: no client is told that it is there.
-    pub(super) fn is_rule_file(&self, directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> bool {
+    /// Whether `file`, which is withheld, is used by the server itself: no client is told that it is there.
+    pub(super) fn is_own_file(&self, directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> bool {
         let routes = &self.site.routes;
         let own = self.site.root_with(directory).map(|(prefix, _)| [prefix, name].concat());
         own.is_some_and(|own| {

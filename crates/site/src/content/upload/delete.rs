@@ -12,8 +12,8 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::{
-    Action, Conditions, ELSEWHERE, MALFORMED, NOT_FOR_ALL, NOT_HERE, Place, RULES, Refused, name_of, parent_of,
-    refused, refused_by,
+    Action, Conditions, ELSEWHERE, MALFORMED, NOT_FOR_ALL, NOT_HERE, OWN, Place, Refused, name_of, parent_of, refused,
+    refused_by,
 };
 
 /// Something that is to be deleted.
@@ -86,7 +86,7 @@ impl Delete {
             () if place.path.is_empty() => Err(MALFORMED),
             () if path.is_empty() || is_root() => Err(ROOT),
             () if path::is_hidden(path) => Err(NOTHING),
-            () if place.site().routes.hides(path) => Err(RULES),
+            () if place.site().routes.hides(path) => Err(OWN),
             () if !place.lets_on(Action::Delete, path) => Err(NOT_FOR_ALL),
             () if !place.permits(Action::Delete, path) => Err(NOT_HERE),
             () => Ok(()),
