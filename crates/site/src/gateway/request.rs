@@ -296,7 +296,7 @@ pub fn told_authority(request: Request<'_>, believed: Believed) -> &[u8] {
     said.or(authority_of(request)).unwrap_or_default()
 }
 
-/// What a trusted proxy tells the application of the way of a request besides, which its answer may depend on.
+/// The words of a trusted proxy about the way of a request, besides the host, that an answer may depend on.
 pub fn told_way(request: Request<'_>, believed: Believed) -> Vec<u8> {
     let mut told = Vec::new();
     if believed != Believed::Nothing {
