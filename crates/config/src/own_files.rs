@@ -7,7 +7,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use lamna_proto::parse::path;
 
@@ -73,7 +73,9 @@ pub fn of(settings: &Settings, site: &SiteSettings) -> Vec<OwnPath> {
                     roots.iter().any(|(other, ..)| other.len() > prefix.len() && path.starts_with(other));
                 let one = OwnPath { path, reach };
                 // A root within a directory of the server's is what the operator wants served.
-                if !name.as_os_str().is_empty() && !is_elsewhere && !own.contains(&one) {
+                let is_beneath =
+                    name.file_name().is_some() && !name.components().any(|part| part == Component::ParentDir);
+                if is_beneath && !is_elsewhere && !own.contains(&one) {
                     own.push(one);
                 }
             }
