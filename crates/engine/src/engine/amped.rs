@@ -2,7 +2,7 @@
 //!
 //! Its whole character: every step is first tried in line in a form that cannot wait; only what would have waited goes
 //! to a helper, which does it so that it no longer would, and sends a notification. So cached content costs what it
-//! costs SPED, and a cold file delays nobody but who asked for it.
+//! costs SPED, and a cold file delays only the clients that asked for it.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::worker::shared::Shared;
 /// [`Control::helpers`]: crate::worker::control::Control::helpers
 ///
 /// # Errors
-/// What makes waiting impossible, or no descriptors to begin with.
+/// The wait for events fails, or there are no descriptors to begin with.
 pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(), Errno> {
     let helpers: Box<dyn Helpers> = match &shared.fork_server {
         Some(_) => Box::new(HelperProcesses::new(shared.clone(), index, helpers_max)?),
@@ -46,7 +46,7 @@ struct Helped {
     helpers: Box<dyn Helpers>,
     /// For what programs do, which helper processes cannot.
     runners: Runners,
-    /// Of targets, by helpers.
+    /// Lookups of targets that helpers carry out, each with the identifier of its job.
     lookups: CoalescedLookups<JobId>,
 }
 
@@ -118,7 +118,7 @@ impl Helped {
         }
     }
 
-    /// What a helper's notification comes to.
+    /// Adds to `completed` the steps that a helper's notification completes.
     fn take(&mut self, context: &mut WorkerContext<'_>, finished: Finished, completed: &mut Vec<Completed>) {
         match finished.job {
             Job::PageIn { pending, .. } if finished.failed => completed.push(Completed::Failed(pending)),
@@ -155,8 +155,8 @@ impl Helped {
         }
     }
 
-    /// What the helper found, or what is found now that it is in memory. Nothing if it has been evicted already, or if
-    /// this file system cannot tell what is in memory.
+    /// The entry that the helper found, or that can be found now that it is in memory. None if it has been evicted
+    /// already, or if this file system cannot tell what is in memory.
     fn found(&self, context: &WorkerContext<'_>, target: &Target, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         entry.or_else(|| translate(&target.question(context.shared, Wait::No, context.now)).ok())
     }
@@ -195,7 +195,7 @@ mod tests {
         std::iter::repeat_with(|| helped.completed(context)).flatten().next().expect("it goes on until there is one")
     }
 
-    /// Of the file of the site.
+    /// The four bytes from offset 1 on of the site's file.
     fn range(root: &tempfile::TempDir) -> FileRange {
         let file: OwnedFd = std::fs::File::open(root.path().join("a")).unwrap().into();
         let stamp = inspect(file.as_fd()).unwrap().1;

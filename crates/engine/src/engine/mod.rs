@@ -39,7 +39,7 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// worker, and again where a worker has failed.
     ///
     /// # Errors
-    /// What keeps the worker from beginning or going on; nothing that a peer can cause.
+    /// The error that keeps the worker from beginning or going on; no peer can cause one.
     fn run(&self, shared: &Arc<Shared>, index: usize) -> Result<(), Errno>;
 
     /// The architecture whose place it takes: what the server knows of that is held to be true of this engine, such as how many
@@ -52,7 +52,7 @@ pub trait Engine: fmt::Debug + Send + Sync {
 /// Serves as worker `index` of this process until told to drain or stop.
 ///
 /// # Errors
-/// What keeps the worker from beginning or going on; nothing that a peer can cause.
+/// The error that keeps the worker from beginning or going on; no peer can cause one.
 pub fn run(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<(), Errno> {
     match settings.architecture {
         Architecture::Sped => sped::run(shared, index),

@@ -5,11 +5,12 @@
 //! one connection. No step needs to be synchronised with anything. `supervisor` forks the processes, replaces those that
 //! die, and keeps a few more than are busy.
 //!
-//! What it costs: the caches are replicated, so each is small, and a file that is hot is read and translated once in
-//! every process; switching processes costs a few microseconds and the translation look-aside buffer for each request. A
-//! connection holds its process as long as it is open: an idle keep-alive connection does so by nature. Connections beyond
-//! the number of processes wait in the listen queue; once there are as many processes as there may be, or as the
-//! system has room for, those whose own connection is idle answer who waits with 503 and Retry-After, because nobody knows when a process will be free.
+//! Costs: the caches are replicated, so each is small, and a file that is hot is read and translated once in every
+//! process. Switching processes costs a few microseconds and the translation look-aside buffer for each request. A
+//! connection holds its process as long as it is open: an idle keep-alive connection does so by nature. Connections
+//! beyond the number of processes wait in the listen queue. When no process can be added, by configuration or for lack
+//! of room, processes whose own connection is idle answer the waiting ones with 503 and Retry-After. The moment at
+//! which a process will be free is unknown.
 
 use rustix::io::Errno;
 
@@ -43,7 +44,7 @@ pub fn run(shared: &Shared, index: usize, processes_max: usize) -> Result<(), Er
     Ok(())
 }
 
-/// Serves a connection until it is closed, or somebody else's.
+/// Serves a connection until it is closed, or handed over to the successor of this engine.
 fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, refuser: &mut Usher<'a>, mut slot: ConnectionState) {
     loop {
         match driver.serve(&mut slot) {

@@ -55,12 +55,12 @@ pub fn test(abilities: &KernelFeatures) -> Result<(), Errno> {
 /// Serves as worker `index`, with at most `helpers_max` threads that wait for the disk, until told to drain or stop.
 ///
 /// # Errors
-/// What makes waiting impossible, or no descriptors to begin with.
+/// The wait for events fails, or there are no descriptors to begin with.
 pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(), Errno> {
     Worker::new(shared, index, helpers_max)?.live()
 }
 
-/// What an operation in the ring is for.
+/// The purpose of an operation in the ring.
 #[derive(Clone, Copy, Debug)]
 enum Tag {
     Waker,
@@ -234,7 +234,7 @@ impl Worker<'_> {
         }
     }
 
-    /// What a program waited for is there.
+    /// The socket that a program waited for is ready.
     fn handle_socket(&mut self, PendingId { token, exchange }: PendingId, poll: SocketPoll) {
         let Some(slot) = self.base.slots.find(token) else { return };
         self.ring_connections[token.index as usize].polled.retain(|one| *one != (exchange, poll));

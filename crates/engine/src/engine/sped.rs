@@ -19,7 +19,7 @@ use crate::worker::shared::Shared;
 /// Serves as worker `index` until told to drain or stop.
 ///
 /// # Errors
-/// What makes waiting impossible, or no descriptors to begin with.
+/// The wait for events fails, or there are no descriptors to begin with.
 pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     Worker::new(shared, index, InLine)?.run()
 }

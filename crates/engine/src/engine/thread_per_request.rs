@@ -22,7 +22,7 @@ use crate::worker::spawner::Spawner;
 /// Serves as worker `index` until told to drain or stop.
 ///
 /// # Errors
-/// What makes waiting impossible, or no descriptors to begin with.
+/// The wait for events fails, or there are no descriptors to begin with.
 pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     let (set, poll) = IdleSet::new(shared, index)?;
     let spawner = Spawner::new(shared, |driver: &mut Driver<'_>, slot| answer(shared, driver, &set, slot));

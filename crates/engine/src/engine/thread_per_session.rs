@@ -49,7 +49,7 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What comes after an attempt to take a connection.
+/// The next step after an attempt to take a connection.
 enum Turn {
     Next,
     End,

@@ -10,8 +10,8 @@
 //!
 //! An idle keep-alive connection costs a place in the idle set: a descriptor and 96 bytes beside the kernel's, no thread.
 //! It is parked there by the thread that served it, at once if connections wait or no other thread is free. Else the thread
-//! waits for its next request for [`PATIENCE_MS`], because going through the listener thread costs two thread switches:
-//! whoever comes meanwhile finds a free thread, or waits at most that long for one that only waits itself.
+//! waits for its next request for [`PATIENCE_MS`], because going through the listener thread costs two thread switches.
+//! A connection that comes meanwhile finds a free thread, or waits at most that long for one that only waits itself.
 
 #[cfg(test)]
 mod model;
@@ -31,7 +31,7 @@ use crate::worker::idle_set::{Dispatch, IdleSet, Listener};
 use crate::worker::shared::Shared;
 use crate::worker::spawner::STACK_BYTES;
 
-/// What the work queue is made of. The model has another one.
+/// The synchronisation primitives of the work queue. The model substitutes loom's.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
@@ -40,7 +40,7 @@ mod sync {
 /// Serves as worker `index` until told to drain or stop.
 ///
 /// # Errors
-/// What makes waiting impossible, no descriptors or not a single thread to begin with.
+/// The wait for events fails, or there are no descriptors or not a single thread to begin with.
 pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     let (set, poll) = IdleSet::new(shared, index)?;
     let pool = Pool::new(shared, index, &set);
@@ -53,10 +53,10 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     })
 }
 
-/// What the threads have in common.
+/// State that all threads of the pool share.
 struct Pool<'a> {
     shared: &'a Shared,
-    /// Of the worker.
+    /// The index of the worker.
     index: usize,
     set: &'a IdleSet<'a>,
     /// Connections with the time since which each waits.
@@ -97,7 +97,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Serves a connection until it is over, or somebody else's.
+    /// Serves a connection until it is closed, parked in the idle set or handed over to the successor of this engine.
     fn attend(&self, driver: &mut Driver<'a>, mut slot: ConnectionState) {
         loop {
             // Who keeps a thread waiting waits without one.

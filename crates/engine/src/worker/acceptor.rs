@@ -28,8 +28,8 @@ use crate::worker::connection_state::ConnectionState;
 use crate::worker::limiter::connections::{Crowded, turn_away};
 use crate::worker::shared::Shared;
 
-/// Connections accepted at once, before others get their turn. As many as take a millisecond: who comes in a crowd waits for
-/// all before him.
+/// Connections accepted at once, before others get their turn. As many as take a millisecond: a connection that comes
+/// in a crowd waits for all before it.
 const BATCH_MAX: usize = 64;
 /// The same where there are other workers, who are to have their share. Few: while one worker takes them, those that the
 /// kernel has woken for the next ones are on their way.
@@ -50,7 +50,7 @@ pub struct Acceptor {
     state: State,
     share: Share,
     reserve: DescriptorReserve,
-    /// What the engine was told last: whether to wait for listeners.
+    /// The last order to the engine: whether to wait for listeners.
     watches: bool,
 }
 
@@ -63,7 +63,7 @@ pub enum Share {
     Any,
 }
 
-/// What a worker does about new connections.
+/// The state of a worker as to new connections: the module draws the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// It takes them.
@@ -80,7 +80,7 @@ enum State {
     Closed,
 }
 
-/// What came of making room.
+/// The result of making room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freed {
     /// So many connections were closed.
@@ -261,10 +261,10 @@ pub fn shed_max(connections: usize) -> usize {
 
 /// An engine that waits for listeners, and has many connections at a time.
 pub trait Accepting<'a> {
-    /// What decides for it.
+    /// The acceptor, which decides for it.
     fn acceptor(&mut self) -> &mut Acceptor;
 
-    /// What all workers have in common.
+    /// State that all workers of the engine share.
     fn shared(&self) -> &'a Shared;
 
     /// The time of this batch of events.
@@ -354,7 +354,8 @@ pub fn watch_in(poll: &Poll, listeners: &[Listener], generation: u32, watches: b
     added
 }
 
-/// What a connection that was taken is to the worker that has its socket; none if its client network has enough of them.
+/// The state of a connection that was taken, for the worker that has its socket. None if its client network has as many
+/// connections as it may.
 fn let_in(shared: &Shared, listener: &Listener, accepted: Accepted, now: Instant) -> Option<ConnectionState> {
     let seat = match shared.limiter.connections().map(|limit| limit.admit(accepted.client, listener)) {
         Some(Err(Crowded)) => {

@@ -1,7 +1,8 @@
-//! What caches find a target by: its site, its path and what of the request besides decides about the answer.
+//! Keys by which caches find a target: its site, its path, and the other parts of the request that decide about the
+//! answer.
 //!
 //! Owns: [`Addresses`] of a worker and the layout of keys ([`KeyParts`]). Guarantees: a target that is spelled as usual is looked
-//! up as it was received; whatever is looked up, nothing is allocated once the buffers have grown.
+//! up as it was received; no lookup allocates once the buffers have grown.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,14 +16,15 @@ use lamna_site::content::listing::{Order, View};
 use lamna_site::content::route::Effective;
 use lamna_site::content::site::Site;
 
-/// The parts of what caches find a target by.
+/// The parts of the key by which caches find a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyParts<'k> {
     /// The path, normalised; empty if it cannot be.
     pub path: &'k [u8],
     /// The form of a listing.
     pub view: View,
-    /// What of the request decided about its routes: see [`Routes::push_outcome`](lamna_site::content::route::Routes).
+    /// The outcome of the conditions of its routes for the request: see
+    /// [`Routes::push_outcome`](lamna_site::content::route::Routes).
     pub outcome: &'k [u8],
 }
 
@@ -35,10 +37,11 @@ impl<'k> KeyParts<'k> {
     }
 }
 
-/// What caches find a target by: however it was spelled, so that everything is looked for, read, compressed and kept once. The
-/// path is normalised; if it cannot be it is empty, as all such targets are answered alike. Of a listing that is not the
-/// default one, and where more of the request than its path decides about its routes, a zero byte, the number of the form of
-/// the listing and what was decided follow. Other queries change nothing.
+/// The key by which caches find a target, the same for every spelling: so everything is looked for, read, compressed
+/// and kept once. The path is normalised; if it cannot be it is empty, as all such targets are answered alike. More
+/// follows for a listing that is not the default one, and where more of the request than its path decides about its
+/// routes. It is a zero byte, the number of the form of the listing and the outcome of the conditions. Other queries
+/// change nothing.
 #[derive(Debug)]
 pub struct Address<'t> {
     site: u32,
@@ -64,18 +67,18 @@ impl Address<'_> {
     }
 }
 
-/// What a worker needs to find addresses.
+/// A worker's buffers and memory for finding addresses.
 #[derive(Debug)]
 pub struct Addresses {
     /// Room for the names of targets that are not spelled as caches find them.
     names: Vec<u8>,
-    /// What besides the path decides about paths of sites whose routes look at more.
+    /// The dependence of paths on more of the request, for sites whose routes look at more than the path.
     dependences: Generations<Arc<Dependence>>,
-    /// What routes come to, by what caches would find the target by, of sites that have gateways.
+    /// The effective rules of targets of sites that have gateways, by the keys by which caches would find the targets.
     rules: Generations<Arc<Effective>>,
 }
 
-/// What may be known about paths besides what caches hold.
+/// Bytes that each of the two memories about paths may take, besides the caches.
 const DEPENDENCES_BYTES_MAX: u64 = 1 << 20;
 
 impl Default for Addresses {
@@ -89,7 +92,8 @@ impl Default for Addresses {
 }
 
 impl Addresses {
-    /// What caches find the target by. What is spelled as usual is taken as it is. `client` is asked for where a route goes by it.
+    /// The key by which caches find the target. A target that is spelled as usual is taken as it is. `client` is asked
+    /// for where a route goes by it.
     pub fn address<'t>(
         &mut self,
         site: &Site,
@@ -124,7 +128,8 @@ impl Addresses {
         Address { site: site.index, name: Name::Made(name) }
     }
 
-    /// What the routes come to for a target of a site that has gateways: where nothing is cached, nothing else remembers it.
+    /// The effective rules of a target of a site that has gateways: where nothing is cached, nothing else remembers
+    /// them.
     pub fn rules(
         &mut self,
         site: &Site,

@@ -1,10 +1,10 @@
 //! Driving one connection with blocking calls: what the engines share that give each connection being served a thread or
 //! a process of its own.
 //!
-//! Owns: waiting for one socket with `poll(2)`, receiving, carrying needs out in line, sending. Guarantees: who waits for a
-//! slow peer or a slow disk is this thread and nobody else; draining and stopping interrupt every wait. Does not decide
-//! which thread serves which connection, nor how long an idle one keeps its thread: that is the whole difference between
-//! the engines that use it.
+//! Owns: waiting for one socket with `poll(2)`, receiving, carrying needs out in line, sending. Guarantees: only this
+//! thread waits for a slow peer or a slow disk; draining and stopping interrupt every wait. Does not decide which
+//! thread serves which connection, nor how long an idle one keeps its thread: that is the whole difference between the
+//! engines that use it.
 //!
 //! # Use
 //! A [`Driver`] is a thread's own and outlives its connections. `serve` one until it is over or idle; an idle one may be
@@ -44,7 +44,7 @@ pub struct Driver<'a> {
     draining: bool,
     /// The listener that is asked first.
     listener: usize,
-    /// What waits for the listeners, once that was necessary.
+    /// The poll set of the listeners, once a wait for them was necessary.
     listener_poll: Option<ListenerPoll>,
     acceptor: Acceptor,
     /// Once draining: until when connections are taken that have been waiting.
@@ -59,10 +59,10 @@ struct Sockets {
     waits: SocketWaits,
 }
 
-/// What ended a wait.
+/// The readiness that ended a wait.
 #[derive(Clone, Copy)]
 struct Ready {
-    /// What the connection's socket is ready for.
+    /// Readiness of the connection's socket.
     connection: PollFlags,
     /// Whether a program's socket is ready.
     sockets: bool,
@@ -79,7 +79,7 @@ pub enum Left {
     Moving,
 }
 
-/// What became of waiting for a request.
+/// The result of waiting for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// Bytes may be there: serve it.
@@ -95,7 +95,7 @@ const ONLY_ONE: Token = Token { index: 0, generation: 0 };
 /// How long a connection that is refused may take to send what there is to refuse.
 const REFUSAL_PATIENCE_MS: u32 = 20;
 
-/// What becomes of a connection when serving it has panicked.
+/// Text for the log when serving a connection has panicked: the consequence for the connection.
 pub const CONNECTION_ENDS: &str = "The connection that was being served ends; the others go on.";
 
 impl<'a> Driver<'a> {
@@ -195,7 +195,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Waits until an idle connection has something to receive: at most `patience_ms`, or as long as it may be idle.
-    /// When draining or handing over begins it is said to have a request, so that one that nobody has looked at is found.
+    /// When draining or handing over begins it is said to have a request, so that one that has arrived unseen is found.
     pub fn await_request(&mut self, slot: &mut ConnectionState, patience_ms: Option<u32>) -> Awaited {
         let deadline = slot.poll_timeout(&self.shared.limits);
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
@@ -229,8 +229,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Refuses a connection for which there is no thread or process. Waits a moment for what there is to refuse: closing
-    /// without an answer would be less polite. Meanwhile others wait, but there is nobody for them either.
+    /// Refuses a connection for which there is no thread or process. Waits a moment for a request to refuse: closing
+    /// without an answer would be less polite. Meanwhile others wait, but there is no thread for them either.
     pub fn reject(&mut self, slot: &mut ConnectionState) {
         if self.refuse(slot) == Left::Idle && self.await_request(slot, Some(REFUSAL_PATIENCE_MS)) == Awaited::Request {
             self.refuse(slot);
@@ -242,12 +242,12 @@ impl<'a> Driver<'a> {
         self.context.now
     }
 
-    /// A connection was taken for somebody else.
+    /// A connection was taken for another thread.
     pub fn count_connection(&mut self) {
         self.context.count_connection();
     }
 
-    /// Hands log lines and counters over, because nobody knows when it will be used again.
+    /// Hands log lines and counters over, because the time of its next use is unknown.
     pub fn rest(&mut self) {
         self.context.flush();
     }

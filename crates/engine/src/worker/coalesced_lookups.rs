@@ -1,14 +1,15 @@
-//! Lookups under way for a worker: each target once, for all who wait for it.
+//! Lookups under way for a worker: each target once, for all exchanges that wait for it.
 //!
-//! Owns: who waits for a target beside the one for whom it is looked up. Guarantees: whoever joins is there when the lookup
-//! ends. Neither looks up nor decides what is looked up first; it keeps the place at which a lookup waits for that.
+//! Owns: the exchanges that wait for a target beside the one for which it is looked up. Guarantees: an exchange that
+//! joins is there when the lookup ends. Neither looks up nor decides what is looked up first; it keeps the place at
+//! which a lookup waits for that.
 
 use std::collections::{HashMap, hash_map};
 
 use crate::worker::context::Target;
 use crate::worker::executor::PendingId;
 
-/// Targets, and who waits for each. `P` is where a lookup waits to be taken up.
+/// Targets, and the exchanges that wait for each. `P` is where a lookup waits to be taken up.
 #[derive(Debug)]
 pub(crate) struct CoalescedLookups<P> {
     waiting: HashMap<Target, Waiting<P>>,
@@ -20,10 +21,10 @@ struct Waiting<P> {
     place: Option<P>,
 }
 
-/// What joining comes to.
+/// The result of joining.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joined<P> {
-    /// Nobody has waited for it: it has to be looked up.
+    /// No other exchange waits for it: it has to be looked up.
     First,
     /// It is being looked up, or waits for that at this place.
     Another(Option<P>),
@@ -36,7 +37,7 @@ impl<P> Default for CoalescedLookups<P> {
 }
 
 impl<P: Copy> CoalescedLookups<P> {
-    /// `pending` waits for `target` from now on. The first one is kept by whoever looks it up.
+    /// `pending` waits for `target` from now on. The first one stays with its lookup, not here.
     pub(crate) fn join(&mut self, target: &Target, pending: PendingId) -> Joined<P> {
         match self.waiting.entry(target.clone()) {
             hash_map::Entry::Occupied(mut waiting) => {
@@ -62,7 +63,7 @@ impl<P: Copy> CoalescedLookups<P> {
         }
     }
 
-    /// The lookup of `target` has ended. Returns who waits for it beside the first.
+    /// The lookup of `target` has ended. Returns the exchanges that wait for it beside the first.
     pub(crate) fn end(&mut self, target: &Target) -> Vec<PendingId> {
         self.waiting.remove(target).map(|waiting| waiting.others).unwrap_or_default()
     }

@@ -1,4 +1,5 @@
-//! What the threads of a server are left with: what its settings name, and nothing else.
+//! Confinement of a server's threads: each keeps access to the files and ports that the settings name, and to nothing
+//! else.
 //!
 //! ```text
 //!   main thread: orders, reloads, upgrades      free: it reads the configuration, and starts the program again
@@ -6,11 +7,11 @@
 //!   └─ resolver, ACME                           agents: what names are looked up by, certificates of authorities; the state directory
 //! ```
 //!
-//! Owns: [`Confinement`], and what a server needs of files ([`workers`], [`agents`]). Guarantees: a thread that serves can neither read
-//! private keys nor the configuration, nor start a program. Threads share memory, so this keeps code from being led astray; who can write
-//! all memory of a worker can write that of the main thread. What a thread is left with cannot be widened: other settings, or a
-//! root that has been replaced by another directory, take other threads (`process::running_engine`) or processes. Does not start
-//! threads.
+//! Owns: [`Confinement`], and the lists of files that a server needs ([`workers`], [`agents`]). Guarantees: a thread
+//! that serves can neither read private keys nor the configuration, nor start a program. Threads share memory, so this
+//! keeps code from being led astray; an attacker who can write all memory of a worker can write that of the main
+//! thread. The access that a thread is left with cannot be widened. Other settings, or a root that has been replaced by
+//! another directory, take other threads (`process::running_engine`) or processes. Does not start threads.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -23,7 +24,7 @@ use lamna_config::upstream_address::Place;
 use lamna_sys::sandbox::{Kind, Reach, Sandbox, Use};
 use lamna_tls::automatic::StateFiles;
 
-/// What the threads of an engine enter.
+/// The sandboxes that the threads of an engine enter.
 #[derive(Debug)]
 pub struct Confinement {
     /// For all that serves.
@@ -34,7 +35,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// What `settings` leave.
+    /// The confinement for `settings`.
     ///
     /// # Errors
     /// No memory, descriptors or threads.
@@ -59,7 +60,7 @@ impl Confinement {
         self.workers.is_current() && self.agents.is_current()
     }
 
-    /// What is in force; none if that was not wanted.
+    /// The kind of confinement that is in force; none if none was wanted.
     pub fn kind(&self) -> Option<Kind> {
         self.is_wanted.then(|| self.workers.kind())
     }
@@ -70,7 +71,7 @@ pub fn describe(kind: Option<Kind>) -> String {
     kind.map_or_else(|| "off (sandbox = false)".to_owned(), |kind| kind.to_string())
 }
 
-/// What the threads that serve need.
+/// The reach that the threads that serve need.
 fn workers(settings: &Settings) -> Reach {
     let mut paths = Vec::new();
     for site in &settings.sites {
@@ -108,7 +109,8 @@ fn workers(settings: &Settings) -> Reach {
     Reach { paths, ports: Some(ports(settings)) }
 }
 
-/// What looking up names takes, and ordering certificates. It may connect to any port: it asks whom it is told to ask.
+/// The reach that looking up names and ordering certificates need. They may connect to any port, because the servers
+/// that they ask are configured or discovered.
 fn agents(settings: &Settings) -> Reach {
     let read = ["/etc", "/run", "/usr", "/lib", "/lib64", "/var/lib/ca-certificates", "/nix/store"];
     let mut paths: Vec<(PathBuf, Use)> = read.map(|path| (path.into(), Use::Read)).to_vec();
@@ -147,7 +149,7 @@ fn folder_of(path: &Path) -> Option<&Path> {
     path.parent().filter(|folder| folder.parent().is_some())
 }
 
-/// What finding users takes, and their directories.
+/// The files for finding users, and the users' directories.
 fn of_users(name: &str) -> Vec<PathBuf> {
     let database = ["/etc/passwd", "/etc/nsswitch.conf", "/var/lib/sss", "/usr/lib", "/usr/lib64", "/lib", "/lib64"];
     let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

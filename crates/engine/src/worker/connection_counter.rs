@@ -1,4 +1,5 @@
-//! How many connections a worker has whose connections move between threads: each is counted by what it carries.
+//! The number of connections of a worker whose connections move between threads: each is counted by the guard that it
+//! carries.
 //!
 //! Owns: the count. Guarantees: exact at any moment and balanced by construction, because a connection carries its
 //! [`CountGuard`] from the moment it is taken and lets go of it however it ends; nothing is written for a request, and the
@@ -13,13 +14,14 @@ pub struct ConnectionCounter {
     place: Arc<Place>,
 }
 
-/// What a connection carries.
+/// The guard that a connection carries: it counts as long as this lives.
 #[derive(Debug)]
 pub struct CountGuard {
     _place: Arc<Place>,
 }
 
-/// Of this size so that the count, which is that of its owners, is on a cache line of its own.
+/// A place with as many owners as there are connections. Aligned so that the count of owners is on a cache line of its
+/// own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Place;

@@ -42,13 +42,13 @@ const IDLE_LOOK_MS: u32 = 5_000;
 pub struct ConnectionState {
     /// Its socket, and TLS if that is spoken.
     pub transport: Transport,
-    /// What the core knows.
+    /// The core's part of the connection.
     pub connection: Connection,
     /// Which of the successive owners of this descriptor number it is.
     pub generation: u32,
     /// When it was taken, in milliseconds of the server's clock, without their upper half.
     begun_ms: u32,
-    /// Where it comes from, or for whom a proxy says that it has connected.
+    /// The address that it comes from, or the client for which a proxy says that it has connected.
     pub peer: Peer,
     /// Receiving may give something.
     pub readable: bool,
@@ -64,16 +64,16 @@ pub struct ConnectionState {
     pub(super) posture: Posture,
     /// By which it is counted, where connections move between threads.
     pub count_guard: Option<CountGuard>,
-    /// What only some connections have.
+    /// Parts that only some connections have.
     pub extras: Option<Box<Extras>>,
 }
 
-/// What only some connections have.
+/// Parts of a connection that only some connections have.
 #[derive(Debug, Default)]
 pub struct Extras {
     /// By which it is counted among those of its client network.
     seat: Option<Seat>,
-    /// How fast it gets what, and for whom its bytes are counted.
+    /// The bandwidth and the meters that limits have set for it.
     course: Option<Box<Course>>,
     /// The page that it shows, if that may be hinted for.
     viewing: Option<Box<Viewing>>,
@@ -95,7 +95,7 @@ impl Extras {
     }
 }
 
-/// What a connection that nobody works on waits for.
+/// The event for which a connection waits between its turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Posture {
     /// Its peer to ask for something.
@@ -108,7 +108,7 @@ pub enum Posture {
 }
 
 impl ConnectionState {
-    /// What it waits for.
+    /// The events that it waits for.
     pub fn interest(&mut self) -> Interest {
         self.transport.wants(self.connection.interest())
     }
@@ -118,7 +118,7 @@ impl ConnectionState {
         self.connection.is_idle() && self.transport.is_idle()
     }
 
-    /// Whether bytes have arrived that nobody has looked at. Asks the kernel.
+    /// Whether unread bytes have arrived. Asks the kernel.
     pub fn has_unread(&self) -> bool {
         let peeked = rustix::net::recv(&self.transport, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         matches!(peeked, Ok((_, 1)))
@@ -129,7 +129,7 @@ impl ConnectionState {
         self.connection.can_travel() && self.transport.can_travel()
     }
 
-    /// Whether no other process will ever be able to: where TLS or HTTP/2 is spoken, or a proxy has said who is served.
+    /// Whether no other process will ever be able to: where TLS or HTTP/2 is spoken, or a proxy has named the client.
     pub fn stays(&self) -> bool {
         !self.transport.can_travel() || self.connection.version() == Some(Version::Http2)
     }
@@ -180,9 +180,11 @@ impl ConnectionState {
         }
     }
 
-    /// Whether it can be closed by who ends all connections: it is idle, and no request is on its way, as far as can be known. One whose
-    /// TLS handshake has just ended is about to ask for something, and one may be whose last answer did not say that it was the last. Where `is_kept`, so is every other, because its peer cannot know that
-    /// the next request will find nobody. Both are waited for [`LAST_CALL_MS`] at most, from when this is asked first.
+    /// Whether it can be closed when all connections end: it is idle, and no request is on its way, as far as can be
+    /// known. One whose TLS handshake has just ended is about to ask for something. So may one be whose last answer did
+    /// not say that it was the last. Where `is_kept`, so is every other, because its peer cannot know that the next
+    /// request will find the connection closed. Both are waited for [`LAST_CALL_MS`] at most, from when this is asked
+    /// first.
     pub fn may_end(&mut self, is_kept: bool, now: Instant) -> bool {
         if !self.is_idle() || self.readable {
             return false;
@@ -227,7 +229,7 @@ impl ConnectionState {
         ConnectionState::over(transport, client, now)
     }
 
-    /// What limits say about a request that has been routed applies to what is sent from now on.
+    /// Applies the terms that limits set for a routed request to all bytes that are sent from now on.
     pub fn take_terms(&mut self, context: &mut WorkerContext<'_>) {
         let terms = context.terms.take();
         if terms.is_some() || self.extras.is_some() {
@@ -333,14 +335,14 @@ impl ConnectionState {
         }
     }
 
-    /// Tells it from others, in every engine and whoever drives it: also from those before it of the same descriptor, unless they were taken in the
-    /// same millisecond of 49 days. It says nothing of who it is from.
+    /// A number that tells it from others, in every engine and thread. It differs from those before it of the same
+    /// descriptor, unless they were taken in the same millisecond of 49 days. It says nothing of the client.
     pub fn number(&self) -> u64 {
         // No descriptor is negative.
         u64::from(self.begun_ms) << 32 | u64::from(1 + self.transport.as_raw_fd().unsigned_abs())
     }
 
-    /// What it waits for, if nobody works on it.
+    /// The posture in which it waits for `interest` after its turn.
     pub fn stand(&self, interest: Interest) -> Posture {
         match interest {
             Interest { send: true, .. } if !self.writable => Posture::Slow,
@@ -354,8 +356,7 @@ impl ConnectionState {
         Token { index: self.transport.as_raw_fd() as u32, generation: self.generation }
     }
 
-    /// The loss if it made room for others; none if something has come that nobody has looked at. See
-    /// [`Candidate::until`] for `until`.
+    /// The loss if it made room for others; none if something unread has come. See [`Candidate::until`] for `until`.
     pub fn candidate(&self, until: u64) -> Option<Candidate> {
         let stage = match self.posture {
             _ if self.is_idle() && self.readable => return None,
@@ -390,7 +391,8 @@ impl ConnectionState {
         self.take_client();
     }
 
-    /// Takes over whom a proxy has named as the client, if it just has. A client that may have no further connection loses this one.
+    /// Takes over the client that a proxy has named, if it just has. A client that may have no further connection loses
+    /// this one.
     pub fn take_client(&mut self) {
         let client = match self.transport.take_source() {
             None => return,
@@ -411,7 +413,8 @@ impl ConnectionState {
 }
 
 impl Drop for ConnectionState {
-    /// Who is closed while idle is told that it is not for a fault, as far as the socket takes it. What is on its way is not cut in two.
+    /// Tells the client of a connection that is closed while idle that this is not for a fault, as far as the socket
+    /// takes it. No answer on its way is cut in two.
     fn drop(&mut self) {
         if self.writable
             && let Some(words) = self.connection.farewell()

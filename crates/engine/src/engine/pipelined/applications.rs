@@ -4,10 +4,10 @@
 //! thread that waits for both ([`Driver`]), as in the engines that have nothing else, and comes back to the stages when
 //! it is idle.
 //!
-//! Owns: the life of these threads; how many there are, and who waits for one, is in a
-//! [`Queue`](crate::worker::helpers::queue::Queue) of helpers. Guarantees: there are as many as `threads_max` says; who
-//! finds no free thread waits for one, in order; the pool lives until the last has come back, has gone to the successor
-//! or has ended.
+//! Owns: the life of these threads. Their number, and the connections that wait for one, are in a
+//! [`Queue`](crate::worker::helpers::queue::Queue) of helpers. Guarantees: there are as many as `threads_max` says; a
+//! connection that finds no free thread waits for one, in order. The pool lives until the last connection has come
+//! back, has gone to the successor or has ended.
 
 use std::sync::Arc;
 use std::thread::Builder;

@@ -2,8 +2,8 @@
 //!
 //! Owns: the protocol of giving, sleeping and waking. Guarantees: what is given is taken once, and what one thread
 //! gives in its order; a thread does not sleep while there is something for it to do at once; giving never waits, so
-//! that no ring of stages can block itself. Whether a thread sleeps stands with what lies ready, under one lock:
-//! whoever gives sees that it sleeps, or it sees what was given before it sleeps. Checked against every interleaving in
+//! that no ring of stages can block itself. Whether a thread sleeps stands with what lies ready, under one lock: either
+//! the giver sees that it sleeps, or it sees what was given before it sleeps. Checked against every interleaving in
 //! `model`. Does not know what it carries, nor bound it: the pool has so many connections.
 
 use std::sync::PoisonError;

@@ -3,11 +3,11 @@
 //!
 //! Its whole character: each basic step of a request is a thread. What a stage would have to wait for at the disk goes
 //! to a helper, together with the connection that wants it, and the stage takes up the next one. A pool of these seven
-//! threads serves for one processor; all pools share the caches, in one process; nobody shares a connection, because a
-//! [`Job`](job::Job) is in one place at a time. It costs a queue between steps that an event loop takes one after the
-//! other, and a context switch when a stage has no more to do, which a batch of requests shares. It buys that a step
-//! which is slow for one request delays nobody, with seven threads for each processor instead of MT's 64. `route` draws
-//! who gives connections to whom.
+//! threads serves for one processor; all pools share the caches, in one process. No two threads share a connection,
+//! because a [`Job`](job::Job) is in one place at a time. It costs a queue between steps that an event loop takes one
+//! after the other, and a context switch when a stage has no more to do, which a batch of requests shares. It buys that
+//! a step which is slow for one request delays no other, with seven threads for each processor instead of MT's 64.
+//! `route` draws the ways of connections between the stages.
 //!
 //! # How the core's steps became stages
 //! Each stage (`stage`) gives a connection a turn of the drive loop that all engines have (`worker/drive.rs`), and does

@@ -29,7 +29,7 @@ pub(super) struct Pool {
     pub index: usize,
     /// In the order of [`RECEIVERS`].
     inboxes: Vec<Inbox<Box<Job>>>,
-    /// Targets that the path helper is to compare with the file system, for nobody in particular.
+    /// Targets that the path helper is to compare with the file system, on behalf of no exchange.
     aging: (Sender<Target>, Receiver<Target>),
     /// Connections that applications answer.
     pub applications: Queue<ConnectionState>,

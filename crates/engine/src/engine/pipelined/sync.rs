@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(super) use lamna_io::waker::Waker;
 use lamna_sys::metrics::step_timer::{self, Step};
 
-/// Sleeps until somebody wakes it, or for `timeout`, and now and then without a reason.
+/// Sleeps until another thread wakes it, or for `timeout`, and now and then without a reason.
 pub(super) fn sleep<'a, T>(
     condvar: &Condvar,
     guard: MutexGuard<'a, T>,

@@ -119,7 +119,7 @@ impl Worker<'_> {
     }
 
     /// Gives a connection to the successor if nothing of it is with the kernel. A range of a file that is still being
-    /// read for it is read for nobody.
+    /// read for it is read in vain.
     pub(super) fn give_if_free(&mut self, token: Token) {
         let ring_connection = &self.ring_connections[token.index as usize];
         // What a program does is not done again elsewhere: its step is waited for.
@@ -147,7 +147,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Closes an idle connection that nobody is waiting for, unless a request has just arrived.
+    /// Closes an idle connection whose client waits for nothing, unless a request has just arrived.
     pub(super) fn finish(&mut self, token: Token) {
         let ring_connection = &mut self.ring_connections[token.index as usize];
         if let Some(id) = ring_connection.receive {

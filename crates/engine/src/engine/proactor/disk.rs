@@ -1,10 +1,11 @@
-//! What the proactor has under way in the ring on behalf of files: names and the content of small files on their way
-//! into memory, so that translating them no longer waits.
+//! The proactor's operations in the ring on behalf of files: names and the content of small files on their way into
+//! memory, so that translating them no longer waits.
 //!
-//! Owns: translations that would have waited. Guarantees: each is finished once, for all who wait for it; as many are in the ring
-//! at a time as there may be helpers, and of the others what most wait for comes first, as in AMPED; only what the ring cannot help
-//! with (listings, error pages, links out of the tree and back, file systems that cannot tell what is in memory, and memory that
-//! does not keep what the ring has read) goes to a helper thread. Decides nothing about targets: it asks again once everything it
+//! Owns: translations that would have waited. Guarantees: each is finished once, for all exchanges that wait for it. At
+//! most as many are in the ring at a time as there may be helpers; among the others the one with the most waiting
+//! exchanges comes first, as in AMPED. Helper threads get only targets with which the ring cannot help: listings, error
+//! pages, and links out of the tree and back. So too where the file system cannot tell what is in memory, or memory
+//! does not keep the bytes that the ring has read. Decides nothing about targets: it asks again once everything it
 //! might need is there.
 
 use std::ffi::CString;
@@ -54,12 +55,12 @@ enum Place {
 
 /// A target whose names are on their way into memory, or are to be.
 struct Wanted {
-    /// Who waits for it; nobody if a cached translation is being compared.
+    /// The exchange that waits for it; none if a cached translation is being compared.
     pending: Option<PendingId>,
     target: Target,
     directory: Arc<OwnedFd>,
-    /// Names beneath `directory` that come next, the last one first. One by one, so that who waits for many names does
-    /// not take all the threads that may wait for the disk.
+    /// Names beneath `directory` that come next, the last one first. One by one, so that an exchange that waits for
+    /// many names does not take all the threads that may wait for the disk.
     names: Vec<Vec<u8>>,
 }
 
@@ -236,7 +237,7 @@ impl Disk {
         previous.is_some_and(|entry| entry.stamps.files.contains(stamp))
     }
 
-    /// What helpers have found meanwhile.
+    /// Steps that runners and helpers have completed meanwhile.
     pub(super) fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed> {
         let mut completed: Vec<Completed> = std::iter::from_fn(|| self.runners.finished()).collect();
         while let Some(finished) = self.helpers.finished() {
@@ -249,7 +250,7 @@ impl Disk {
 }
 
 impl Drop for Disk {
-    /// What is left is done by the successor of the worker, and counts as done here.
+    /// Translations that are left count as done here: the successor of the worker does them.
     fn drop(&mut self) {
         let counters = &self.shared.abilities.counters;
         self.wanted.iter().flatten().for_each(|_| counters.end_helper_job());

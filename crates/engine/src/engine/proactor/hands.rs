@@ -28,7 +28,7 @@ use crate::worker::shared::Shared;
 use crate::worker::transport::{Encrypted, Received};
 use crate::worker::turn_budget::within_turn;
 
-/// What works for one connection during its turn.
+/// The ring, the disk and the connection's own operations, borrowed for one turn of one connection.
 pub(super) struct RingHands<'h> {
     pub(super) ring: &'h mut Ring<Tag, Option<Reservation>>,
     pub(super) disk: &'h mut Disk,
@@ -61,7 +61,7 @@ impl Io for RingHands<'_> {
         slot.readable = has_more || slot.transport.has_buffered_input();
     }
 
-    /// What the ring has taken counts as sent: it will be, or the connection ends.
+    /// Bytes that the ring has taken count as sent: they will be, or the connection ends.
     fn send(&mut self, connection: &mut ConnectionState, context: &mut WorkerContext<'_>, used: u64) -> Option<Moved> {
         if connection.transport.is_secured() {
             return self.send_secured(connection, context, used);
@@ -92,7 +92,7 @@ impl Io for RingHands<'_> {
 }
 
 impl RingHands<'_> {
-    /// What a session has encrypted is handed to the ring when its buffer is full or nothing follows.
+    /// Bytes that a session has encrypted are handed to the ring when its buffer is full or nothing follows.
     fn send_secured(
         &mut self,
         connection: &mut ConnectionState,

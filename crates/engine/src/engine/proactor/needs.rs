@@ -1,6 +1,6 @@
-//! What the ring and helpers have carried out for exchanges of the proactor.
+//! Results that the ring and helpers have brought for exchanges of the proactor.
 //!
-//! Guarantees: what is brought for a connection that has gone meanwhile harms nobody. Does not start anything:
+//! Guarantees: a result for a connection that has gone meanwhile affects no other connection. Does not start anything:
 //! [`super::hands`] does.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a connection of the proactor has under way in the ring.
+//! The operations that a connection of the proactor has under way in the ring.
 //!
 //! Owns: the record of it, and the bytes that have arrived before the connection wants them. Does not start operations.
 
@@ -23,10 +23,10 @@ pub(super) struct RingConnection {
     receives_often: bool,
     /// How many pieces in a row have been as large as a small buffer, or larger.
     full_pieces: u32,
-    /// What has been received, of which the connection has taken the first bytes.
+    /// Received bytes, the first `taken` of which the connection has taken.
     arrived: Vec<u8>,
     taken: usize,
-    /// What comes after `arrived`.
+    /// The end of the stream behind `arrived`, once it is known.
     pub(super) end: Option<End>,
     /// Sending, or waiting until sending is possible, is under way.
     pub(super) out: Option<Out>,
@@ -64,7 +64,7 @@ pub(super) enum End {
     Failed,
 }
 
-/// What is under way to the peer.
+/// The operation under way towards the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Out {
     /// Bytes.
@@ -195,7 +195,7 @@ impl RingConnection {
         !self.unread().is_empty() || self.end.is_some()
     }
 
-    /// What has arrived and has not been taken.
+    /// Bytes that have arrived and have not been taken.
     pub(super) fn unread(&self) -> &[u8] {
         &self.arrived[self.taken..]
     }

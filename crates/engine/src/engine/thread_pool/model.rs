@@ -16,7 +16,7 @@ mod control;
 #[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]
 mod work_queue;
 
-/// What both are made of in the model.
+/// The synchronisation primitives of both in the model: loom's.
 mod sync {
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
@@ -67,7 +67,7 @@ impl Pool {
         self.work_queue.push(connection, || self.control.is_closing());
     }
 
-    /// What the keeper does when the main thread has changed its wishes; the threads that it started.
+    /// The reaction of the keeper to changed wishes of the main thread. Returns the threads that it started.
     fn handle_wake(&self, serve: fn(&Pool, usize)) -> Vec<loom::thread::JoinHandle<()>> {
         let mut started = Vec::new();
         while self.work_queue.enlist(self.control.threads()).is_some() {

@@ -20,11 +20,11 @@ pub(super) struct WorkQueue<T> {
     state: Mutex<State<T>>,
     /// Threads wait here for something to do.
     arrived: Condvar,
-    /// Whoever puts something in waits here for room.
+    /// Threads that put something in wait here for room.
     room: Condvar,
     /// Threads that wait. Written under the lock, read without.
     free: AtomicUsize,
-    /// What waits for threads. Likewise.
+    /// Items that wait for threads. Likewise.
     queued: AtomicUsize,
     places: usize,
 }
@@ -37,7 +37,7 @@ struct State<T> {
     closed: bool,
 }
 
-/// What a thread is to do next.
+/// The next thing for a thread to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn<T> {
     /// Serve this.
@@ -71,7 +71,8 @@ impl<T> WorkQueue<T> {
         self.state().threads -= 1;
     }
 
-    /// What the calling thread does next. It waits for that, at most `patience`; there are to be `wanted` threads.
+    /// The next thing for the calling thread to do. It waits for that, at most `patience`; there are to be `wanted`
+    /// threads.
     pub(super) fn next(&self, wanted: impl Fn() -> usize, patience: Option<Duration>) -> Turn<T> {
         let mut state = self.state();
         loop {
@@ -135,8 +136,9 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Another number of threads is wanted: those that are too many are to see it. After [`enlist`](WorkQueue::enlist), which
-    /// takes the lock, so that whoever has looked at the old number waits already.
+    /// Another number of threads is wanted: those that are too many are to see it. Called after
+    /// [`enlist`](WorkQueue::enlist), which takes the lock, so that a thread that has looked at the old number waits
+    /// already.
     pub(super) fn call_all(&self) {
         self.arrived.notify_all();
     }
@@ -176,5 +178,5 @@ impl<T> WorkQueue<T> {
     }
 }
 
-/// How often whoever waits for room looks whether that has become pointless.
+/// How often a thread that waits for room looks whether that has become pointless.
 const CLOSING_POLL: Duration = Duration::from_millis(50);
