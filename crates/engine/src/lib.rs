@@ -1,7 +1,7 @@
 //! The architectures, and the workers that they are made of.
 //!
-//! Owns: connections, from being accepted to being closed or handed over, and who waits for what. Does not know the control plane: it is told
-//! by `worker::control`.
+//! Owns: connections, from being accepted to being closed or handed over, and all waiting for them. Does not know the
+//! control plane: it is told by `worker::control`.
 
 #![forbid(unsafe_code)]
 

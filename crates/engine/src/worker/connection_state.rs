@@ -181,10 +181,10 @@ impl ConnectionState {
     }
 
     /// Whether it can be closed when all connections end: it is idle, and no request is on its way, as far as can be
-    /// known. One whose TLS handshake has just ended is about to ask for something. So may one be whose last answer did
-    /// not say that it was the last. Where `is_kept`, so is every other, because its peer cannot know that the next
-    /// request will find the connection closed. Both are waited for [`LAST_CALL_MS`] at most, from when this is asked
-    /// first.
+    /// known. A request is expected after a TLS handshake that has just ended, and after an answer that did not say
+    /// that it was the last. Where `is_kept`, every other connection is expected to ask, because its peer cannot know
+    /// that the next request will find it closed. All these are waited for [`LAST_CALL_MS`] at most, from when this is
+    /// asked first.
     pub fn may_end(&mut self, is_kept: bool, now: Instant) -> bool {
         if !self.is_idle() || self.readable {
             return false;

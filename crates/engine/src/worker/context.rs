@@ -1,5 +1,4 @@
-//! What every worker has of its own, whatever its architecture: its local cache of the cache, its clock readings, its part of
-//! the log and of the counters.
+//! Per-worker state, the same for every architecture: the worker's L1 cache, clock readings, log buffer and counters.
 //!
 //! Owns: looking targets up, and reporting what was answered. Guarantees: takes no lock that another worker waits for,
 //! except when the local cache has to ask the store. Does not wait, receive or send.
@@ -61,16 +60,16 @@ use crate::worker::uplink::Leave;
 
 /// A worker's own things.
 pub struct WorkerContext<'a> {
-    /// What it has in common with others.
+    /// State that it shares with the other workers.
     pub shared: &'a Shared,
     /// The time of the last look at the clock.
     pub now: Instant,
-    /// What it sends with.
+    /// The sender, through which it sends.
     pub sender: Sender<'a>,
     local: LocalCache,
     lookup_prefetch: LookupPrefetch,
     caches: CacheSwitches,
-    /// What was answered with last, if its heads were built for that.
+    /// The last entry that was described anew, where the cache of entries is off.
     last_described: Option<Arc<Entry>>,
     /// Every request is answered with 503.
     refuses: bool,
@@ -79,9 +78,9 @@ pub struct WorkerContext<'a> {
     names_requests: bool,
     unix_ms: u64,
     flushed: Instant,
-    /// What was done here and is not handed over yet.
+    /// Counts of work done here that have not been handed over yet.
     work: Work,
-    /// What was answered with the workspaces of this context.
+    /// The tally of answers given with the workspaces of this context.
     tally: Arc<Tally>,
     /// When the batch of work began.
     begun: Instant,
@@ -91,21 +90,22 @@ pub struct WorkerContext<'a> {
     pub handshakes: Handshakes,
     /// How its connections get leave to send.
     pub leave: Leave,
-    /// What was answered with last that is kept nowhere else: what leads to https, the answer to a challenge, the answer to OPTIONS.
+    /// The last answer that is kept nowhere else: a redirect to https, the answer to a challenge, the answer to
+    /// OPTIONS.
     passing: Option<Arc<Resource>>,
-    /// What was answered with last that was over a limit: of which site, and of which limit.
+    /// The last answer to a request over a limit, with the index of its site and the limit.
     limited: Option<((u32, Exceeded), Arc<Resource>)>,
-    /// What limits say about the answer to the last request.
+    /// The terms that limits set for the answer to the last request.
     pub terms: Option<Box<Terms>>,
     addresses: Addresses,
-    /// Room for what answers of applications are found by.
+    /// Buffer for the keys of answers of applications.
     answer_key: Vec<u8>,
     /// Room for the path that an application is asked for.
     asked_path: Vec<u8>,
     /// Passwords that were verified.
     known: Known,
     observer: Observer,
-    /// What is hinted for pages.
+    /// The pages for which resources are hinted.
     pages: KnownPages,
     /// The connection that is driven.
     connection: u64,
@@ -114,7 +114,7 @@ pub struct WorkerContext<'a> {
 /// A range of a file to be made ready.
 #[derive(Clone, Debug)]
 pub struct FileRange {
-    /// What it belongs to.
+    /// The representation that it belongs to.
     pub representation: Arc<Representation>,
     /// First byte.
     pub offset: u64,
@@ -122,7 +122,7 @@ pub struct FileRange {
     pub length: u64,
 }
 
-/// What is known about a target.
+/// The result of looking up a target.
 #[derive(Debug)]
 pub enum Found<'a> {
     /// Answer with it.
@@ -133,8 +133,8 @@ pub enum Found<'a> {
     Missing(Target),
 }
 
-/// How often log lines and counters are handed over: whenever the clock shows a multiple of it, so that whoever reads the
-/// counters in between finds the same number of reports of everybody.
+/// How often log lines and counters are handed over: whenever the clock shows a multiple of it, so that a reader of the
+/// counters finds in between the same number of reports of every worker.
 pub const FLUSH_MS: u64 = 500;
 
 impl<'a> WorkerContext<'a> {
@@ -239,7 +239,7 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
-    /// What is known about the target of a new request.
+    /// Looks up the target of a new request.
     pub fn look_up(&mut self, asked: &Asked<'_>) -> Found<'_> {
         add(&self.work.requests, 1);
         let sight = self.sight(asked);
@@ -294,7 +294,8 @@ impl<'a> WorkerContext<'a> {
         target
     }
 
-    /// What is known about an address. `called` is what the request is called, and asked for only where that is not an answer.
+    /// Looks up an address. `called` gives the identifier of the request, and is asked for it only if a [`Target`] has
+    /// to be made.
     fn look_up_address(
         &mut self,
         address: Address<'_>,
@@ -367,8 +368,8 @@ impl<'a> WorkerContext<'a> {
         found
     }
 
-    /// Whether somebody else has compared an aging target with the file system meanwhile. Many threads have the same hot
-    /// files in their private caches: so one of them compares, and the others only ask the store.
+    /// Whether another thread has compared an aging target with the file system meanwhile. Many threads have the same
+    /// hot files in their private caches: so one of them compares, and the others only ask the store.
     pub fn is_compared(&mut self, target: &Target) -> bool {
         self.local.forget(target.key());
         matches!(self.local.lookup(&self.shared.store, target.key(), self.now.ms()), Lookup::Fresh(_))
@@ -475,7 +476,8 @@ impl Drop for WorkerContext<'_> {
     }
 }
 
-/// What `target` stands for, found out for one of all threads of the process that ask for it at the same time. Waits.
+/// The entry for `target`. When several threads of the process ask for it at the same time, one of them finds it out
+/// for all. Waits.
 pub fn find_once(shared: &Shared, target: &Target, now: Instant) -> Arc<Entry> {
     shared.store.find_once(target.key(), || {
         let found = translate(&target.question(shared, Wait::Yes, now));

@@ -1,15 +1,15 @@
-//! What the main thread asks of the workers, and how it wakes them.
+//! Orders of the main thread to the workers, and the wakers by which it wakes them.
 //!
-//! Owns: the orders of one engine, and what a thread waits for that is to hear of them. Guarantees: whoever was woken finds
-//! the order that woke it, and an order is found by whoever begins to wait after it was given. The models of the engines
-//! compile this over loom. Does not decide when.
+//! Owns: the orders of one engine, and the wakers of the threads that are to hear of them. Guarantees: a thread that
+//! was woken finds the order that woke it, and so does a thread that begins to wait after the order was given. The
+//! models of the engines compile this over loom. Does not decide when.
 
 use lamna_config::settings::HELPERS_MAX;
 use rustix::io::Errno;
 
 use super::sync::{AtomicBool, AtomicUsize, Relaxed, Waker};
 
-/// What the main thread asks of the workers, and how it wakes them.
+/// The orders of the main thread to the workers of one engine, and their wakers.
 #[derive(Debug)]
 pub struct Control {
     draining: AtomicBool,
@@ -21,7 +21,7 @@ pub struct Control {
     /// Workers that have begun.
     begun: AtomicUsize,
     wakers: Vec<Waker>,
-    /// Never reset: whoever waits for one of them sees it, whenever it begins to wait.
+    /// Never reset: a thread that waits for one of them sees it, whenever it begins to wait.
     drain_begun: Waker,
     stop_begun: Waker,
     threads: AtomicUsize,
@@ -140,7 +140,7 @@ impl Control {
         self.stopping.load(Relaxed)
     }
 
-    /// What a thread that waits in `poll(2)` waits for besides its connection: awake from the moment that it is to look
+    /// The waker of a thread that waits in `poll(2)`, besides its connection: awake from the moment that it is to look
     /// at its orders again. `draining` is whether it has seen that it is to drain.
     pub fn interrupt(&self, draining: bool) -> &Waker {
         if draining { &self.stop_begun } else { &self.drain_begun }

@@ -49,10 +49,10 @@ pub trait Io {
     fn send(&mut self, connection: &mut ConnectionState, context: &mut WorkerContext<'_>, used: u64) -> Option<Moved>;
 }
 
-/// What came of sending once.
+/// The result of sending once.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
-    /// What the socket took, or the kernel in its place.
+    /// The part that the socket took, or the kernel in its place.
     pub sent: Sent,
     /// How many bytes of a turn each byte counts as.
     pub weight: u64,
@@ -68,7 +68,7 @@ pub enum Turn {
 }
 
 impl Turn {
-    /// What the connection waits for, or would wait for if it could not go on.
+    /// The events that the connection waits for, or would wait for if it could not go on.
     pub fn interest(self) -> Interest {
         match self {
             Turn::Waits(interest) | Turn::GoesOn(interest) => interest,
@@ -76,15 +76,16 @@ impl Turn {
     }
 }
 
-/// What a turn leaves to be done later, of what sends. Who is sent something is woken, which costs the sender more than the rest of the
-/// call. Where connections that are ready at once send one right after the other, most of those who are woken are awake already.
+/// The sending that a turn leaves for later. A send wakes its receiver, which costs the sender more than the rest of
+/// the call. Where connections that are ready at once send one right after the other, most of their receivers are awake
+/// already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaves {
     /// Nothing: the turn goes to its end.
     Nothing,
     /// Steps of programs: what has come from the client is for an application, most likely.
     Steps,
-    /// What a step has given for the client.
+    /// Parts for the client that a step has given.
     Parts,
 }
 
@@ -160,8 +161,8 @@ fn within_bounds(
     }
 }
 
-/// What a connection waits for that waits for `interest`: nothing if its socket has failed and it would not try it. One whose peer has closed its
-/// side only goes on: it may be reading.
+/// The events that a connection with `interest` waits for: none if its socket has failed and it would not try it. One
+/// whose peer has closed its side only goes on: the peer may be reading.
 fn or_over(connection: &mut ConnectionState, interest: Interest, context: &mut WorkerContext<'_>) -> Interest {
     if !connection.transport.failed || interest.receive || interest.fate != Fate::Open {
         return interest;

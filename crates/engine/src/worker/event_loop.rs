@@ -71,7 +71,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     /// Serves until told to drain or stop.
     ///
     /// # Errors
-    /// What makes waiting impossible; nothing that a peer can cause.
+    /// The wait for events fails; no peer can cause that.
     pub fn run(mut self) -> Result<(), Errno> {
         match catch_unwind(AssertUnwindSafe(|| self.live_and_leave())) {
             Ok(served) => served,
@@ -82,9 +82,9 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         }
     }
 
-    /// After a panic: the connection that was being driven, which still has its workspace, is closed. The others wait in the
-    /// inboxes of workers, this one's own among them, for whoever takes its place. Without a connection to blame they are
-    /// closed as well, because the next to drive them might fail again.
+    /// After a panic: the connection that was being driven, which still has its workspace, is closed. The others wait
+    /// in the inboxes of workers, this one's own among them, for the worker that takes its place. Without a connection
+    /// to blame they are closed as well, because the next to drive them might fail again.
     fn rescue(&mut self) {
         for token in std::mem::take(&mut self.held) {
             if let Some(slot) = self.base.slots.find(token).filter(|slot| slot.connection.is_lent()) {
@@ -164,7 +164,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         }
     }
 
-    /// What a program waited for is there.
+    /// The socket that a program waited for is ready.
     fn handle_socket(&mut self, index: u32) {
         let Some(PendingId { token, exchange }) = self.sockets.end(index) else { return };
         let Some(slot) = self.base.slots.find(token) else { return };
@@ -208,7 +208,7 @@ impl<C: OnSockets> Worker<'_, C> {
         drive::turn_leaving(slots.get(token), token, context, &mut self.executor, leaves)
     }
 
-    /// What kept a connection in this process is over: it goes to the other one.
+    /// Nothing keeps the connection in this process any more: it goes to the other one.
     fn send_on(&mut self, token: Token) {
         let Some(slot) = self.base.slots.take(token) else { return };
         if slot.registered {

@@ -1,4 +1,4 @@
-//! Who carries out the steps that may block: the contract between a loop that drives connections and its engine.
+//! The executor of the steps that may block: the contract between a loop that drives connections and its engine.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct PendingId {
     pub exchange: ExchangeId,
 }
 
-/// What came of a step that was carried out.
+/// The result of a step that was carried out.
 #[derive(Debug)]
 pub enum Completed {
     /// A target was translated.
@@ -50,7 +50,7 @@ impl Completed {
         }
     }
 
-    /// Who waits for it.
+    /// The exchange that waits for it.
     pub fn pending(&self) -> PendingId {
         match self {
             Completed::Translated(pending, _) | Completed::Ready(pending, _) => *pending,
@@ -60,7 +60,7 @@ impl Completed {
     }
 }
 
-/// What `target` stands for, kept. Waits for the disk.
+/// The entry for `target`, which is put into the cache. Waits for the disk.
 pub fn translate_in_line(context: &mut WorkerContext<'_>, target: &Target) -> Arc<Entry> {
     let found = translate(&target.question(context.shared, Wait::Yes, context.now));
     let entry = found.expect("only a translation that must not wait would block");
@@ -68,7 +68,7 @@ pub fn translate_in_line(context: &mut WorkerContext<'_>, target: &Target) -> Ar
     entry
 }
 
-/// What `target` stands for, kept, if that can be found without waiting.
+/// The entry for `target`, which is put into the cache, if it can be found without waiting.
 pub fn translate_now(context: &mut WorkerContext<'_>, target: &Target) -> Option<Arc<Entry>> {
     let entry = translate(&target.question(context.shared, Wait::No, context.now)).ok()?;
     context.keep(target, &entry);
@@ -86,10 +86,10 @@ pub fn make_ready_now(shared: &Shared, pending: PendingId, range: &FileRange) ->
     range.in_memory(shared).map(|bytes| Completed::Ready(pending, bytes))
 }
 
-/// Who carries out what may block.
+/// Carries out the steps that may block.
 pub trait Executor {
-    /// Whether the target of an exchange is looked up by another that drives the connection, who has been told of it by this:
-    /// see [`drive::look_up`](crate::worker::drive::look_up).
+    /// Whether the target of an exchange is looked up by another thread that drives the connection, which this call has
+    /// told of it: see [`drive::look_up`](crate::worker::drive::look_up).
     fn leaves_look_up(&mut self, _: PendingId) -> bool {
         false
     }
@@ -97,7 +97,7 @@ pub trait Executor {
     /// Translates `target` and keeps what is found, at once or, returning nothing, later.
     fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>>;
 
-    /// Compares a target that is in use with the file system, for nobody in particular.
+    /// Compares a target that is in use with the file system, on behalf of no exchange.
     fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target);
 
     /// Makes the beginning of a range ready, at once or, returning nothing, later.
@@ -111,7 +111,7 @@ pub trait Executor {
         input: Input<'_>,
     ) -> Option<(Box<dyn Program>, Ran)>;
 
-    /// What is readable when there may be such steps; none if they wake the worker by its waker.
+    /// A descriptor that is readable when there may be such steps; none if they wake the worker by its waker.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

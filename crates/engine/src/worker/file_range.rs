@@ -31,8 +31,8 @@ impl FileRange {
         self.length.min(QUANTUM_BYTES)
     }
 
-    /// What of it is read at once where shorter reads are to come first (`schedule = "srpt"`): a little, and the kernel reads nothing
-    /// ahead by itself, as nobody can order what the disk has begun.
+    /// The part of it that is read at once where shorter reads are to come first (`schedule = "srpt"`). It is small,
+    /// and the kernel reads nothing ahead by itself, as reads that the disk has begun cannot be reordered.
     pub fn piece_in_order(&self) -> FileRange {
         if let Some(file) = self.representation.file.as_ref().filter(|_| self.length > IN_ORDER_BYTES) {
             read::forgo_read_ahead(file.as_fd());
@@ -105,15 +105,15 @@ impl FileRange {
         }
     }
 
-    /// Whether the file has the content that the head describes, as far as can be told now: who sends it from the file looks again before the end. A
-    /// file that was replaced keeps its old content under the open descriptor and passes, as does one that has only grown; one that was
-    /// edited or truncated in place does not.
+    /// Whether the file has the content that the head describes, as far as can be told now: a send from the file looks
+    /// again before the end. A file that was replaced keeps its old content under the open descriptor and passes, as
+    /// does one that has only grown; one that was edited or truncated in place does not.
     pub fn is_unchanged(&self, shared: &Shared) -> bool {
         self.content(shared) != Content::Other
     }
 
-    /// What the beginning of the range comes to, which was read as `content` or into memory: content of a file that is being written to is sent from
-    /// the file, by who looks again before the end.
+    /// The result of reading the beginning of the range, as `content` or into memory. Content of a file that is being
+    /// written to is sent from the file, by a sender that looks again before the end.
     pub fn read_as(&self, shared: &Shared, pending: PendingId, content: Option<Arc<dyn ContentBuffer>>) -> Completed {
         match (self.content(shared), content) {
             (Content::Other, _) => Completed::Failed(pending),

@@ -35,12 +35,12 @@ use crate::worker::read_buffer::ReadBuffer;
 use crate::worker::shared::Shared;
 use crate::worker::turn_budget::QUANTUM_BYTES;
 
-/// What a helper is asked to do.
+/// A job for a helper.
 #[derive(Debug)]
 pub enum Job {
     /// Look a target up, so that its names and the content of a small file are in memory.
     Translate {
-        /// Who waits for it; nobody if a cached translation is being compared.
+        /// The exchange that waits for it; none if a cached translation is being compared.
         pending: Option<PendingId>,
         /// The target.
         target: Target,
@@ -49,7 +49,7 @@ pub enum Job {
     },
     /// Read the beginning of a range of a file, into memory of its own or into the page cache.
     PageIn {
-        /// Who waits for it.
+        /// The exchange that waits for it.
         pending: PendingId,
         /// The range.
         range: FileRange,
@@ -62,7 +62,8 @@ impl Job {
         matches!(self, Job::Translate { target, .. } if target.previous.is_some())
     }
 
-    /// Reads until who waits has all that it wants, this one among them. What a target comes to is not known before it is looked up.
+    /// Reads until the waiting exchange has all that it wants, this one among them. The size of a target is not known
+    /// before it is looked up.
     fn reads(&self) -> u64 {
         match self {
             Job::Translate { .. } => 1,
@@ -74,22 +75,22 @@ impl Job {
 /// A notification.
 #[derive(Debug)]
 pub struct Finished {
-    /// What was asked.
+    /// The job that was done.
     pub job: Job,
-    /// What was found, if the worker cannot find it again without waiting.
+    /// The entry that was found, if the worker cannot find it again without waiting.
     pub entry: Option<Arc<Entry>>,
-    /// What was read, if it was not brought into the page cache only.
+    /// The content that was read, if it was not brought into the page cache only.
     pub content: Option<Arc<dyn ContentBuffer>>,
     /// Reading failed.
     pub failed: bool,
-    /// Nobody finished it in time.
+    /// No helper finished it in time.
     pub late: bool,
 }
 
-/// Who carries jobs out in place of a worker.
+/// Carries jobs out in place of a worker.
 pub trait Helpers {
-    /// Has `job` done, for which so many wait. Jobs queue if all helpers are busy: their number is bounded by that of
-    /// connections. Returns what it is known by.
+    /// Has `job` done, for which `wanted` exchanges wait. Jobs queue if all helpers are busy: their number is bounded
+    /// by that of connections. Returns the identifier by which it is known.
     fn submit(&mut self, job: Job, wanted: usize) -> Option<JobId>;
 
     /// One more waits for a job.
@@ -98,7 +99,7 @@ pub trait Helpers {
     /// The next notification, if there is one.
     fn finished(&mut self) -> Option<Finished>;
 
-    /// What is readable when there may be notifications; none if they wake the worker by its waker.
+    /// A descriptor that is readable when there may be notifications; none if they wake the worker by its waker.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -143,13 +144,13 @@ impl Submitted {
     }
 }
 
-/// What the queue is made of. The model has another one.
+/// The synchronisation primitives of the queue. The model substitutes loom's.
 mod sync {
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     use std::sync::{PoisonError, WaitTimeoutResult};
     use std::time::Duration;
 
-    /// Waits until somebody wakes it, or for `time`. Whether that is over is said beside the guard.
+    /// Waits until another thread wakes it, or for `time`. Whether that is over is said beside the guard.
     pub(super) fn rest<'a, T>(
         condvar: &Condvar,
         _: &Mutex<T>,
@@ -258,7 +259,7 @@ impl Pool {
     }
 }
 
-/// Reads the beginning of a range for who waits for it. Waits for the disk.
+/// Reads the beginning of a range for the exchange that waits for it. Waits for the disk.
 pub fn read_range(shared: &Shared, pending: PendingId, range: &FileRange) -> Completed {
     let (content, failed) = contain(READ_FAILED, || read(shared, range)).unwrap_or((None, true));
     match failed {
@@ -281,7 +282,7 @@ fn read(shared: &Shared, range: &FileRange) -> (Option<Arc<dyn ContentBuffer>>, 
     }
 }
 
-/// What becomes of a connection whose file could not be read because that panicked.
+/// Text for the log when reading a file has panicked: the consequence for the connection.
 const READ_FAILED: &str = "The connection that waited for it ends.";
 
 #[cfg(test)]

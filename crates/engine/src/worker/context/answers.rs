@@ -1,4 +1,4 @@
-//! Requests that an application answers: with what is kept of its answers, or by asking it.
+//! Requests that an application answers: with its cached answers, or by asking it.
 //!
 //! Owns: looking for kept answers, and which program asks where there is none that may be used. Guarantees: a kept answer is found in the
 //! worker's private cache as a file is, without a lock, an allocation or a system call. Which answers may be used is decided by
@@ -40,16 +40,16 @@ use crate::worker::shared::Shared;
 #[derive(Clone, Copy)]
 pub(super) struct Inquiry<'a> {
     pub(super) asked: &'a Asked<'a>,
-    /// Who it is from, where the server has made sure of that.
+    /// The user that it is from, where the server has made sure of that.
     pub(super) who: Option<Who<'a>>,
-    /// What the routes come to.
+    /// The effective rules of the routes.
     pub(super) rules: &'a Arc<Effective>,
     pub(super) group: &'a Arc<Group>,
     /// The file that it runs, if it runs files.
     pub(super) script: Option<LetIn<'a>>,
 }
 
-/// What is kept for a request.
+/// The result of looking for a cached answer to a request.
 enum Found {
     /// This was handed out last, and is the answer.
     Answer(AnswerOutcome),
@@ -63,11 +63,11 @@ enum Found {
     Passes,
 }
 
-/// How long somebody has to refresh an answer before another one does.
+/// How long a request has for refreshing an answer before another one does.
 const REFRESH_PATIENCE_MS: u64 = 10_000;
 
 impl WorkerContext<'_> {
-    /// What a request is answered with that is an application's.
+    /// The outcome of a request that an application answers.
     pub(super) fn ask(&mut self, inquiry: &Inquiry<'_>) -> Outcome {
         let shared = self.shared;
         let Some(request) = inquiry.asked.translate.request else { return Outcome::Refuse(Refusal::RunFailed) };
@@ -165,7 +165,8 @@ impl WorkerContext<'_> {
         fits.then_some(site)
     }
 
-    /// What is kept under the key, to which what the request selects by is added where answers differ by that.
+    /// Looks up the cached answer under the key. Where answers vary, the selecting fields of the request are added to
+    /// the key.
     fn find_answer(&mut self, site: u32, request: Request<'_>, facts: &Facts) -> Found {
         let mut variant: Option<(Arc<VaryNames>, u64)> = None;
         let now_ms = self.now.ms();
@@ -225,7 +226,7 @@ impl WorkerContext<'_> {
         if is_known { Found::Passes } else { Found::Nothing(missing) }
     }
 
-    /// Whether a request asks for all who want the same, or waits for who does.
+    /// Whether a request asks the application for all requests that want the same, or waits for the one that does.
     fn role(facts: &Facts, found: &Found, reads: bool) -> Role {
         let may_share = reads && !facts.has_authorization && !facts.directives.no_store;
         match found {
@@ -299,7 +300,7 @@ impl Inquiry<'_> {
         }
     }
 
-    /// What asks for what is wanted: for all of it, or whether what is kept still holds.
+    /// The gateway that asks for the wanted answer: for all of it, or whether the cached one still holds.
     fn begin_wanted(
         &self,
         shared: &Shared,
@@ -321,7 +322,7 @@ impl Inquiry<'_> {
         Ok((self.gateway(shared, request, fields, query)?, wanted))
     }
 
-    /// What asks for the target, with this query.
+    /// The gateway that asks for the target, with this query.
     fn gateway(
         &self,
         shared: &Shared,
@@ -347,7 +348,8 @@ impl Inquiry<'_> {
     }
 }
 
-/// Both ends of a connection for the client at `client`. From which port one has come for whom a proxy has connected is not known.
+/// Both ends of a connection for the client at `client`. The port of a client for which a proxy has connected is not
+/// known.
 fn ends_of(socket: BorrowedFd<'_>, client: IpAddr) -> Option<(SocketAddr, SocketAddr)> {
     let own = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
     let peer = SocketAddr::try_from(getpeername(socket).ok()??).ok()?;
@@ -360,7 +362,8 @@ fn has_validator(entry: &Arc<Entry>) -> bool {
     matches!(entry.kept(), Some(Kept::Answer(answer)) if answer.terms.has_validator)
 }
 
-/// Whether a request of `facts` can be made again to refresh `answer`: what is answered to HEAD, or to who has something already, is nothing to keep.
+/// Whether a request of `facts` can be made again to refresh `answer`: answers to HEAD, or to a client that has
+/// something already, are nothing to keep.
 fn refreshes(answer: &Answer, facts: &Facts) -> bool {
     facts.is_get && (!facts.is_conditional || answer.terms.has_validator)
 }

@@ -49,12 +49,12 @@ impl<'r> Asked<'r> {
         Asked { translate, ..self.clone() }
     }
 
-    /// Its client: the peer, or for whom a trusted proxy says that it asks.
+    /// Its client: the peer, or the client for which a trusted proxy says that it asks.
     pub fn client(&self) -> Option<IpAddr> {
         *self.client.get_or_init(|| self.proxies.client(self.peer, self.translate.request))
     }
 
-    /// The client that it counts for. None for a proxy that does not say for whom it asks: it would be all of its clients.
+    /// The client that it counts for. None for a proxy that does not name its client: it would be all of its clients.
     pub fn counted_client(&self) -> Option<IpAddr> {
         self.client().filter(|client| !self.proxies.trust(Some(*client)))
     }
@@ -64,7 +64,7 @@ impl<'r> Asked<'r> {
         self.counted_client().map(Party::of)
     }
 
-    /// Whether a proxy asks that does not say for whom.
+    /// Whether it comes from a proxy that does not name its client.
     pub(super) fn is_of_proxy(&self) -> bool {
         !self.proxies.is_empty() && self.proxies.trust(self.client())
     }

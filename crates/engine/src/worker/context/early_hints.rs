@@ -21,18 +21,18 @@ use super::WorkerContext;
 use super::asked::Asked;
 use crate::worker::limiter::network_of;
 
-/// What a worker knows of pages.
+/// A worker's knowledge of pages.
 #[derive(Debug, Default)]
 pub(super) struct KnownPages {
     pages: Arc<Pages>,
     generation: Option<u64>,
     /// Views so far: one in so many gets no early hints.
     views: u32,
-    /// What chance is made of.
+    /// The state of the random generator.
     drawn: u64,
 }
 
-/// What a client is given before its answer, and with it.
+/// The hints that a client is given before its answer, and with it.
 #[derive(Debug)]
 pub struct ChosenHints {
     page: Arc<Page>,
@@ -92,8 +92,8 @@ impl KnownPages {
 }
 
 impl WorkerContext<'_> {
-    /// What the client of a request that has been let in is to be given before its answer and with it; none if nothing. To be followed by
-    /// [`ChosenHints::give`].
+    /// The hints for the client of a request that has been let in, to be given before its answer and with it; none if
+    /// there are none. To be followed by [`ChosenHints::give`].
     pub(super) fn hint(&mut self, asked: &Asked<'_>, viewing: &mut Option<Box<Viewing>>) -> Option<ChosenHints> {
         let early_hints = self.shared.early_hints.as_deref()?;
         let proxies = &self.shared.proxies;
@@ -142,7 +142,7 @@ impl WorkerContext<'_> {
         Some(hints)
     }
 
-    /// What of what `page` needs its client is given before the answer.
+    /// The choice among the needs of `page` of those that its client is given before the answer.
     fn choose_early(&mut self, page: &Page, site: &SiteHints, viewing: Option<&Viewing>) -> Choice {
         site.budget.handle_view();
         let (wanted, had) = page.choose(viewing.map(Viewing::known));

@@ -1,7 +1,7 @@
 //! Telling the learner of requests: which, and what of them.
 //!
-//! Owns: what is asked of a request before it is told. Guarantees: where nothing is learned nothing is done. What access rules keep from
-//! somebody is not told.
+//! Owns: the tests that a request passes before it is told. Guarantees: where nothing is learned nothing is done.
+//! Requests whose targets access rules keep from any client are not told.
 
 use lamna_site::cache::Entry;
 use lamna_site::hints::Sight;
@@ -22,7 +22,7 @@ impl WorkerContext<'_> {
         self.observer.share_connections();
     }
 
-    /// What is to be learned of a request; none if nothing is.
+    /// The sight of a request for the learner; none if nothing is to be learned of it.
     pub(super) fn sight<'t>(&mut self, asked: &Asked<'t>) -> Option<Sight<'t>> {
         let proxies = &self.shared.proxies;
         let hints = self.shared.hints.as_ref()?;
@@ -40,8 +40,9 @@ impl WorkerContext<'_> {
         Some(sight).filter(|_| self.may_be_learned(asked))
     }
 
-    /// Whether anything may be learned of a request for others: nothing of a path that some rule of access may keep from somebody, whoever asks and however he is
-    /// let in. For what follows a page, for what it needs and for the page that is next alike.
+    /// Whether anything may be learned of a request for others. Nothing is of a path that some rule of access may keep
+    /// from any client, even if it lets this one in. The same holds for the resources that follow a page, for those
+    /// that it needs and for the next page.
     pub(super) fn may_be_learned(&mut self, asked: &Asked<'_>) -> bool {
         asked.site.guard.is_none() || self.rules(asked).is_for_anybody
     }

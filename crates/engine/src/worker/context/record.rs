@@ -1,4 +1,4 @@
-//! What the access log has of a request.
+//! The record of a request in the access log.
 //!
 //! Owns: where each of its parts comes from. Writes nothing.
 
@@ -13,7 +13,7 @@ use lamna_site::content::access::{Known, Vouched, Who};
 use lamna_site::content::site::Sites;
 use lamna_site::gateway;
 
-/// Who the server has made sure that an answered request is from.
+/// The user that an answered request is from, where the server has made sure of that.
 pub(super) fn user_of<'s>(
     sites: &'s Sites,
     answered: &'s Answered<'_>,
@@ -29,7 +29,7 @@ pub(super) fn user_of<'s>(
     site.guard.as_ref()?.who(Some(request), (site.index, now), known).map(Who::name)
 }
 
-/// What the access log has of an answered request of `client`.
+/// The record in the access log of an answered request of `client`.
 pub(super) fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>) -> Record<'a> {
     let request = answered.request;
     let field = |field| request.and_then(|request| request.field(field));

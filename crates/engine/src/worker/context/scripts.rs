@@ -1,10 +1,11 @@
 //! Requests that have come to a script.
 //!
-//! Owns: the verdict on the paths at which a script is, for the request that has come to it by whatever way: its name, what follows that, an
-//! index, `try`, `_redirects`, a link. Guarantees: an application runs a file only for who is let in at each path of
-//! that file, and at the path that follows it, to do what the request does, and within the limits of these paths
-//! ([`LetIn`]); a path behind a file runs it only if a request for the file's own path does; its answer has the fields
-//! of the script's own routes as well. The verdict on the path that is asked for has been given before (`steps`).
+//! Owns: the verdict on the paths at which a script is, for the request that has come to it by whatever way: its name,
+//! a path behind that, an index, `try`, `_redirects`, a link. Guarantees: an application runs a file only for a client
+//! that is let in at each path of that file and at the path behind it. Its request must be allowed there, and within
+//! the limits of these paths ([`LetIn`]). A path behind a file runs it only if a request for the file's own path does;
+//! its answer has the fields of the script's own routes as well. The verdict on the requested path has been given
+//! before (`steps`).
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use super::{Target, WorkerContext};
 use crate::worker::limiter::Exceeded;
 use crate::worker::making::Making;
 
-/// A script, and that who asks is let in to it: only the verdict on its paths makes one.
+/// A script, and proof that the client is let in to it: only the verdict on its paths makes one.
 #[derive(Clone, Copy)]
 pub(super) struct LetIn<'a>(&'a Script);
 
@@ -35,7 +36,7 @@ impl<'a> LetIn<'a> {
 }
 
 impl WorkerContext<'_> {
-    /// What a request is answered with whose target is a script, or that changes something where there is none.
+    /// The outcome of a request whose target is a script, or that changes something where there is none.
     pub fn run_script(&mut self, asked: &Asked<'_>, entry: &Entry) -> Outcome {
         let translate = asked.translate;
         let mut rules = self.rules(asked);
@@ -103,7 +104,7 @@ impl WorkerContext<'_> {
         }
     }
 
-    /// What applies to `place`, a normalised path, for this request.
+    /// The effective rules of `place`, a normalised path, for this request.
     fn rules_at(&mut self, asked: &Asked<'_>, place: &[u8]) -> Arc<Effective> {
         let encoded = path::encode(place);
         let there = Translate { path: encoded.as_bytes(), ..*asked.translate };

@@ -84,7 +84,8 @@ impl WorkerContext<'_> {
     /// Whether a request is let in.
     ///
     /// # Errors
-    /// It is not, or not yet: it is refused, over a limit, led to https, or somebody has to be asked first. This is its answer, or what finds it.
+    /// It is not, or not yet: it is refused, over a limit, led to https, or a service has to be asked first. This is
+    /// its answer, or the program that finds it.
     fn admit(&mut self, asked: &Asked<'_>) -> Result<Admitted, Outcome> {
         match self.take_steps(&STEPS, asked) {
             Outcome::Next => Ok(Admitted(())),

@@ -1,6 +1,6 @@
 //! A target that is to be translated.
 //!
-//! Owns: [`Target`], what goes to whoever translates. Does not look it up.
+//! Owns: [`Target`], the value that goes to the translating thread or process. Does not look it up.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::worker::shared::Shared;
 pub struct Target {
     /// Index of the site.
     pub site: u32,
-    /// What caches find it by: see [`Address`].
+    /// The key by which caches find it: see [`Address`].
     key: Vec<u8>,
-    /// What the routes of the site come to for it.
+    /// The effective rules of the site's routes for it.
     rules: Arc<Effective>,
-    /// What was found the last time.
+    /// The entry that was found the last time.
     pub previous: Option<Arc<Entry>>,
-    /// What the request is called for which it is asked.
+    /// The identifier of the request that asks for it.
     request: Box<str>,
 }
 
@@ -58,13 +58,13 @@ impl Target {
         Target { site, key: key.to_vec(), rules, previous, request }
     }
 
-    /// The target of `key`, which is a path that nothing else of a request decides about. Nobody in particular asks for it.
+    /// The target of `key`, which is a path that nothing else of a request decides about. No request asks for it.
     pub fn of_path(shared: &Shared, key: Key<'_>) -> Target {
         let rules = shared.sites.at(key.site).routes.effective(key.path, &[]);
         Target { site: key.site, key: key.path.to_vec(), rules, previous: None, request: Box::default() }
     }
 
-    /// What caches find it by.
+    /// The key by which caches find it.
     pub fn key(&self) -> Key<'_> {
         Key { site: self.site, path: &self.key }
     }
@@ -74,12 +74,12 @@ impl Target {
         KeyParts::of(&self.key).path
     }
 
-    /// What the routes of the site come to for it.
+    /// The effective rules of the site's routes for it.
     pub fn rules(&self) -> &Arc<Effective> {
         &self.rules
     }
 
-    /// The question what it stands for.
+    /// The question for its translation.
     pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
         let Shared { sites, store, abilities, .. } = shared;
         self.question_of(Sources { sites, store, abilities, reads_elsewhere: shared.reads_elsewhere() }, wait, now)
@@ -110,14 +110,14 @@ impl Target {
     }
 }
 
-/// What a question is asked of.
+/// The sources that a question is asked of.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
-    /// What is served.
+    /// The sites that are served.
     pub sites: &'a Arc<Sites>,
-    /// What has been found out.
+    /// The entries that have been found.
     pub store: &'a Arc<Store>,
-    /// What the kernel can do.
+    /// The features of the kernel.
     pub abilities: &'a Arc<KernelFeatures>,
     /// See [`Shared::reads_elsewhere`].
     pub reads_elsewhere: bool,

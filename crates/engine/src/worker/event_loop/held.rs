@@ -1,7 +1,8 @@
 //! Connections that have something to send for a program's exchange, to the application or to the client: they send one right after the other.
 //!
-//! Owns: who is held, and when they go on. Guarantees: each goes on within its batch of events, behind [`HELD_MAX`] others at most, in the order
-//! in which it came; nobody is held where one event has come alone. A connection that is held has its workspace.
+//! Owns: the connections that are held, and when they go on. Guarantees: each goes on within its batch of events,
+//! behind [`HELD_MAX`] others at most, in the order in which it came. None is held where one event has come alone. A
+//! connection that is held has its workspace.
 
 use lamna_io::wait::Token;
 

@@ -1,8 +1,9 @@
-//! What connections that are ready at the same time ask for, fetched from memory while they wait for each other.
+//! Prefetched lookups: targets of connections that are ready at the same time, fetched from memory while they wait for
+//! each other.
 //!
-//! Owns: who is received from before it is driven. Guarantees: as many system calls, and each connection its turn in the order of its
-//! events; nothing is different where one is ready, or the cache is small enough to be near the processor anyway. A connection
-//! that was received from has its workspace until its turn.
+//! Owns: the group of connections that are received from before they are driven. Guarantees: as many system calls, and
+//! each connection its turn in the order of its events. Nothing is different where one is ready, or the cache is small
+//! enough to be near the processor anyway. A connection that was received from has its workspace until its turn.
 
 use std::ops::Range;
 

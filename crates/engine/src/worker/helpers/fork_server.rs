@@ -41,14 +41,14 @@ pub struct ForkServer {
 const BEGIN: u8 = b'b';
 const KILL: u8 = b'k';
 
-/// What a helper is asked to bring into memory.
+/// A task for a helper: something to bring into memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task<'a> {
     /// The names that a target stands for, and the content of a small file.
     Translate {
         /// Index of the site.
         site: u32,
-        /// What caches find it by.
+        /// The key by which caches find it.
         key: &'a [u8],
     },
     /// A range of the file that is passed with it.
@@ -60,9 +60,9 @@ pub enum Task<'a> {
     },
 }
 
-/// What a helper says when it is done.
+/// The byte that a helper sends when it is done.
 pub const DONE: u8 = b'd';
-/// What it says when reading failed.
+/// The byte that it sends when reading failed.
 pub const FAILED: u8 = b'f';
 
 /// Helpers read large ranges through a buffer of this many bytes.

@@ -1,10 +1,10 @@
-//! In which order jobs are taken up that wait for the disk: what most wait for comes first; under the schedules `srpt` and `auto`, what has the fewest
-//! reads left for each who waits for it, by powers of two.
+//! The order in which jobs that wait for the disk are taken up. The one that most exchanges wait for comes first; under
+//! the schedules `srpt` and `auto`, the one with the fewest reads left for each of them, by powers of two.
 //!
-//! Owns: jobs that nobody has taken up. Guarantees: each is taken once; a job that more are waiting for goes before one that
-//! fewer are, and equals in the order in which they came, so that a disk that is asked for more than it can do frees as many
-//! as it can; whoever is the oldest is passed over [`PASSED_OVER_MAX`] times in a row at most, so that no job waits more than
-//! that many times longer than in a line, and one more time. Knows nothing of what jobs are.
+//! Owns: jobs that no helper has taken up. Guarantees: each is taken once. A job with more waiting exchanges goes
+//! before one with fewer, and equals go in the order in which they came. So a disk that is asked for more than it can
+//! do frees as many as it can. The oldest job is passed over [`PASSED_OVER_MAX`] times in a row at most, so that no job
+//! waits more than that many times longer than in a line, and one more time. Knows nothing of the contents of jobs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,14 +25,14 @@ pub struct JobQueue<T> {
     passed_over: u32,
 }
 
-/// What a job is known by as long as it waits. Never that of another one.
+/// The identifier of a job as long as it waits. Never that of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobId(u64);
 
-/// So that of the disk's time a quarter at least goes to whoever has waited longest.
+/// So that a quarter of the disk's time at least goes to the oldest job.
 pub const PASSED_OVER_MAX: u32 = 3;
 
-/// What a job costs, and how many wait for it.
+/// The cost of a job, and the number of exchanges that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Claim {
     wanted: usize,

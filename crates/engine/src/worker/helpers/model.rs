@@ -4,12 +4,12 @@
 #[allow(clippy::duplicate_mod, reason = "the same source over other primitives")]
 mod queue;
 
-/// What it is made of in the model.
+/// The synchronisation primitives of the model: loom's.
 mod sync {
     pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
     use std::time::Duration;
 
-    /// Waits until somebody wakes it; or, with no time to wait, for as long as others take for whatever they do.
+    /// Waits until another thread wakes it; or, with no time to wait, for as long as others take for whatever they do.
     pub(super) fn rest<'a, T>(
         condvar: &Condvar,
         mutex: &'a Mutex<T>,

@@ -38,7 +38,7 @@ pub struct HelperProcesses {
 
 struct Helper {
     tasks: OwnedFd,
-    /// What the fork server knows it by.
+    /// The number by which the fork server knows it.
     number: u64,
     job: Option<Job>,
     /// Its job is one that another helper did not finish in time.
@@ -50,8 +50,9 @@ struct Helper {
 
 /// How long a helper without work stays.
 const RESERVE_TIME_MS: u64 = 10_000;
-/// How long a helper may take for one job: a path, or 256 KiB of a file. A disk that has to spin up takes some seconds; a
-/// process that is stopped takes for ever. Whoever takes longer is killed, and a new helper has the same time once more.
+/// How long a helper may take for one job: a path, or 256 KiB of a file. A disk that has to spin up takes some seconds;
+/// a process that is stopped takes for ever. A helper that takes longer is killed, and a new helper has the same time
+/// once more.
 const JOB_TIME_MAX_MS: u32 = 5_000;
 /// Large ranges are read through a buffer of this many bytes.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -171,7 +172,7 @@ impl HelperProcesses {
         self.due = busy.map(|helper| helper.late_at).min();
     }
 
-    /// Gives a late helper up and its job to a new one, or nobody if that was the second.
+    /// Gives a late helper up and its job to a new one, or to none if that was the second.
     fn replace(&mut self, index: usize) {
         let Some(helper) = self.kill(index) else { return };
         let Some(job) = helper.job else { return };

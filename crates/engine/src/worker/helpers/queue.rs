@@ -1,4 +1,4 @@
-//! Between a worker and its helper threads: jobs one way, and who is there to take them up.
+//! The queue between a worker and its helper threads: the jobs, and the helpers that are there to take them up.
 //!
 //! Owns: the count of helpers, of those that rest, and waking them. Guarantees: a job is taken up by one helper; as long as
 //! fewer helpers are busy or rest than there may be, none waits without one being hired for it; a helper that leaves has left
@@ -38,8 +38,8 @@ impl<T> Queue<T> {
         Queue { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Adds what `add` adds. Returns what that returns, and whether a helper has to be made, who counts from now on: there are
-    /// fewer than `helpers_max`, and nobody rests who could take it up.
+    /// Lets `add` add to the jobs. Returns its result, and whether a helper has to be made, which counts from now on:
+    /// there are fewer than `helpers_max`, and none rests that could take the job up.
     pub(crate) fn submit<R>(&self, helpers_max: usize, add: impl FnOnce(&mut JobQueue<T>) -> R) -> (R, bool) {
         let mut state = self.lock();
         let added = add(&mut state.job_queue);

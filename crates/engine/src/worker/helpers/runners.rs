@@ -1,4 +1,4 @@
-//! Threads that carry out the steps of programs in place of a worker that must not wait.
+//! Runners: threads that carry out the steps of programs in place of a worker that must not wait.
 //!
 //! Owns: [`Runners`], those of one worker: none until a program runs, and at most as many as there may be helpers. Guarantees: a step
 //! that was submitted is carried out once and comes back, whatever becomes of the engine, as long as the worker waits for it; a
@@ -44,7 +44,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Of `program`, which answers the exchange of `pending`.
+    /// The next step of `program`, which answers the exchange of `pending`.
     pub fn new(pending: PendingId, program: Box<dyn Program>, input: Input<'_>) -> Step {
         let Input { content, is_last, room, now } = input;
         Step { pending, program, content: content.to_vec(), is_last, room, now }
