@@ -26,7 +26,7 @@ use crate::worker::idle_set::parked_connections::ParkedConnections;
 use crate::worker::liveness::{self, Arranged};
 use crate::worker::shared::Shared;
 
-/// What the parked connections is made of. The model has another one.
+/// The primitives and types of the parked connections. The model substitutes its own.
 mod sync {
     pub(crate) use std::sync::{Mutex, MutexGuard};
 
@@ -174,7 +174,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// last look for a request.
     ///
     /// # Errors
-    /// What makes waiting impossible; nothing that a peer can cause.
+    /// The wait for events fails; no peer can cause that.
     pub fn run(mut self) -> Result<(), Errno> {
         let result = self.wait_and_dispatch();
         let idle = self.set.parked_connections.close();
@@ -275,7 +275,8 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         }
     }
 
-    /// What is not an event. Connections are closed here only: the events that are being handled have been for them.
+    /// Handles deadlines, which are no events. Connections are closed here only: the events that are being handled have
+    /// been for them.
     fn handle_time(&mut self) {
         let now = self.refuser.now();
         for slot in self.set.parked_connections.take_expired(now) {

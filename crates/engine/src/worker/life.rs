@@ -24,9 +24,9 @@ use crate::worker::uplink::{Leave, Uplink};
 /// As long as there are no more, builds with debug assertions look at all connections after each batch of work.
 const CHECKED_MAX: usize = 256;
 
-/// What such a worker has.
+/// State of such a worker.
 pub struct Base<'a> {
-    /// What it has in common with others.
+    /// State that it shares with the other workers.
     pub shared: &'a Shared,
     /// Which worker it is.
     pub index: usize,
@@ -34,7 +34,7 @@ pub struct Base<'a> {
     pub slots: ConnectionTable,
     /// Those that can go on without an event.
     pub queue: RunQueue,
-    /// What it works with.
+    /// The context that it works with.
     pub context: WorkerContext<'a>,
     /// How it takes connections.
     pub acceptor: Acceptor,
@@ -45,7 +45,7 @@ pub struct Base<'a> {
 }
 
 impl<'a> Base<'a> {
-    /// Of worker `index`, which has no connections yet.
+    /// The state of worker `index`, which has no connections yet.
     pub fn new(shared: &'a Shared, index: usize) -> Base<'a> {
         let mut context = WorkerContext::new(shared);
         if context.needs_leave() {
@@ -100,9 +100,9 @@ impl<'a> Base<'a> {
     }
 }
 
-/// What such a worker does.
+/// Behaviour of such a worker.
 pub trait Life<'a>: Accepting<'a> {
-    /// What it has.
+    /// Its state.
     fn base(&self) -> &Base<'a>;
 
     /// The same.
@@ -118,7 +118,7 @@ pub trait Life<'a>: Accepting<'a> {
     /// Waits until something has come about, at most so long.
     ///
     /// # Errors
-    /// What makes waiting impossible.
+    /// The wait for events fails.
     fn wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno>;
 
     /// Reads the clocks for all that it works with.
@@ -163,7 +163,7 @@ pub trait Life<'a>: Accepting<'a> {
     /// Serves until it is over.
     ///
     /// # Errors
-    /// What makes waiting impossible; nothing that a peer can cause.
+    /// The wait for events fails; no peer can cause that.
     fn live(&mut self) -> Result<(), Errno> {
         while !self.is_over() {
             self.wait(self.timeout_ms())?;
@@ -223,7 +223,7 @@ pub trait Life<'a>: Accepting<'a> {
         self.base_mut().context.flush_if_due();
     }
 
-    /// Somebody has woken it: with steps that were carried out, connections from elsewhere, or orders.
+    /// Another thread has woken it: with steps that were carried out, connections from elsewhere, or orders.
     fn handle_wake(&mut self) {
         let &Base { shared, index, .. } = self.base();
         shared.control.waker(index).reset();

@@ -1,4 +1,4 @@
-//! Limits of requests, bytes and connections by client network or another key: who is over one is answered with 429.
+//! Limits of requests, bytes and connections by client network or another key: a request over one is answered with 429.
 //!
 //! Owns: [`Limiter`], which decides for one request, and the table behind it, which all processes of a server share. Guarantees:
 //! memory is bounded and taken as networks come; without a limit a request costs one comparison, with one a hash and one atomic
@@ -46,7 +46,7 @@ use lamna_sys::shared_memory::SharedMemory;
 use share::Sharing;
 use terms::{Meter, Terms};
 
-/// What the table is made of. The model has another one.
+/// The atomics of the table. The model substitutes loom's.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU64 as Word, Ordering::Relaxed};
 }
@@ -56,11 +56,11 @@ const BUCKETS: usize = 1 << 18;
 
 type Buckets = [[sync::Word; table::WAYS]; BUCKETS];
 
-/// What of each client network has been counted. Clones, and what a fork copies, are the same.
+/// Counts of each client network. Clones, and copies by a fork, share the same memory.
 #[derive(Clone)]
 pub struct Counted {
     buckets: SharedMemory<Buckets>,
-    /// With a key that nobody outside knows, so that nobody chooses whose word he shares.
+    /// Its key is secret, so that no client chooses the network whose word it shares.
     hasher: RandomState,
     /// The connections of each that are open.
     connected: Connected,
@@ -71,12 +71,12 @@ pub struct Counted {
 /// Decides whether requests are within the limits.
 #[derive(Clone, Debug)]
 pub struct Limiter {
-    /// Of each client network over all sites.
+    /// The limit of each client network over all sites.
     rate: Option<Rate>,
     /// Networks that no limit is for.
     exempt: Vec<Network>,
     counted: Counted,
-    /// The same, for who verifies passwords.
+    /// The same, for the verification of passwords.
     wrong_passwords: Arc<dyn WrongPasswords>,
     /// Decides about connections, if there is a limit of them.
     connections: Option<Arc<ConnectionLimit>>,
@@ -85,7 +85,7 @@ pub struct Limiter {
     counters: SharedMemory<Counters>,
 }
 
-/// What there may not be more of.
+/// The quantity that a limit bounds, with its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
     /// Requests.
@@ -99,7 +99,7 @@ pub enum Limited {
 pub struct Exceeded {
     /// Which one of the site, counted from 1; 0 for the one of all sites.
     pub limit: usize,
-    /// What it is a limit of.
+    /// The quantity that it bounds.
     pub of: Limited,
     /// Seconds until the next request is admitted.
     pub wait_s: u64,
@@ -158,7 +158,7 @@ impl fmt::Debug for Counted {
 }
 
 impl Limiter {
-    /// What `settings` say, with what has been counted. What is refused of connections goes to `counters`.
+    /// The limiter for `settings`, with the counts so far. Refused connections are counted in `counters`.
     pub fn new(settings: &Settings, counted: Counted, counters: SharedMemory<Counters>) -> Limiter {
         let connections = ConnectionLimit::new(settings, &counted.connected, &counters);
         let wrong_passwords: Arc<dyn WrongPasswords> = Arc::new(counted.clone());
@@ -167,18 +167,18 @@ impl Limiter {
         Limiter { rate, exempt, counted, wrong_passwords, connections, applications, counters }
     }
 
-    /// For whom a connection to an application counts that a request of `client` takes; none if for nobody.
+    /// The payer of a connection to an application that a request of `client` takes; none if it counts for no network.
     pub fn payer(&self, client: Option<IpAddr>) -> Option<Payer> {
         let (limit, client) = self.applications.as_ref().zip(client)?;
         limit.counts(client).then(|| Payer { shares: limit.clone(), client })
     }
 
-    /// What decides about connections, if anything does.
+    /// The limit of connections, if there is one.
     pub fn connections(&self) -> Option<&Arc<ConnectionLimit>> {
         self.connections.as_ref()
     }
 
-    /// What counts wrong passwords.
+    /// The counter of wrong passwords.
     pub fn wrong_passwords(&self) -> &Arc<dyn WrongPasswords> {
         &self.wrong_passwords
     }
@@ -342,25 +342,26 @@ fn add(more: Option<Box<Terms>>, terms: &mut Option<Box<Terms>>) {
     }
 }
 
-/// Whom a limit counts together.
+/// A party: the clients whose requests a limit counts together.
 #[derive(Clone, Copy, Hash)]
 enum Party<'a> {
     /// A client network.
     Network((bool, u64)),
-    /// Whoever has this value of a field, or this name of the kind that is said first.
+    /// Clients with this value of a field, or with this user name in a scheme: the kind of key, and the value or name.
     Named(&'static str, &'a [u8]),
 }
 
-/// Who asks.
+/// The client that asks.
 #[derive(Clone, Copy)]
 struct Caller<'a> {
     network: (bool, u64),
-    /// As whom he was let in; none if that is not known yet.
+    /// The user that was let in, in turn none for a client without one; none if that is not known yet.
     user: Option<Option<Who<'a>>>,
 }
 
 impl<'a> Caller<'a> {
-    /// Whom a limit counts his request for. Who has no such field, or is nobody, is counted with his network.
+    /// The party for which a limit counts its request. A client without such a field or without a user is counted with
+    /// its network.
     fn party(&self, key: &'a LimitKey, translate: &Translate<'a>) -> Party<'a> {
         let named = match key {
             LimitKey::Network => None,
@@ -420,7 +421,7 @@ fn counted_path<'a>(path: &'a [u8], made: &'a mut Vec<u8>) -> &'a [u8] {
     if made.is_empty() { b"/" } else { &made[..] }
 }
 
-/// Whom a limit counts together: a /32 of IPv4, a /64 of IPv6.
+/// The network whose clients a limit counts together: a /32 of IPv4, a /64 of IPv6.
 pub fn network_of(client: IpAddr) -> (bool, u64) {
     match client.to_canonical() {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),

@@ -20,7 +20,7 @@ use crate::worker::connection_state::ConnectionState;
 #[cfg(test)]
 mod tests;
 
-/// What a driver has arranged for a connection that it leaves.
+/// Arrangements of a driver for a connection that it leaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Arranged {
     /// It goes on without an event: after others, or with another stage.

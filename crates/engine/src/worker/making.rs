@@ -5,8 +5,9 @@
 //!      └── enough wait: the answer for that (503)   └── too long: the same
 //! ```
 //!
-//! Owns: [`Making`], the program that lines up ([`Turns`]) and makes it. Guarantees: who waits holds no thread, no file and no content; one is made after the other in
-//! each process, in the background, so that one processor at least has something else to do. What is made is `content::translate`'s.
+//! Owns: [`Making`], the program that lines up ([`Turns`]) and makes it. Guarantees: a request that waits holds no
+//! thread, no file and no content. One is made after the other in each process, in the background, so that one
+//! processor at least has something else to do. The making itself is `content::translate`'s.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub struct Making {
     /// Whose it is, if that is known.
     of: Option<Party>,
     progress: Progress,
-    /// What is answered if it is not made.
+    /// The answer if it is not made.
     busy: Arc<Resource>,
 }
 
@@ -56,7 +57,7 @@ enum Progress {
 }
 
 impl Making {
-    /// Of `target`, for a client of a network. `busy` is the answer if others take too long.
+    /// The making of `target`, for a client of a network. `busy` is the answer if others take too long.
     pub fn new(shared: &Shared, target: Target, of: Option<Party>, busy: Arc<Resource>) -> Making {
         let Shared { sites, store, abilities, turns, .. } = shared;
         Making {
@@ -72,7 +73,8 @@ impl Making {
         }
     }
 
-    /// Makes it, or takes what somebody else has made meanwhile. None if it is nothing that is made any more.
+    /// Makes it, or takes the result that another request has made meanwhile. None if it is nothing that is made any
+    /// more.
     fn make(&mut self, now: Instant) -> Option<Arc<Resource>> {
         let Making { target, sites, store, abilities, reads_elsewhere, .. } = self;
         target.previous = store.lookup(target.key(), 1);

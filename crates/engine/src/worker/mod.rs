@@ -1,4 +1,4 @@
-//! What the engines are made of: one worker's connections, caches and clock, and the loops that drive connections.
+//! Building blocks of the engines: one worker's connections, caches and clock, and the loops that drive connections.
 //!
 //! Owns: the context of a worker, its table of connections, the two ways to drive a connection (event loop, blocking
 //! calls), the helpers that may wait for a disk, and the migration of connections. Knows no architecture: `engine` has
@@ -39,7 +39,7 @@ pub mod transport;
 pub mod turn_budget;
 pub mod uplink;
 
-/// What control is made of. The models have another one.
+/// The synchronisation primitives of `control`. The models substitute their own.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 

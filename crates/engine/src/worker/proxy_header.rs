@@ -1,7 +1,9 @@
-//! The header by which a proxy says for whom it has connected, before anything else on a connection, TLS included.
+//! The header by which a proxy names the client for which it has connected, before anything else on a connection, TLS
+//! included.
 //!
-//! Owns: what has arrived of it, and what becomes of the bytes behind it. Guarantees: the core and TLS never see it; no more than
-//! [`proxy::BYTES_MAX`] bytes wait for its end; a peer that is no trusted proxy, or sends none, gets no further.
+//! Owns: the part of it that has arrived, and the way of the bytes behind it. Guarantees: the core and TLS never see
+//! it; no more than [`proxy::BYTES_MAX`] bytes wait for its end; a peer that is no trusted proxy, or sends none, gets
+//! no further.
 
 use std::mem::take;
 
@@ -13,7 +15,7 @@ use super::transport::Received;
 #[derive(Debug)]
 pub(super) struct ProxyHeader {
     state: State,
-    /// What has arrived, while the end of the header has not.
+    /// Bytes that have arrived, while the end of the header has not.
     arrived: Vec<u8>,
 }
 
@@ -22,7 +24,7 @@ enum State {
     /// The peer may not send one.
     Untrusted,
     Awaited,
-    /// It is over. Nobody has asked yet for whom it says that the proxy has connected.
+    /// It is over. This is the client for which the proxy has connected, until it has been taken.
     Over(Option<Source>),
 }
 
@@ -43,7 +45,7 @@ impl ProxyHeader {
         self.arrived.capacity()
     }
 
-    /// For whom it says that the proxy has connected, once.
+    /// The client for which the proxy has connected. Returned once.
     pub(super) fn take_source(&mut self) -> Option<Source> {
         match &mut self.state {
             State::Over(source) => source.take(),

@@ -1,8 +1,11 @@
-//! Reading ahead of requests: what is likely next, and what pages name, is brought into the cache before anybody asks for it.
+//! Reading ahead of requests: files that are likely next, or named by pages, are brought into the cache before they are
+//! asked for.
 //!
-//! Owns: a thread of its own for each engine that serves, at low priority, which works in every architecture. Guarantees: one read at a
-//! time, and none while somebody waits for a helper; only what the budget allows and the replacement policy finds worth the room
-//! ([`Store::allows_ahead`](lamna_site::cache::Store::allows_ahead)); only files that everybody may have. What it does not bring, whoever asks does.
+//! Owns: a thread of its own for each engine that serves, at low priority, which works in every architecture.
+//! Guarantees: one read at a time, and none while an exchange waits for a helper. It reads only files that every client
+//! may have, that the budget allows and that the replacement policy finds worth the room
+//! ([`Store::allows_ahead`](lamna_site::cache::Store::allows_ahead)). Other files are read when a request asks for
+//! them.
 
 mod pages;
 
@@ -25,7 +28,8 @@ use super::shared::Shared;
 /// How long it waits for something to read before it looks whether the engine has ended.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether somebody waits for the disk, and how many times before what was likely is given up.
+/// How often it is looked whether an exchange waits for the disk, and how many times before the likely files are given
+/// up.
 const REST_INTERVAL: Duration = Duration::from_millis(10);
 const REST_LOOKS: u32 = 50;
 
@@ -79,8 +83,8 @@ fn read(shared: &Shared, ahead: &Likely) -> bool {
     is_found && shared.store.insert_ahead(key, entry, ahead.probability)
 }
 
-/// Whether nobody waits for the disk, soon enough for it to be of use: all jobs have been begun, or none was given since the last look. Helpers
-/// that are no threads do not say when they begin.
+/// Whether no exchange waits for the disk, soon enough for reading ahead to be of use: all jobs have been begun, or
+/// none was given since the last look. Helpers that are no threads do not say when they begin.
 fn comes_to_rest(shared: &Shared) -> bool {
     let disk = &shared.abilities.counters;
     let mut seen = None;

@@ -26,7 +26,7 @@ pub(crate) struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// What was read: the first `length` bytes of `room`.
+    /// The bytes that were read: the first `length` ones of `room`.
     ///
     /// # Panics
     /// If it has fewer.

@@ -10,7 +10,7 @@ use lamna_io::wait::Token;
 
 /// Descriptors of a network that are not many, however few there are in all: a browser with as many connections as it opens, and their files.
 const NETWORK_FEW: usize = 16;
-/// What part of all descriptors is not much for one network.
+/// One part in so many of all descriptors is not much for one network.
 const NETWORK_SHARE: usize = 32;
 /// Descriptors of one connection that are many.
 const CONNECTION_MANY: usize = 8;
@@ -24,7 +24,7 @@ pub struct Candidate {
     pub token: Token,
     /// The network that it counts for; none if it counts for none.
     pub network: Option<u32>,
-    /// What would be lost.
+    /// The stage that would be lost.
     pub stage: Stage,
     /// Descriptors that it holds beside its socket.
     pub descriptors: usize,
@@ -32,7 +32,7 @@ pub struct Candidate {
     pub until: u64,
 }
 
-/// What a connection has under way, in the order in which it is given up.
+/// The work that a connection has under way, in the order in which it is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Nothing.

@@ -1,7 +1,8 @@
 //! Connections that used up their turn, or have no leave to send yet, and can go on without an event.
 //!
-//! Owns: their order, which is that of `lamna_policy::schedule`. Guarantees: a connection stands in it once; a new request waits for few
-//! of their turns, where nobody needs leave to send. Does not know whether there is leave ([`uplink`](super::uplink)).
+//! Owns: their order, which is that of `lamna_policy::schedule`. Guarantees: a connection stands in it once; a new
+//! request waits for few of their turns, where none needs leave to send. Does not know whether there is leave
+//! ([`uplink`](super::uplink)).
 
 use lamna_io::wait::Token;
 use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
@@ -26,7 +27,7 @@ pub struct RunQueue {
 }
 
 impl RunQueue {
-    /// Nobody waits; who does is to go on in this order, for so many bytes at a time.
+    /// An empty queue. Connections in it go on in the order of `schedule`, for `turn_bytes` bytes at a time.
     pub fn new(schedule: Schedule, turn_bytes: u64) -> RunQueue {
         RunQueue { queue: Queue::new(schedule).with_turn(turn_bytes), known: Vec::new(), shown: false }
     }

@@ -1,4 +1,4 @@
-//! What all workers of one engine have in common.
+//! State that all workers of one engine share.
 //!
 //! Owns: nothing of its own; it holds the sites, the cache, the settings and the counters for all workers. Guarantees: read
 //! by all, written only through atomics and locks off the cached path.
@@ -41,21 +41,21 @@ use crate::worker::migration::handover::Handover;
 use crate::worker::migration::transfer::Receiver;
 use crate::worker::uplink::{self, Uplink};
 
-/// What all workers of an engine have in common. Read by all, written only through atomics and locks off the hot path.
+/// State that all workers of an engine share. Read by all, written only through atomics and locks off the hot path.
 /// An engine that takes the place of another has its own, with the same content but for what concerns the engine itself.
 #[derive(Debug)]
 pub struct Shared {
-    /// What is served.
+    /// The sites that are served.
     pub sites: Arc<Sites>,
-    /// What has been found out about targets.
+    /// The cache of targets' entries.
     pub store: Arc<Store>,
-    /// What of the program itself answers, by name.
+    /// The handlers of the program itself, by name.
     pub handlers: Arc<Handlers>,
-    /// What its filters may be, exchanged while it serves.
+    /// The registry of services that its filters may be, exchanged while it serves.
     pub services: Arc<Registry>,
-    /// What is learned of requests, if anything is.
+    /// Hints that are learned from requests, if any are.
     pub hints: Option<Arc<Hints>>,
-    /// What the kernel can do.
+    /// The features of the kernel.
     pub abilities: Arc<KernelFeatures>,
     /// How workers send.
     pub sending: Plan,
@@ -65,11 +65,11 @@ pub struct Shared {
     pub proxies: TrustedProxies,
     /// How much clients may ask for.
     pub limiter: Limiter,
-    /// Whose turn it is to make what takes long.
+    /// The turns of targets that take long to make.
     pub turns: Arc<Turns>,
-    /// What is hinted to clients, if anything is.
+    /// Early hints to clients, if any are given.
     pub early_hints: Option<Arc<EarlyHints>>,
-    /// Who goes on when several connections can, or several jobs wait for the disk.
+    /// The order in which connections that are ready go on, and jobs that wait for the disk.
     pub schedule: Schedule,
     /// The link that is sent over, if its rate is known.
     pub uplink: Option<Uplink>,
@@ -79,31 +79,31 @@ pub struct Shared {
     pub limits: Arc<Limits>,
     /// Where connections come from.
     pub listeners: Arc<Vec<Listener>>,
-    /// What speaks TLS, if anything does.
+    /// The TLS endpoint, if any listener speaks TLS.
     pub tls: Option<Arc<Endpoint>>,
-    /// The keys of its tickets, which whoever comes after this engine goes on with.
+    /// The keys of its tickets, with which the successor of this engine goes on.
     pub tickets: Arc<Tickets>,
     /// The access log, if there is one.
     pub log: Option<Arc<AccessLog>>,
     /// The server's clock.
     pub clock: Clock,
-    /// What the main thread asks of the workers.
+    /// The orders of the main thread to the workers.
     pub control: Control,
     /// Connections that come from, or go to, another engine.
     pub handover: Handover,
     /// Connections that come from another process, for engines that take them themselves.
     pub receiver: Option<Arc<Receiver>>,
-    /// What was done.
+    /// Counters of the work done.
     pub counters: SharedMemory<Counters>,
     /// Whether clients are told what their requests are called, and every log has it.
     pub request_id: bool,
-    /// What became of log lines.
+    /// Counters of log lines by their fate.
     pub log_counters: SharedMemory<LogCounters>,
-    /// What became of hints to clients.
+    /// Counters of early hints to clients.
     pub early_hint_counters: SharedMemory<early_hints::Counters>,
-    /// What the cache did.
+    /// Counters of the cache.
     pub cache_counters: SharedMemory<cache::counters::Counters>,
-    /// What became of hints.
+    /// Counters of hints.
     pub hint_counters: SharedMemory<HintCounters>,
     /// The request that an operator traces.
     pub trace: SharedMemory<Trace>,
@@ -117,7 +117,7 @@ pub struct Shared {
     pub alarm: Arc<Waker>,
     /// Where helper processes come from; none if helpers are threads.
     pub fork_server: Option<Arc<ForkServer>>,
-    /// What its threads enter before they serve.
+    /// The confinement that its threads enter before they serve.
     pub confinement: Arc<Confinement>,
 }
 

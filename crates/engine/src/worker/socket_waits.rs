@@ -1,7 +1,8 @@
 //! Sockets of programs, waited for in the same epoll set as the connections that the programs answer.
 //!
-//! Owns: which exchange waits for which socket. Guarantees: each wait is reported at most once; a socket that nobody waits for, or that has
-//! gone to another worker, wakes nobody. Does not own the sockets: a program does, and closes one as it likes.
+//! Owns: which exchange waits for which socket. Guarantees: each wait is reported at most once; a socket that no
+//! exchange waits for, or that has gone to another worker, wakes no connection. Does not own the sockets: a program
+//! does, and closes one as it likes.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -29,7 +30,7 @@ struct Wait {
     was_registered: bool,
 }
 
-/// What events of the socket with this number are called.
+/// The token of events of the socket with this number.
 fn name(number: u32) -> Token {
     Token { index: SOCKET | number, generation: 0 }
 }
@@ -46,7 +47,7 @@ impl SocketWaits {
         watch::begin(epoll, name)
     }
 
-    /// An event of a socket has come, for whoever waits or does not wait.
+    /// An event of a socket has come, whether an exchange waits for it or not.
     pub fn note(event: &Event) {
         watch::handle_event(event.token.index & !SOCKET, event);
     }
@@ -93,7 +94,7 @@ impl SocketWaits {
         index & SOCKET != 0 && index != u32::MAX
     }
 
-    /// Who waits for the socket of an event with this index, if somebody still does.
+    /// Ends the wait for the socket of an event with this index. Returns the exchange that waited, if one still did.
     pub fn end(&mut self, index: u32) -> Option<PendingId> {
         let pending = self.waits.get_mut((index & !SOCKET) as usize)?.pending.take();
         self.count -= usize::from(pending.is_some());
@@ -105,7 +106,7 @@ impl SocketWaits {
         self.count > 0
     }
 
-    /// Nobody waits any more. What is registered may still be reported, and is ignored.
+    /// No exchange waits any more. Registered sockets may still be reported, and are ignored.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.count) > 0 {
             self.waits.iter_mut().for_each(|wait| wait.pending = None);

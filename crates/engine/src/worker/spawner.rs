@@ -17,7 +17,7 @@ use crate::worker::connection_state::ConnectionState;
 use crate::worker::shared::Shared;
 use crate::worker::spawner::spawn_slots::SpawnSlots;
 
-/// What the slots is made of. The model has another one.
+/// The synchronisation primitives of the slots. The model substitutes loom's.
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     pub(crate) use std::sync::{Mutex, MutexGuard};

@@ -22,7 +22,7 @@ use crate::worker::shared::Shared;
 
 use lamna_config::settings::{Settings, SiteSettings};
 
-/// What workers share, one file `a` with the content `hello`, and the directory it is in.
+/// Shared state of workers, with one file `a` of the content `hello`, and the directory it is in.
 pub fn shared(threads: usize, threads_max: usize) -> (Shared, tempfile::TempDir) {
     with_control(1, Control::new(1, threads, threads_max).unwrap())
 }

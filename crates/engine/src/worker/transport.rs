@@ -1,5 +1,5 @@
-//! What lies between a connection and its peer: a socket, a TLS session if the listener speaks TLS, and before both the header of a
-//! proxy where one is expected.
+//! The transport between a connection and its peer: a socket, a TLS session if the listener speaks TLS, and before both
+//! the header of a proxy where one is expected.
 //!
 //! Owns: the socket and the session, and the answers that only both together can give: whether more can be received than the socket will
 //! announce, whether everything has left before the connection is closed, until when a handshake may last. Engines ask it in the place of
@@ -38,7 +38,7 @@ pub struct Transport {
     pub failed: bool,
     /// It is a Unix socket: its peer is a program of this machine.
     is_local: bool,
-    /// What a proxy says first, where it does.
+    /// The header that a proxy sends first, where one is expected.
     header: Option<Box<ProxyHeader>>,
 }
 
@@ -50,7 +50,7 @@ struct Secured {
     since: Instant,
     /// Until when the peer has to take what has been encrypted.
     taking: SendDeadline,
-    /// What it has to take in each time.
+    /// Bytes that the peer has to take at least in each time of the send deadline.
     send_bytes_min: u32,
     /// The connection has been told of the end of the session.
     has_told: bool,
@@ -60,7 +60,7 @@ struct Secured {
     has_reported: bool,
 }
 
-/// What receiving has given.
+/// The result of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// So many bytes.
@@ -106,12 +106,12 @@ impl Transport {
         self.header = Some(Box::new(ProxyHeader::new(is_trusted)));
     }
 
-    /// For whom a proxy has said that it has connected, once.
+    /// The client for which a proxy has said that it has connected. Returned once.
     pub fn take_source(&mut self) -> Option<Source> {
         self.header.as_mut()?.take_source()
     }
 
-    /// What a TLS handshake has agreed on.
+    /// The parameters that a TLS handshake has agreed on.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         self.secured.as_ref()?.session.negotiated()
     }
@@ -131,7 +131,7 @@ impl Transport {
         self.secured.is_some()
     }
 
-    /// What requests come over.
+    /// The channel over which requests come.
     pub fn over(&self) -> Over<'_> {
         let way = match &self.secured {
             None if self.is_local => Way::Local,
@@ -156,7 +156,8 @@ impl Transport {
         self.secured.as_ref().is_some_and(|secured| secured.session.has_plaintext() || secured.has_untold_end())
     }
 
-    /// What a connection waits for that wants `interest` for itself. The end of a TLS session is said before it is closed.
+    /// The events that a connection waits for that wants `interest` for itself. The end of a TLS session is said before
+    /// it is closed.
     pub fn wants(&mut self, interest: Interest) -> Interest {
         let Some(secured) = &mut self.secured else { return interest };
         if secured.is_broken {
@@ -274,7 +275,7 @@ impl Transport {
         matches!(received, Received::Bytes(_)) && (is_full || ending) || self.has_buffered_input()
     }
 
-    /// Receives what `source` has for `connection`, whose bytes somebody else takes from the socket.
+    /// Receives from `source` for `connection`, when bytes are taken from the socket elsewhere.
     pub fn receive_from(
         &mut self,
         connection: &mut Connection,
@@ -318,7 +319,7 @@ impl Transport {
     }
 }
 
-/// What `source` gives behind the header of a proxy, where one is awaited.
+/// A source that strips the header of a proxy, where one is awaited, from the bytes of `source`.
 fn behind(
     header: &mut Option<Box<ProxyHeader>>,
     source: impl FnOnce(&mut [u8]) -> Received,
@@ -418,8 +419,8 @@ impl Transport {
     /// Sends what `connection` has to send next, of which a turn that has moved `used` bytes may move so many more. Returns what came of it,
     /// and how many bytes of a turn each byte counts as; nothing if there is nothing to send.
     ///
-    /// What a TLS session has encrypted counts as sent, and leaves when its buffer is full or nothing follows: so several answers, and the
-    /// last one and the end, are one call.
+    /// Bytes that a TLS session has encrypted count as sent, and leave when its buffer is full or nothing follows: so
+    /// several answers, and the last one and the end, are one call.
     pub fn send(
         &mut self,
         connection: &mut Connection,
@@ -447,7 +448,8 @@ impl Transport {
         }
     }
 
-    /// What a TLS session has for the socket, for who sends it otherwise.
+    /// The bytes that a TLS session has for the socket, for a caller that sends them otherwise than by
+    /// [`Transport::send`].
     pub fn encrypted(
         &mut self,
         connection: &mut Connection,
@@ -504,7 +506,7 @@ impl Transport {
     }
 }
 
-/// What there is to do for who sends bytes of a session otherwise than by [`Transport::send`].
+/// The work for a caller that sends bytes of a session otherwise than by [`Transport::send`].
 #[derive(Debug)]
 pub enum Encrypted<'s> {
     /// There is no session.

@@ -48,8 +48,8 @@ impl Default for Handshakes {
 }
 
 impl Handshakes {
-    /// Whether a step may be taken now. If not, it is to be tried again in the next batch: who has a connection already does not wait
-    /// for a crowd that wants one.
+    /// Whether a step may be taken now. If not, it is to be tried again in the next batch: a client that has a
+    /// connection already does not wait for a crowd that wants one.
     pub fn take(&mut self) -> bool {
         let takes = self.0 > 0;
         self.0 = self.0.saturating_sub(1);

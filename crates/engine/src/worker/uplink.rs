@@ -1,8 +1,9 @@
 //! The uplink that all workers send over, where the configuration says how fast it is.
 //!
 //! Owns: [`Uplink`], which says when something may be sent so that what has been sent is never much ahead of what the link can have carried.
-//! So what waits, waits in the server, where the `schedule` decides who goes on, and not in queues of the kernel or of a router, which serve
-//! in the order of arrival. Guarantees: one atomic in memory that all processes share; no lock. Without a rate nobody asks it.
+//! So answers wait in the server, where the `schedule` decides which goes on, and not in queues of the kernel or of a
+//! router, which serve in the order of arrival. Guarantees: one atomic in memory that all processes share; no lock.
+//! Without a rate no worker asks it.
 //!
 //! It is the generic cell rate algorithm (ITU-T I.371) with bytes for cells: `free` is when the link will have carried everything.
 
@@ -18,7 +19,7 @@ const AHEAD_US: u64 = 4_000;
 /// Bytes of memory in a turn; of a file it is a quarter ([`turn_budget`](super::turn_budget)). Where the link is slow, an answer of a few
 /// bytes waits for one such turn.
 pub const TURN_BYTES: u64 = 64 * 1024;
-/// Who sleeps until there is leave looks at its orders as often.
+/// The longest sleep of a thread that waits for leave: then it looks at its orders.
 const SLEEP_US_MAX: u64 = 20_000;
 
 /// How connections of a worker get leave to send.
@@ -26,7 +27,7 @@ const SLEEP_US_MAX: u64 = 20_000;
 pub enum Leave {
     /// They need none.
     Free,
-    /// Who has something to send stands in the run queue until it is its turn. Whether that is now.
+    /// A connection that has something to send stands in the run queue until it is its turn. Whether that is now.
     ByTurn(bool),
     /// The thread sleeps until there is leave.
     BySleep,
@@ -44,8 +45,8 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// A link of this rate, and none for a rate of zero: then nobody needs leave. It is free now, whatever has been sent: that was told by another
-    /// rate perhaps, by which a turn could take a minute.
+    /// A link of this rate, and none for a rate of zero: then no connection needs leave. It is free now, whatever has
+    /// been sent: the old time was perhaps computed at another rate, at which a turn could take a minute.
     pub fn new(bytes_per_s: u64, free: &Free, clock: Clock) -> Option<Uplink> {
         free.store(0, Relaxed);
         (bytes_per_s > 0).then(|| Uplink { bytes_per_s, free: free.clone(), clock })

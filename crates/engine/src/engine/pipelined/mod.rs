@@ -23,7 +23,7 @@
 //! - *Read file and send data* has what remains: files that are not held in memory, whose head the core writes only
 //!   when their first piece can be sent (a file that cannot be read is a 500, not a broken 200), and connections that
 //!   take less than they are offered.
-//! - Going home wakes nobody: the first event of an idle connection does (`Urgency::Whenever`).
+//! - Going home wakes no thread: the first event of an idle connection does (`Urgency::Whenever`).
 //!
 //! Stages that are spread over processors hand every connection from one processor's cache to another's: with the
 //! setting `pin` a pool stays on one processor (measured: 6 to 7 us for a small cached request, where two processors

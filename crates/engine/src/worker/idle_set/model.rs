@@ -6,7 +6,7 @@
 #[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]
 mod parked_connections;
 
-/// What it is made of in the model.
+/// The primitives and types of the model: loom's, and simple ones of its own.
 mod sync {
     pub(super) use loom::sync::{Mutex, MutexGuard};
 
@@ -16,7 +16,7 @@ mod sync {
     use crate::worker::room::Chosen;
     use lamna_io::wait::Token;
 
-    /// Nobody looks at it.
+    /// No thread looks at it.
     #[derive(Debug)]
     pub(super) struct WorkerScore;
 
@@ -118,7 +118,7 @@ impl Kernel {
         }
     }
 
-    /// What the listener thread wakes for.
+    /// Waits as the listener thread does. Returns the event for which it wakes.
     fn wait(&self) -> Option<Token> {
         self.listener.wait();
         self.listener.reset();
@@ -142,7 +142,7 @@ impl World {
         World { parked_connections, kernel: Arc::default(), dispatched: Tally::default(), left: Tally::default() }
     }
 
-    /// What `IdleSet::park` does.
+    /// Parks the connection as `IdleSet::park` does.
     fn park(&self, deadline: Option<Instant>) {
         self.kernel.await_once(TOKEN);
         match self.parked_connections.put(ConnectionState(TOKEN), TOKEN, deadline, Posture::Idle) {

@@ -1,4 +1,5 @@
-//! How many connections to applications each client network has at once: who has as many as it may is told to come again.
+//! Limit of the connections to applications that each client network has at once: beyond it, a client is told to come
+//! again.
 //!
 //! Owns: [`ApplicationLimit`], which decides for one. Guarantees: no network is refused for connections that have ended; one client cannot take
 //! the descriptors and the memory that others' connections need, whatever it does with the answers.
@@ -20,10 +21,11 @@ use rustix::process::{Resource, getrlimit};
 use super::connections::Connected;
 use super::crowd::Entry;
 
-/// What part of the descriptors, and of a limit of memory, the connections to applications of one network may take.
+/// The connections to applications of one network may take one part in so many of the descriptors, and of a limit of
+/// memory.
 const DESCRIPTORS_SHARE: u64 = 4;
 const MEMORY_SHARE: u64 = 4;
-/// What one takes of memory: a part of an answer in the server, and what waits in the buffers of the kernel.
+/// Bytes of memory that one takes: a part of an answer in the server, and the contents of the kernel's buffers.
 const CONNECTION_BYTES: u64 = 256 << 10;
 /// However little there is.
 const LEAST: u64 = 8;
@@ -41,7 +43,7 @@ pub(super) struct ApplicationLimit {
 struct Counted(Arc<ApplicationLimit>, u32);
 
 impl ApplicationLimit {
-    /// What `settings` say, if they say anything.
+    /// The limit for `settings`, if they set one.
     pub(super) fn new(
         settings: &Settings,
         connected: &Connected,
@@ -57,13 +59,13 @@ impl ApplicationLimit {
         Some(Arc::new(ApplicationLimit { most, exempt, proxies, connected, counters }))
     }
 
-    /// Whether connections count for a client: for none that is exempt, nor for a proxy that does not say for whom it asks.
+    /// Whether connections count for a client: for none that is exempt, nor for a proxy that does not name its client.
     pub(super) fn counts(&self, client: IpAddr) -> bool {
         !self.exempt.iter().any(|network| network.contains(client)) && !self.proxies.trust(Some(client))
     }
 }
 
-/// What is said, or what there is room for.
+/// The lower one of the limit in the settings and the number for which there is room.
 fn most(said: u64, descriptors: Option<u64>, memory_bytes: Option<u64>) -> u64 {
     let by_descriptors = descriptors.map_or(u64::MAX, |limit| limit / DESCRIPTORS_SHARE);
     let by_memory = memory_bytes.map_or(u64::MAX, |bytes| bytes / MEMORY_SHARE / CONNECTION_BYTES);

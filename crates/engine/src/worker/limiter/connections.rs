@@ -1,5 +1,5 @@
-//! Limits of connections by client network: who has as many open as it may have gets no further one, and the memory and the descriptors that they
-//! hold together are bounded.
+//! Limits of connections by client network: one that has as many open as it may gets no further one, and the memory and
+//! the descriptors that they hold together are bounded.
 //!
 //! Owns: [`ConnectionLimit`], which decides for one connection when it is accepted or when a proxy has named its client, and [`Seat`],
 //! by which a connection is counted until it ends, in whatever engine or thread. Guarantees: no network is refused for connections
@@ -33,13 +33,14 @@ use super::{network_of, sync};
 
 /// 4 MiB, of which the kernel gives what is touched: room for half a million networks that are connected at once.
 const BUCKETS: usize = 1 << 16;
-/// What part of the descriptors one network may take: with its connections, and with the files and sockets that their answers hold. With the
-/// quarter that the cache may have, and the reserve for files, something is left for others.
+/// One network may take one part in so many of the descriptors: with its connections, and with the files and sockets
+/// that their answers hold. With the quarter that the cache may have, and the reserve for files, something is left for
+/// others.
 const DESCRIPTORS_SHARE: u64 = 3;
 /// So many of one connection are looked for in others when their network has too many.
 const DESCRIPTORS_MANY: u64 = 8;
 
-/// What part of a limit of memory one network may take.
+/// One network may take one part in so many of a limit of memory.
 const MEMORY_SHARE: u64 = 4;
 
 type Buckets = [[sync::Word; crowd::WAYS]; BUCKETS];
@@ -56,7 +57,7 @@ pub struct Connected {
     applications: SharedMemory<Buckets>,
     /// Those of this process that hold much.
     loads: Arc<Loads>,
-    /// With a key that nobody outside knows.
+    /// Its key is secret.
     hasher: RandomState,
     /// Processes that may count at the same time, each in a part of its own.
     parts: usize,
@@ -64,7 +65,7 @@ pub struct Connected {
     own: usize,
 }
 
-/// What one engine lets in.
+/// The bounds on connections of one engine.
 pub struct ConnectionLimit {
     /// The most of a network.
     most: u64,
@@ -83,13 +84,13 @@ pub struct Seat {
     limit: Arc<ConnectionLimit>,
     /// None until a proxy has named the client.
     place: Option<u32>,
-    /// What it holds, as it is counted.
+    /// Memory and descriptors that it holds, as they are counted.
     held: Held,
     /// By which it may be told to end; none before it has held much.
     load: Option<Arc<Load>>,
 }
 
-/// What a connection holds while it waits.
+/// Memory and descriptors that a connection holds while it waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Memory.
@@ -177,7 +178,7 @@ impl Connected {
 }
 
 impl ConnectionLimit {
-    /// What `settings` say, if they say any; with what is connected.
+    /// The limit for `settings`, if they set any, with the counts of connected clients.
     pub fn new(
         settings: &Settings,
         connected: &Connected,

@@ -16,10 +16,10 @@ const COUNT: u64 = (1 << COUNT_BITS) - 1;
 /// One bucket.
 type Bucket = [Word; WAYS];
 
-/// What became of a connection that wants in.
+/// The decision about a connection that wants in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It is in, and counted at this word of the part. Whoever has this leaves there once.
+    /// It is in, and counted at this word of the part. The owner of this leaves there once.
     Counted(u32),
     /// It is in. There was no room to count it.
     Uncounted,

@@ -1,8 +1,9 @@
 //! Which connections end if a client network holds more memory or descriptors than it may: those that hold most, the largest first, until the others
 //! are within the bound.
 //!
-//! Owns: [`Loads`], the connections of this process that hold much, and [`Load`], one of them. Guarantees: it is decided when something more is held, whoever holds it and
-//! whether its client says anything; a connection that is to end is told by its own word ([`Load::is_doomed`]), so that who drives it needs no lock.
+//! Owns: [`Loads`], the connections of this process that hold much, and [`Load`], one of them. Guarantees: it is
+//! decided when any connection holds more, whether its client says anything or not. A connection that is to end is told
+//! by its own word ([`Load::is_doomed`]), so that the thread that drives it needs no lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -22,12 +23,12 @@ pub(super) struct Load {
 #[derive(Debug, Default)]
 pub(super) struct Loads(Mutex<HashMap<u32, Vec<Arc<Load>>>>);
 
-/// What became of a network that holds too much.
+/// The result of relieving a network that holds too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Relieved {
     /// So many more of its connections are to end.
     pub doomed: usize,
-    /// What is left without those that are to end is within the bound.
+    /// The rest, without those that are to end, is within the bound.
     pub is_enough: bool,
 }
 

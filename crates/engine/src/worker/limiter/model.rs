@@ -8,7 +8,7 @@ mod crowd;
 #[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]
 mod table;
 
-/// What it is made of in the model.
+/// The atomics of the model: loom's.
 mod sync {
     pub(super) use loom::sync::atomic::{AtomicU64 as Word, Ordering::Relaxed};
 }

@@ -1,4 +1,5 @@
-//! Whom limits would have met: the requests of a log, counted as the server would count them.
+//! Preview of limits: the requests of a log, counted as the server would count them, and the networks that limits would
+//! have met.
 //!
 //! Owns: [`Preview`]. Counts exactly, in memory that grows with the networks. A log knows less than the server: neither which requests
 //! came at the same moment, where its times are whole seconds, nor, in the combined format, which host was asked.
@@ -14,12 +15,12 @@ use lamna_policy::limit::{Decision, Rate, TICKS_PER_MS};
 
 use super::{counted_path, network_of};
 
-/// What has been counted.
+/// The limits, and the counts of a log so far.
 #[derive(Debug)]
 pub struct Preview<'a> {
     settings: &'a Settings,
     rate: Option<Rate>,
-    /// Of each site.
+    /// The limits of each site.
     limits: Vec<Vec<SiteLimit>>,
     /// Limits by site and number, as in answers with 429; 0 for the one of all sites.
     arrivals: HashMap<(Limit, (bool, u64)), u64>,
@@ -37,7 +38,7 @@ pub struct Preview<'a> {
 /// A site and a number of its limits; none for the limit of all sites.
 type Limit = Option<(usize, usize)>;
 
-/// What a network met.
+/// The refusals that a network met.
 #[derive(Clone, Copy, Debug)]
 pub struct Met {
     /// Requests that are refused.
@@ -46,25 +47,25 @@ pub struct Met {
     pub times_ms: (u64, u64),
 }
 
-/// One limit, and whom it meets.
+/// One limit, and the networks that it meets.
 #[derive(Debug)]
 pub struct Found {
-    /// What it is called in answers with 429.
+    /// Its name in answers with 429.
     pub name: String,
-    /// What it says.
+    /// Its text: the path, if it has one, and the rate or volume.
     pub limit: String,
-    /// Each network with what it met, and all that it asked for; who met most first.
+    /// Each network with its refusals and the number of all its requests; the one with most refusals first.
     pub met: Vec<(String, Met, u64)>,
 }
 
-/// What there was in all.
+/// Totals of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Totals {
     /// Requests.
     pub requests: u64,
-    /// Of these, those that no limit is for.
+    /// Requests among these that no limit is for.
     pub exempt: u64,
-    /// Of these, those that are refused.
+    /// Requests among these that are refused.
     pub refused: u64,
     /// Networks that limits are for.
     pub networks: u64,
@@ -75,7 +76,7 @@ pub struct Totals {
 }
 
 impl<'a> Preview<'a> {
-    /// Of the limits of `settings`.
+    /// A preview of the limits of `settings`.
     pub fn new(settings: &'a Settings) -> Preview<'a> {
         Preview {
             settings,
@@ -93,7 +94,8 @@ impl<'a> Preview<'a> {
         }
     }
 
-    /// Of this limit in place of those of `settings`; of the paths that begin with `path`, on every site.
+    /// A preview of this limit in place of those of `settings`. With `path` it is for the paths that begin so, on every
+    /// site.
     pub fn of(settings: &'a Settings, rate: Rate, path: Option<&str>) -> Preview<'a> {
         let preview = Preview::new(settings);
         let limit = |path: &str| SiteLimit { rate: Some(rate), ..SiteLimit::new(path) };
@@ -172,7 +174,7 @@ impl<'a> Preview<'a> {
         None
     }
 
-    /// All limits, and whom each meets, at most `most` networks.
+    /// All limits, and the networks that each meets, at most `most`.
     pub fn found(&self, most: usize) -> Vec<Found> {
         let of_all = self.rate.map(|rate| (None, "server".to_owned(), rate.to_string()));
         let of_sites = self.limits.iter().enumerate().flat_map(|(site, limits)| {
@@ -226,7 +228,7 @@ impl<'a> Preview<'a> {
         format!("{}site-{}{suffix}", self.place(site), (number - 1) % count + 1)
     }
 
-    /// What there was in all.
+    /// The totals of the log so far.
     pub fn totals(&self) -> Totals {
         Totals {
             requests: self.requests,

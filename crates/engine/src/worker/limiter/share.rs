@@ -1,8 +1,9 @@
 //! Bandwidth that all connections of a client share: each has an equal part, for as long as it has something under way.
 //!
-//! Owns: [`Sharing`], the counts of connections by whom they share with, and [`Share`], by which one connection is among them.
-//! Guarantees: bounded memory; nobody waits and no connection knows another: each reads how many there are when it sends, and has the
-//! kernel send so much slower. Where more than eight share a place of the table, those beyond are not counted and have it all.
+//! Owns: [`Sharing`], the counts of connections by the party that shares, and [`Share`], by which one connection is
+//! among them. Guarantees: bounded memory; no thread waits and no connection knows another: each reads how many there
+//! are when it sends, and has the kernel send so much slower. Where more than eight share a place of the table, those
+//! beyond are not counted and have it all.
 
 use std::fmt;
 
@@ -34,7 +35,7 @@ pub(super) struct Sharing {
 #[derive(Debug)]
 pub(super) struct Share {
     sharing: Sharing,
-    /// Whom it shares with.
+    /// The hash of the party that shares.
     pub(super) hash: u64,
     bytes_per_s: u64,
     /// Where it is counted while it has something under way.

@@ -1,4 +1,4 @@
-//! Who has taken how much: one word for each limit and client network, in buckets of one cache line.
+//! The table of limits: how much each client network has taken of each, in one word. Buckets are one cache line.
 //!
 //! Guarantees: bounded memory, no lock and no allocation; a decision reads one line and changes one word of it by one exchange, so
 //! that of several threads that ask for the same network at once no more are admitted than the rate allows. Where a bucket is
@@ -15,7 +15,7 @@ pub(super) const WAYS: usize = 8;
 const TIME_BITS: u32 = 44;
 const TIME: u64 = (1 << TIME_BITS) - 1;
 
-/// Takes one for whoever has `hash`, at `now` in ticks, if `rate` admits that.
+/// Takes one for the party with `hash`, at `now` in ticks, if `rate` admits that.
 pub(super) fn take(buckets: &[[Word; WAYS]], hash: u64, rate: Rate, now: u64) -> Decision {
     let bucket = &buckets[(hash % buckets.len() as u64) as usize];
     // The bits that have not decided about the bucket.
@@ -46,12 +46,12 @@ fn find(bucket: &[Word; WAYS], tag: u64) -> (usize, u64, u64) {
     (oldest.0, oldest.1, 0)
 }
 
-/// The arrival time of whoever has `hash`; 0 if he is new.
+/// The arrival time of the party with `hash`; 0 if it is new.
 pub(super) fn arrival(buckets: &[[Word; WAYS]], hash: u64) -> u64 {
     find(&buckets[(hash % buckets.len() as u64) as usize], hash & !TIME).2
 }
 
-/// Moves the arrival time of whoever has `hash`.
+/// Moves the arrival time of the party with `hash`.
 pub(super) fn change(buckets: &[[Word; WAYS]], hash: u64, next: impl Fn(u64) -> u64) {
     let bucket = &buckets[(hash % buckets.len() as u64) as usize];
     let tag = hash & !TIME;

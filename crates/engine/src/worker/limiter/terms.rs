@@ -1,8 +1,8 @@
-//! What limits say about the bytes of a connection: how fast it gets them, and whom they are counted for.
+//! Terms of limits for the bytes of a connection: how fast it gets them, and the parties for which they are counted.
 //!
-//! Owns: [`Terms`], which a request brings, and [`Course`], by which its connection keeps them. Guarantees: nobody waits in this process:
-//! the kernel sends what a slow connection gets by its own timer (`SO_MAX_PACING_RATE`), in every engine alike; what is limited in no such
-//! way has no course, and costs one comparison for each send.
+//! Owns: [`Terms`], which a request brings, and [`Course`], by which its connection keeps them. Guarantees: no thread
+//! waits in this process. The kernel paces slow connections by its own timer (`SO_MAX_PACING_RATE`), in every engine
+//! alike. A connection without such limits has no course, and costs one comparison for each send.
 
 use std::os::fd::AsFd;
 
@@ -20,14 +20,14 @@ const COUNTED_BYTES: u64 = 64 * 1024;
 /// does not read could pass while the kernel sends.
 const WAITING_BYTES: (u64, u64) = (16 * 1024, 512 * 1024);
 
-/// What applies to the answer to a request.
+/// The terms for the answer to a request.
 #[derive(Debug, Default)]
 pub struct Terms {
     /// How fast it is sent.
     pub(super) bandwidth: Option<Bandwidth>,
-    /// What it shares with other connections.
+    /// Its shares in bandwidth that it has in common with other connections.
     pub(super) shares: Vec<Share>,
-    /// For whom its bytes are counted.
+    /// The meters that count its bytes.
     pub(super) meters: Vec<Meter>,
 }
 
@@ -38,20 +38,20 @@ pub struct Meter {
     hash: u64,
     volume: Volume,
     bytes: u64,
-    /// What of them has been counted, in ticks and bytes.
+    /// The part of them that the table has counted, in ticks and bytes.
     charged: (u64, u64),
     now: Instant,
 }
 
-/// What applies to a connection, from a request with terms on.
+/// The terms that apply to a connection from a request with terms on.
 #[derive(Debug)]
 pub struct Course {
     terms: Terms,
     /// Bytes since these terms apply.
     sent: u64,
-    /// What its socket was slowed down to.
+    /// The rate to which its socket was slowed down, in bytes per second.
     pace: Option<u64>,
-    /// What waited in it at most before.
+    /// The bound on unsent bytes in the socket before it was slowed down.
     unsent_bound: u32,
     /// Nothing has been under way since these terms came: the next request replaces them.
     is_done: bool,
@@ -117,7 +117,7 @@ impl Drop for Meter {
 }
 
 impl Course {
-    /// Of a connection that had none.
+    /// The course of a connection that had none.
     pub fn new(terms: Terms, socket: impl AsFd) -> Course {
         let mut course = Course { terms, sent: 0, pace: None, unsent_bound: 0, is_done: false };
         course.enter(socket);

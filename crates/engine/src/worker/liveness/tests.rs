@@ -28,7 +28,7 @@ use crate::worker::testing;
 use crate::worker::transport::Transport;
 
 const SEEDS: u64 = 60;
-/// What has found a socket whose event was forgotten with what the session had left.
+/// The seed that found a socket whose event was forgotten together with bytes that the session had left.
 const FOUND: u64 = 970;
 const ACTIONS_MAX: usize = 100_000;
 const TOKEN: Token = Token { index: 1, generation: 1 };
@@ -100,13 +100,13 @@ struct World<'a> {
     is_over: bool,
     client: ClientConnection,
     socket: UnixStream,
-    /// What the client says, and records that have not left.
+    /// Bytes that the client has still to say, and records that have not left.
     unsaid: Vec<u8>,
     records: Vec<u8>,
     talk: Talk,
 }
 
-/// What the client makes of what it is sent.
+/// The client's reading of the bytes that it is sent.
 enum Talk {
     /// Answers of HTTP/1.1, one after the other.
     Http1 { got: Vec<u8> },
@@ -281,7 +281,7 @@ impl World<'_> {
     }
 }
 
-/// What is served, over TLS: a directory that takes uploads, and has a file.
+/// A site over TLS: a directory that takes uploads, and has a file.
 fn serve(protocol: Alpn) -> (Shared, Arc<Endpoint>, made::Made, tempfile::TempDir) {
     let (shared, root) = testing::shared(1, 1);
     let pair = made::pair("example.org");

@@ -1,9 +1,9 @@
 //! Handing connections over from the engine that leaves to the one that takes its place.
 //!
-//! Owns: the connections in between, and who succeeds whom. Guarantees: a connection that is handed over is in exactly
-//! one place: with the worker that gave it, in an inbox, or with the worker that took it; if the engine it was meant for
-//! has left as well, it goes on to that one's successor. Does not decide when an engine leaves
-//! (`lifecycle`), nor how a worker collects its connections or goes on with new ones (each engine).
+//! Owns: the connections in between, and the succession of engines. Guarantees: a connection that is handed over is in
+//! exactly one place: with the worker that gave it, in an inbox, or with the worker that took it. If the engine it was
+//! meant for has left as well, it goes on to that one's successor. Does not decide when an engine leaves (`lifecycle`),
+//! nor how a worker collects its connections or goes on with new ones (each engine).
 //!
 //! # What a worker owes
 //! - Woken by its waker, it takes [`Shared::arrivals`] and drives each as if it had just been told everything.
@@ -27,13 +27,13 @@ use crate::worker::shared::Shared;
 /// The inboxes of an engine's workers, and its successor.
 pub type Handover = Mailboxes<ConnectionState, HandoverTarget>;
 
-/// Who finishes connections that cannot go on in another process, or not yet.
+/// Finishes connections that cannot go on in another process, or not yet.
 pub trait StaysBehind: fmt::Debug + Send + Sync {
     /// Finishes one, elsewhere than in this thread.
     fn finish(&self, connection: ConnectionState);
 }
 
-/// Who is given the connections of an engine.
+/// The receiver of the connections that an engine hands over.
 #[derive(Clone, Debug)]
 pub enum HandoverTarget {
     /// Another engine in this process.

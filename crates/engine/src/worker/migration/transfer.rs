@@ -51,7 +51,7 @@ pub struct Receiver {
     over: AtomicBool,
 }
 
-/// What has arrived.
+/// The result of asking for an arrival.
 #[derive(Debug)]
 pub enum Arrival {
     /// A connection.
@@ -70,7 +70,7 @@ impl Sender {
         Sender { socket, lost: AtomicU64::new(0) }
     }
 
-    /// Sends a connection that is parked, waiting for room in the queue as long as somebody may take from it. If nobody
+    /// Sends a connection that is parked, waiting for room in the queue as long as a process may take from it. If none
     /// does any more it is closed, and counted as lost.
     pub fn send(&self, slot: &ConnectionState) {
         if slot.connection.interest().is_over() {
@@ -107,7 +107,7 @@ impl Sender {
         }
     }
 
-    /// Connections that nobody took.
+    /// Connections that no process took.
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }

@@ -1,7 +1,8 @@
-//! What pages name is likely to be asked for after them, whether anybody has ever asked for it or not.
+//! Resources that pages name are likely to be asked for after them, whether they have ever been asked for or not.
 //!
-//! Owns: [`Pages`], what some pages name: style sheets, scripts, pictures, and what they preload. Guarantees: a page is read once for each state of it,
-//! and looked up at most once a second; bounded: [`PAGES_MAX`] pages with [`NAMED_MAX`] paths each. Does not read what they name.
+//! Owns: [`Pages`], the resources that some pages name: style sheets, scripts, pictures, and preloads. Guarantees: a
+//! page is read once for each state of it, and looked up at most once a second; bounded: [`PAGES_MAX`] pages with
+//! [`NAMED_MAX`] paths each. Does not read the named resources.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,10 +18,10 @@ use lamna_site::hints::{Hints, Likely};
 /// Pages that are known at the same time.
 const PAGES_MAX: usize = 256;
 
-/// What of one page is read ahead: what it names first is needed first.
+/// Resources of one page that are read ahead: the first that it names are needed first.
 const NAMED_MAX: usize = 32;
 
-/// What a page names is looked for once in so long.
+/// The least time between two looks at the resources that one page names.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How likely it is to be asked for, as far as nothing is learned: clients may have it, and programs do not want it.

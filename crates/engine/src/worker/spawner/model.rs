@@ -4,7 +4,7 @@
 #[allow(clippy::duplicate_mod, reason = "the same source over other primitives")]
 mod spawn_slots;
 
-/// What it is made of in the model.
+/// The synchronisation primitives of the model: loom's.
 mod sync {
     pub(super) use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     pub(super) use loom::sync::{Mutex, MutexGuard};
@@ -19,7 +19,7 @@ use spawn_slots::SpawnSlots;
 
 const THREADS_MAX: usize = 2;
 
-/// What a thread works with: nobody else may have it meanwhile, which loom's cell finds out.
+/// The tool of a thread: no other thread may have it meanwhile, which loom's cell verifies.
 type Tool = loom::cell::UnsafeCell<()>;
 
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Spawner {
         }
     }
 
-    /// What `Spawner::spawn` does where the system has threads.
+    /// Spawns a thread as `Spawner::spawn` does where the system has threads.
     fn spawn(&self, connection: usize) -> Option<loom::thread::JoinHandle<()>> {
         if let Err(refused) = self.spawn_slots.admit(connection, THREADS_MAX) {
             self.refused.note(refused);

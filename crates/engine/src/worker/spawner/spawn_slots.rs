@@ -1,6 +1,7 @@
-//! What lies ready for threads that begin, and how many there are.
+//! Slots of things that lie ready for threads that begin, and the number of threads.
 //!
-//! Owns: connections whose threads have not begun, what threads that have ended worked with, and the bound on their number.
+//! Owns: connections whose threads have not begun, the drivers of threads that have ended, and the bound on their
+//! number.
 //! Guarantees: a connection that was admitted is taken by one thread, or comes back because its thread could not be had;
 //! never more threads than admitted. Checked against every interleaving in `model`. Does not spawn.
 

@@ -1,8 +1,8 @@
-//! The way of connections between engines: inboxes of workers, and who comes after whom.
+//! The way of connections between engines: inboxes of workers, and the succession of engines.
 //!
 //! Owns: what lies between two engines. Guarantees: an item that is passed on is put into one inbox, or comes to an end
-//! with the last engine of a row; whatever is in an inbox is taken once, or goes on when the inbox closes. Checked against
-//! every interleaving in `model`. Wakes nobody: whoever receives does ([`HandoverTarget`]).
+//! with the last engine of a row; whatever is in an inbox is taken once, or goes on when the inbox closes. Checked
+//! against every interleaving in `model`. Wakes no worker: the receiving [`HandoverTarget`] does.
 
 use std::sync::PoisonError;
 
@@ -17,7 +17,7 @@ pub struct Mailboxes<T, H> {
     successor: OnceLock<H>,
 }
 
-/// Who is given what an engine leaves behind.
+/// The receiver of the items that an engine leaves behind.
 pub trait HandoverTarget<T>: Sized {
     /// Takes `item`.
     ///
@@ -41,7 +41,7 @@ impl<T, H: HandoverTarget<T>> Mailboxes<T, H> {
         Mailboxes { inboxes, next: AtomicUsize::new(0), successor: OnceLock::new() }
     }
 
-    /// Who is given what this engine leaves behind from now on. The first call counts.
+    /// Appoints the receiver of all items that this engine leaves behind from now on. The first call counts.
     pub fn appoint(&self, successor: H) {
         let _ = self.successor.set(successor);
     }
@@ -78,8 +78,8 @@ impl<T, H: HandoverTarget<T>> Mailboxes<T, H> {
         std::mem::take(&mut self.inbox(index).items)
     }
 
-    /// Takes all that is there, and says whether this is the last time: `is_last` is asked before the inbox is looked at. So
-    /// whoever finds that it is the last time has everything that was put there before.
+    /// Takes all that is there, and says whether this is the last time: `is_last` is asked before the inbox is looked
+    /// at. So a caller that finds that it is the last time has everything that was put there before.
     pub fn take_all_and_ask(&self, index: usize, is_last: impl FnOnce() -> bool) -> (Vec<T>, bool) {
         let is_last = is_last();
         (self.take_all(index), is_last)

@@ -5,7 +5,7 @@
 #[allow(clippy::duplicate_mod, unreachable_pub, reason = "the same source over other primitives")]
 mod mailboxes;
 
-/// What it is made of in the model.
+/// The synchronisation primitives of the model: loom's.
 mod sync {
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     pub(super) use loom::sync::{Mutex, MutexGuard};
