@@ -1,4 +1,5 @@
-//! Per-worker state, the same for every architecture: the worker's L1 cache, clock readings, log buffer and counters.
+//! Per-worker state, the same for every architecture: the worker's L1 cache ([`LocalCache`]), clock readings, log
+//! buffer and counters.
 //!
 //! Owns: looking targets up, and reporting what was answered. Guarantees: takes no lock that another worker waits for,
 //! except when the local cache has to ask the store. Does not wait, receive or send.

@@ -275,8 +275,8 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         }
     }
 
-    /// Handles deadlines, which are no events. Connections are closed here only: the events that are being handled have
-    /// been for them.
+    /// Handles work that is no event: deadlines and accepting. Connections are closed here only: the events that are
+    /// being handled have been for them.
     fn handle_time(&mut self) {
         let now = self.refuser.now();
         for slot in self.set.parked_connections.take_expired(now) {

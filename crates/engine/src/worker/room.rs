@@ -10,7 +10,7 @@ use lamna_io::wait::Token;
 
 /// Descriptors of a network that are not many, however few there are in all: a browser with as many connections as it opens, and their files.
 const NETWORK_FEW: usize = 16;
-/// One part in so many of all descriptors is not much for one network.
+/// The share of all descriptors that is not much for one network, as a divisor.
 const NETWORK_SHARE: usize = 32;
 /// Descriptors of one connection that are many.
 const CONNECTION_MANY: usize = 8;

@@ -50,7 +50,7 @@ struct Secured {
     since: Instant,
     /// Until when the peer has to take what has been encrypted.
     taking: SendDeadline,
-    /// Bytes that the peer has to take at least in each time of the send deadline.
+    /// The least number of bytes that the peer has to take in each period of the send deadline.
     send_bytes_min: u32,
     /// The connection has been told of the end of the session.
     has_told: bool,
@@ -156,8 +156,8 @@ impl Transport {
         self.secured.as_ref().is_some_and(|secured| secured.session.has_plaintext() || secured.has_untold_end())
     }
 
-    /// The events that a connection waits for that wants `interest` for itself. The end of a TLS session is said before
-    /// it is closed.
+    /// The events that a connection with `interest` of its own waits for. The end of a TLS session is said before it is
+    /// closed.
     pub fn wants(&mut self, interest: Interest) -> Interest {
         let Some(secured) = &mut self.secured else { return interest };
         if secured.is_broken {

@@ -1,7 +1,7 @@
 //! Telling the learner of requests: which, and what of them.
 //!
 //! Owns: the tests that a request passes before it is told. Guarantees: where nothing is learned nothing is done.
-//! Requests whose targets access rules keep from any client are not told.
+//! Requests whose targets access rules keep from some clients are not told.
 
 use lamna_site::cache::Entry;
 use lamna_site::hints::Sight;
@@ -41,7 +41,7 @@ impl WorkerContext<'_> {
     }
 
     /// Whether anything may be learned of a request for others. Nothing is of a path that some rule of access may keep
-    /// from any client, even if it lets this one in. The same holds for the resources that follow a page, for those
+    /// from some clients, even if it lets this one in. The same holds for the resources that follow a page, for those
     /// that it needs and for the next page.
     pub(super) fn may_be_learned(&mut self, asked: &Asked<'_>) -> bool {
         asked.site.guard.is_none() || self.rules(asked).is_for_anybody

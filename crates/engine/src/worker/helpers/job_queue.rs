@@ -1,5 +1,5 @@
 //! The order in which jobs that wait for the disk are taken up. The one that most exchanges wait for comes first; under
-//! the schedules `srpt` and `auto`, the one with the fewest reads left for each of them, by powers of two.
+//! the schedules `srpt` and `auto`, the one with the fewest reads left for each waiting exchange, by powers of two.
 //!
 //! Owns: jobs that no helper has taken up. Guarantees: each is taken once. A job with more waiting exchanges goes
 //! before one with fewer, and equals go in the order in which they came. So a disk that is asked for more than it can

@@ -21,8 +21,7 @@ use rustix::process::{Resource, getrlimit};
 use super::connections::Connected;
 use super::crowd::Entry;
 
-/// The connections to applications of one network may take one part in so many of the descriptors, and of a limit of
-/// memory.
+/// The share of one network's connections to applications in the descriptors, and in a limit of memory, as a divisor.
 const DESCRIPTORS_SHARE: u64 = 4;
 const MEMORY_SHARE: u64 = 4;
 /// Bytes of memory that one takes: a part of an answer in the server, and the contents of the kernel's buffers.

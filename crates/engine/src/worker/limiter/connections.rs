@@ -33,14 +33,14 @@ use super::{network_of, sync};
 
 /// 4 MiB, of which the kernel gives what is touched: room for half a million networks that are connected at once.
 const BUCKETS: usize = 1 << 16;
-/// One network may take one part in so many of the descriptors: with its connections, and with the files and sockets
-/// that their answers hold. With the quarter that the cache may have, and the reserve for files, something is left for
+/// The share of one network in the descriptors, as a divisor: for its connections, and for the files and sockets that
+/// their answers hold. With the quarter that the cache may have, and the reserve for files, something is left for
 /// others.
 const DESCRIPTORS_SHARE: u64 = 3;
 /// So many of one connection are looked for in others when their network has too many.
 const DESCRIPTORS_MANY: u64 = 8;
 
-/// One network may take one part in so many of a limit of memory.
+/// The share of one network in a limit of memory, as a divisor.
 const MEMORY_SHARE: u64 = 4;
 
 type Buckets = [[sync::Word; crowd::WAYS]; BUCKETS];

@@ -1,4 +1,4 @@
-//! The table of limits: how much each client network has taken of each, in one word. Buckets are one cache line.
+//! The table of amounts taken: one word for each limit and client network, in buckets of one cache line.
 //!
 //! Guarantees: bounded memory, no lock and no allocation; a decision reads one line and changes one word of it by one exchange, so
 //! that of several threads that ask for the same network at once no more are admitted than the rate allows. Where a bucket is
