@@ -50,7 +50,7 @@ impl RouteKey for Access {
     }
 }
 
-/// What `access` says.
+/// The rules of the key `access`.
 pub(crate) fn access(given: &Spanned<AccessValue>, checker: &mut Checker<'_>) -> AccessRules {
     let tables = match given.get_ref() {
         AccessValue::One(table) => std::slice::from_ref(&**table),
@@ -125,7 +125,7 @@ fn whom(table: &AccessTable, given: &Spanned<AccessValue>, checker: &mut Checker
 }
 
 /// Whether a certificate can have this subject, in the form that is compared. What stands in it for what cannot be
-/// written (`?`, U+FFFD), and what may have been cut off, is nobody's name: several certificates would have it.
+/// written (`?`, U+FFFD), and what may have been cut off, names no client: several certificates would have it.
 fn is_subject(text: &str) -> bool {
     let is_name = |part: &str| {
         let Some((key, value)) = part.split_once('=') else { return false };

@@ -24,7 +24,7 @@ use crate::schema::values::{bytes, list_of, number, switch, table, text};
 use crate::upstream_address::{Place, UpstreamAddress};
 use crate::validate::Checker;
 
-/// What starts this program anew, whatever has become of its file.
+/// The path that starts this program anew, even if its file has been replaced or removed.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// The programs of the route.
@@ -80,7 +80,7 @@ fn gateway(cgi: CgiSettings, scripts: ScriptSettings, socket: PathBuf, body_byte
     settings
 }
 
-/// What the process is started with: the subcommand that nobody else uses.
+/// The command line of the process: its subcommand has no other use.
 fn command(cgi: &CgiSettings) -> Vec<String> {
     let mut words = vec![OWN_PROGRAM.to_owned(), "cgi-runner".to_owned()];
     words.push(format!("--programs-max={}", cgi.programs_max));

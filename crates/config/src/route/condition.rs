@@ -1,4 +1,4 @@
-//! What a route asks of a request besides its path: method, host, header fields, query, client and protocol.
+//! Conditions of a route on a request besides its path: method, host, header fields, query, client and protocol.
 //!
 //! Owns: [`Condition`] as a plain value, and [`Test`], which answers it for a request. Pure.
 
@@ -30,7 +30,7 @@ pub enum Condition {
     Not(Vec<Condition>),
 }
 
-/// What is asked of a value.
+/// A test of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueTest {
     /// It is there.
@@ -61,7 +61,7 @@ pub struct Asked<'a> {
     pub method: Option<&'a [u8]>,
     /// The head.
     pub request: Option<Request<'a>>,
-    /// Who asks, if that is known.
+    /// The address of the client, if that is known.
     pub client: Option<IpAddr>,
 }
 
@@ -70,7 +70,7 @@ pub struct Asked<'a> {
 pub struct Test {
     condition: Condition,
     regex: Option<Regex>,
-    /// What is not to hold.
+    /// The tests that must not all hold, of [`Condition::Not`].
     inner: Vec<Test>,
 }
 

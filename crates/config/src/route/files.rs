@@ -27,7 +27,7 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// What a site brings with it: routes, and what of its lines is not done.
+/// The rules that a site brings with it: routes, and the lines that are not done.
 #[derive(Debug, Default)]
 pub(crate) struct RuleFiles {
     pub routes: Vec<RouteSettings>,

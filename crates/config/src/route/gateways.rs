@@ -307,7 +307,7 @@ fn host_of(given: &Spanned<Text>, checker: &mut Checker<'_>) -> Option<String> {
     None
 }
 
-/// Whom it takes for those that are asked by `https`.
+/// The certificates that it accepts of applications that are asked by `https`.
 fn tls_of(
     table: &GatewayTable,
     speaks_tls: bool,
@@ -499,7 +499,7 @@ mod tests {
     use super::*;
     use crate as config;
 
-    /// What a route with these keys comes to, or what is wrong with them.
+    /// The gateway of a route with these keys, or the fault in them.
     fn gateway_of(keys: &str, directory: &Path) -> Result<GatewaySettings, String> {
         let text = format!("[[site]]\nroute = [{{ match = \"/*\", {keys} }}]\n");
         let text = text.replace("[[site]]\n", &format!("[[site]]\nroot = \"{}\"\n", directory.display()));

@@ -1,9 +1,9 @@
-//! What is done to the header fields of answers: set, add and remove, by status.
+//! Changes to the header fields of answers: set, add and remove, by status.
 //!
 //! Owns: [`HeaderRule`], and how several come to one list of fields. Guarantees: a field that has one value in an answer is
 //! never there twice, whichever rules come together. Pure.
 
-/// What one table says.
+/// The changes of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderRule {
     /// Fields with all their values, in place of what less specific rules say.
@@ -160,7 +160,7 @@ fn lets_caches_keep(name: &str, value: &str) -> bool {
     is_about_caches && !is_named("private") && value != "0"
 }
 
-/// What makes an answer one that never changes.
+/// The value of `Cache-Control` of an answer that never changes.
 pub const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
 /// Whether a file name has a hash of its content in it, as build tools write it: a part of eight characters or more, between

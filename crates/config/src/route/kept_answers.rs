@@ -43,7 +43,7 @@ impl RouteKey for KeptAnswers {
     }
 }
 
-/// What the route says of keeping answers.
+/// The cache of answers that the route asks for.
 fn judge(given: Option<&Spanned<SwitchOr<AnswerCacheTable>>>, checker: &mut Checker<'_>) -> Switch<AnswerCache> {
     let Some(given) = given else { return Switch::Unset };
     match given.get_ref() {

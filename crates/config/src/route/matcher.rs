@@ -49,11 +49,11 @@ const AUTOMATON_STATES_BYTES_MAX: usize = 4 << 20;
 struct Route {
     settings: RouteSettings,
     tests: Vec<Test>,
-    /// Of each of its patterns, compiled when captures are asked for.
+    /// A regular expression for each of its patterns, compiled when captures are asked for.
     regexes: Vec<OnceLock<Option<Regex>>>,
 }
 
-/// What of a request besides its path decides about the routes of a path.
+/// The properties of a request besides its path that decide about the routes of a path.
 #[derive(Clone, Debug, Default)]
 pub struct Dependence {
     /// Routes whose paths match and that ask for more.
@@ -62,7 +62,7 @@ pub struct Dependence {
     pub origin: bool,
     /// Whether it matters which host is asked.
     pub host: bool,
-    /// What finds out what a query asks a filter for.
+    /// The filters that find out which recipe a query asks for.
     pub recipes: Option<Chain>,
 }
 
@@ -77,7 +77,7 @@ impl Matcher {
     /// Compiles `routes`.
     ///
     /// # Errors
-    /// What is wrong with them together, in words.
+    /// The fault of the routes together, in words.
     pub fn new(routes: &[RouteSettings]) -> Result<Matcher, String> {
         if routes.len() > ROUTES_MAX {
             return Err(format!("a site may have at most {ROUTES_MAX} routes, and this one has {}", routes.len()));
@@ -214,7 +214,7 @@ impl Matcher {
         false
     }
 
-    /// What else decides about `path`.
+    /// The properties of a request besides `path` that decide about it.
     pub fn dependence(&self, path: &[u8]) -> Dependence {
         let by_path = self.by_path(path);
         let has_origins =
@@ -257,7 +257,7 @@ impl Matcher {
         ids.iter().flat_map(|id| self.routes[usize::from(*id)].tests.iter().flat_map(Test::headers))
     }
 
-    /// What the route captures of `path`, which it matches.
+    /// The captures of the route in `path`, which it matches.
     pub fn captures(&self, id: RouteId, path: &[u8]) -> Captures {
         let route = &self.routes[usize::from(id)];
         let found = route.settings.paths.iter().zip(&route.regexes).find_map(|(pattern, regex)| match pattern {

@@ -85,7 +85,7 @@ pub enum Switch<T> {
     Set(T),
 }
 
-/// What clients may change.
+/// The changes that clients may make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Store files.
@@ -116,14 +116,14 @@ impl RouteSettings {
         Rank { source: self.source, priority: self.priority, specificity, conditions: self.conditions.len() }
     }
 
-    /// What it is known by in reports: its paths.
+    /// The name of the route in reports: its paths, and its conditions if it has any.
     pub fn title(&self) -> String {
         let paths: Vec<String> = self.paths.iter().map(Pattern::text).collect();
         let title = if paths.is_empty() { "any path".to_owned() } else { paths.join(", ") };
         if self.conditions.is_empty() { title } else { format!("{title}, if {}", report::conditions(&self.conditions)) }
     }
 
-    /// What it is known by, and where it is written if that is not the configuration.
+    /// The name of the route in reports, and the file that it is from if that is not the configuration.
     pub fn title_with_place(&self) -> String {
         format!("`{}`{}", self.title(), self.source.in_words())
     }
@@ -160,7 +160,7 @@ impl Rules {
         report::ways(self)
     }
 
-    /// What files pass through, in words.
+    /// The filters that files pass through, in words.
     pub fn describe_filters(&self) -> Option<String> {
         self.filters.as_ref().filter(|steps| !steps.is_empty()).map(|steps| filters::describe(steps))
     }

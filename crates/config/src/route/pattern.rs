@@ -5,7 +5,7 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// What a path is compared with.
+/// A pattern that paths are compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// This path and no other.
@@ -39,7 +39,7 @@ impl Pattern {
     /// The patterns that a text stands for: several if it has braces, as in `*.{css,js}`.
     ///
     /// # Errors
-    /// What is wrong with the text, as words that follow it.
+    /// The fault of the text, as words that follow it.
     pub fn from_glob(text: &str) -> Result<Vec<Pattern>, String> {
         if !text.starts_with(['/', '*']) {
             return Err("must start with `/` or `*`: it is compared with the path".into());
@@ -74,7 +74,7 @@ impl Pattern {
     /// A regular expression that can be compiled.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the expression.
     pub fn from_regex(text: &str) -> Result<Pattern, String> {
         compile(text)?;
         Ok(Pattern::Regex(text.to_owned()))
@@ -125,7 +125,7 @@ impl Pattern {
         if prefix.is_empty() { "/".to_owned() } else { prefix }
     }
 
-    /// What every path that it matches ends with.
+    /// The suffix of every path that it matches.
     fn suffix(&self) -> &str {
         match self {
             Pattern::Exact(text) => text,
@@ -177,7 +177,7 @@ impl Pattern {
 /// A regular expression over bytes.
 ///
 /// # Errors
-/// What is wrong with it, on one line.
+/// The fault of the expression, on one line.
 pub fn compile(text: &str) -> Result<Regex, String> {
     RegexBuilder::new(text).unicode(false).size_limit(REGEX_BYTES_MAX).build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => "is too large: repetitions in it multiply".to_owned(),

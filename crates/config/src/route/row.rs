@@ -115,7 +115,7 @@ impl<K: SwitchKey + Field<Said = Option<bool>, Rule = Option<bool>>> RouteKey fo
 pub(super) enum Answer {
     /// The file or the folder that is there, or what filters make of it.
     There,
-    /// One of several files: who asks looks which.
+    /// One of several files: the first that is there.
     OneOfSeveral,
     /// Something else.
     Elsewhere,

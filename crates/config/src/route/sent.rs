@@ -26,7 +26,7 @@ const CONDITIONAL_MAX: usize = 32;
 
 impl<'s> Sent<'s> {
     /// # Errors
-    /// What is wrong with the routes together.
+    /// The fault of the routes together.
     pub fn new(site: &'s SiteSettings) -> Result<Sent<'s>, String> {
         Ok(Sent { site, matcher: Matcher::new(&site.routes)? })
     }
@@ -50,12 +50,12 @@ impl<'s> Sent<'s> {
         found
     }
 
-    /// Whether the file at `path` may be sent to who asks for it.
+    /// Whether the file at `path` may be sent to a client that asks for it.
     pub(crate) fn sends(&self, path: &[u8]) -> bool {
         self.files(path).contains(path)
     }
 
-    /// Whether whoever asks may read what is at `path`, but for networks that are named.
+    /// Whether any client may read what is at `path`, except those of denied networks.
     pub(crate) fn is_open(&self, path: &[u8]) -> bool {
         let names_some =
             |rule: &AccessRule| rule.asks_for_credentials() || rule.service.is_some() || !rule.allow.is_empty();

@@ -236,7 +236,7 @@ impl<'de> Deserialize<'de> for Never {
     }
 }
 
-/// What a value of one of several shapes is made of.
+/// A value that can be written in several shapes, with a constructor for each: boolean, number, texts, map or list.
 trait Shape: Sized {
     const EXPECTED: &'static str;
 

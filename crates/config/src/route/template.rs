@@ -22,7 +22,7 @@ enum Part {
     Host,
 }
 
-/// What a pattern captured of a path.
+/// The captures of a pattern in a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captures {
     /// From capture 1 on; those that took no part in the match are empty.
@@ -35,7 +35,7 @@ impl Template {
     /// Reads a text.
     ///
     /// # Errors
-    /// What is wrong with it, as words that follow it.
+    /// The fault of the text, as words that follow it.
     pub fn parse(text: &str) -> Result<Template, String> {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -95,7 +95,7 @@ impl Template {
         &self.text
     }
 
-    /// What stands before the first capture.
+    /// The text before the first capture.
     pub fn beginning(&self) -> &str {
         match self.parts.first() {
             Some(Part::Text(text)) => text,

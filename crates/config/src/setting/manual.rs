@@ -21,7 +21,7 @@ pub(crate) fn holds(file: &str, make: impl Fn(&str) -> String) -> bool {
     made == text
 }
 
-/// What to do about a document that does not hold what it should.
+/// The advice about a document that does not hold the text that it should.
 pub(crate) const WRITE: &str = "write it anew: WRITE_DOCS=1 cargo test -p lamna-server --lib config::";
 
 /// `document` with these rows in the table that has this head.

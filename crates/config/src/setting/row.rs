@@ -1,4 +1,4 @@
-//! What a setting is: the type of a row, and what all rows can do.
+//! The type of a row, which is a setting, and operations on all rows.
 //!
 //! Owns: kinds of values, and how each is read from text and written as text. Does not know which settings there are (`table`).
 
@@ -12,7 +12,7 @@ use crate::architecture::Architecture;
 use crate::looks::Depth;
 use crate::settings::Settings;
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things.
@@ -33,23 +33,24 @@ impl Unit {
     }
 }
 
-/// What a setting can be set to, and where that is kept. What is set has been judged by [`Setting::parse`] or as it does.
+/// The values that a setting can be set to, and access to the one in force. A value that is set has been judged by
+/// [`Setting::parse`] or as it does.
 #[derive(Debug)]
 pub enum Kind {
     /// On or off.
     Switch {
-        /// What it is.
+        /// The value.
         get: fn(&Settings) -> bool,
         /// Sets it.
         set: fn(&mut Settings, bool),
     },
     /// A whole number.
     Number {
-        /// Of what.
+        /// The unit of the number.
         unit: Unit,
         /// The least and the most.
         bounds: RangeInclusive<u64>,
-        /// What it is.
+        /// The value.
         get: fn(&Settings) -> u64,
         /// Sets it.
         set: fn(&mut Settings, u64),
@@ -58,7 +59,7 @@ pub enum Kind {
     NumberOrAuto {
         /// The least and the most.
         bounds: RangeInclusive<u64>,
-        /// What it is; none for `auto`.
+        /// The value; none for `auto`.
         get: fn(&Settings) -> Option<u64>,
         /// Sets it; none for `auto`, which begins with the default.
         set: fn(&mut Settings, Option<u64>),
@@ -69,7 +70,7 @@ pub enum Kind {
         words: fn() -> Vec<&'static str>,
         /// Others that are understood, and not offered.
         aliases: fn() -> Vec<&'static str>,
-        /// What it is.
+        /// The value.
         get: fn(&Settings) -> &'static str,
         /// Sets it; none if there is no such word.
         set: fn(&mut Settings, &str) -> Option<()>,
@@ -78,25 +79,25 @@ pub enum Kind {
     Words {
         /// The words.
         words: &'static [&'static str],
-        /// What it is.
+        /// The value.
         get: fn(&Settings) -> String,
         /// Sets it; none if there is no such word.
         set: fn(&mut Settings, &str) -> Option<()>,
     },
     /// A path, an address, or a word that stands for one.
     Text {
-        /// What can be given, as help writes it: words as they are, and `FILE`, `ADDR` or `unix:PATH`, with `|` between.
+        /// The accepted texts, as help writes them: words, and `FILE`, `ADDR` or `unix:PATH`, with `|` between.
         form: &'static str,
-        /// What it is; none if nothing was given.
+        /// The value; none if nothing was given.
         get: fn(&Settings) -> Option<String>,
         /// Sets it. Paths are relative to a directory. The error is the rest of a sentence that begins with the text.
         set: fn(&mut Settings, &str, &Path) -> Result<(), String>,
     },
     /// Several texts.
     List {
-        /// What each is, in the plural.
+        /// The form of each text, in the plural.
         form: &'static str,
-        /// What they are.
+        /// The values.
         get: fn(&Settings) -> Vec<String>,
         /// Leaves none: what is given takes the place of the default.
         clear: fn(&mut Settings),
@@ -105,14 +106,14 @@ pub enum Kind {
     },
 }
 
-/// What a setting is set to.
+/// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// On or off.
     Switch(bool),
     /// A number, in the unit of the setting.
     Number(u64),
-    /// Whatever the server finds right.
+    /// The value that the server finds right.
     Auto,
     /// A word, words, a path or an address.
     Text(String),
@@ -169,7 +170,7 @@ pub struct Order {
     pub name: &'static str,
     /// An older name that is understood as well.
     pub alias: Option<&'static str>,
-    /// Whom it concerns; none for everybody.
+    /// The engines that it concerns; none for all.
     pub concerns: Option<Concern>,
 }
 
@@ -182,7 +183,7 @@ pub struct Concern {
     pub whose: &'static str,
 }
 
-/// What an upgrade takes along of a setting that was changed while serving.
+/// The form in which an upgrade carries a setting that was changed while serving.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Carry {
     /// Nothing: the other process reads the configuration.
@@ -202,7 +203,7 @@ pub(super) struct Part {
     pub(super) read: fn(&mut Settings, &str) -> Option<()>,
 }
 
-/// What is wrong with a value because of what is outside of the configuration, and what to do about it.
+/// The objection to a value because of something outside of the configuration, and the advice about it.
 pub type Objection = (String, Option<String>);
 
 /// Looks at what is outside of the configuration, after the setting has been set. Reads what a path leads to.
@@ -213,11 +214,11 @@ pub(crate) type Look = fn(&mut Settings, Depth) -> Result<(), Objection>;
 pub struct Setting {
     /// The key in the file. With dashes for underscores, the flag.
     pub name: &'static str,
-    /// What it can be set to.
+    /// The values that it can be set to.
     pub kind: Kind,
-    /// What it means, in one line.
+    /// The meaning, in one line.
     pub text: &'static str,
-    /// What the manual says behind the text.
+    /// The words that the manual adds to `text`.
     pub more: &'static str,
     /// The default in words, where it depends on the machine.
     pub default: Option<&'static str>,
@@ -275,7 +276,7 @@ impl Setting {
         self
     }
 
-    /// Orders to change it are refused where it concerns nobody.
+    /// Orders to change it are refused where it concerns no engine.
     pub(super) const fn concerns(mut self, whose: &'static str, is_of: fn(Architecture) -> bool) -> Setting {
         if let Some(order) = &mut self.order {
             order.concerns = Some(Concern { is_of, whose });
@@ -304,7 +305,7 @@ impl Setting {
     /// Reads a value as it is typed and passed on.
     ///
     /// # Errors
-    /// What is expected, or the rest of a sentence that begins with the text.
+    /// The expectation, or the rest of a sentence that begins with the text.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let expected = || format!("expected {}", self.expectation());
         match &self.kind {
@@ -351,7 +352,7 @@ impl Setting {
         Ok(())
     }
 
-    /// What it is set to; of a text nothing if none was given, of several texts all of them.
+    /// The values that it is set to: none of a text that was not given, all of a list.
     pub fn values(&self, settings: &Settings) -> Vec<Value> {
         let one = match &self.kind {
             Kind::Switch { get, .. } => Value::Switch(get(settings)),
@@ -365,7 +366,7 @@ impl Setting {
         vec![one]
     }
 
-    /// What it is set to, as people read it.
+    /// The value that it is set to, as people read it.
     pub fn show(&self, settings: &Settings) -> String {
         let show = |value: &Value| match (&self.kind, value) {
             (Kind::Number { unit, .. }, Value::Number(number)) => unit.show(*number),
@@ -374,7 +375,7 @@ impl Setting {
         self.values(settings).iter().map(show).collect::<Vec<_>>().join(", ")
     }
 
-    /// What it takes, as the object of a sentence.
+    /// The expected values, as the object of a sentence.
     pub fn expectation(&self) -> String {
         match &self.kind {
             Kind::Switch { .. } => "true or false".to_owned(),
@@ -399,7 +400,7 @@ impl Setting {
         }
     }
 
-    /// What an upgrade takes along, by name.
+    /// The words that an upgrade carries, by name.
     pub fn carried_words(&self, settings: &Settings) -> Vec<(&'static str, String)> {
         match self.carry {
             Carry::Nothing => Vec::new(),

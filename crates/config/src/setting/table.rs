@@ -664,7 +664,7 @@ pub const NAMES: [&str; SETTINGS.len()] = {
     names
 };
 
-/// What was found by looking, as an objection.
+/// The outcome of a look, as an objection.
 fn advised(found: Result<(), (String, String)>) -> Result<(), Objection> {
     found.map_err(|(message, hint)| (message, Some(hint)))
 }

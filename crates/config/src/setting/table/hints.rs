@@ -1,4 +1,4 @@
-//! What is learned of requests, and what for: docs/hints.md.
+//! Rows of learning from requests, and of the uses of what is learned: docs/hints.md.
 
 use super::super::row::{Kind, Section, Setting, Unit};
 use super::super::values::{path, text_of};

@@ -1,4 +1,4 @@
-//! What holds for every row of the table.
+//! Rules that hold for every row of the table.
 
 use std::path::Path;
 
