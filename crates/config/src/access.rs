@@ -1,4 +1,4 @@
-//! Who may do what: users and tokens of a site, and which of them a route asks for, by action.
+//! Access control: users and tokens of a site, and which of them a route asks for, by action.
 //!
 //! ```toml
 //! [[site]]
@@ -8,9 +8,10 @@
 //! access = { actions = ["upload", "delete", "mkdir"], users = ["*"] }   # read freely, change with a password
 //! ```
 //!
-//! A table is one rule: what it is for, and whom it lets in. It says its actions itself, so that a reader need not know which keys are
-//! actions and which are people; several tables are a list. Of each action the most specific route that says something decides, as with
-//! `upload` and `delete`. Owns: [`AccessRules`] and [`Accounts`] as values; `route/access.rs` judges what is written. Pure.
+//! A table is one rule: its actions, and the clients that it lets in. It names its actions itself, so that a reader
+//! need not know which keys are actions and which are people; several tables are a list. Of each action the most
+//! specific route that says something decides, as with `upload` and `delete`. Owns: [`AccessRules`] and [`Accounts`] as
+//! values; `route/access.rs` judges what is written. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::route::render_service;
 /// Characters of each name in the subject of a certificate that are looked at: names that are as long may have been cut off.
 pub const SUBJECT_CHARACTERS_MAX: usize = 64;
 
-/// Whom something is for.
+/// The clients that a rule lets in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessRule {
     /// Names of users who give a password; `*` for all.
@@ -31,7 +32,7 @@ pub struct AccessRule {
     pub tokens: Vec<String>,
     /// Subjects of the certificates of clients, as the log has them; `*` for all.
     pub certificates: Vec<String>,
-    /// What decides, if it is none of these: a service that is asked about each request.
+    /// A service that is asked about each request and decides alone, in place of the names above.
     pub service: Option<Arc<ServiceSettings>>,
     /// Networks of clients, one of which it has to be. Empty: any.
     pub allow: Vec<Network>,
@@ -44,7 +45,7 @@ pub struct AccessRule {
 pub struct ServiceSettings {
     /// Where it is, and how it is asked.
     pub gateway: GatewaySettings,
-    /// What it is asked for, with a query.
+    /// The path, with a query, that it is asked with.
     pub path: String,
     /// Fields of its answer that the application gets.
     pub fields: Vec<String>,
@@ -53,7 +54,7 @@ pub struct ServiceSettings {
 }
 
 impl ServiceSettings {
-    /// Fields that nobody but the service says to applications.
+    /// Fields that only the service sets for applications.
     pub fn own_fields(&self) -> impl Iterator<Item = &String> {
         self.fields.iter().chain(&self.user)
     }
@@ -70,7 +71,7 @@ impl AccessRule {
         deny: Vec::new(),
     };
 
-    /// Whether who asks has to say who he is.
+    /// Whether clients have to authenticate.
     pub fn asks_for_credentials(&self) -> bool {
         !(self.users.is_empty() && self.tokens.is_empty() && self.certificates.is_empty())
     }
@@ -81,10 +82,10 @@ impl AccessRule {
     }
 }
 
-/// Whom one action is for. None: less specific routes decide.
+/// The clients that one action is for. None: less specific routes decide.
 pub type Whom = Option<Allowed>;
 
-/// Who may.
+/// The clients to which an action is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
     /// Anybody.
@@ -93,10 +94,10 @@ pub enum Allowed {
     Only(Arc<AccessRule>),
 }
 
-/// What requests do, in the order of [`AccessRules`].
+/// Actions of requests, in the order of [`AccessRules`].
 pub const ACTIONS: [&str; 4] = ["read", "upload", "delete", "mkdir"];
 
-/// Whom each of [`ACTIONS`] is for.
+/// The clients that each of [`ACTIONS`] is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessRules(pub [Whom; 4]);
 
@@ -131,7 +132,7 @@ impl AccessRules {
         self.0.iter().all(Option::is_none)
     }
 
-    /// Whom reading is for, if that is said.
+    /// The clients that may read, if a rule says so.
     pub fn readers(&self) -> Option<&Allowed> {
         let at = ACTIONS.iter().position(|action| *action == "read")?;
         self.0.get(at)?.as_ref()
@@ -222,7 +223,7 @@ fn describe(rule: &AccessRule) -> String {
     text
 }
 
-/// Who can say who he is: names, and what passwords and tokens are compared with.
+/// The accounts of a site: names, and the hashes that passwords and tokens are compared with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Argon2id hashes of passwords, in the PHC format.
@@ -231,7 +232,7 @@ pub struct Accounts {
     pub tokens: BTreeMap<String, [u8; 32]>,
 }
 
-/// Whether all whom `rules` name are there. `has_client_ca`: clients are asked for certificates.
+/// Whether all names in `rules` have accounts. `has_client_ca`: clients are asked for certificates.
 pub(super) fn check_names(rules: &AccessRules, accounts: &Accounts, has_client_ca: bool) -> Result<(), String> {
     for whom in rules.0.iter().flatten() {
         let Allowed::Only(rule) = whom else { continue };
@@ -256,14 +257,14 @@ pub(super) fn check_names(rules: &AccessRules, accounts: &Accounts, has_client_c
     Ok(())
 }
 
-/// Memory that one verification may take, in KiB, and how often it may go over it: whoever asks would wait.
+/// Memory that one verification may take, in KiB, and how often it may go over it: the client would wait.
 const MEMORY_KIB_MAX: u32 = 256 * 1024;
 const PASSES_MAX: u32 = 16;
 
 /// Whether this is a user and the hash of a password.
 ///
 /// # Errors
-/// What is wrong, as the rest of a sentence. The hash is not in it.
+/// The fault, as the rest of a sentence. The hash is not in it.
 pub fn check_user(name: &str, hash: &str) -> Result<(), String> {
     if name.is_empty() || name == "*" || name.contains(':') || name.chars().any(char::is_control) {
         return Err("has a name that cannot be typed: it is not empty, and has no colon".to_owned());

@@ -55,7 +55,7 @@ pub fn check_name(host: &str) -> Result<(), &'static str> {
 /// Whether `url` can be the directory of a certificate authority.
 ///
 /// # Errors
-/// What is expected, in words that follow the text.
+/// The expected form, in words that follow the text.
 pub fn check_directory_url(url: &str) -> Result<(), &'static str> {
     let rest = url.strip_prefix("https://").unwrap_or_default();
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -69,7 +69,7 @@ pub fn check_directory_url(url: &str) -> Result<(), &'static str> {
 /// Whether `text` can be the address of a contact.
 ///
 /// # Errors
-/// What is expected, in words that follow the text.
+/// The expected form, in words that follow the text.
 pub fn check_contact(text: &str) -> Result<(), &'static str> {
     let is_part = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic());
     match text.split_once('@') {

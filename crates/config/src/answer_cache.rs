@@ -8,7 +8,7 @@ use lamna_proto::caching;
 /// How the answers of an application are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerCache {
-    /// What holds for answers that do not say so themselves.
+    /// Terms for answers that set none themselves.
     pub terms: caching::Settings,
     /// Bytes of content of the largest answer that is kept.
     pub bytes_max: u64,
@@ -16,7 +16,7 @@ pub struct AnswerCache {
     pub ignore_query: Vec<String>,
     /// Cookies that do not tell clients apart: as above.
     pub ignore_cookies: Vec<String>,
-    /// What requests say about caches does not matter: nobody makes the application answer by reloading.
+    /// Whether cache directives of requests are ignored: no client makes the application answer by reloading.
     pub ignore_reload: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The concurrency architectures, as a table of data.
 //!
-//! Owns: what is true of each: who waits, with what, where blocking steps are carried out, and what its workers report.
+//! Owns: the properties of each: the unit that waits, its way of waiting, the place of blocking steps, and the reports.
 //! Everything that has to tell architectures apart reads this table, so a new one is a variant, a row here, its file in
 //! `engine/` and its line in `engine::run` (docs/extending.md). Runs nothing.
 
@@ -29,7 +29,7 @@ pub enum Architecture {
     Proactor,
 }
 
-/// What is true of an architecture.
+/// The properties of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Character {
     /// Which one it is.
@@ -38,7 +38,7 @@ pub struct Character {
     pub name: &'static str,
     /// Another name that is understood.
     pub alias: Option<&'static str>,
-    /// What a thread or process of its own is given to.
+    /// The unit of work that gets a thread or process of its own.
     pub unit: Unit,
     /// How its threads wait for sockets.
     pub waits_with: Waits,
@@ -46,11 +46,11 @@ pub struct Character {
     pub blocking_steps: Blocking,
     /// Its workers are processes, with a supervisor.
     pub is_of_processes: bool,
-    /// What its workers report of their connections.
+    /// The figures that its workers report of their connections.
     pub reports: Reports,
 }
 
-/// What a thread or process of its own is given to.
+/// The unit of work that gets a thread or process of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A connection, while it is being served.
@@ -89,7 +89,7 @@ pub enum Blocking {
     Kernel,
 }
 
-/// What workers report of their connections. What is not reported is not known without asking each of them.
+/// The figures that workers report of their connections. The others are not known without asking each worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reports {
     /// How many there are, on the scoreboard. The connections of others are counted by what they carry.
@@ -209,7 +209,7 @@ impl Architecture {
         all
     };
 
-    /// What is true of it.
+    /// Its properties.
     pub fn character(self) -> &'static Character {
         // Rows stand in the order of the variants, which a test holds.
         &CHARACTERS[self as usize]
@@ -226,7 +226,7 @@ impl Architecture {
         found.map(|one| one.architecture)
     }
 
-    /// Whether a thread or process that sends to a slow peer serves nobody else meanwhile.
+    /// Whether a thread or process that sends to a slow peer serves no other meanwhile.
     pub fn waits_for_peers(self) -> bool {
         self.character().waits_with == Waits::Poll
     }

@@ -7,14 +7,14 @@ use lamna_policy::cache::{Algorithm, Objective};
 pub struct Policy {
     /// The order in which they go.
     pub algorithm: Algorithm,
-    /// What is to be had much of.
+    /// The measure that the policy maximises.
     pub objective: Objective,
-    /// Whether a newcomer has to be asked for more often than whom it would push out, per byte.
+    /// Whether a newcomer has to be asked for more often than the entry that it would push out, per byte.
     pub is_filtered: bool,
 }
 
 impl Default for Policy {
-    /// What had the most hits on all traces tried (`results/sim/policies`).
+    /// The policy with the most hits on all traces tried (`results/sim/policies`).
     fn default() -> Policy {
         Policy { algorithm: Algorithm::Gdsf, objective: Objective::Requests, is_filtered: false }
     }

@@ -3,7 +3,7 @@
 //! Owns: the switches and their names. Guarantees: what a cache would have spared is done again for each request when it is
 //! off, and content and validators are the same. Does not keep anything.
 
-/// The switches. All are on unless somebody measures.
+/// The switches. All are on, except in measurements of single caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheSwitches {
     /// From a target to its files. Off: names are resolved, opened and looked at again for each request.
@@ -41,7 +41,7 @@ impl CacheSwitches {
     /// The caches that a text like `translations,content` or `off` names.
     ///
     /// # Errors
-    /// What is expected.
+    /// The expected form.
     pub fn from_text(text: &str) -> Result<CacheSwitches, String> {
         let mut caches = CacheSwitches::NONE;
         if text == "off" {

@@ -1,9 +1,9 @@
-//! What is compressed, and into what, as a setting. `cache::compress` carries it out.
+//! Compression as a setting: codings, and sizes of content. `cache::compress` carries it out.
 
 use lamna_proto::exchange::negotiate::Coding;
 pub use lamna_proto::exchange::negotiate::CodingSet;
 
-/// What is compressed, and into what.
+/// The codings that are made, and the sizes of content that is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
     /// The codings that are made. None: nothing is compressed.
@@ -39,7 +39,7 @@ impl Compression {
     /// The codings that a text like `br,gzip` or `off` names.
     ///
     /// # Errors
-    /// What is expected.
+    /// The expected form.
     pub fn codings_from_text(text: &str) -> Result<CodingSet, String> {
         if text == "off" {
             return Ok(CodingSet::IDENTITY);

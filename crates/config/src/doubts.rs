@@ -1,4 +1,4 @@
-//! What in valid settings will not do what was probably meant: said when they are checked and when a server starts.
+//! Warnings about valid settings that will not do what was probably meant: given by checks and when a server starts.
 //!
 //! Owns: these sentences. Nothing here keeps a server from starting, as files come and go while it serves.
 
@@ -68,7 +68,7 @@ fn unused_lines(name: &str, site: &SiteSettings) -> Vec<String> {
     route::unused_lines(&site.routes).into_iter().map(of).collect()
 }
 
-/// A site without a certificate where every address speaks TLS: nobody can ask it.
+/// A site without a certificate where every address speaks TLS: no client can reach it.
 fn out_of_reach(name: &str, site: &SiteSettings, settings: &Settings) -> Option<String> {
     let is_plain = |address: &ListenAddress| !matches!(address, ListenAddress::Tcp(tcp) if tcp.port() != 80);
     let is_reached = site.tls.is_some() || settings.listen.is_empty() || settings.listen.iter().any(is_plain);
@@ -142,7 +142,7 @@ fn runs_uploads(name: &str, site: &SiteSettings) -> Vec<String> {
     said
 }
 
-/// Applications that are asked by `https` whoever they are.
+/// Applications that are asked by `https` without verification of their certificates.
 fn unverified(name: &str, gateway: &GatewaySettings) -> Option<String> {
     let place = gateway.upstreams.iter().find(|upstream| upstream.address.is_secure && !gateway.tls.verify)?;
     Some(format!(

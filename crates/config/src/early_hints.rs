@@ -7,16 +7,16 @@ use std::ops::RangeInclusive;
 /// Bounds of what is said in percent here.
 pub const PERCENT: RangeInclusive<u64> = 0..=100;
 
-/// What a page needs: `early_hints`.
+/// Hints of what a page needs: `early_hints`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EarlyHintSettings {
     /// Whether clients get hints where no route says otherwise.
     pub is_on: bool,
     /// Whether clients of HTTP/1.1 that say that they navigate get hints as well.
     pub http1: bool,
-    /// Of the bytes hinted, how many may be hinted in vain, in percent.
+    /// The most bytes that may be hinted in vain, in percent of the bytes hinted.
     pub waste_percent_max: u8,
-    /// What is asked for after fewer of the views of a page, in percent, is not hinted.
+    /// The least probability, in percent, that a view of a page is followed by a request for a hinted resource.
     pub probability_percent_min: u8,
 }
 
@@ -31,9 +31,9 @@ impl Default for EarlyHintSettings {
 pub struct LinkPrefetchSettings {
     /// Whether pages may be fetched ahead where no route says otherwise.
     pub is_on: bool,
-    /// Of the bytes fetched ahead, how many may be fetched in vain, in percent.
+    /// The most bytes that may be fetched ahead in vain, in percent of the bytes fetched ahead.
     pub waste_percent_max: u8,
-    /// What is shown after fewer of the views of a page, in percent, is not fetched ahead.
+    /// The least probability, in percent, that a view of a page is followed by a view of one fetched ahead.
     pub probability_percent_min: u8,
 }
 

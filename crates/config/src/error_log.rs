@@ -55,7 +55,7 @@ pub enum Level {
     Error,
     /// Something is not as it should be, and the server copes.
     Warning,
-    /// What the server does.
+    /// An action of the server.
     Info,
 }
 

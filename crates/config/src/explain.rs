@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, said so that it can be put right: where, what, and what was probably meant.
+//! Reports of faults in a configuration, worded so that they can be put right: place, fault and probable intention.
 //!
 //! ```text
 //! lamna.toml:3:1: unknown key `rot`
@@ -34,7 +34,7 @@ pub enum ConfigError {
         /// The file as it was named.
         file: PathBuf,
     },
-    /// What the file or the command line says does not make sense.
+    /// The file or the command line says something that does not make sense.
     Invalid {
         /// The file as it was named; none if the problems are the command line's.
         file: Option<PathBuf>,
@@ -48,9 +48,9 @@ pub enum ConfigError {
 pub struct Problem {
     /// Where; none if it is something that is missing altogether.
     pub place: Option<Place>,
-    /// What, on one line.
+    /// The fault, on one line.
     pub message: String,
-    /// What to do about it, on one line.
+    /// The advice, on one line.
     pub hint: Option<String>,
 }
 
@@ -207,7 +207,7 @@ fn translate(message: &str) -> (String, Option<String>) {
     (message, None)
 }
 
-/// What was probably meant by a key that is not known in its table: a known key, or a key of another table.
+/// The hint for a key that is not known in its table: the known key that was probably meant, or the table of the key.
 pub(super) fn key_hint(key: &str, known: &[&str]) -> String {
     if let Some(near) = nearest(key, known.iter().copied()) {
         return format!("did you mean `{near}`?");

@@ -1,4 +1,4 @@
-//! Files beneath a root that are sent as they are, and that somebody probably wanted run, or kept: programs, dumps and copies.
+//! Files beneath a root, sent as they are, but probably meant to be run or kept back: programs, dumps and copies.
 //!
 //! Owns: finding some of them, and the words. The routes of the site are asked whether a file is sent (`route::sent`), so hidden files, files that an
 //! application runs, files of the server and files that are led away are none. Guarantees: a bounded number of names is looked at; folders are not entered by a link.
@@ -13,7 +13,7 @@ use super::own_files::OwnPath;
 use super::route::sent::Sent;
 use super::settings::SiteSettings;
 
-/// What their names end with.
+/// The extensions of their names.
 const ENDS: [&str; 52] = [
     "php", "php3", "php4", "php5", "php7", "php8", "phtml", "phps", "inc", "cgi", "fcgi", "pl", "py", "rb", "lua",
     "sh", "bash", "asp", "aspx", "jsp", "env", "sql", "sqlite", "sqlite3", "db", "mdb", "dump", "rdb", "bak", "old",
@@ -21,7 +21,7 @@ const ENDS: [&str; 52] = [
     "passwd", "tfstate", "tfvars", "log", "pcap", "core", "mysql", "ovpn",
 ];
 
-/// Names of them, whatever they end with.
+/// Names of them, with any extension.
 const NAMES: [&str; 10] = [
     "id_rsa",
     "id_dsa",
@@ -35,13 +35,13 @@ const NAMES: [&str; 10] = [
     "web.config",
 ];
 
-/// What the names of files with secrets go on with behind `env.`.
+/// Words that follow `env.` in the names of files with secrets.
 const ENVIRONMENTS: [&str; 8] = ["local", "production", "prod", "staging", "development", "dev", "test", "example"];
 
-/// What packs files, behind what their names end with.
+/// The extensions of packed files, behind an extension from [`ENDS`].
 const PACKED: [&str; 11] = ["gz", "bz2", "xz", "zst", "zip", "7z", "rar", "tar", "tgz", "br", "lz4"];
 
-/// Folders that hold the history of a program, or keys: none of their files is for anybody.
+/// Folders that hold the history of a program, or keys: none of their files is for the public.
 const FOLDERS: [&str; 7] = [".git", ".svn", ".hg", ".bzr", ".ssh", ".gnupg", ".aws"];
 
 /// Names that are looked at.

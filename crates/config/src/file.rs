@@ -20,7 +20,7 @@ pub(crate) type Text = Spanned<String>;
 /// The whole file.
 #[derive(Debug, Default)]
 pub(crate) struct File {
-    /// What is at the top, by the place of the setting in [`SETTINGS`].
+    /// The settings at the top, by their place in [`SETTINGS`].
     pub settings: BTreeMap<usize, Given>,
     /// Keys are judged against the table of limits.
     pub limits: BTreeMap<Text, Spanned<Amount>>,
@@ -28,7 +28,7 @@ pub(crate) struct File {
     pub site: Vec<Spanned<SiteTable>>,
 }
 
-/// What a setting is to be.
+/// The value that a file gives to a setting.
 #[derive(Debug)]
 pub(super) enum Given {
     Switch(bool),

@@ -17,11 +17,11 @@ use crate::upstream_address::UpstreamAddress;
 /// An application that answers requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewaySettings {
-    /// What is spoken with it.
+    /// The protocol that it is asked by.
     pub protocol: GatewayProtocol,
     /// Where it is: at any of these, at least one.
     pub upstreams: Vec<UpstreamSettings>,
-    /// What `Host` says; none for what the client asked for.
+    /// The value of `Host`; none for the host that the client asked for.
     pub host: Option<String>,
     /// How long a connection to it may take to be established.
     pub connect_timeout_ms: u32,
@@ -43,7 +43,7 @@ pub struct GatewaySettings {
     pub scripts: Option<ScriptSettings>,
     /// How it is started, if the server does that.
     pub command: Option<CommandSettings>,
-    /// What its programs may take, if it is the server's own runner of CGI programs, started by `command`.
+    /// Limits on its programs, if it is the server's own runner of CGI programs, started by `command`.
     pub cgi: Option<CgiSettings>,
     /// The processes of an application that listens itself, if the server starts it: one for each place.
     pub programs: Vec<ProgramSettings>,
@@ -153,7 +153,7 @@ pub enum Instances {
     Auto,
 }
 
-/// What is spoken with an application.
+/// The protocol that an application is asked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GatewayProtocol {
     /// HTTP/1.1: a reverse proxy.
@@ -165,13 +165,13 @@ pub enum GatewayProtocol {
 /// How the places of an application are asked whether they are well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckSettings {
-    /// What is asked for, with its query.
+    /// The path that is asked for, with its query.
     pub path: String,
     /// From one check to the next.
     pub interval_ms: u32,
     /// How long the head of an answer may take, and the connection with it.
     pub timeout_ms: u32,
-    /// What a place that is well answers.
+    /// The statuses that a healthy place answers with.
     pub statuses: Vec<RangeInclusive<u16>>,
     /// Checks in a row that have to pass before a place that was down is asked again.
     pub passes: u32,
@@ -187,12 +187,12 @@ impl CheckSettings {
     }
 }
 
-/// Whom a gateway takes for the application that it asks by `https`.
+/// The certificates that a gateway accepts of an application that it asks by `https`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamTls {
     /// Certificates that have signed that of the application; none for those that the system trusts.
     pub ca: Option<PathBuf>,
-    /// What its certificate names; none for the host of its address.
+    /// The name that its certificate has to have; none for the host of its address.
     pub server_name: Option<String>,
     /// Whether its certificate is looked at.
     pub verify: bool,
@@ -277,9 +277,10 @@ impl GatewaySettings {
         }
     }
 
-    /// Whether connections are kept for further requests. A process of FastCGI serves one connection at a time: one that is kept, perhaps by
-    /// another process of the server, would have it serve nobody else. Who is started by the server is so near that a connection costs nothing. One that tells of its client by the PROXY
-    /// protocol is that client's alone.
+    /// Whether connections are kept for further requests. A process of FastCGI serves one connection at a time: one
+    /// that is kept, perhaps by another process of the server, would keep it from serving others. An application that
+    /// the server starts is so near that a connection costs nothing. One that tells of its client by the PROXY protocol
+    /// is that client's alone.
     pub fn keeps_connections(&self) -> bool {
         self.command.is_none() && self.send_proxy.is_none()
     }
@@ -298,7 +299,7 @@ pub const CONNECT_TIMEOUT_MS: u32 = 5_000;
 pub const BUFFER_BYTES: u64 = 64 * 1024;
 /// For temporary files that may be large (file-hierarchy(7)): `/tmp` is in memory on many systems.
 pub const BUFFER_DIRECTORY: &str = "/var/tmp";
-/// What a request that is kept may have where `body_bytes_max` does not say: so that one client does not fill a disk.
+/// The most bytes of a buffered request where `body_bytes_max` does not say: so that one client does not fill a disk.
 pub const BUFFERED_BYTES_MAX: u64 = 1 << 30;
-/// What other servers wait for an answer (nginx, Apache, HAProxy's examples).
+/// The time that other servers wait for an answer (nginx, Apache, HAProxy's examples).
 pub const TIMEOUT_MS: u32 = 60_000;

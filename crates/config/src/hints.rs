@@ -1,4 +1,4 @@
-//! What is learned of requests, and what for, as settings.
+//! Learning from requests, and the uses of what is learned, as settings.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub struct HintSettings {
     pub bytes_max: u64,
     /// Where what is learned is kept; none for the state directory.
     pub file: Option<PathBuf>,
-    /// What is less likely is not acted on.
+    /// The least probability of a prediction that is acted on.
     pub probability_least: Probability,
     /// Whether what is likely next is read into the cache before it is asked for.
     pub reads_ahead: bool,
@@ -44,7 +44,7 @@ impl HintSettings {
     }
 }
 
-/// What a process has at least, most of which is what its threads tell of requests.
+/// The least memory of a process, most of which holds the requests that its threads report.
 const PROCESS_BYTES_MIN: u64 = 1 << 20;
 
 /// Where what is learned is kept: where it is set to, or in the state directory by the first address. None if a server that listens at any

@@ -25,8 +25,8 @@ use crate::gateway::GatewaySettings;
 use crate::route::pattern::Pattern;
 use crate::route::{RouteSettings, Switch};
 
-/// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
-/// directory. Values are of their settings: who parses them checks that.
+/// The settings of the command line. A value that is given overrides the file; relative paths are relative to the
+/// working directory. Values fit their settings: the parser of the arguments checks that.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// The directory to serve. Only without a file, or with one that has no site.
@@ -132,14 +132,14 @@ pub fn parse_unseen(text: &str, file: &Path) -> Result<Settings, ConfigError> {
 }
 
 impl Overrides {
-    /// What of the file is not looked for, because it is not what counts.
+    /// The names of settings whose values in the file are not checked outside of it: the command line overrides them.
     fn overridden(&self) -> Vec<&'static str> {
         let listen: &[&str] = if self.listen.is_empty() { &[] } else { &["listen", "admin"] };
         let quiet = self.quiet.then_some("log");
         self.settings.iter().map(|(name, _)| *name).chain(listen.iter().copied()).chain(quiet).collect()
     }
 
-    /// What of the command line does not fit, once its paths are absolute.
+    /// Judges the values of the command line, once their paths are absolute.
     fn check(&self, settings: &mut Settings, depth: Depth) -> Result<(), ConfigError> {
         let mut found = Vec::new();
         let listen: &[ListenAddress] = if self.listen.is_empty() { &[] } else { &settings.listen };
@@ -236,8 +236,8 @@ impl Overrides {
         hosts
     }
 
-    /// The site that a directory of the command line makes. Who serves a folder without an index file to this machine alone wants to
-    /// see what is in it.
+    /// The site that a directory of the command line makes. The user of a folder without an index file, served to this
+    /// machine alone, wants to see what is in it.
     fn directory_site(&self, directory: &Path, settings: &Settings) -> Result<SiteSettings, ConfigError> {
         let listen = if self.listen.is_empty() { &settings.listen } else { &self.listen };
         let site = directory_site(directory)?;
@@ -250,7 +250,7 @@ impl Overrides {
     }
 }
 
-/// A site with a certificate of a public authority is there for everybody: where nobody has said where to listen, it is at the ports of
+/// A site with a certificate of a public authority is for the public: where no address is set, it is at the ports of
 /// HTTPS and of HTTP, which answers challenges and sends clients to the other.
 fn listen_to_the_public(settings: &mut Settings) {
     let are_passed = std::env::var_os("LISTEN_FDS").is_some();
@@ -266,7 +266,7 @@ fn listen_to_the_public(settings: &mut Settings) {
     settings.listen = addresses.map(ListenAddress::Tcp).collect();
 }
 
-/// Whether nobody else reaches a server at these addresses. A Unix socket is no answer: whoever has one has a proxy in front.
+/// Whether only this machine reaches a server at these addresses. False for Unix sockets, which have a proxy in front.
 fn is_for_this_machine(listen: &[ListenAddress]) -> bool {
     // Sockets that a service manager passes are whatever it likes.
     let are_passed = listen.is_empty() && std::env::var_os("LISTEN_FDS").is_some();
@@ -278,7 +278,7 @@ pub fn has_index(site: &SiteSettings) -> bool {
     site.index.iter().any(|name| site.root.join(name).is_file())
 }
 
-/// What lets pages of `origin` read everything: the answer to a preflight request carries the same fields as any other.
+/// The fields that let pages of `origin` read everything: answers to preflight requests carry the same as others.
 fn cors_fields(origin: &str) -> Vec<(String, String)> {
     let fields = [
         ("Access-Control-Allow-Origin", origin),
@@ -320,7 +320,7 @@ fn parse_sites_optional(text: &str, file: &Path, looks: Looks) -> Result<Setting
 /// The services of a text that has nothing else, with paths relative to `base`.
 ///
 /// # Errors
-/// What is wrong with the text, as with a file, in words.
+/// The faults of the text, as with a file, in words.
 pub fn parse_services(text: &str, base: &Path, natives_are_allowed: bool) -> Result<Vec<ServiceDefinition>, String> {
     let text = format!("native_services = {natives_are_allowed}\n{text}");
     let settings = parse_sites_optional(&text, &base.join("service"), Looks::all(Depth::Serve));

@@ -1,4 +1,4 @@
-//! What is looked at outside of the configuration: directories, addresses and log files that it names.
+//! Checks outside of the configuration: the directories, addresses and log files that it names.
 //!
 //! Owns: finding out whether they can be used, and saying what to do about it if not. Makes nothing and keeps nothing open.
 
@@ -16,9 +16,9 @@ use super::settings::{ListenAddress, LogTarget};
 pub(super) enum Depth {
     /// Nothing.
     Text,
-    /// What every process needs that serves with these settings.
+    /// The resources that every process needs to serve with these settings.
     Serve,
-    /// Also what one needs that binds its addresses itself, which one that takes the place of another does not.
+    /// Also those of a process that binds its addresses itself, which the successor of another does not.
     Check(Probe),
 }
 

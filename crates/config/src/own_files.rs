@@ -3,7 +3,7 @@
 //! Owns: [`of`], which lists what settings name, and [`OwnPath`], a path of a site that stands for one. Guarantees: every file that the configuration
 //! names for the server's own use is in the list, and so is the configuration; a file counts wherever it is by its name, by the name of its directory and by
 //! the target of a link. Looks at links, and opens nothing. Does not know the directories of users. The pages, scripts and rules of a site are not among
-//! them: who names those wants them served, or hides them otherwise.
+//! them: a setting that names those serves them, or hides them otherwise.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -12,8 +12,8 @@ use super::route::condition::Network;
 
 /// The field that trusted proxies write.
 ///
-/// Only one is read. A proxy that writes one of them passes the other through as the client sent it, so whoever read both
-/// would let clients choose their address.
+/// Only one is read. A proxy that writes one of them passes the other through as the client sent it. A server that read
+/// both would let clients choose their address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForwardedField {
     /// `X-Forwarded-For`, and `X-Forwarded-Proto`.
@@ -51,17 +51,17 @@ pub struct TrustedProxies {
     pub networks: Vec<Network>,
     /// Whether peers on Unix sockets are.
     pub unix: bool,
-    /// What they write.
+    /// The field that they write.
     pub field: ForwardedField,
 }
 
-/// Whom a connection is from, as far as that is known without its requests.
+/// The origin of a connection, as far as that is known without its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Where it comes from, or whom a proxy has named; none for Unix sockets.
+    /// The address that it comes from, or that a proxy has named; none for Unix sockets.
     pub address: Option<IpAddr>,
-    /// A proxy has connected, and has said that it is for itself, or that it does not know for whom. What requests on it say of clients was
-    /// written by nobody who is trusted.
+    /// A proxy has connected, and has said that it is for itself, or that it does not know the client. Claims of its
+    /// requests about clients were written by no trusted peer.
     pub is_nameless: bool,
 }
 
@@ -87,10 +87,11 @@ impl TrustedProxies {
         !self.is_empty() && !peer.is_nameless && self.trust(peer.address)
     }
 
-    /// Who asks `request`, as rules, limits and logs see it, where the connection comes from `peer`: `peer` itself unless that is
-    /// a trusted proxy, else the last address that the proxies have written down and that is not one of theirs.
+    /// The address of the client that sent `request` on a connection from `peer`, as rules, limits and logs see it. It
+    /// is that of `peer` itself unless that is a trusted proxy, else the last address that the proxies have written
+    /// down and that is not one of theirs.
     ///
-    /// What is not an address ends the way back: then the client is the last proxy that is known.
+    /// An entry that is not an address ends the way back: then the client is the last proxy that is known.
     #[inline]
     pub fn client(&self, peer: Peer, request: Option<Request<'_>>) -> Option<IpAddr> {
         if self.is_empty() { peer.address } else { self.client_behind(peer, request) }
@@ -121,7 +122,7 @@ impl TrustedProxies {
         client.or(peer.address)
     }
 
-    /// What `request`, which has come from `peer`, is called: as a trusted proxy has called it, or by its number.
+    /// The ID of `request`, which has come from `peer`: the one that a trusted proxy has given it, or its number.
     pub fn name_of<'n>(&self, peer: Peer, request: Request<'n>, digits: &'n mut [u8; 16]) -> &'n [u8] {
         let given = if self.believe(peer) { given_name(request) } else { None };
         given.unwrap_or_else(|| {
@@ -150,7 +151,7 @@ impl TrustedProxies {
 /// Bytes that a name of a request may have: those of a UUID, and of what tracing puts together.
 const NAME_BYTES_MAX: usize = 64;
 
-/// What a request says that it is called, if it says so once, and in characters that mean nothing to whoever reads logs.
+/// The ID that a request carries, if it carries one only, and in characters that mean nothing to readers of logs.
 fn given_name(request: Request<'_>) -> Option<&[u8]> {
     let mut lines = request.lines_named(RequestId::FIELD.as_bytes());
     let name = lines.next().filter(|_| lines.next().is_none())?;
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(with(fields, |request| TrustedProxies::default().client(Peer::default(), Some(request))), None);
     }
 
-    /// A proxy that connects for itself, or does not know for whom, passes on what anybody has written.
+    /// A proxy that connects for itself, or does not know the client, passes on what any client has written.
     #[test]
     fn on_a_connection_without_a_client_nothing_is_believed() {
         let fields = "X-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.6;proto=https\r\nX-Forwarded-Proto: https\r\nX-Request-ID: a\r\n";

@@ -253,10 +253,10 @@ fn limit() -> Value {
     table(keys, &[], "How much clients may take")
 }
 
-/// What `lamna_policy::limit::Rate` reads.
+/// The texts that `lamna_policy::limit::Rate` reads.
 const RATE: &str = "^(off|[0-9]+/[smh]( burst [0-9]+)?)$";
 
-/// What `lamna_policy::volume::Volume` and `Bandwidth` read.
+/// The texts that `lamna_policy::volume::Volume` and `Bandwidth` read.
 const VOLUME: &str =
     "^(off|[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?/[smhd]( burst [0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?)?)$";
 const BANDWIDTH: &str =

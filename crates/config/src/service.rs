@@ -17,17 +17,17 @@ use lamna_filter::{Parameters, Step, is_in_table};
 /// A service as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceDefinition {
-    /// What routes call it.
+    /// The name in routes.
     pub name: String,
-    /// What it is.
+    /// The kind of service, with its settings.
     pub what: What,
-    /// What its route answers while it cannot be used.
+    /// The answer of its route while it cannot be used.
     pub on_failure: OnFailure,
     /// It is not used until it is resumed.
     pub is_suspended: bool,
 }
 
-/// What a service is.
+/// The kinds of services, with their settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum What {
     /// Nothing yet.
@@ -50,7 +50,7 @@ pub enum What {
 pub struct NativeSettings {
     /// The file.
     pub object: PathBuf,
-    /// What it is given when it begins.
+    /// The parameters that it is given when it begins.
     pub parameters: Parameters,
     /// How much processor time one call may take, in milliseconds.
     pub time_max_ms: u64,
@@ -61,7 +61,7 @@ pub struct NativeSettings {
 pub struct WasmSettings {
     /// The file: a component, or a module with the exports of one.
     pub component: PathBuf,
-    /// What it is given when it begins.
+    /// The parameters that it is given when it begins.
     pub parameters: Parameters,
     /// How much processor time one call may take, in milliseconds.
     pub time_max_ms: u64,
@@ -71,7 +71,7 @@ pub struct WasmSettings {
     pub fuel_max: u64,
 }
 
-/// What a route answers while a service of it cannot be used.
+/// The answer of a route while a service of it cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// 503.
@@ -92,7 +92,7 @@ impl OnFailure {
 }
 
 impl What {
-    /// What kind of service it is, in a word.
+    /// The kind of service, in a word.
     pub fn kind(&self) -> &'static str {
         match self {
             What::Absent => "absent",
@@ -109,7 +109,7 @@ impl What {
 pub const SERVICES_MAX: usize = 64;
 /// The longest name.
 const NAME_BYTES_MAX: usize = 64;
-/// What is wrong with the name of a service.
+/// Checks the name of a service.
 ///
 /// # Errors
 /// A sentence.

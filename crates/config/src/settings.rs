@@ -31,10 +31,10 @@ use crate::route::condition::Network;
 use crate::route::{Changes, RouteSettings, Skipped, Switch};
 use crate::sending::Plan;
 
-/// What is asked for as architecture.
+/// The architecture that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Whichever the server finds best, as it goes.
+    /// The one that the server finds best, as it goes.
     Auto,
     /// This one.
     Fixed(Architecture),
@@ -92,7 +92,7 @@ pub enum LogTarget {
 }
 
 impl LogTarget {
-    /// What `off`, `-` or a path means. A relative path is kept as it is.
+    /// The target that `off`, `-` or a path means. A relative path is kept as it is.
     pub fn from_text(text: &str) -> Self {
         match text {
             "off" => LogTarget::Off,
@@ -147,7 +147,7 @@ pub const NETWORK_BYTES_MAX: u64 = 64 << 20;
 /// The default of [`Settings::limit_exempt`]: this machine.
 pub const LIMIT_EXEMPT: [&str; 2] = ["127.0.0.0/8", "::1/128"];
 
-/// What the helpers of `amped` and `co-amped` are.
+/// The kind of the helpers of `amped` and `co-amped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelperKind {
     /// Threads of the worker's process.
@@ -174,7 +174,7 @@ impl HelperKind {
     }
 }
 
-/// What becomes of the page cache's copy of content that the cache holds.
+/// The handling of the page cache's copy of content that the cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CachePages {
     /// It is released if the cache may take most of the memory within which the server has to live, and is its only one.
@@ -205,7 +205,7 @@ impl CachePages {
     }
 }
 
-/// Where a server is controlled, and by whom.
+/// The endpoint that controls a server, and the proof that it asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminSettings {
     /// Where.
@@ -229,7 +229,7 @@ pub struct Settings {
     pub workers: usize,
     /// Whether a server that adapts changes the number of workers, too: `workers = "auto"`.
     pub workers_adapt: bool,
-    /// What a server that adapts goes by; none for what is built in.
+    /// The estimates by which a server that adapts decides; none for the built-in ones.
     pub profile: Option<Profile>,
     /// The file that it is from.
     pub profile_file: Option<PathBuf>,
@@ -253,7 +253,7 @@ pub struct Settings {
     pub limit_exempt: Vec<Network>,
     /// Whether books are kept of where the time goes.
     pub account: bool,
-    /// What helpers of `amped` and `co-amped` are.
+    /// The kind of the helpers of `amped` and `co-amped`.
     pub helpers: HelperKind,
     /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
     /// disk in the place of each worker of `proactor`; at most [`HELPERS_MAX`]. A server that adapts has fewer while that does.
@@ -277,7 +277,7 @@ pub struct Settings {
     pub threads_max: usize,
     /// How answers are sent.
     pub sending: Plan,
-    /// Who goes on when several connections can, or several jobs wait for the disk.
+    /// The order of service of connections that can go on, and of jobs that wait for the disk.
     pub schedule: Schedule,
     /// Bytes a second that the link carries which is sent over; 0 if nothing is known of it.
     pub uplink_bytes_per_s: u64,
@@ -286,17 +286,17 @@ pub struct Settings {
     pub cache_bytes_max: u64,
     /// Open files that the cache may hold; none for a quarter of what the process may open.
     pub cache_files_max: Option<u64>,
-    /// Which of the three caches are in use. All, unless somebody measures what each contributes.
+    /// Which of the three caches are in use. All, except to measure what each contributes.
     pub caches: CacheSwitches,
     /// Which entries of a cache go when room is needed.
     pub cache_policy: Policy,
-    /// What is learned of requests, and what for.
+    /// Learning from requests, and the uses of what is learned.
     pub hints: HintSettings,
-    /// What becomes of the page cache's copy of what the cache holds.
+    /// The handling of the page cache's copy of content that the cache holds.
     pub cache_pages: CachePages,
     /// Whether directories of cached files are watched, so that they need not be compared every second.
     pub cache_watch: bool,
-    /// What is compressed while it is served, and into what. A small cache lowers `bytes_max`.
+    /// Compression while serving: codings and sizes of content. A small cache lowers `bytes_max`.
     pub compression: Compression,
     /// Access log target.
     pub log: LogTarget,
@@ -304,7 +304,7 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// Whether clients are told what their requests are called, and the combined log has it.
     pub request_id: bool,
-    /// What goes wrong, and what the server does by itself.
+    /// The error log: faults, and actions of the server by itself.
     pub error_log: ErrorLogSettings,
     /// How the server is controlled.
     pub admin: AdminSettings,
@@ -327,7 +327,7 @@ pub struct Settings {
     pub read_files: Vec<PathBuf>,
     /// Whether shared objects are loaded as services: they can do what the server can.
     pub native_services: bool,
-    /// What routes may name as a filter, and what can be exchanged while the server serves.
+    /// Services: routes may name them as filters, and they can be exchanged while the server serves.
     pub services: Vec<ServiceDefinition>,
     /// Sites; at least one. The first answers requests for hosts that no site names.
     pub sites: Vec<SiteSettings>,
@@ -347,8 +347,8 @@ impl Settings {
         }
     }
 
-    /// Whether a cache that holds content alone leaves what comes back in the page cache while memory is free. Who says "release" does
-    /// not want to have it anywhere else.
+    /// Whether a cache that holds content alone leaves what comes back in the page cache while memory is free. The
+    /// setting "release" wants it nowhere else.
     pub fn uses_headroom(&self) -> bool {
         self.cache_pages == CachePages::Auto && self.holds_alone()
     }
@@ -364,7 +364,7 @@ impl Settings {
         automatic.flat_map(|site| site.hosts.iter().map(String::as_str)).collect()
     }
 
-    /// What is asked for as architecture.
+    /// The architecture that is asked for.
     pub fn choice(&self) -> Choice {
         if self.adapts { Choice::Auto } else { Choice::Fixed(self.architecture) }
     }
@@ -455,7 +455,7 @@ pub struct SiteSettings {
     pub live_reload: bool,
     /// Whether requests are learned from; none for what is said for all sites.
     pub hints: Option<bool>,
-    /// What clients are told before a page is there.
+    /// Hints to clients before a page is there.
     pub early_hints: EarlyHintSettings,
     /// Which of its pages clients may fetch ahead.
     pub link_prefetch: LinkPrefetchSettings,
@@ -471,9 +471,9 @@ pub struct SiteSettings {
     pub delete: bool,
     /// Whether clients may make directories: MKCOL, and a form in listings.
     pub mkdir: bool,
-    /// Who may do what where no route says otherwise.
+    /// Access rules where no route says otherwise.
     pub access: AccessRules,
-    /// Who can say who he is.
+    /// The accounts that access rules may name.
     pub accounts: Accounts,
     /// Whether a target without extension that is not found is answered with the root's index file and status 200.
     pub spa: bool,
@@ -491,7 +491,7 @@ pub struct SiteSettings {
     pub limits: Vec<SiteLimit>,
     /// Whether `_headers` and `_redirects` in the root are read as routes, and not served.
     pub rule_files: bool,
-    /// What else applies to some requests, in the order of the file; last those of `_headers` and `_redirects`.
+    /// Rules for some requests only, in the order of the file; last those of `_headers` and `_redirects`.
     pub routes: Vec<RouteSettings>,
     /// Lines of `_headers` and `_redirects` that are not done.
     pub skipped_lines: Vec<Skipped>,
@@ -500,7 +500,7 @@ pub struct SiteSettings {
 }
 
 impl SiteSettings {
-    /// What clients may change where no route says otherwise.
+    /// The changes that clients may make where no route says otherwise.
     pub fn changes(&self) -> Changes {
         Changes { upload: self.upload, delete: self.delete, mkdir: self.mkdir }
     }
@@ -540,7 +540,7 @@ impl SiteSettings {
 }
 
 impl SiteSettings {
-    /// What it hints to clients, if it does so for any path.
+    /// The settings of its hints to clients, if it gives them for any path.
     pub fn early_hints_anywhere(&self) -> Option<EarlyHintSettings> {
         let is_on = self.early_hints.is_on || self.routes.iter().any(|route| route.early_hints == Some(true));
         is_on.then_some(self.early_hints)
@@ -552,12 +552,12 @@ impl SiteSettings {
         is_on.then_some(self.link_prefetch)
     }
 
-    /// What it is called in messages: its first host, or else its number among the sites.
+    /// The name of the site in messages: its first host, or else its number among the sites.
     pub fn label(&self, number: usize) -> String {
         self.hosts.first().cloned().unwrap_or_else(|| number.to_string())
     }
 
-    /// What it serves, in words.
+    /// The source of its answers, in words: a directory, an application, or redirects.
     pub fn describe_root(&self) -> String {
         let gateway = self.routes.iter().find_map(|route| match &route.gateway {
             Switch::Set(gateway) => Some(gateway.upstreams.first()?.address.to_string()),
@@ -656,7 +656,7 @@ pub struct TlsFiles {
 /// Which certificates of clients are taken.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientCa {
-    /// Who signs them, in PEM.
+    /// The authorities that sign them, in PEM.
     pub file: PathBuf,
     /// Clients without one are taken as well: `access` says what they may.
     pub is_optional: bool,

@@ -19,7 +19,7 @@ use super::suggest::nearest;
 pub(super) struct Shapes {
     /// None if the text is not TOML.
     pub file: Option<File>,
-    /// What does not fit.
+    /// The entries that do not fit.
     pub(super) findings: Vec<Finding>,
     /// Where values have been taken out, so that nothing is called missing that is there and wrong.
     pub taken: Vec<Taken>,
@@ -29,7 +29,7 @@ pub(super) struct Shapes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     key: String,
-    /// Of the table that it was in.
+    /// The span of the table that it was in.
     table: Range<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Taken {
     }
 }
 
-/// Each one costs another reading of the whole, and nobody reads more.
+/// Each one costs another reading of the whole, and no reader wants more.
 const FINDINGS_MAX: usize = 100;
 
 /// Reads a text.

@@ -176,7 +176,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site
 }
 
-/// What a site hints to clients of what pages need.
+/// The settings of a site's hints to clients of resources that pages need.
 fn early_hints(given: &SiteTable, checker: &mut Checker<'_>) -> EarlyHintSettings {
     let [waste, probability] = [&given.early_hints_waste_percent_max, &given.early_hints_probability_percent_min];
     let EarlyHintSettings { waste_percent_max, probability_percent_min, .. } = EarlyHintSettings::default();
@@ -446,7 +446,7 @@ pub fn is_sendable(name: &str, value: &str, of: FieldUse) -> Result<(), &'static
 /// A field as in `X-Frame-Options: DENY`, judged as one of a file is.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the text.
 pub fn field_from_text(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("expected NAME: VALUE, as in X-Frame-Options: DENY")?;
     let (name, value) = (name.trim_end(), value.trim());

@@ -1,4 +1,4 @@
-//! `[[site.limit]]`: how much clients may take of some paths of a site, and whom that counts together.
+//! `[[site.limit]]`: how much clients may take of some paths of a site, and which requests are counted together.
 //!
 //! Owns: these settings as values and as text. What is written is judged in `site`, and how limits are kept is `worker/limiter`'s.
 
@@ -11,9 +11,9 @@ use lamna_policy::volume::{Bandwidth, Volume};
 /// How much each client may take of some paths of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteLimit {
-    /// What these paths begin with, decoded.
+    /// The prefix that these paths have, decoded.
     pub path: String,
-    /// Whose requests and bytes are counted together.
+    /// The key by which requests and bytes are counted together.
     pub key: LimitKey,
     /// How many requests.
     pub rate: Option<Rate>,
@@ -25,7 +25,7 @@ pub struct SiteLimit {
     pub shared_bandwidth: Option<Bandwidth>,
 }
 
-/// Whom a limit counts together.
+/// The key by which a limit counts requests together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LimitKey {
     /// Clients of one network.
@@ -76,7 +76,7 @@ impl FromStr for LimitKey {
     }
 }
 
-/// What names of fields are made of in practice; more is allowed (RFC 9110 5.1).
+/// Whether names of fields have this byte in practice; more are allowed (RFC 9110 5.1).
 fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_".contains(&byte)
 }

@@ -46,7 +46,7 @@ fn accepted(text: &str) -> (TempDir, Settings) {
     }
 }
 
-/// What the command line says of settings.
+/// Settings as the command line gives them.
 fn given(texts: &[(&'static str, &str)]) -> Vec<(&'static str, Value)> {
     let parse = |name, text| find(name).expect("a setting").parse(text).expect("a value");
     texts.iter().map(|(name, text)| (*name, parse(name, text))).collect()

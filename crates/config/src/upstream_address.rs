@@ -61,7 +61,7 @@ const HTTPS_PORT: u16 = 443;
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
 impl UpstreamAddress {
-    /// What `Host` says for this upstream if nothing else is wanted (RFC 9110 7.2).
+    /// The value of `Host` for this upstream if no other is wanted (RFC 9110 7.2).
     pub fn authority(&self) -> String {
         match &self.place {
             Place::Fixed { authority, .. } => authority.clone(),

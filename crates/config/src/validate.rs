@@ -44,7 +44,7 @@ pub(crate) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     (settings, checker.into_findings())
 }
 
-/// What of the file's values is looked for outside of it: what the command line overrides is nobody's.
+/// The depth of checks outside of the file, and the settings excepted because the command line overrides them.
 #[derive(Clone, Debug)]
 pub(super) struct Looks {
     pub depth: Depth,
@@ -109,7 +109,7 @@ impl Checker<'_> {
         &self.services
     }
 
-    /// What relative paths are relative to.
+    /// The directory that relative paths are relative to.
     pub(crate) fn base(&self) -> &Path {
         self.base
     }
@@ -280,7 +280,7 @@ impl Checker<'_> {
 
 /// Bounds of [`NativeSettings::time_max_ms`].
 pub(super) const TIME_MS: RangeInclusive<u64> = 1..=60_000;
-/// What one call may take unless it is said.
+/// The milliseconds that one call may take where the file does not say.
 const TIME_MAX_MS: u64 = 1000;
 /// Bounds of [`WasmSettings::memory_bytes_max`], and what it is unless it is said. Memory is given in pages of 64 KiB.
 pub(super) const MEMORY_BYTES: RangeInclusive<u64> = 65_536..=1 << 30;
@@ -350,7 +350,7 @@ fn service(
     Some(ServiceDefinition { name: name.get_ref().clone(), what, on_failure, is_suspended: given.suspended })
 }
 
-/// What a service is; none if that cannot be told.
+/// The kind of a service with its settings; none if the table does not tell.
 fn what(given: &ServiceTable, natives_are_allowed: bool, checker: &mut Checker<'_>) -> Option<What> {
     if given.gateway {
         if given.filters.is_some() || given.native.is_some() || given.wasm.is_some() {
