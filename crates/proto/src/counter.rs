@@ -165,12 +165,12 @@ impl Row {
         Row { line, word, ..self }
     }
 
-    /// What the metric is that this row and others are samples of.
+    /// The meaning of the metric that this row and others are samples of.
     pub const fn family(self, family: &'static str) -> Row {
         Row { family: Some(family), ..self }
     }
 
-    /// What is counted, as a sentence; [`counters!`](crate::counters) takes the comment of the field.
+    /// The meaning of the count, as a sentence; [`counters!`](crate::counters) takes the comment of the field.
     pub const fn help(self, help: &'static str) -> Row {
         Row { help: help.trim_ascii(), ..self }
     }
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     crate::counters! {
-        /// Of every form.
+        /// Rows of every form.
         struct Example {
             /// One
             /// value.

@@ -1,4 +1,4 @@
-//! What one worker has answered, in numbers: statuses, bytes, durations.
+//! The answers of one worker in numbers: statuses, bytes, durations.
 //!
 //! Owns: [`Outcome`], which is what is counted of an answer, the counters, and the bounds of the buckets that durations are counted
 //! in. Guarantees: fixed memory, and no more than a few additions for each answer; one worker adds, and nobody else writes. Durations
@@ -27,7 +27,7 @@ pub fn bound_us(bucket: usize) -> Option<u64> {
 /// The metric of responses by protocol. Those that were not over HTTP/2 are worked out, and are a sample of it as well.
 pub const PROTOCOL_RESPONSES: &str = "lamna_protocol_responses_total";
 
-/// What peers of HTTP/2 do that is bounded, because it costs us and carries nothing.
+/// Actions of HTTP/2 peers that are bounded, because they cost us and carry nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Abuse {

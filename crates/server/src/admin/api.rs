@@ -1,7 +1,7 @@
-//! What the endpoint can ask of a running server, and what it gets: plain data, the same in JSON.
+//! Requests that the endpoint can make of a running server, and the answers: plain data, the same in JSON.
 //!
-//! Owns: the vocabulary. Who runs a server implements [`AdminApi`]; the endpoint knows nothing else of it. Numbers are
-//! gathered when they are asked for and may be half a second old, because workers hand theirs over twice a second.
+//! Owns: the vocabulary. The supervisor of a server implements [`AdminApi`]; the endpoint knows nothing else of it.
+//! Numbers are gathered when they are asked for and may be half a second old: workers hand theirs over twice a second.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,12 +26,12 @@ use super::services::{ServiceOrder, ServiceStatus};
 use super::thread_stats::Task;
 use super::trace::{TraceOrder, TraceReport};
 
-/// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.
+/// A running server, as the endpoint sees it. Called by the thread that supervises it, so nothing may wait for a peer.
 pub trait AdminApi {
-    /// What the server is and how it is.
+    /// The identity and the state of the server.
     fn status(&self) -> Status;
 
-    /// What was done so far.
+    /// The work done so far, in figures.
     fn stats(&self) -> Stats;
 
     /// Why this architecture serves, in one sentence.
@@ -43,13 +43,14 @@ pub trait AdminApi {
     /// Why nothing has changed.
     fn set(&mut self, change: &Change) -> Result<Progress, Refusal>;
 
-    /// What a request for this is answered with, and why, by the settings in force and with the rights of the server. Waits for the disk.
+    /// The answer that such a request gets, and its reasons, by the settings in force and with the rights of the
+    /// server. Waits for the disk.
     ///
     /// # Errors
     /// Why that cannot be said.
     fn explain(&self, asked: &Asked) -> Result<Explanation, String>;
 
-    /// What is known of what is asked for after this. Waits for the learner.
+    /// The predictions of requests that follow this one. Waits for the learner.
     ///
     /// # Errors
     /// Why nothing is.
@@ -97,12 +98,12 @@ pub trait AdminApi {
     /// Why that cannot be begun.
     fn upgrade(&mut self) -> Result<Progress, Refusal>;
 
-    /// What has come of what was begun, once: what has been done, or why this process goes on, in words. None if that is not
-    /// known yet.
+    /// The outcome of what was begun, once: what has been done, or why this process goes on, in words. None if that is
+    /// not known yet.
     fn outcome(&mut self) -> Option<Result<String, String>>;
 }
 
-/// What has come of an order so far.
+/// The progress of an order so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// It has been carried out: what was done, in words.
@@ -116,7 +117,7 @@ pub enum Progress {
 pub struct Refusal {
     /// Why, in words.
     pub why: String,
-    /// It can be carried out soon, by whoever serves then: another process is just taking over.
+    /// It can be carried out soon, by the process that serves then: another process is just taking over.
     pub soon: bool,
 }
 
@@ -138,10 +139,10 @@ pub enum Phase {
     Draining,
 }
 
-/// What a server is and how it is.
+/// The identity and the state of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Of the program.
+    /// The version of the program.
     pub version: String,
     /// The process that answers.
     pub pid: u32,
@@ -168,7 +169,7 @@ pub struct Status {
     /// Responses by the protocol that they went over.
     #[serde(default)]
     pub protocols: ProtocolStats,
-    /// What clients of TLS have agreed on; none if it is not spoken.
+    /// The TLS parameters that clients have negotiated; none if TLS is not spoken.
     #[serde(default)]
     pub tls: Option<TlsStats>,
     /// How it stands with certificates that are ordered; none in answers of earlier versions.
@@ -186,7 +187,7 @@ pub struct Status {
     /// The user that it runs as; none in answers of earlier versions.
     #[serde(default)]
     pub user: Option<String>,
-    /// What confines the threads that serve; none in answers of earlier versions.
+    /// The confinement of the threads that serve, in words; none in answers of earlier versions.
     #[serde(default)]
     pub sandbox: Option<String>,
 }
@@ -248,16 +249,16 @@ pub struct Arch {
     pub threads_max: usize,
     /// Bytes that the cache may hold.
     pub cache_bytes_max: u64,
-    /// What `auto` has chosen as the order of service, in words; none if it does not choose.
+    /// The order of service that `auto` has chosen, in words; none if it does not choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_in_force: Option<String>,
-    /// What else can be changed, by the names of orders: what it is set to.
+    /// The values of all other settings that can be changed, by the names of orders.
     #[serde(flatten)]
     pub settings: BTreeMap<String, Value>,
 }
 
 impl Arch {
-    /// What a setting of this name is set to, as people read it; none if the server does not say.
+    /// The value of this setting, as people read it; none if the server does not say.
     pub fn show(&self, setting: &Setting) -> Option<String> {
         let value = self.settings.get(setting.order.as_ref()?.name)?;
         let unit = if let Kind::Number { unit, .. } = setting.kind { unit } else { Unit::Count };
@@ -268,7 +269,7 @@ impl Arch {
     }
 }
 
-/// What is to become different: values by the names of orders. What is not named stays.
+/// The values that are to change, by the names of orders. Settings that are not named stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Change {
@@ -285,10 +286,10 @@ impl Change {
         Change { values: named.collect() }
     }
 
-    /// What is to be set, as far as that can be judged without knowing the server.
+    /// The settings and the values that they are to have, as far as they can be judged without knowing the server.
     ///
     /// # Errors
-    /// What makes no sense, in words.
+    /// The fault, in words.
     pub fn judged(&self) -> Result<Vec<(&'static Setting, setting::Value)>, String> {
         if self.values.is_empty() {
             return Err("nothing was named that is to change".to_owned());
@@ -313,7 +314,7 @@ impl Change {
     /// `settings` with the change.
     ///
     /// # Errors
-    /// What makes no sense or cannot be had, in words.
+    /// A value that makes no sense or cannot be had, in words.
     pub fn apply(&self, before: &Settings) -> Result<Settings, String> {
         let mut settings = before.clone();
         let judged = self.judged()?;
@@ -362,7 +363,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// What settings that can be changed are set to, by the names of orders.
+/// The values of settings that can be changed, by the names of orders.
 pub(crate) fn changeable(settings: &Settings) -> BTreeMap<String, Value> {
     let named = SETTINGS.iter().filter_map(|setting| {
         let value = setting.values(settings).into_iter().next()?;
@@ -379,19 +380,19 @@ fn json(value: &setting::Value) -> Value {
     }
 }
 
-/// What was done since the server started, by all its workers, and what it costs now.
+/// The work done since the server started, by all its workers, and its present cost.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Stats {
     /// The values of all rows.
     #[serde(flatten)]
     pub figures: Figures,
-    /// What clients of TLS have agreed on; none if it is not spoken.
+    /// The TLS parameters that clients have negotiated; none if TLS is not spoken.
     #[serde(default)]
     pub tls: Option<TlsStats>,
-    /// What the sensors of a server that adapts have measured last; none if it does not.
+    /// The last measurements of the sensors of a server that adapts; none if it does not.
     #[serde(default)]
     pub now: Option<Now>,
-    /// What the kernel says of the threads of the server that serve.
+    /// The kernel's figures of the threads of the server that serve.
     pub tasks: Vec<Task>,
     /// Share of the last ten seconds in which some task of this machine or container waited for memory, in percent
     /// (`/proc/pressure/memory`); none where the kernel does not say.
@@ -401,7 +402,7 @@ pub struct Stats {
     pub account: Option<StepTimes>,
 }
 
-/// What the sensors have measured in the last half second.
+/// The measurements of the sensors in the last half second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Now {

@@ -1,6 +1,6 @@
 //! How the applications are doing that the server has started, for people and for machines.
 //!
-//! Owns: the words. Who starts them knows the facts.
+//! Owns: the words. The process that starts them knows the facts.
 
 use lamna_policy::words::count;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! One connection to the endpoint, for one request, driven through the same core as all others.
 //!
 //! Owns: the connection and its bounds. Guarantees: never waits; what a peer sends or does not read costs bounded
-//! memory for a bounded time. The content of a request is gathered here, and who answers is asked when it is whole: once, and again
-//! at each look if the answer takes its time.
+//! memory for a bounded time. The content of a request is gathered here, and the answer is asked for when it is whole:
+//! once, and again at each look if the answer takes its time.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -123,7 +123,7 @@ pub(super) struct Visit {
     until: Instant,
 }
 
-/// Stands for who answers: the visit gathers the content and asks.
+/// Stands for the handler that answers: the visit gathers the content and asks.
 #[derive(Debug)]
 struct Gathered;
 

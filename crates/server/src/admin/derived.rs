@@ -1,5 +1,4 @@
-//! Figures that are not counted as they are told: what is looked at when somebody asks, and what is worked out of
-//! counters.
+//! Figures that are not counted as they are told: gauges read on request, and values worked out of counters.
 //!
 //! Owns: the rows of them, and how each is made. Guarantees: a row here is told and documented as those of counters
 //! are. Counts nothing.

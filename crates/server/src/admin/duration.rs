@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Distribution {
     /// In each bucket alone, not in those below it.
     pub buckets: [u64; BUCKETS],
-    /// Of all durations, in microseconds.
+    /// The sum of all durations, in microseconds.
     pub sum_us: u64,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) moment: Moment,
 }
 
-/// Gauges that are not counted, but looked at when somebody asks.
+/// Gauges that are not counted, but read on request.
 #[derive(Debug, Default)]
 pub(crate) struct Moment {
     /// Open connections of each worker.

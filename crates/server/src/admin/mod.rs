@@ -6,9 +6,10 @@
 //!               connection::Visit ── request ──> routes::answer ── asks ──> AdminApi ── Status, Stats, done or why not
 //! ```
 //!
-//! Owns: the socket ([`socket_path`] says where), the rights of who connects ([`token`] for orders over TCP), a bounded number of
-//! connections for one request each. Guarantees: no thread of its own, so that a supervisor may fork; the thread that polls it is never kept waiting
-//! by a peer. Does not know how a server does what it is asked: [`AdminApi`] does.
+//! Owns: the socket ([`socket_path`] says where), the rights of a client that connects ([`token`] for orders over TCP),
+//! a bounded number of connections for one request each. Guarantees: no thread of its own, so that a supervisor may
+//! fork; the thread that polls it is never kept waiting by a peer. Does not know how a server does what it is asked:
+//! [`AdminApi`] does.
 
 pub mod api;
 pub mod applications;
@@ -63,12 +64,12 @@ struct Open {
     epoll: OwnedFd,
     /// The oldest first.
     visits: Vec<Visit>,
-    /// What they are driven with, one after the other.
+    /// The workspace that drives visits, one after the other.
     workspace: Option<Box<Workspace>>,
 }
 
-/// Connections at a time; one more ends the oldest of those from where most are, so that nobody can keep an administrator
-/// or a probe out by doing nothing.
+/// Connections at a time; one more ends the oldest of those from where most are, so that idle clients cannot keep an
+/// administrator or a probe out.
 const VISITS_MAX: usize = 16;
 /// Connections accepted at one look.
 const ACCEPTS_MAX: usize = 32;
@@ -162,8 +163,8 @@ impl Admin {
         self.listeners().iter().map(Listener::address)
     }
 
-    /// What is readable when [`Admin::handle`] has something to do. It is also to be called once a second, for visits
-    /// whose time is over and for connections that could not be accepted.
+    /// The descriptors that are readable when [`Admin::handle`] has something to do. It is also to be called once a
+    /// second, for visits whose time is over and for connections that could not be accepted.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.open.iter().map(|open| open.epoll.as_fd())
     }
@@ -220,8 +221,8 @@ fn surplus(origins: &[Origin]) -> usize {
     origins.iter().position(|origin| Some(together(*origin)) == most).unwrap_or(0)
 }
 
-/// Over a Unix socket the kernel says whose process has connected. Over TCP it does not: who wants to do more than look has
-/// to have the token, and to be on this machine.
+/// Over a Unix socket the kernel says whose process has connected. Over TCP it does not: a client that wants to do more
+/// than look has to have the token, and to be on this machine.
 fn origin(accepted: &Accepted, address: &ListenAddress) -> Origin {
     if let (ListenAddress::Tcp(_), Some(client)) = (address, accepted.client) {
         return Origin::Tcp(client);
@@ -252,7 +253,7 @@ fn watch(listeners: &[Listener]) -> Result<OwnedFd, Errno> {
     Ok(epoll)
 }
 
-/// So that what is reported means the same to who reads it elsewhere.
+/// So that what is reported means the same to readers elsewhere.
 fn absolute(address: &ListenAddress) -> ListenAddress {
     match address {
         ListenAddress::Unix(path) => ListenAddress::Unix(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),

@@ -1,6 +1,6 @@
 //! Services and orders about them, for people and for machines.
 //!
-//! Owns: the vocabulary of `lamna ctl service`, and the words. Who runs a server knows the facts.
+//! Owns: the vocabulary of `lamna ctl service`, and the words. The supervisor of the services knows the facts.
 
 use std::collections::BTreeMap;
 

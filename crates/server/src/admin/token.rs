@@ -1,7 +1,7 @@
-//! The token that orders over TCP need: who can read a file of the server's user may give orders.
+//! The token that orders over TCP need: a process that can read a file of the server's user may give orders.
 //!
-//! The kernel does not say who connects over TCP, and whatever runs on the machine can be made to connect: a proxy that
-//! forwards too much, a program that fetches what it is told to. So an order over TCP carries a secret.
+//! The kernel does not name the user that connects over TCP. Any program on the machine can be made to connect: a proxy
+//! that forwards too much, a program that fetches what it is told to. So an order over TCP carries a secret.
 //!
 //! Owns: making it, keeping it in `ADDRESS.token` beside control sockets (mode 0600, in a directory of mode 0700), finding
 //! it again for `lamna ctl`, and comparing it. Guarantees: the time that a comparison takes does not tell how much of a
@@ -116,8 +116,8 @@ pub(super) fn find(address: SocketAddr) -> Option<String> {
     paths.into_iter().find_map(|path| read_own(&path).ok())
 }
 
-/// Reads one that a server has made: not through a link that somebody else has put there, and without waiting for the other
-/// end of a pipe.
+/// Reads one that a server has made: not through a link that another user has put there, and without waiting for the
+/// other end of a pipe.
 fn read_own(file: &Path) -> io::Result<String> {
     let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32;
     parse(OpenOptions::new().read(true).custom_flags(flags).open(file)?)

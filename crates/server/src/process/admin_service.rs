@@ -44,7 +44,7 @@ use crate::process::upgrade::{Purpose, Succession};
 
 /// Answers for a running server.
 pub(crate) struct AdminService<'a> {
-    /// What it was started with.
+    /// The configuration that the server was started with.
     pub(crate) standing: &'a mut Standing,
     /// Where in its life it is.
     pub(crate) phase: Phase,
@@ -54,7 +54,7 @@ pub(crate) struct AdminService<'a> {
     pub(crate) succession: &'a mut Succession,
     /// The applications that the server has started.
     pub(crate) applications: Option<&'a Applications>,
-    /// What serves.
+    /// The serving part of the server.
     pub(crate) body: &'a mut dyn Body,
 }
 
@@ -286,7 +286,7 @@ impl From<SwitchError> for Refusal {
 }
 
 impl AdminService<'_> {
-    /// Why this architecture serves if nobody has changed it.
+    /// Why this architecture serves if no order has changed it.
     fn configured_why(&self) -> String {
         let (asked, serving) = (self.standing.configured.architecture, self.settings().architecture);
         let mut why = format!("{} serves because it was configured", asked.name());
@@ -356,7 +356,7 @@ fn with_full_stop(sentence: String) -> String {
     if sentence.ends_with('.') { sentence } else { sentence + "." }
 }
 
-/// What has become different.
+/// The differences between the settings, in words.
 fn describe(before: &Settings, after: &Settings) -> String {
     let mut parts = vec![match (before.adapts, after.adapts) {
         (false, true) => format!("the server chooses from now on; {} serves", after.architecture.name()),
@@ -418,7 +418,7 @@ fn protocols(done: &Counters) -> ProtocolStats {
     ProtocolStats { http1: all.saturating_sub(http2), http2 }
 }
 
-/// What clients of TLS have agreed on.
+/// The TLS parameters that clients have negotiated.
 fn tls(done: &TlsCounters) -> TlsStats {
     let kinds = Kind::all().into_iter().zip(done.handshakes.iter().map(read)).filter(|(_, count)| *count > 0);
     let handshakes = kinds.map(|(kind, count)| Handshakes {

@@ -65,7 +65,7 @@ struct History {
 #[derive(Debug)]
 struct Demand {
     wanted: usize,
-    /// Somebody has been waiting since then.
+    /// When the present wait of connections began.
     since: Option<Instant>,
     /// When a connection waited last.
     last: Instant,

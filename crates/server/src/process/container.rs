@@ -9,8 +9,8 @@
 //! ```
 //!
 //! With the first process of a process namespace every other one ends (pid_namespaces(7)), so a server that is succeeded by
-//! another process must not be the first. Orders go over a line that a server leaves to its successor: whoever serves reads
-//! it, so none is lost on the way from one to the other.
+//! another process must not be the first. Orders go over a line that a server leaves to its successor: the process that
+//! serves reads it, so none is lost on the way from one to the other.
 //!
 //! Owns: that process. Guarantees: it waits for every process that becomes its child; it ends with the status of the last
 //! server. Serves nothing; where it cannot be had, the server is the first process itself, and says why it is not succeeded.

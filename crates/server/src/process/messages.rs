@@ -83,7 +83,7 @@ pub(crate) fn url(listener: &Listener, settings: &Settings) -> String {
     }
 }
 
-/// Which certificates are ordered, from whom, and what may keep that from working.
+/// Which certificates are ordered, from which authority, and what may keep that from working.
 fn tell_what_is_ordered(settings: &Settings, listeners: &[Listener]) {
     let names = settings.automatic_names();
     if names.is_empty() {

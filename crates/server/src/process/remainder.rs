@@ -1,10 +1,11 @@
 //! Connections that cannot go on in another process, or not yet, finished in this one.
 //!
-//! Owns: [`Remainder`], an engine of its own that has them, whichever engine they come from. Guarantees: what has begun on them ends: an answer
-//! that is being made or sent, an upload, a tunnel. A connection that can travel when that is over goes to the other process. One that never can
-//! is told that it is the last answer, or by GOAWAY; idle, it is closed when no request has come for a moment. There are as many threads as the
-//! engine has workers, and helpers as in any engine, however many connections there are. Whoever waits for this process to end waits for them,
-//! and says how long ([`Remainder::stop`]). Does not decide what can travel (`worker/connection_state.rs`).
+//! Owns: [`Remainder`], an engine of its own that has them, whichever engine they come from. Guarantees: what has begun
+//! on them ends: an answer that is being made or sent, an upload, a tunnel. A connection that can travel when that is
+//! over goes to the other process. One that never can is told that it is the last answer, or by GOAWAY; idle, it is
+//! closed when no request has come for a moment. There are as many threads as the engine has workers, and helpers as in
+//! any engine, however many connections there are. The code that ends this process waits for them, and says how long
+//! ([`Remainder::stop`]). Does not decide what can travel (`worker/connection_state.rs`).
 
 use std::sync::Arc;
 
@@ -97,7 +98,7 @@ impl RunningEngine {
         self.shared.control.hand_over();
     }
 
-    /// Whoever has the connections that stay will be given no more. Before, `last` is done.
+    /// Tells the remainder, which has the connections that stay, that it is given no more. Before, `last` is done.
     pub(crate) fn end_remainder(&self, last: impl FnOnce()) {
         if let Some(remainder) = self.remainder.get().filter(|remainder| !remainder.is_ending()) {
             last();
@@ -128,7 +129,8 @@ impl StaysBehind for Nobody {
     }
 }
 
-/// What its workers share: what those of the other engine do, but for what concerns that engine itself. It takes no connections.
+/// The state that its workers share: that of the other engine, except what concerns that engine itself.
+/// It takes no connections.
 fn shared_by(old: &Shared, settings: &Settings) -> Result<Shared, Errno> {
     let control = Control::new(settings.workers, settings.threads, settings.threads_max)?;
     control.set_helpers(settings.helpers_max);

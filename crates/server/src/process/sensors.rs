@@ -1,8 +1,8 @@
-//! What a server measures of itself twice a second: samples of counters, and what lies between two of them.
+//! Measurements of a server by itself, twice a second: samples of counters, and the differences of two of them.
 //!
 //! Owns: reading the counters that workers hand over and what the kernel says of the process. Guarantees: nothing is done on
-//! the way of a request, no lock is taken, and workers are not disturbed: who samples is the thread that supervises them.
-//! What the kernel does not say counts as nothing. Does not judge (`adapt`, `lamna_policy::control`).
+//! the way of a request, no lock is taken, and workers are not disturbed: the thread that supervises them takes the
+//! samples. Figures that the kernel does not give count as nothing. Does not judge (`adapt`, `lamna_policy::control`).
 
 use std::collections::HashMap;
 use std::fs;
@@ -40,7 +40,7 @@ pub(crate) struct Sample {
     threads_busy_peak: u32,
 }
 
-/// What helpers have done so far.
+/// The work of helpers so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Helpers {
     jobs: u64,
@@ -51,10 +51,10 @@ struct Helpers {
     peak: u64,
 }
 
-/// What happened between two samples.
+/// The differences between two samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Between {
-    /// What the controller of engines goes by.
+    /// The measurements that the controller of engines goes by.
     pub(crate) reading: Reading,
     /// Time of threads that could have run and waited for a processor, in microseconds.
     pub(crate) run_queue_us: u64,
@@ -114,7 +114,7 @@ impl Sample {
         }
     }
 
-    /// What happened since `before`, with so many connections of each worker open now.
+    /// The differences since `before`, with so many connections of each worker open now.
     pub(crate) fn since(&self, before: &Sample, connections: &[u32], shared_metrics: &SharedMetrics) -> Between {
         let interval_us = ((self.at - before.at).as_micros() as u64).max(1);
         let cpu_us = self.cpu_us.saturating_sub(before.cpu_us);

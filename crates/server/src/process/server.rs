@@ -42,17 +42,17 @@ pub struct Server {
     shared_metrics: SharedMetrics,
     /// If it adapts.
     adapter: Option<Adapter>,
-    /// What arrives from the process whose place this one has taken.
+    /// The thread that takes connections from the process whose place this one has taken.
     arrivals: Option<Arrivals>,
     /// Where connections go once another process has taken the place of this one.
     target: Option<Arc<Sender>>,
     /// Workers that have not stopped in time are waited for no longer.
     abandoned: bool,
-    /// Who orders certificates.
+    /// The agent that orders certificates.
     orderer: Orderer,
     /// When the files of certificates were looked at last.
     certificates_seen: Option<Instant>,
-    /// What services were when the cache was last told of them.
+    /// The epoch of the services when the cache was last told of them.
     services_seen: u64,
     sweeper: Sweeper,
 }
@@ -105,7 +105,7 @@ impl Server {
         })
     }
 
-    /// What it serves with.
+    /// The settings that it serves with.
     pub fn settings(&self) -> &Settings {
         &self.running.settings
     }
@@ -241,8 +241,8 @@ impl Server {
         }
     }
 
-    /// Takes connections that workers which have left may have been woken for. The kernel wakes one of those that wait for a
-    /// socket, and nobody else for the same connection: without this look it would wait for the next one.
+    /// Takes connections that workers which have left may have been woken for. The kernel wakes one of the workers that
+    /// wait for a socket, and no other for the same connection: without this look it would wait for the next one.
     fn take_missed(&self) {
         let shared = &self.running.shared;
         shared.listeners.iter().for_each(|listener| take_waiting(shared, listener));
@@ -261,7 +261,7 @@ impl Server {
         failed
     }
 
-    /// Has the workers finish what has begun, which includes connections that wait to be accepted, and lets nobody else in.
+    /// Has the workers finish what has begun, which includes connections that wait to be accepted. Lets no others in.
     fn begin_to_drain(&self) {
         let shared = &self.running.shared;
         shared.listeners.iter().for_each(Listener::begin_to_close);

@@ -1,4 +1,4 @@
-//! What all processes of a server have in common: counters and scoreboard.
+//! State that all processes of a server have in common: counters and scoreboard.
 //!
 //! Owns: where they are, and the summary of them. Guarantees: the sums are those of all workers, threads and processes
 //! alike, dead ones included but for what a worker that was killed had not handed over (up to half a second of it).
@@ -29,26 +29,26 @@ use rustix::io::Errno;
 
 use crate::process::embedded::Embedded;
 
-/// What all processes of a server have in common. Clones, and what a fork copies, are the same.
+/// State that all processes of a server have in common. Clones, and the copies of a fork, are the same.
 #[derive(Clone, Debug)]
 pub struct SharedMetrics {
-    /// What was done.
+    /// Counters of the work done.
     pub done: SharedMemory<Counters>,
     /// Which way disk operations went.
     pub disk: SharedMemory<io::Counters>,
-    /// What the caches did.
+    /// Counters of the caches.
     pub cache: SharedMemory<cache::counters::Counters>,
-    /// What became of hints.
+    /// Counters of predictions, and of their outcomes.
     pub hints: SharedMemory<HintCounters>,
-    /// What became of hints to clients.
+    /// Counters of hints to clients, and of their outcomes.
     pub early_hints: SharedMemory<early_hints::Counters>,
-    /// What became of log lines.
+    /// Counters of log lines, and of their outcomes.
     pub log: SharedMemory<LogCounters>,
-    /// Who is at work, and how busy.
+    /// The state of each worker: how busy it is.
     pub scoreboard: SharedMemory<Scoreboard>,
     /// The request that an operator traces.
     pub trace: SharedMemory<Trace>,
-    /// What limits have counted of each client network.
+    /// The counts of limits, by client network.
     pub counted: Counted,
     /// When the link that is sent over is free.
     pub uplink_free: uplink::Free,
@@ -56,7 +56,7 @@ pub struct SharedMetrics {
     pub alarm: Arc<Waker>,
     /// The keys that TLS tickets are made with.
     pub tickets: Arc<Tickets>,
-    /// What the program brings itself.
+    /// The parts that the embedding program brings itself.
     pub(crate) embedded: Embedded,
     /// The services, which of each process are its own; that they have failed all see.
     pub services: Arc<Registry>,
@@ -93,8 +93,8 @@ impl SharedMetrics {
     }
 }
 
-/// The summary at the end of a server: what somebody who has looked at a terminal wants to know. With `--account` the figures of
-/// the engine follow, which `lamna ctl stats` shows while it serves.
+/// The summary at the end of a server, for a reader at a terminal. With `--account` the figures of the engine follow,
+/// which `lamna ctl stats` shows while it serves.
 impl fmt::Display for SharedMetrics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let done = &self.done;
@@ -119,7 +119,7 @@ impl fmt::Display for SharedMetrics {
     }
 }
 
-/// What the engine did, for who measures it.
+/// The figures of the engine, for measurements of it.
 struct EngineFigures<'a>(&'a SharedMetrics);
 
 impl fmt::Display for EngineFigures<'_> {

@@ -60,7 +60,7 @@ pub(crate) struct Supervisor<'a> {
     /// Why there are fewer workers than there should be, if that is still to be said.
     unsaid: Option<String>,
     is_draining: bool,
-    /// While it drains: when who still waits to be accepted has waited long enough.
+    /// While it drains: the deadline of connections that still wait to be accepted.
     last_call: Option<Instant>,
 }
 
@@ -313,8 +313,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Lets half of the idle ones go, as long as more remain than it began with: slower than it grew, because who was
-    /// needed once is likely to be needed again.
+    /// Lets half of the idle ones go, as long as more remain than it began with: slower than it grew, because a process
+    /// that was needed once is likely to be needed again.
     fn dismiss_surplus(&mut self) {
         let scoreboard = &self.shared_metrics.scoreboard;
         let is_idle =

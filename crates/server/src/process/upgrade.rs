@@ -9,10 +9,11 @@
 //!  hands its connections over, ends  ────────────>  goes on with them
 //! ```
 //!
-//! Owns: how a program is started again, and what is passed to it; who is succeeded by whom ([`stage`]). Guarantees: as long
-//! as the new process has not said that it serves, nothing has changed here, and nothing that it does at its end changes
-//! anything here; one that says nothing for [`PATIENCE`] is killed and forgotten; a process is succeeded once at most. Does
-//! not move connections ([`transfer`](lamna_engine::worker::migration::transfer)), nor stop serving (`lifecycle`, `supervisor`).
+//! Owns: how a program is started again, and what is passed to it; the succession of processes ([`stage`]). Guarantees:
+//! as long as the new process has not said that it serves, nothing has changed here, and nothing that it does at its
+//! end changes anything here. One that says nothing for [`PATIENCE`] is killed and forgotten; a process is succeeded
+//! once at most. Does not move connections ([`transfer`](lamna_engine::worker::migration::transfer)), nor stop serving
+//! (`lifecycle`, `supervisor`).
 
 mod choice;
 pub(crate) mod environment;

@@ -77,7 +77,7 @@ impl Program {
         self.end.as_fd()
     }
 
-    /// How it has ended. To be asked when `end` is readable; whoever of its group is left is killed.
+    /// The exit status. To be asked for when `end` is readable; processes that are left of its group are killed.
     pub(super) fn status(&mut self) -> io::Result<ExitStatus> {
         // Not waited for, it keeps the number of its process group.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);

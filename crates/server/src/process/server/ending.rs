@@ -1,6 +1,6 @@
 //! The end of an engine, and of what it shared.
 //!
-//! Owns: how long either is waited for. Guarantees: nobody waits for a disk longer than that.
+//! Owns: how long either is waited for. Guarantees: no thread waits for a disk longer than that.
 
 use std::sync::Arc;
 use std::thread;

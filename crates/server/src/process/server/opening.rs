@@ -1,6 +1,6 @@
 //! A server as a part of another program.
 //!
-//! Owns: how it is opened and looked after without orders and without an endpoint. Who has opened it stops it.
+//! Owns: how it is opened and looked after without orders and without an endpoint. The program stops it.
 
 use std::sync::Arc;
 

@@ -19,8 +19,8 @@ use crate::process::service_orders;
 const TABLE_BYTES_MAX: usize = 256 << 10;
 
 impl Server {
-    /// Begins with the services of `settings`, for a change of engines that can still fail: what it was before. Those that are only of before
-    /// stay until nobody uses them any more ([`Server::end_services`]).
+    /// Begins with the services of `settings`, for a change of engines that can still fail. Returns the services before
+    /// it. Those that only they have stay until the last use of them ends ([`Server::end_services`]).
     pub(super) fn begin_services(&self, settings: &Settings) -> Result<Vec<ServiceDefinition>, SwitchError> {
         let registry = &self.shared_metrics.services;
         let before = registry.definitions();
@@ -31,7 +31,7 @@ impl Server {
         Ok(before)
     }
 
-    /// Nobody uses other services than those of the settings any more.
+    /// Ends the services that are not in the settings, once no engine that is leaving can use them.
     pub(super) fn end_services(&self) {
         if self.leaving.is_empty() {
             // They are there: nothing is made.

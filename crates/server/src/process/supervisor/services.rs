@@ -29,7 +29,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// A file without a name, which is read from its beginning by whoever gets it.
+/// A file without a name, which its receiver reads from the beginning.
 fn file_of(bytes: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create("lamna-services", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
