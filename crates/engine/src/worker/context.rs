@@ -103,6 +103,8 @@ pub struct WorkerContext<'a> {
     answer_key: Vec<u8>,
     /// Room for the path that an application is asked for.
     asked_path: Vec<u8>,
+    /// Room for what trusted proxies tell an application besides.
+    told_way: Vec<u8>,
     /// Passwords that were verified.
     known: Known,
     observer: Observer,
@@ -172,6 +174,7 @@ impl<'a> WorkerContext<'a> {
             addresses: Addresses::default(),
             answer_key: Vec::new(),
             asked_path: Vec::new(),
+            told_way: Vec::new(),
             known: Known::default(),
             observer: Observer::new(shared.hints.as_deref()),
             pages: KnownPages::default(),

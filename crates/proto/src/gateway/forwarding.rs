@@ -79,18 +79,58 @@ pub(crate) fn is_kept(name: &[u8], value: &[u8], origin: Origin) -> bool {
     is_believed(name, value, origin) && !WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
 }
 
-/// Appends what a trusted proxy says of the way of a request that an answer may depend on, whoever the client is: each such field with its value.
-pub fn append_told(fields: Fields<'_>, believed: Believed, out: &mut Vec<u8>) {
-    let tells = |name: &[u8]| match believed {
-        Believed::XForwarded => {
-            spells(&name[..name.len().min(11)], "x-forwarded") && !name.eq_ignore_ascii_case(b"x-forwarded-for")
-        }
-        Believed::Nothing | Believed::Forwarded => false,
+/// Appends what a trusted proxy says of the way of a request that an answer may depend on, whoever the client is: each such field with its value. A
+/// host and a scheme that are said once are left out: a caller knows them as `authority` and `is_secure`.
+pub fn append_told(fields: Fields<'_>, believed: Believed, (authority, is_secure): (&[u8], bool), out: &mut Vec<u8>) {
+    match believed {
+        Believed::Nothing => {}
+        Believed::XForwarded => append_x_forwarded(fields, out),
+        Believed::Forwarded => append_forwarded(fields, (authority, is_secure), out),
+    }
+}
+
+fn append_x_forwarded(fields: Fields<'_>, out: &mut Vec<u8>) {
+    let is_once = |name: &str| fields.values(name).nth(1).is_none();
+    let is_scheme = |value: &[u8]| value.eq_ignore_ascii_case(b"https") || value.eq_ignore_ascii_case(b"http");
+    let tells = |(name, value): &(&[u8], &[u8])| match () {
+        () if !spells(&name[..name.len().min(11)], "x-forwarded") => false,
+        () if name.eq_ignore_ascii_case(b"x-forwarded-for") => false,
+        () if name.eq_ignore_ascii_case(b"x-forwarded-host") => !is_once("x-forwarded-host"),
+        () if name.eq_ignore_ascii_case(b"x-forwarded-proto") => !is_once("x-forwarded-proto") || !is_scheme(value),
+        () => true,
     };
-    for (name, value) in fields.iter().filter(|(name, _)| tells(name)) {
+    for (name, value) in fields.iter().filter(tells) {
         out.extend(name.iter().map(u8::to_ascii_lowercase));
         [&b": "[..], value, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part));
     }
+}
+
+/// All parameters but those that name a node. Nothing if they are the host and the scheme that are known.
+fn append_forwarded(fields: Fields<'_>, (authority, is_secure): (&[u8], bool), out: &mut Vec<u8>) {
+    let is_of_node = |byte: &u8| byte.is_ascii_alphanumeric() || b".:_-[]\"".contains(byte);
+    let names_node = |piece: &[u8]| {
+        let node = parameter(piece, "for").or(parameter(piece, "by"));
+        node.is_some_and(|node| node.iter().all(is_of_node))
+    };
+    let pieces = || {
+        let pieces = fields.values("forwarded").flat_map(|line| line.split(|byte| matches!(byte, b',' | b';')));
+        pieces.map(<[u8]>::trim_ascii).filter(|piece| !piece.is_empty() && !names_node(piece))
+    };
+    let scheme: &[u8] = if is_secure { b"https" } else { b"http" };
+    let is_known = |piece: &[u8]| {
+        let is = |name, known| parameter(piece, name).is_some_and(|value| value.eq_ignore_ascii_case(known));
+        is("proto", scheme) || is("host", authority)
+    };
+    if !pieces().all(is_known) {
+        pieces().for_each(|piece| [piece, b";"].iter().for_each(|part| out.extend_from_slice(part)));
+    }
+}
+
+/// The value of the parameter `name` of `piece`, without the quotes of a quoted string.
+fn parameter<'p>(piece: &'p [u8], name: &str) -> Option<&'p [u8]> {
+    let (start, value) = piece.split_at_checked(name.len())?;
+    let value = value.strip_prefix(b"=").filter(|_| start.eq_ignore_ascii_case(name.as_bytes()))?;
+    Some(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
 }
 
 /// Nothing is added for a peer on a Unix socket: it is most likely a proxy, and the address before it is the client's.
@@ -303,16 +343,34 @@ mod tests {
     }
 
     #[test]
-    fn what_an_answer_may_depend_on_is_told_by_name_and_value() {
-        let fields =
-            "X-Forwarded-Prefix: /app\r\nX-Forwarded-For: 1.1.1.1\r\nForwarded: host=evil\r\nX-Forwarded-Port: 81\r\n";
-        let told = |believed| {
-            let mut told = Vec::new();
-            append_told(Fields::check(fields.as_bytes(), LineEnds::CrLf).unwrap(), believed, &mut told);
+    fn what_an_answer_may_depend_on_is_told_but_for_the_host_and_the_scheme_that_are_known() {
+        let told = |fields: &str, believed| {
+            let (mut told, lines) = (Vec::new(), format!("X-Forwarded-For: 1.1.1.1\r\n{fields}"));
+            let fields = Fields::check(lines.as_bytes(), LineEnds::CrLf).unwrap();
+            append_told(fields, believed, (b"a.test", true), &mut told);
             String::from_utf8(told).unwrap()
         };
-        assert_eq!(told(Believed::XForwarded), "x-forwarded-prefix: /app\r\nx-forwarded-port: 81\r\n");
-        assert_eq!((told(Believed::Nothing), told(Believed::Forwarded)), (String::new(), String::new()));
+        for (fields, expected) in [
+            ("X-Forwarded-Host: a.test\r\nX-Forwarded-Proto: https\r\n", ""),
+            (
+                "X-Forwarded-Prefix: /app\r\nForwarded: host=evil\r\nX-Forwarded-Port: 81\r\n",
+                "x-forwarded-prefix: /app\r\nx-forwarded-port: 81\r\n",
+            ),
+            ("X-Forwarded-Proto: gopher\r\n", "x-forwarded-proto: gopher\r\n"),
+            ("X-Forwarded-Host: a\r\nX-Forwarded-Host: b\r\n", "x-forwarded-host: a\r\nx-forwarded-host: b\r\n"),
+        ] {
+            assert_eq!(told(fields, Believed::XForwarded), expected, "{fields}");
+            assert_eq!(told(fields, Believed::Nothing), "", "{fields}");
+        }
+        for (fields, expected) in [
+            ("Forwarded: for=\"[2001:db8::1]:80\";Proto=HTTPS;host=\"A.test\", for=10.0.0.1;by=_b\r\n", ""),
+            ("Forwarded: host=evil.test, for=192.0.2.7;host=a.test\r\n", "host=evil.test;host=a.test;"),
+            ("Forwarded: for=\"x host=evil\"\r\n", "for=\"x host=evil\";"),
+            ("Forwarded: proto=http\r\n", "proto=http;"),
+            ("X-Forwarded-Prefix: /app\r\n", ""),
+        ] {
+            assert_eq!(told(fields, Believed::Forwarded), expected, "{fields}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct AnswerKey<'k> {
     pub is_secure: bool,
     /// The authority (host) that was asked for.
     pub authority: &'k [u8],
-    /// The words of a trusted proxy that the application gets besides (`gateway::told_way`).
+    /// The words of a trusted proxy that the application gets besides (`gateway::write_told_way`).
     pub way: &'k [u8],
     /// The query as the application is asked for it: without what does not matter.
     pub query: Option<&'k [u8]>,

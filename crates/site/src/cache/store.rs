@@ -35,6 +35,7 @@ use super::shards::{self, Place, Shards};
 use super::single_flight::SingleFlight;
 use super::two_generation_map::Key;
 use super::watch::{WatchRequest, Watcher};
+use super::ways::Ways;
 use crate::upstream::background::Background;
 
 /// The shared store.
@@ -53,6 +54,8 @@ pub struct Store {
     local_caches: AtomicU64,
     /// Answers of applications that are being asked for.
     answer_flights: AnswerFlights,
+    /// The ways of the keys of these answers.
+    ways: Ways,
     /// Upstream requests without a client.
     background: Background,
     /// The last number of a note.
@@ -108,6 +111,7 @@ impl Store {
             caches: CacheSwitches::ALL,
             local_caches: AtomicU64::new(0),
             answer_flights: AnswerFlights::default(),
+            ways: Ways::default(),
             background: Background::default(),
             last_number: AtomicU64::new(1),
             nothing: answer::nothing(),
@@ -215,6 +219,11 @@ impl Store {
     /// The same of something that is no answer: that there is none to be shared, or where answers are.
     pub fn keep_note(&self, key: Key<'_>, kept: Kept) {
         self.keep_answer(key, Arc::new(Entry::of_kept(self.nothing.clone(), kept)));
+    }
+
+    /// The ways by which trusted proxies have asked for answers that may be kept.
+    pub fn ways(&self) -> &Ways {
+        &self.ways
     }
 
     /// Drops the answer kept for `key`, and voids each request for it that is under way, whichever variant it is for.

@@ -296,13 +296,12 @@ pub fn told_authority(request: Request<'_>, believed: Believed) -> &[u8] {
     said.or(authority_of(request)).unwrap_or_default()
 }
 
-/// The words of a trusted proxy about the way of a request, besides the host, that an answer may depend on.
-pub fn told_way(request: Request<'_>, believed: Believed) -> Vec<u8> {
-    let mut told = Vec::new();
+/// Writes the words of a trusted proxy about the way of a request that an answer may depend on, but for its host and its scheme, which are `known`.
+pub fn write_told_way(request: Request<'_>, believed: Believed, known: (&[u8], bool), out: &mut Vec<u8>) {
+    out.clear();
     if believed != Believed::Nothing {
-        forwarding::append_told(Fields::of(request), believed, &mut told);
+        forwarding::append_told(Fields::of(request), believed, known, out);
     }
-    told
 }
 
 /// The head of a request to an application that speaks HTTP.

@@ -151,12 +151,14 @@ impl WorkerContext<'_> {
         let outcome = KeyParts::of(key).outcome;
         self.asked_path.clear();
         let is_path = gateway::write_asked_path(translate, &mut self.asked_path).is_ok();
+        let (authority, is_secure) = (gateway::told_authority(request, asked.believed()), asked.is_secure());
+        gateway::write_told_way(request, asked.believed(), (authority, is_secure), &mut self.told_way);
         let answer_key = AnswerKey {
             path: &self.asked_path,
             outcome,
-            is_secure: asked.is_secure(),
-            authority: gateway::told_authority(request, asked.believed()),
-            way: &gateway::told_way(request, asked.believed()),
+            is_secure,
+            authority,
+            way: &self.told_way,
             query: translate.query,
         };
         self.answer_key.clear();
@@ -252,6 +254,8 @@ impl WorkerContext<'_> {
         stale: Option<Arc<Entry>>,
         why: Forwarded,
     ) -> Wanted {
+        // Whoever changes the target later has to name this key.
+        self.shared.store.ways().note(&self.told_way);
         let validates = facts.is_get && stale.as_ref().is_some_and(has_validator);
         let (start, end) = (usize::from(request.head.fields_at), usize::from(request.head.length));
         Wanted {

@@ -28,19 +28,19 @@ impl Inner {
         }
     }
 
-    /// Invalidates the stored answers of a target, over TLS or without.
+    /// Invalidates the stored answers of a target, over TLS or without, and by whatever way of a trusted proxy.
     fn invalidate_all_of(&self, changed: AnswerKey<'_>, depends_on_requests: bool) {
         let Wanted { store, site, target, settings, .. } = &self.wanted;
-        if depends_on_requests {
-            // What the routes come to for it depends on more than the target.
+        let Some(ways) = store.ways().known().filter(|_| !depends_on_requests) else {
+            // The routes make more of it than the target, or the ways are too many.
             let is_target = |other: AnswerKey<'_>| {
                 (other.path, other.authority, other.query) == (changed.path, changed.authority, changed.query)
             };
             store.purge_answers(&|key| key.site == *site && AnswerKey::read(key.path).is_some_and(is_target));
             return;
-        }
-        for is_secure in [false, true] {
-            let key = AnswerKey { is_secure, ..changed };
+        };
+        for (is_secure, way) in ways.iter().flat_map(|way| [(false, way), (true, way)]) {
+            let key = AnswerKey { is_secure, way, ..changed };
             // As it is, and as its route has it if that is this one.
             for ignored in [&[][..], &settings.ignore_query] {
                 let mut path = Vec::with_capacity(target.len());

@@ -25,6 +25,7 @@ for_engines!([
 ] => [
     what_the_application_tells_apart_is_kept_apart,
     what_comes_of_one_request_is_for_nobody_else,
+    words_of_a_trusted_proxy_are_kept_apart_and_a_change_overtakes_all,
 ]);
 
 /// What an application was asked: the heads of requests.
@@ -229,4 +230,50 @@ fn what_comes_of_one_request_is_for_nobody_else(engine: Engine) {
     assert_eq!(asked.count("/vary"), 2);
     drop(other);
     server.finish();
+}
+
+/// A proxy that writes one field lets its clients write the rest.
+fn words_of_a_trusted_proxy_are_kept_apart_and_a_change_overtakes_all(engine: Engine) {
+    let (address, asked) = application(|head| {
+        let told: Vec<&str> = head.lines().filter(|line| line.to_lowercase().contains("forwarded")).collect();
+        ("200 OK\r\nCache-Control: max-age=600".to_owned(), told.join("\n"))
+    });
+    for (field, words) in [
+        (
+            "x-forwarded-for",
+            ["", "X-Forwarded-Prefix: /a\r\n", "X-Forwarded-Port: 81\r\n", "X-Forwarded-Proto: gopher\r\n"],
+        ),
+        (
+            "forwarded",
+            ["", "Forwarded: for=192.0.2.7;host=evil.test\r\n", "Forwarded: proto=https\r\n", "Forwarded: host=b\r\n"],
+        ),
+    ] {
+        let config = format!(
+            "trusted_proxies = [\"127.0.0.1\"]\nforwarded_field = \"{field}\"\n[[site]]\nroot = \"site\"\n\
+             [[site.route]]\nmatch = \"/*\"\nproxy = \"http://{address}\"\ncache = true\n"
+        );
+        let server = Launch::new(engine).config(&config).start();
+        let mut client = server.connect();
+        let target = format!("/{field}");
+        let first = words.map(|words| get(&mut client, &target, words).content);
+        for (at, one) in first.iter().enumerate() {
+            assert!(!first[..at].contains(one), "each is told to the application: {field} {at}");
+            let again = get(&mut client, &target, words[at]);
+            assert_eq!((again.field("Cache-Status"), &again.content), (Some(HIT), one), "{field} {at}");
+        }
+        // What the other field says is nobody's.
+        let other =
+            if field == "forwarded" { "X-Forwarded-Prefix: /evil\r\n" } else { "Forwarded: host=evil.test\r\n" };
+        let spoilt = get(&mut client, &target, other);
+        assert_eq!((spoilt.field("Cache-Status"), &spoilt.content), (Some(HIT), &first[0]), "{field}");
+        // By another way than any of them was asked for.
+        let before = asked.count(&target);
+        client.send(format!("POST {target} HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n").as_bytes());
+        assert_eq!(client.receive(true).expect("it is answered").status, 200);
+        for words in words {
+            assert_ne!(get(&mut client, &target, words).field("Cache-Status"), Some(HIT), "{field} {words}");
+        }
+        assert_eq!(asked.count(&target), before + 1 + words.len());
+        server.finish();
+    }
 }
