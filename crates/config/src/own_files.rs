@@ -84,6 +84,11 @@ pub fn of(settings: &Settings, site: &SiteSettings) -> Vec<OwnPath> {
     own
 }
 
+/// Whether two servers use the same files, by their names.
+pub fn are_the_same(one: &Settings, other: &Settings) -> bool {
+    files(one) == files(other)
+}
+
 /// A line about those that are beneath a root.
 pub(super) fn doubt(name: &str, own: &[OwnPath]) -> Option<String> {
     /// Paths that are said.

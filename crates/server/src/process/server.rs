@@ -28,7 +28,7 @@ use crate::process::autotune::{Adapter, Wish};
 use crate::process::error::ServeError;
 use crate::process::messages::report_lost;
 use crate::process::running_engine;
-use crate::process::running_engine::{DrainingEngines, RunningEngine, SwitchError, SwitchFailure};
+use crate::process::running_engine::{DrainingEngines, RunningEngine, SwitchError, SwitchFailure, same_sites};
 use crate::process::server::ending::{finish_and_stop, release};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::startup_limits;
@@ -198,9 +198,7 @@ impl Server {
     /// Whether other settings take other helper processes: those that there are have opened the sites of the start, and this
     /// process, having threads, can fork no others.
     fn takes_other_helpers(&self, settings: &Settings) -> bool {
-        let before = self.settings();
-        let same_sites = settings.sites == before.sites && settings.compression == before.compression;
-        settings.helpers == HelperKind::Processes && !same_sites
+        settings.helpers == HelperKind::Processes && !same_sites(settings, self.settings())
     }
 
     /// Whether an engine is still handing its connections over.

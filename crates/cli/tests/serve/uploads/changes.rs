@@ -4,8 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::{ask, names};
+use crate::client::PATIENCE;
+use crate::control::order;
 use crate::engine::{Engine, for_engines};
-use crate::server::Launch;
+use crate::server::{Launch, eventually};
 
 for_engines!(all every_architecture_changes_files: [
     mp = MP,
@@ -228,5 +230,18 @@ fn files_of_the_server_beneath_a_root_are_for_no_client(engine: Engine) {
         (vec![], b"old\n".to_vec())
     );
     assert_eq!(ask(&mut client, "PUT", "/up/b.txt", "", b"b").status, 201);
+    // A reload that changes nothing of a site may have the server use another file.
+    fs::write(site.join("other"), "other\n").unwrap();
+    assert_eq!(client.get("/up/other").unwrap().status, 200);
+    let written = server.directory().join("lamna.toml");
+    fs::write(&written, fs::read_to_string(&written).unwrap().replace("site/errors", "site/other")).unwrap();
+    order(&server, &["reload"]).unwrap();
+    eventually("the file is the server's", PATIENCE, || {
+        (server.connect().get("/up/other").unwrap().status == 404).then_some(())
+    });
+    assert_eq!(server.connect().get("/up/errors").unwrap().status, 200, "it is no longer");
+    drop(client);
+    // Another process may serve: the order goes to that one.
+    order(&server, &["drain"]).expect("it serves");
     server.finish();
 }

@@ -63,7 +63,9 @@ impl WorkerContext<'_> {
             rules = asked.site.routes.guarded(&rules, &there);
         }
         if verdict.is_none() && !runs {
-            return Outcome::Answer(entry.resource.clone());
+            let outcome = Outcome::Answer(entry.resource.clone());
+            self.trace_script(asked, &outcome, true);
+            return outcome;
         }
         // Who is asked first who he is comes here once more.
         let is_counted = matches!(verdict, None | Some(Verdict::Answer(_)));

@@ -334,3 +334,14 @@ fn count_user(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         Err(exceeded) => context.limited_with(asked, exceeded),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_asked_before_access_and_those_of_users_behind_it() {
+        let names = STEPS.map(|step| step.name);
+        assert_eq!(names, ["configuration", "room", "limits", "transport", "access", "limits of users"]);
+    }
+}
