@@ -84,9 +84,9 @@ pub fn of(settings: &Settings, site: &SiteSettings) -> Vec<OwnPath> {
     own
 }
 
-/// Whether two servers use the same files, by their names.
-pub fn are_the_same(one: &Settings, other: &Settings) -> bool {
-    files(one) == files(other)
+/// Whether the sites of `one`, once they are open, are those of `other`: in what they serve, and in the files of the server that they do not.
+pub fn same_sites(one: &Settings, other: &Settings) -> bool {
+    one.sites == other.sites && one.compression == other.compression && files(one) == files(other)
 }
 
 /// A line about those that are beneath a root.

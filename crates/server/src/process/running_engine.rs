@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use lamna_config::own_files;
+use lamna_config::own_files::same_sites;
 use lamna_config::settings::{Architecture, HelperKind, Settings};
 use lamna_engine::engine::{self, Engine};
 use lamna_engine::worker::confinement::Confinement;
@@ -586,13 +586,6 @@ fn prepare(
         request_id: settings.request_id,
         confinement,
     })
-}
-
-/// Whether `settings` have the sites that were opened by `before`: what they name, and the files of the server that these do not serve.
-pub(super) fn same_sites(settings: &Settings, before: &Settings) -> bool {
-    settings.sites == before.sites
-        && settings.compression == before.compression
-        && own_files::are_the_same(settings, before)
 }
 
 fn connection_counters(settings: &Settings) -> Vec<ConnectionCounter> {

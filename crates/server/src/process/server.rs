@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lamna_config::own_files::same_sites;
 use lamna_config::settings::{Architecture, HelperKind, Settings};
 use lamna_engine::worker::acceptor;
 use lamna_engine::worker::migration::arrivals::Arrivals;
@@ -28,7 +29,7 @@ use crate::process::autotune::{Adapter, Wish};
 use crate::process::error::ServeError;
 use crate::process::messages::report_lost;
 use crate::process::running_engine;
-use crate::process::running_engine::{DrainingEngines, RunningEngine, SwitchError, SwitchFailure, same_sites};
+use crate::process::running_engine::{DrainingEngines, RunningEngine, SwitchError, SwitchFailure};
 use crate::process::server::ending::{finish_and_stop, release};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::startup_limits;
