@@ -4,7 +4,7 @@
 //! at most writes; a process that dies leaves a trace that can be started again. Does not know requests: the worker that takes their steps does.
 //!
 //! ```text
-//!   Idle --start--> Waiting --claim--> Claimed --end--> Over      start: from any phase
+//!   Idle --start--> Waiting --claim--> Claimed --end, too late--> Over      start: from any phase
 //!                      '----- too late ----> Idle
 //! ```
 
@@ -20,6 +20,8 @@ pub const TARGET_BYTES_MAX: usize = 8 * TARGET_WORDS;
 /// The longest account, in bytes. Lines that do not fit are left out.
 pub const ACCOUNT_BYTES_MAX: usize = 8 * ACCOUNT_WORDS;
 
+/// How long a request that has claimed a trace may take to be answered: as long as an authentication service, and more.
+const ANSWER_MS: u64 = 60_000;
 const TARGET_WORDS: usize = 256;
 const ACCOUNT_WORDS: usize = 2048;
 
@@ -80,9 +82,20 @@ impl Trace {
         Some(number)
     }
 
-    /// Whether a request may have to be accounted for.
-    pub fn is_open(&self) -> bool {
-        matches!(Phase::of(self.state.load(Relaxed)), Phase::Waiting | Phase::Claimed)
+    /// Whether a request may have to be accounted for. A trace that has lasted too long is closed: nobody came, or the connection has gone.
+    pub fn is_open(&self, now: Instant) -> bool {
+        let state = self.state.load(Relaxed);
+        let after = match Phase::of(state) {
+            Phase::Idle | Phase::Over => return false,
+            Phase::Waiting => Phase::Idle,
+            Phase::Claimed => Phase::Over,
+        };
+        let is_late = now.ms() > self.until_ms.load(Relaxed);
+        if is_late {
+            // Somebody else may have been quicker: it is closed or another one then.
+            let _ = self.state.compare_exchange(state, state / 4 * 4 + after as u64, AcqRel, Relaxed);
+        }
+        !is_late
     }
 
     /// The target that was chosen.
@@ -97,14 +110,10 @@ impl Trace {
         let to = |phase| state / 4 * 4 + phase as u64;
         match Phase::of(state) {
             Phase::Claimed => self.connection.load(Acquire) == connection,
-            Phase::Waiting if now.ms() > self.until_ms.load(Relaxed) => {
-                // Somebody else may have been quicker: it is closed or another one then.
-                let _ = self.state.compare_exchange(state, to(Phase::Idle), AcqRel, Relaxed);
-                false
-            }
             Phase::Waiting if may => {
                 let is_first = self.state.compare_exchange(state, to(Phase::Claimed), AcqRel, Relaxed).is_ok();
                 if is_first {
+                    self.until_ms.store(now.ms() + ANSWER_MS, Relaxed);
                     self.connection.store(connection, Release);
                 }
                 is_first
@@ -168,9 +177,9 @@ mod tests {
     #[test]
     fn the_first_connection_that_asks_for_the_target_gives_the_account() {
         let trace = SharedMemory::<Trace>::zeroed().unwrap();
-        assert!(!trace.is_open());
+        assert!(!trace.is_open(at(1)));
         let number = trace.start(b"site.test\0/a", at(1000)).unwrap();
-        assert!(trace.is_open());
+        assert!(trace.is_open(at(1)));
         assert_eq!(trace.target(), b"site.test\0/a");
         assert!(!trace.claim(7, false, at(1)), "it has begun before");
         assert!(trace.claim(7, true, at(1)));
@@ -179,7 +188,7 @@ mod tests {
         trace.add("site: site.test");
         trace.add("access: passes");
         trace.end();
-        assert!(!trace.is_open() && !trace.claim(7, true, at(1)));
+        assert!(!trace.is_open(at(1)) && !trace.claim(7, true, at(1)));
         assert_eq!(trace.read(), (number, Phase::Over, "site: site.test\naccess: passes\n".to_owned()));
     }
 
@@ -187,8 +196,17 @@ mod tests {
     fn a_trace_that_nobody_claims_in_time_is_closed() {
         let trace = SharedMemory::<Trace>::zeroed().unwrap();
         trace.start(b"\0/", at(1000)).unwrap();
-        assert!(!trace.claim(7, true, at(1001)));
-        assert!(!trace.is_open());
+        assert!(trace.is_open(at(1000)) && !trace.is_open(at(1001)));
+        assert!(!trace.claim(7, true, at(1)), "it is closed, and costs no request anything");
+    }
+
+    #[test]
+    fn a_trace_whose_connection_has_gone_is_closed() {
+        let trace = SharedMemory::<Trace>::zeroed().unwrap();
+        trace.start(b"\0/", at(1000)).unwrap();
+        assert!(trace.claim(7, true, at(900)));
+        assert!(trace.is_open(at(900 + ANSWER_MS)) && !trace.is_open(at(901 + ANSWER_MS)));
+        assert_eq!(trace.read().1, Phase::Over);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub fn target_of(host: &[u8], normal: &[u8]) -> Vec<u8> {
 impl WorkerContext<'_> {
     /// Whether the step that is taken for `asked` has to be accounted for. The first step of a request `begins` a trace that waits for it.
     pub(super) fn traces(&self, asked: &Asked<'_>, begins: bool) -> bool {
-        self.shared.trace.is_open() && self.is_traced(asked, begins)
+        self.shared.trace.is_open(self.now) && self.is_traced(asked, begins)
     }
 
     #[cold]
