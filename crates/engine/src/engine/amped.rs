@@ -22,7 +22,7 @@ use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, tr
 use crate::worker::helpers::job_queue::JobId;
 use crate::worker::helpers::processes::HelperProcesses;
 use crate::worker::helpers::runners::Runners;
-use crate::worker::helpers::{Finished, HelperThreads, Helpers, Job};
+use crate::worker::helpers::{Finished, HelperThreads, Helpers, Job, JobOutcome};
 use crate::worker::shared::Shared;
 
 /// Serves as worker `index`, with at most `helpers_max` helper processes or as many helper threads as [`Control::helpers`]
@@ -120,30 +120,34 @@ impl Helped {
 
     /// Adds to `completed` the steps that a helper's notification completes.
     fn take(&mut self, context: &mut WorkerContext<'_>, finished: Finished, completed: &mut Vec<Completed>) {
-        match finished.job {
-            Job::PageIn { pending, .. } if finished.failed => completed.push(Completed::Failed(pending)),
-            Job::PageIn { pending, range } => {
-                completed.push(range.read_as(context.shared, pending, finished.content));
+        match (finished.job, finished.outcome) {
+            (_, JobOutcome::Left) => {}
+            (Job::PageIn { pending, range }, outcome) => {
+                completed.extend(outcome.of_read(context.shared, pending, &range));
             }
-            Job::Translate { pending, target, .. } if finished.late => {
-                let others = pending.map(|_| self.lookups.end(&target)).unwrap_or_default();
-                let all = pending.into_iter().chain(others);
+            (Job::Translate { pending, target, .. }, JobOutcome::Late) => {
                 let overloaded = &target.rules().errors.overloaded;
+                let all = self.end(pending, &target);
                 completed.extend(all.map(|pending| Completed::Late(pending, overloaded.clone())));
             }
-            Job::Translate { pending, target, again } => {
-                let Some(entry) = self.found(context, &target, finished.entry) else {
+            (Job::Translate { pending, target, again }, outcome) => {
+                let Some(entry) = self.found(context, &target, outcome) else {
                     debug_assert!(!again, "a helper that was asked again returns what it found");
                     Counters::count(&context.shared.abilities.counters.untested);
                     return self.look_up_again(pending, target);
                 };
                 context.keep(&target, &entry);
-                // A refresh is for nobody, and those who wait for the same target wait for a lookup of their own.
-                let others = pending.map(|_| self.lookups.end(&target)).unwrap_or_default();
-                let all = pending.into_iter().chain(others);
+                let all = self.end(pending, &target);
                 completed.extend(all.map(|pending| Completed::Translated(pending, entry.clone())));
             }
         }
+    }
+
+    /// The lookup of `target` is over: all that wait for it. A refresh is for nobody, and those who wait for the same target wait
+    /// for a lookup of their own.
+    fn end(&mut self, pending: Option<PendingId>, target: &Target) -> impl Iterator<Item = PendingId> + use<> {
+        let others = pending.map(|_| self.lookups.end(target)).unwrap_or_default();
+        pending.into_iter().chain(others)
     }
 
     /// Has it looked up once more, by a helper that says what it finds.
@@ -157,8 +161,11 @@ impl Helped {
 
     /// The entry that the helper found, or that can be found now that it is in memory. None if it has been evicted
     /// already, or if this file system cannot tell what is in memory.
-    fn found(&self, context: &WorkerContext<'_>, target: &Target, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
-        entry.or_else(|| translate(&target.question(context.shared, Wait::No, context.now)).ok())
+    fn found(&self, context: &WorkerContext<'_>, target: &Target, outcome: JobOutcome) -> Option<Arc<Entry>> {
+        match outcome {
+            JobOutcome::Found(entry) => Some(entry),
+            _ => translate(&target.question(context.shared, Wait::No, context.now)).ok(),
+        }
     }
 }
 
@@ -195,6 +202,21 @@ mod tests {
         std::iter::repeat_with(|| helped.completed(context)).flatten().next().expect("it goes on until there is one")
     }
 
+    fn target(context: &mut WorkerContext<'_>) -> Target {
+        let asked = Translate {
+            host: None,
+            path: b"/a",
+            query: None,
+            path_and_query: b"/a",
+            request: None,
+            is_again: false,
+            redirects: 0,
+            led: None,
+            found: None,
+        };
+        context.take(&asked, Peer::default())
+    }
+
     /// The four bytes from offset 1 on of the site's file.
     fn range(root: &tempfile::TempDir) -> FileRange {
         let file: OwnedFd = std::fs::File::open(root.path().join("a")).unwrap().into();
@@ -213,18 +235,7 @@ mod tests {
         for holds_alone in [false, true] {
             let (shared, _root) = shared(holds_alone);
             let (mut context, mut helped) = (WorkerContext::new(&shared), helped(&shared));
-            let asked = Translate {
-                host: None,
-                path: b"/a",
-                query: None,
-                path_and_query: b"/a",
-                request: None,
-                is_again: false,
-                redirects: 0,
-                led: None,
-                found: None,
-            };
-            let target = context.take(&asked, Peer::default());
+            let target = target(&mut context);
             // A file system that cannot tell what is in memory leaves it to helpers in both cases.
             let in_line = helped.translate(&mut context, PENDING, target);
             let can_tell = shared.abilities.counters.read_blocked.load(Relaxed) == 0;
@@ -247,6 +258,26 @@ mod tests {
         assert!(helped.make_ready(&shared, PENDING, range).is_none());
         let Completed::Content(PENDING, content) = step(&mut helped, &mut context) else { panic!("it is not read") };
         assert_eq!((content.bytes().len(), jobs(&shared)), (4, 1));
+    }
+
+    /// A worker that gives its connections away may look at its helpers once more before it does: nothing may fail by that.
+    #[test]
+    fn what_a_helper_leaves_to_the_successor_neither_fails_nor_is_asked_again() {
+        let (shared, root) = shared(true);
+        let (mut context, mut helped) = (WorkerContext::new(&shared), helped(&shared));
+        shared.control.hand_over();
+        let target = target(&mut context);
+        assert!(helped.make_ready(&shared, PENDING, range(&root)).is_none());
+        assert!(helped.translate(&mut context, PENDING, target.clone()).is_none());
+        let again = Job::Translate { pending: Some(PENDING), target, again: true };
+        helped.helpers.submit(again, 1);
+        let mut completed = Vec::new();
+        for _ in 0..3 {
+            let finished = std::iter::repeat_with(|| helped.helpers.finished()).flatten().next().unwrap();
+            helped.take(&mut context, finished, &mut completed);
+        }
+        assert!(completed.is_empty(), "{completed:?}");
+        assert_eq!(jobs(&shared), 3);
     }
 
     #[test]

@@ -75,16 +75,39 @@ impl Job {
 /// A notification.
 #[derive(Debug)]
 pub struct Finished {
-    /// The job that was done.
+    /// The job that is over.
     pub job: Job,
-    /// The entry that was found, if the worker cannot find it again without waiting.
-    pub entry: Option<Arc<Entry>>,
-    /// The content that was read, if it was not brought into the page cache only.
-    pub content: Option<Arc<dyn ContentBuffer>>,
+    /// Its outcome.
+    pub outcome: JobOutcome,
+}
+
+/// The outcome of a job.
+#[derive(Debug)]
+pub enum JobOutcome {
+    /// All that it would have waited for is in memory: the worker does it without waiting.
+    InMemory,
+    /// The entry of a target, which the worker might not find again without waiting.
+    Found(Arc<Entry>),
+    /// The content, in memory of its own.
+    Read(Arc<dyn ContentBuffer>),
     /// Reading failed.
-    pub failed: bool,
+    Failed,
     /// No helper finished it in time.
-    pub late: bool,
+    Late,
+    /// Nothing was done: the worker gives its connections away, and the successor has done what they wait for.
+    Left,
+}
+
+impl JobOutcome {
+    /// The step of `pending` that reading `range` has completed, if it has been carried out.
+    pub fn of_read(self, shared: &Shared, pending: PendingId, range: &FileRange) -> Option<Completed> {
+        match self {
+            JobOutcome::InMemory => Some(range.read_as(shared, pending, None)),
+            JobOutcome::Read(content) => Some(range.read_as(shared, pending, Some(content))),
+            JobOutcome::Failed | JobOutcome::Late | JobOutcome::Found(_) => Some(Completed::Failed(pending)),
+            JobOutcome::Left => None,
+        }
+    }
 }
 
 /// Carries jobs out in place of a worker.
@@ -242,43 +265,33 @@ impl Pool {
 
     fn carry_out(&self, job: Job) -> Finished {
         let Pool { shared, .. } = self;
-        let (mut entry, mut content, mut failed) = (None, None, false);
-        match &job {
-            // The successor of the worker has it done.
-            _ if shared.control.is_handing_over() => failed = true,
-            Job::Translate { target, .. } => entry = Some(find_once(shared, target, shared.clock.now())),
-            Job::PageIn { range, .. } => {
-                // `find_once` answers for a panic itself.
-                match contain(READ_FAILED, || read(shared, range)) {
-                    Some(read) => (content, failed) = read,
-                    None => failed = true,
-                }
-            }
-        }
-        Finished { job, entry, content, failed, late: false }
+        let outcome = match &job {
+            _ if shared.control.is_handing_over() => JobOutcome::Left,
+            // It answers for a panic itself.
+            Job::Translate { target, .. } => JobOutcome::Found(find_once(shared, target, shared.clock.now())),
+            Job::PageIn { range, .. } => contain(READ_FAILED, || read(shared, range)).unwrap_or(JobOutcome::Failed),
+        };
+        Finished { job, outcome }
     }
 }
 
 /// Reads the beginning of a range for the exchange that waits for it. Waits for the disk.
 pub fn read_range(shared: &Shared, pending: PendingId, range: &FileRange) -> Completed {
-    let (content, failed) = contain(READ_FAILED, || read(shared, range)).unwrap_or((None, true));
-    match failed {
-        true => Completed::Failed(pending),
-        false => range.read_as(shared, pending, content),
-    }
+    let outcome = contain(READ_FAILED, || read(shared, range)).unwrap_or(JobOutcome::Failed);
+    outcome.of_read(shared, pending, range).unwrap_or(Completed::Failed(pending))
 }
 
-/// Reads the beginning of `range`, into memory of its own or into the page cache: what was read, and whether that failed.
-fn read(shared: &Shared, range: &FileRange) -> (Option<Arc<dyn ContentBuffer>>, bool) {
+/// Reads the beginning of `range`, into memory of its own or into the page cache.
+fn read(shared: &Shared, range: &FileRange) -> JobOutcome {
     let piece = (shared.schedule == Schedule::Srpt).then(|| range.piece_in_order());
     let before = Usage::now();
-    match ReadBuffer::read(piece.as_ref().unwrap_or(range), &shared.store, &shared.abilities) {
-        Some(content) => {
-            let length = content.bytes().len() as u64;
-            range.handle_read(shared, length, Usage::now().has_waited_since(before));
-            (Some(Arc::new(content)), false)
-        }
-        None => (None, !range.page_in(shared, &mut vec![0; SCRATCH_BYTES])),
+    if let Some(content) = ReadBuffer::read(piece.as_ref().unwrap_or(range), &shared.store, &shared.abilities) {
+        range.handle_read(shared, content.bytes().len() as u64, Usage::now().has_waited_since(before));
+        return JobOutcome::Read(Arc::new(content));
+    }
+    match range.page_in(shared, &mut vec![0; SCRATCH_BYTES]) {
+        true => JobOutcome::InMemory,
+        false => JobOutcome::Failed,
     }
 }
 

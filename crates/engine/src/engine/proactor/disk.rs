@@ -30,7 +30,7 @@ use crate::worker::context::{Target, WorkerContext};
 use crate::worker::executor::{Completed, PendingId};
 use crate::worker::helpers::job_queue::{JobId, JobQueue};
 use crate::worker::helpers::runners::Runners;
-use crate::worker::helpers::{HelperThreads, Helpers, Job};
+use crate::worker::helpers::{HelperThreads, Helpers, Job, JobOutcome};
 use crate::worker::shared::Shared;
 
 /// Translations that would have waited, and helpers for those that the ring cannot help.
@@ -241,7 +241,8 @@ impl Disk {
     pub(super) fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed> {
         let mut completed: Vec<Completed> = std::iter::from_fn(|| self.runners.finished()).collect();
         while let Some(finished) = self.helpers.finished() {
-            if let (Job::Translate { pending, target, .. }, Some(entry)) = (finished.job, finished.entry) {
+            if let (Job::Translate { pending, target, .. }, JobOutcome::Found(entry)) = (finished.job, finished.outcome)
+            {
                 completed.extend(self.end(context, pending, &target, &entry));
             }
         }

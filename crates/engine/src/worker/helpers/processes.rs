@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::worker::helpers::fork_server::{FAILED, Task};
 use crate::worker::helpers::job_queue::{JobId, JobQueue};
-use crate::worker::helpers::{Finished, Helpers, Job};
+use crate::worker::helpers::{Finished, Helpers, Job, JobOutcome};
 use crate::worker::shared::Shared;
 
 /// The helper processes of one worker.
@@ -181,7 +181,7 @@ impl HelperProcesses {
             return self.give(index, job, true);
         }
         // Not in line: what keeps two processes waiting might keep the worker waiting, and with it everybody.
-        self.finished.push_back(Finished { job, entry: None, content: None, failed: true, late: true });
+        self.finished.push_back(Finished { job, outcome: JobOutcome::Late });
     }
 
     fn kill(&mut self, index: usize) -> Option<Helper> {
@@ -220,14 +220,16 @@ impl HelperProcesses {
         match scm_rights::receive(helper.tasks.as_fd(), &mut self.message, false) {
             Err(Errno::AGAIN) => {}
             Ok(_) if !self.message.is_empty() => {
-                let failed = self.message == [FAILED];
+                let outcome = if self.message == [FAILED] { JobOutcome::Failed } else { JobOutcome::InMemory };
                 let job = helper.job.take();
                 self.shared.abilities.counters.end_helper_job();
-                if let Some(Job::PageIn { range, .. }) = job.as_ref().filter(|_| !failed) {
+                if let Some(Job::PageIn { range, .. }) = &job
+                    && matches!(outcome, JobOutcome::InMemory)
+                {
                     // Whether that took the disk was counted in its process.
                     range.handle_read(&self.shared, range.quantum(), true);
                 }
-                self.finished.extend(job.map(|job| Finished { job, entry: None, content: None, failed, late: false }));
+                self.finished.extend(job.map(|job| Finished { job, outcome }));
                 helper.idle_since = self.shared.clock.now();
                 self.idle.push(index);
             }
@@ -237,16 +239,17 @@ impl HelperProcesses {
 
     /// Carries a job out in line.
     fn carry_out(&mut self, job: Job) {
-        let (entry, failed) = match &job {
+        let outcome = match &job {
             Job::Translate { target, .. } => {
-                (translate(&target.question(&self.shared, Wait::Yes, self.shared.clock.now())).ok(), false)
+                let entry = translate(&target.question(&self.shared, Wait::Yes, self.shared.clock.now()));
+                entry.map_or(JobOutcome::InMemory, JobOutcome::Found)
             }
-            Job::PageIn { range, .. } => {
-                let mut scratch = vec![0; SCRATCH_BYTES];
-                (None, !range.page_in(&self.shared, &mut scratch))
-            }
+            Job::PageIn { range, .. } => match range.page_in(&self.shared, &mut vec![0; SCRATCH_BYTES]) {
+                true => JobOutcome::InMemory,
+                false => JobOutcome::Failed,
+            },
         };
-        self.finished.push_back(Finished { job, entry, content: None, failed, late: false });
+        self.finished.push_back(Finished { job, outcome });
         self.shared.control.waker(self.worker).wake();
     }
 }
