@@ -384,10 +384,12 @@ impl<'a> Life<'a> for Worker<'a> {
         self.drive_held();
     }
 
-    /// Nothing is under way for it yet.
+    /// Nothing is under way for it yet: the ring has received nothing, and tells of what the socket has. It does not tell of what the session has
+    /// decrypted with another engine.
     fn admit(&mut self, connection: ConnectionState) -> Token {
         let token = self.base.slots.admit(connection);
-        self.base.slots.get(token).readable = false;
+        let slot = self.base.slots.get(token);
+        slot.readable = slot.transport.has_buffered_input();
         let index = token.index as usize;
         if index >= self.ring_connections.len() {
             self.ring_connections.resize_with(index + 1, || RingConnection::new(self.base.context.now));
