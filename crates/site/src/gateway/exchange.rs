@@ -19,6 +19,7 @@
 mod buffer;
 mod connecting;
 mod filtered;
+mod progress;
 mod sending;
 mod waiting;
 
@@ -37,6 +38,7 @@ use rustix::io::Errno;
 use self::buffer::ContentBuffer;
 use self::connecting::is_shortage;
 use self::filtered::Filtered;
+use self::progress::{Phase, Purpose, Reuse, Source, Talk, Told, Turn, Upload};
 use super::codec::Codec;
 use super::outgoing::Outgoing;
 use super::reading::{Reading, Receipt, stream_head, tunnel_head};
@@ -63,11 +65,11 @@ pub struct Gateway {
     called: Box<str>,
     effect: Effect,
     pub(super) asked: Asked,
-    /// The answer is for the server's own question, and not passed to the client as it is.
-    is_question: bool,
+    purpose: Purpose,
     /// The client has opened a stream for a WebSocket.
     opening: Option<Opening>,
     content: RequestContent,
+    upload: Upload,
     /// Keeps content until it is whole, where the route says so.
     buffer: Option<ContentBuffer>,
     /// The PROXY protocol header, sent before anything else on a connection; empty if the application is not told its
@@ -85,30 +87,14 @@ pub struct Gateway {
     retries: u32,
     /// Why the last attempt failed.
     failed: Option<GatewayError>,
-    /// The connection was one that had been kept.
-    was_kept: bool,
-    /// A kept connection was no good: the next is a new one.
-    dials: bool,
-    /// Anything of the request has been sent to the place that is asked.
-    has_sent: bool,
-    has_begun_content: bool,
-    /// The client has sent all of it.
-    has_ended_content: bool,
-    /// No more content is taken from the client.
-    content_is_over: bool,
-    /// The client has been given something, if only an interim answer.
-    is_client_told: bool,
-    /// The client has been given the head of the answer: no other can be given any more.
-    has_answered: bool,
-    /// The bytes exchanged are not HTTP any more.
-    tunnels: bool,
+    reuse: Reuse,
+    told: Told,
     filtered: Option<Box<Filtered>>,
     /// Until when the application has to make progress.
     deadline: Instant,
     /// How often applications have named another path in the place of the one that was asked for.
     redirects: u8,
-    /// Nothing was waited for but the client, whose time is not the application's.
-    awaits_client: bool,
+    turn: Turn,
     now: Instant,
 }
 
@@ -122,7 +108,7 @@ enum State {
     Pausing(usize, Instant),
     /// The connection is there, and TLS begins.
     Greeting(Link),
-    Talking(Link),
+    Talking(Talk),
     Over,
 }
 
@@ -163,9 +149,10 @@ impl Gateway {
             effect: Effect::of(method),
             codec: codec(asking.group, content, &asked),
             asked,
-            is_question: false,
+            purpose: Purpose::Answer,
             opening,
             content,
+            upload: if content == RequestContent::None { Upload::Whole } else { Upload::Awaited },
             buffer: keeps(asking.group, content).map(ContentBuffer::new),
             preface: preface_of(asking),
             head,
@@ -176,19 +163,12 @@ impl Gateway {
             tried: Vec::new(),
             retries: 0,
             failed: None,
-            was_kept: false,
-            dials: false,
-            has_sent: false,
-            has_begun_content: false,
-            has_ended_content: content == RequestContent::None,
-            content_is_over: false,
-            is_client_told: false,
-            has_answered: false,
-            tunnels: false,
+            reuse: Reuse::Allowed,
+            told: Told::Nothing,
             filtered: Filtered::new(asking.rules, asking.request),
             deadline: Instant::from_ms(0),
             redirects: asking.translate.redirects,
-            awaits_client: false,
+            turn: Turn::Application,
             now: Instant::from_ms(0),
         });
         gateway.begin_request();
@@ -199,7 +179,7 @@ impl Gateway {
     pub(super) fn question(asking: &Asking<'_>, head: Vec<u8>) -> Box<Gateway> {
         let mut gateway = Gateway::new(asking, Asked::default(), None, RequestContent::None, head);
         gateway.effect = Effect::Safe;
-        gateway.is_question = true;
+        gateway.purpose = Purpose::Question;
         // Who is let in is not content.
         gateway.filtered = None;
         gateway
@@ -216,37 +196,12 @@ impl Gateway {
         self.outgoing.clear();
         self.outgoing.bytes.extend_from_slice(&self.head);
         self.received.clear();
-        self.has_sent = false;
-        self.content_is_over = self.has_ended_content;
         if let Some(buffer) = &mut self.buffer {
             buffer.rewind();
-        } else if self.has_ended_content {
+        } else if self.upload == Upload::Whole {
             // Of what has ended nothing has begun, or the request would not be sent again: it cannot be too short.
             let _ = self.codec.end_content(&mut self.outgoing.bytes);
         }
-    }
-
-    /// Content that the client has sent goes behind what is being sent.
-    fn take_content(&mut self, input: &Input<'_>) -> Result<(), Problem> {
-        if self.content_is_over || matches!(self.state, State::Over) {
-            return Ok(());
-        }
-        self.has_begun_content |= !input.content.is_empty();
-        let written = match self.tunnels {
-            true => {
-                self.outgoing.bytes.extend_from_slice(input.content);
-                Ok(())
-            }
-            false => self.codec.write_content(input.content, &mut self.outgoing.bytes),
-        };
-        self.content_is_over = input.is_last;
-        self.has_ended_content |= input.is_last && !self.tunnels;
-        let ended = written.and_then(|()| match input.is_last && !self.tunnels {
-            true => self.codec.end_content(&mut self.outgoing.bytes),
-            false => Ok(()),
-        });
-        // The core has judged the length: this is for what announces none, and has content all the same.
-        ended.map_err(|_| Problem::of(GatewayError::BrokenOff))
     }
 
     fn step(&mut self, input: &Input<'_>) -> Result<Ran, Problem> {
@@ -284,7 +239,7 @@ impl Gateway {
                 State::Greeting(link) => match link.handshake() {
                     Ok(true) => {
                         if let State::Greeting(link) = std::mem::replace(&mut self.state, State::Over) {
-                            self.talk_over(link);
+                            self.talk_over(link, Source::Dialled);
                         }
                     }
                     Err(error) => return Err(Problem::with(GatewayError::Handshake, &error)),
@@ -301,10 +256,8 @@ impl Gateway {
         }
     }
 
-    fn talk_over(&mut self, mut link: Link) {
-        link.watch();
-        self.state = State::Talking(link);
-        self.was_kept = false;
+    fn talk_over(&mut self, link: Link, source: Source) {
+        self.state = State::Talking(Talk::new(link, source));
         self.deadline = self.now.after_ms(self.group.settings.timeout_ms);
     }
 }
@@ -312,7 +265,7 @@ impl Gateway {
 // Talking to the application.
 impl Gateway {
     fn talk(&mut self, input: &Input<'_>) -> Result<Ran, Problem> {
-        if self.awaits_client {
+        if self.turn == Turn::Client {
             self.postpone();
         }
         let has_sent = self.send()?;
@@ -328,11 +281,11 @@ impl Gateway {
         }
         if has_sent || has_received {
             self.postpone();
-        } else if self.now >= self.deadline && input.room && !self.awaits_client && part.is_none() {
-            if self.tunnels {
+        } else if self.now >= self.deadline && input.room && self.turn == Turn::Application && part.is_none() {
+            if self.is_tunnel() {
                 return Ok(self.end_quiet_tunnel());
             }
-            if self.has_answered && !self.content_is_over {
+            if self.told == Told::Head && self.takes_content() {
                 // Both sides are silent, and it is not known whose turn it is: that is no fault of the application.
                 return Ok(Ran::Failed);
             }
@@ -340,12 +293,13 @@ impl Gateway {
             return Err(Problem::of(if is_sent { GatewayError::AnswerTimedOut } else { GatewayError::SendTimedOut }));
         }
         let next = self.next(input.room, has_more);
-        self.is_client_told |= part.is_some();
-        if self.is_client_told {
+        if let Some(part) = &part {
+            self.told = self.told.max(if part.head.is_some() { Told::Head } else { Told::Interim });
+        }
+        if self.told != Told::Nothing {
             // It is not sent again.
             self.buffer.take_if(|buffer| !buffer.has_left());
         }
-        self.has_answered |= part.as_ref().is_some_and(|part| part.head.is_some());
         Ok(match part {
             Some(part) => Ran::Gives(Box::new(part), next),
             None => Ran::Waits(next),
@@ -357,21 +311,23 @@ impl Gateway {
         if matches!(self.state, State::Over) {
             return Next::default();
         }
-        let is_sent = self.is_sent();
+        let (is_sent, is_tunnel) = (self.is_sent(), self.is_tunnel());
         let mut next = Next {
-            content: !self.content_is_over && is_sent,
+            content: self.takes_content() && is_sent,
             room: !had_room || has_more,
             writable: !is_sent,
             readable: had_room && !has_more,
             until: None,
         };
         // Content that comes while the answer does keeps the exchange by what has come of it.
-        self.awaits_client = next.room || next.content && !(self.has_answered || self.tunnels);
-        if !self.awaits_client && (!self.tunnels || self.group.settings.websocket_timeout_ms.is_some()) {
+        let has_begun_answer = self.told == Told::Head || is_tunnel;
+        let awaits_client = next.room || next.content && !has_begun_answer;
+        self.turn = if awaits_client { Turn::Client } else { Turn::Application };
+        if !awaits_client && (!is_tunnel || self.group.settings.websocket_timeout_ms.is_some()) {
             next.until = Some(self.deadline);
         }
         let has_plaintext = match &mut self.state {
-            State::Talking(link) => next.readable && link.has_plaintext(),
+            State::Talking(talk) => next.readable && talk.link.has_plaintext(),
             _ => false,
         };
         if has_plaintext || self.awaits_disk() {
@@ -422,7 +378,7 @@ impl Gateway {
     /// Reads what has been received, as far as that goes.
     fn read(&mut self, reading: &mut Reading) -> Result<(), Problem> {
         while reading.part.end.is_none() {
-            if self.tunnels {
+            if self.is_tunnel() {
                 reading.add(reading.at..self.received.len());
                 reading.at = self.received.len();
                 return Ok(());
@@ -446,7 +402,7 @@ impl Gateway {
                     return Err(Problem::of(GatewayError::NoSwitch));
                 }
                 AnswerStep::Head { consumed, head } => {
-                    let rules = Some(&*self.rules).filter(|_| !self.is_question);
+                    let rules = Some(&*self.rules).filter(|_| self.purpose == Purpose::Answer);
                     reading.part.head = Some(stream_head(&head, rules));
                     reading.at += consumed;
                 }
@@ -456,7 +412,9 @@ impl Gateway {
                     }
                     reading.part.head = Some(tunnel_head(&head, self.opening.is_some()));
                     reading.at += consumed;
-                    (self.tunnels, self.content_is_over) = (true, false);
+                    if let State::Talking(talk) = &mut self.state {
+                        talk.phase = Phase::Tunnel;
+                    }
                 }
                 AnswerStep::Content { consumed, content } => {
                     reading.add(at + content.start..at + content.end);
@@ -492,13 +450,13 @@ impl Gateway {
 
     /// Receives once. Nothing if there is nothing; 0 at the end.
     fn receive_once(&mut self) -> Result<Option<usize>, Problem> {
-        let State::Talking(link) = &mut self.state else { return Ok(None) };
+        let State::Talking(talk) = &mut self.state else { return Ok(None) };
         if self.received.capacity() < RECEIVE_BYTES {
             let mut buffer = spare::take(RECEIVE_BYTES);
             buffer.extend_from_slice(&self.received);
             self.received = buffer;
         }
-        match link.receive(&mut self.received) {
+        match talk.link.receive(&mut self.received) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(Errno::AGAIN) => Ok(None),
             // Like an end, but for what it is called in the log.
@@ -512,7 +470,7 @@ impl Gateway {
 
     /// The application has closed the connection.
     fn end_of_stream(&mut self, reading: &mut Reading) -> Result<(), Problem> {
-        if !self.tunnels {
+        if !self.is_tunnel() {
             self.codec.handle_end().map_err(Problem::of)?;
         }
         reading.part.end = Some(Vec::new());
@@ -522,15 +480,15 @@ impl Gateway {
     /// The answer is whole.
     fn finish(&mut self, is_input_left: bool) {
         // Of an answer that came early the request is not all sent: what follows on the connection would be taken for the rest of it.
-        let is_sent = self.is_sent();
+        let (is_sent, is_tunnel) = (self.is_sent(), self.is_tunnel());
         let talking = std::mem::replace(&mut self.state, State::Over);
         let Some(attempt) = self.attempt.take() else { return };
-        if self.codec.has_surplus(is_input_left && !self.tunnels) {
+        if self.codec.has_surplus(is_input_left && !is_tunnel) {
             report::surplus((&self.site, &self.called), &self.group.name(attempt.index()));
         }
-        if let State::Talking(link) = talking
+        if let State::Talking(Talk { link, .. }) = talking
             && is_sent
-            && !self.tunnels
+            && !is_tunnel
             && self.preface.is_empty()
             && self.codec.is_reusable(is_input_left)
         {
@@ -544,9 +502,12 @@ impl Gateway {
 impl Gateway {
     /// Whether the request is tried again.
     fn recovers(&mut self, problem: &Problem) -> bool {
-        let talking = std::mem::replace(&mut self.state, State::Over);
-        drop(talking);
-        let was_stale = self.was_kept && !self.codec.has_begun() && problem.error == GatewayError::Closed;
+        let (source, phase) = match std::mem::replace(&mut self.state, State::Over) {
+            State::Talking(talk) => (talk.source, talk.phase),
+            _ => (Source::Dialled, Phase::Unsent),
+        };
+        let is_closed = problem.error == GatewayError::Closed;
+        let was_stale = is_closed && source == Source::Kept && !self.codec.has_begun();
         let attempt = self.attempt.take();
         let index = attempt.as_ref().map(Attempt::index);
         if let Some(attempt) = attempt {
@@ -555,7 +516,7 @@ impl Gateway {
         }
         let failure = match problem.error {
             GatewayError::Unreachable | GatewayError::Handshake | GatewayError::ConnectTimedOut => Failure::NothingSent,
-            GatewayError::Closed if !self.has_sent => Failure::NothingSent,
+            GatewayError::Closed if phase == Phase::Unsent => Failure::NothingSent,
             GatewayError::Closed | GatewayError::BrokenOff => Failure::Closed,
             GatewayError::Overloaded => Failure::NotTaken,
             GatewayError::SendTimedOut | GatewayError::AnswerTimedOut => Failure::TimedOut,
@@ -564,8 +525,8 @@ impl Gateway {
         let failed = Failed {
             effect: self.effect,
             failure,
-            is_content_at_hand: !self.has_begun_content,
-            is_client_told: self.is_client_told,
+            is_content_at_hand: self.upload.is_at_hand(),
+            is_client_told: self.told != Told::Nothing,
             retries: self.retries,
         };
         match index {
@@ -583,7 +544,7 @@ impl Gateway {
         }
         match was_stale {
             // It had been closed before it was used, as connections are: that is no failure of the place.
-            true => self.dials = true,
+            true => self.reuse = Reuse::Refused,
             // What the server has started is perhaps started again at the only place that there is.
             false if !self.group.settings.programs.is_empty() && self.is_last_place() => {}
             false => self.tried.extend(index),
@@ -596,7 +557,7 @@ impl Gateway {
 
     /// The client's answer after a failure.
     fn give_up(&mut self, error: GatewayError) -> Ran {
-        if self.has_answered { Ran::Failed } else { self.page_of(error) }
+        if self.told == Told::Head { Ran::Failed } else { self.page_of(error) }
     }
 
     fn page_of(&self, error: GatewayError) -> Ran {
@@ -650,7 +611,8 @@ impl Program for Gateway {
 
     fn run(&mut self, input: Input<'_>) -> Ran {
         self.now = input.now;
-        if self.rules.unavailable.is_some() && !self.is_question && matches!(self.state, State::Choosing) {
+        if self.rules.unavailable.is_some() && self.purpose == Purpose::Answer && matches!(self.state, State::Choosing)
+        {
             self.state = State::Over;
             return self.page_of_service();
         }
@@ -663,7 +625,7 @@ impl Program for Gateway {
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
             State::Dialling(dial) => dial.socket(),
-            State::Greeting(link) | State::Talking(link) => Some(link.socket()),
+            State::Greeting(link) | State::Talking(Talk { link, .. }) => Some(link.socket()),
             State::Choosing | State::Locating(_) | State::Pausing(..) | State::Over => None,
         }
     }

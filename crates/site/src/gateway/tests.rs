@@ -450,6 +450,29 @@ fn a_tunnel_passes_bytes_both_ways_until_it_ends() {
 }
 
 #[test]
+fn a_tunnel_that_is_reset_before_the_client_knows_of_it_is_none_on_the_next_connection() {
+    const SWITCHED: &[u8] = b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let resets = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (other, second) = application(vec![answers(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")]);
+    let place = format!("http://{}", resets.local_addr().unwrap());
+    let front = Front::new(&[place, other], |settings| settings.upstreams[1].weight = 0);
+    let mut program = front.program("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let input = || Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) };
+    while matches!(program.run(input()), Ran::Waits(next) if next.writable) {
+        poll(&mut [PollFd::from_borrowed_fd(program.socket().unwrap(), PollFlags::OUT)], None).unwrap();
+    }
+    let (mut stream, _) = resets.accept().unwrap();
+    take_head(&mut stream, &mut Vec::new());
+    stream.write_all(SWITCHED).unwrap();
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+    // Both the switch and the reset are there when the program goes on.
+    drop(stream);
+    let got = drive(program, b"", 1);
+    assert_eq!((got.status(), &*got.content, got.is_whole()), (200, &b"ok"[..], true));
+    second.join().unwrap();
+}
+
+#[test]
 fn a_program_that_is_dropped_ends_its_connection() {
     let (place, application) = application(vec![Box::new(|stream, received| {
         take_head(stream, received);

@@ -21,6 +21,7 @@ use lamna_proto::gateway::fastcgi::add_parameter;
 use lamna_proto::gateway::http1::add_length;
 use rustix::io::Errno;
 
+use super::progress::{Told, Upload};
 use super::{Gateway, State};
 use crate::gateway::report;
 
@@ -184,7 +185,7 @@ impl Gateway {
             }
         }
         self.content = RequestContent::Sized(bytes);
-        self.has_ended_content = true;
+        self.upload = Upload::Whole;
         self.begin_request();
     }
 
@@ -196,7 +197,7 @@ impl Gateway {
     /// The client's answer if buffered content cannot be read, which is no fault of the application's.
     pub(super) fn unreadable(&mut self) -> Option<Ran> {
         let errno = self.buffer.as_mut()?.failed.take()?;
-        Some(if self.has_answered { Ran::Failed } else { self.refuse_content(errno) })
+        Some(if self.told == Told::Head { Ran::Failed } else { self.refuse_content(errno) })
     }
 
     /// Whether buffered content waits for the disk.

@@ -12,6 +12,7 @@ use lamna_proto::gateway::GatewayError;
 use rustix::io::Errno;
 
 use super::buffer::ContentBuffer;
+use super::progress::{Reuse, Source, Talk, Told, Upload};
 use super::{Gateway, Problem, RETRIES_MAX, State};
 use crate::content::answers;
 use crate::gateway::report;
@@ -47,7 +48,7 @@ impl Gateway {
         let heads = head.capacity() + preface.capacity() + self.site.capacity() + self.called.len();
         let buffers = outgoing.bytes.capacity() + received.capacity();
         let link = match &self.state {
-            State::Greeting(link) | State::Talking(link) => link.holds(),
+            State::Greeting(link) | State::Talking(Talk { link, .. }) => link.holds(),
             State::Dialling(_) => Holds { bytes: 0, descriptors: 1 },
             State::Choosing | State::Locating(_) | State::Pausing(..) | State::Over => Holds::default(),
         };
@@ -97,7 +98,7 @@ impl Gateway {
     fn refuse(&mut self, cause: &str) -> Ran {
         (self.state, self.share) = (State::Over, None);
         match answers::error(503, cause, &self.rules.extras(503)) {
-            Ok(page) if !self.has_answered => Ran::Answer(Arc::new(page)),
+            Ok(page) if self.told != Told::Head => Ran::Answer(Arc::new(page)),
             _ => Ran::Failed,
         }
     }
@@ -105,8 +106,7 @@ impl Gateway {
     /// Chooses a place, and a connection to it.
     pub(super) fn choose(&mut self) -> Result<(), Problem> {
         // Content that comes later cannot be sent twice.
-        let may_retry = (self.has_ended_content || self.buffer.is_some())
-            && !self.has_begun_content
+        let may_retry = self.upload == Upload::Whole
             && match self.retries_of() {
                 Retries::Idempotent => self.effect != Effect::Any,
                 _ => self.effect == Effect::Safe,
@@ -119,12 +119,12 @@ impl Gateway {
         self.attempt = Some(attempt);
         // What cannot be asked again is not sent to who has just closed, if that can be helped.
         let looks = self.effect != Effect::Safe;
-        let kept = if self.dials { None } else { self.group.take(index, self.now, looks) };
+        let kept = match self.reuse {
+            Reuse::Allowed => self.group.take(index, self.now, looks),
+            Reuse::Refused => None,
+        };
         match kept {
-            Some(link) => {
-                self.talk_over(link);
-                self.was_kept = true;
-            }
+            Some(link) => self.talk_over(link, Source::Kept),
             None => {
                 let is_last = self.retries == RETRIES_MAX || self.is_last_place();
                 let timeout = self.group.settings.connect_timeout_ms;
@@ -179,7 +179,7 @@ impl Gateway {
         let index = self.attempt.as_ref().map_or(0, Attempt::index);
         send_preface(&socket, &self.preface).map_err(|errno| Problem::with(GatewayError::Closed, &errno))?;
         match self.group.session(index) {
-            Ok(None) => self.talk_over(Link::new(socket, None)),
+            Ok(None) => self.talk_over(Link::new(socket, None), Source::Dialled),
             Ok(session) => self.state = State::Greeting(Link::new(socket, session)),
             Err(why) => return Err(Problem::with(GatewayError::Handshake, &why)),
         }

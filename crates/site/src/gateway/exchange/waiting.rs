@@ -12,7 +12,7 @@ impl Gateway {
     /// Something has passed, or it is for the client to go on.
     pub(super) fn postpone(&mut self) {
         let settings = &self.group.settings;
-        let timeout_ms = if self.tunnels { settings.websocket_timeout_ms } else { Some(settings.timeout_ms) };
+        let timeout_ms = if self.is_tunnel() { settings.websocket_timeout_ms } else { Some(settings.timeout_ms) };
         self.deadline = timeout_ms.map_or(Instant::from_ms(u64::MAX), |ms| self.now.after_ms(ms));
     }
 
