@@ -211,6 +211,21 @@ impl Departures {
         }
     }
 
+    /// Checks that its parts agree, where there are `output_bytes` bytes of output.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub(crate) fn check_invariants(&self, output_bytes: usize) {
+        let (left, taken, all) = (self.left, self.taken, self.queue.len());
+        assert!(left <= taken && taken <= all, "{left} have left of {taken} that were taken of {all}");
+        let ends = self.queue.range(taken..).filter(|one| !one.is_behind).map(|one| one.end);
+        let last = ends.fold(0, |before, end| {
+            assert!(before <= end, "an answer that ends at {end} leaves behind one that ends at {before}");
+            end
+        });
+        assert!(last <= output_bytes, "an answer ends at {last} of {output_bytes} bytes of output");
+    }
+
     /// Bytes come before the output, so many, whose leaving is not waited for.
     pub(crate) fn put_before(&mut self, bytes: usize) {
         self.queue.iter_mut().for_each(|departure| departure.end += bytes);

@@ -175,6 +175,18 @@ impl Connection {
         }
     }
 
+    /// Checks that its parts agree, in a build with assertions; after whatever it is told. The work is bounded by what
+    /// one connection may hold.
+    ///
+    /// # Panics
+    /// If they do not.
+    #[inline]
+    fn check_invariants(&self) {
+        if cfg!(debug_assertions) {
+            either!(self, one => one.check_invariants());
+        }
+    }
+
     /// Becomes a connection of HTTP/2 if it begins like one. False if more bytes are needed to know that.
     fn choose_version(&mut self) -> bool {
         let Connection::Http1(one) = self else { return true };
@@ -201,12 +213,14 @@ impl Connection {
     #[inline]
     pub fn handle_received(&mut self, bytes: usize, now: Instant) {
         either!(self, one => one.handle_received(bytes, now));
+        self.check_invariants();
     }
 
     /// The peer has closed its side: it will read answers, and send nothing more (RFC 9112 8).
     #[inline]
     pub fn handle_end(&mut self) {
         either!(self, one => one.handle_end());
+        self.check_invariants();
     }
 
     /// The wait that `poll_timeout` named is over. A request half received is answered with 408 (RFC 9110 15.5.9).
@@ -214,30 +228,35 @@ impl Connection {
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         either!(self, one => one.handle_timeout(now));
+        self.check_invariants();
     }
 
     /// The socket has room: content that was let go of because it had none is wanted again.
     #[inline]
     pub fn handle_writable(&mut self) {
         either!(self, one => one.handle_writable());
+        self.check_invariants();
     }
 
     /// The socket took the first `bytes` bytes of the last `poll_transmit`.
     #[inline]
     pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
         either!(self, one => one.handle_sent(bytes, now));
+        self.check_invariants();
     }
 
     /// As `handle_sent`, where the bytes were taken by a buffer before the socket.
     #[inline]
     pub fn handle_taken(&mut self, bytes: u64, now: Instant) {
         either!(self, one => one.handle_taken(bytes, now));
+        self.check_invariants();
     }
 
     /// All bytes that were taken have left.
     #[inline]
     pub fn handle_left(&mut self, now: Instant) {
         either!(self, one => one.handle_left(now));
+        self.check_invariants();
     }
 
     /// Whether answers wait for `handle_left` to be counted.
@@ -255,6 +274,7 @@ impl Connection {
     #[inline]
     pub fn handle_broken(&mut self) {
         either!(self, one => one.handle_broken());
+        self.check_invariants();
     }
 
     /// The need of exchange `id` has been met. For a need that was not deferred: before anything else is polled.
@@ -262,6 +282,7 @@ impl Connection {
     #[inline]
     pub fn handle_done(&mut self, id: ExchangeId, done: Done<'_>, now: Instant) {
         either!(self, one => one.handle_done(id, done, now));
+        self.check_invariants();
     }
 }
 
@@ -291,12 +312,14 @@ impl Connection {
     #[inline]
     pub fn handle_socket(&mut self, id: ExchangeId) {
         either!(self, one => one.handle_socket(id));
+        self.check_invariants();
     }
 
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
     #[inline]
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
         either!(self, one => one.handle_ran(id, program, ran, now));
+        self.check_invariants();
     }
 }
 
@@ -321,12 +344,14 @@ impl Connection {
     #[inline]
     pub fn defer(&mut self, id: ExchangeId) {
         either!(self, one => one.defer(id));
+        self.check_invariants();
     }
 
     /// No further request is taken. What has begun to arrive is finished, and the peer is told that it is the last.
     #[inline]
     pub fn drain(&mut self) {
         either!(self, one => one.drain());
+        self.check_invariants();
     }
 
     /// Needs that were handed out and are not met will be handed out again: the driver that had deferred them has let go
@@ -337,6 +362,7 @@ impl Connection {
     #[inline]
     pub fn recall_needs(&mut self) {
         either!(self, one => one.recall_needs());
+        self.check_invariants();
     }
 
     /// `bytes`, of which `handle_sent` has been said, have not been sent: they come before everything else. For drivers
@@ -344,6 +370,7 @@ impl Connection {
     #[inline]
     pub fn return_unsent(&mut self, bytes: &[u8]) {
         either!(self, one => one.return_unsent(bytes));
+        self.check_invariants();
     }
 
     /// `bytes` have been received that were not written into `receive_space`: they follow what was. For drivers that
@@ -351,6 +378,7 @@ impl Connection {
     #[inline]
     pub fn return_received(&mut self, bytes: &[u8], now: Instant) {
         either!(self, one => one.return_received(bytes, now));
+        self.check_invariants();
     }
 
     /// The connection as bytes and open files; none if it cannot travel.

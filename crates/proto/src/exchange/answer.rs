@@ -398,6 +398,26 @@ impl Answer {
         next.length > 0 && self.ready == 0 && self.representation.content().is_none()
     }
 
+    /// Checks that its parts agree.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub(crate) fn check_invariants(&self) {
+        let ByteRange { offset, length } = self.wanted();
+        let is_within = offset.checked_add(length).is_some_and(|end| end <= self.representation.size);
+        assert!(is_within, "{length} bytes from {offset} are wanted of {}", self.representation.size);
+        assert!(self.ready <= length, "{} bytes are ready of {length}", self.ready);
+        if let Some(read) = &self.read {
+            let end = read.offset + read.buffer.bytes().len() as u64;
+            let has_ready = read.offset <= offset && offset + self.ready <= end;
+            assert!(
+                has_ready,
+                "{} bytes from {offset} are not in memory, which has {}..{end}",
+                self.ready, read.offset
+            );
+        }
+    }
+
     /// The stretch that a Read has to make ready.
     pub(crate) fn wanted(&self) -> ByteRange {
         let first_content = self.later.iter().find_map(|piece| match piece {

@@ -273,6 +273,19 @@ impl Running {
         }
     }
 
+    /// Checks that its parts agree.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub(crate) fn check_invariants(&self) {
+        assert!(!(self.is_lost && self.is_here()), "a program that is lost is here");
+        assert!(!(self.is_done() && self.is_here()), "a program that has given all is here");
+        assert!(!self.is_ahead || self.has_begun(), "an answer that has not begun is ahead");
+        if let Some(sending) = self.sending() {
+            sending.check_invariants();
+        }
+    }
+
     /// Bytes of memory that it takes, with its program and what that has given.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.sending.as_ref().map_or(0, |sending| sending.memory_bytes()) + self.holds().bytes

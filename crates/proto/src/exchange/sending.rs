@@ -209,6 +209,22 @@ impl Sending {
         self.queued_bytes() + left
     }
 
+    /// Checks that its parts agree.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub(crate) fn check_invariants(&self) {
+        for (at, (content, range)) in self.queue.iter().enumerate() {
+            let is_within = range.start <= range.end && range.end <= content.bytes().len();
+            assert!(is_within, "{range:?} is kept of {} bytes", content.bytes().len());
+            let may_be_empty = at == 0 && self.is_in_place;
+            assert!(may_be_empty || !range.is_empty(), "a part is kept that has been handed over");
+        }
+        assert!(!self.is_in_place || !self.is_empty(), "nothing is sent from where it is");
+        let has_no_content = self.framing == Framing::Nothing;
+        assert!(!has_no_content || self.is_ended() && self.is_empty(), "there is content where none can be");
+    }
+
     /// Bytes of memory that it takes, with what has been given.
     pub(crate) fn memory_bytes(&self) -> usize {
         let given: usize = self.queue.iter().map(|(content, _)| content.own_bytes()).sum();

@@ -159,6 +159,18 @@ impl State {
         }
     }
 
+    /// Checks that its parts agree.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub(crate) fn check_invariants(&self) {
+        match self {
+            State::Running(running) => running.check_invariants(),
+            State::Answering(answer) => answer.check_invariants(),
+            State::Wanting | State::Translating | State::Translated(_) | State::Postponed | State::Answered(_) => {}
+        }
+    }
+
     /// Bytes of memory that it takes beyond itself, but for resources, which are shared.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.running().map_or(0, Running::memory_bytes)

@@ -94,6 +94,7 @@ impl Connection {
         let ends_within = |active: &Active| active.departures.end_within(active.unsent.len());
         incoming == (self.receiving == Receiving::Content)
             && self.active.as_ref().is_none_or(|active| ends_within(active))
+            && !(self.broken && exchanges().next().is_some())
             && awaiting == usize::from(last_awaits)
             && (incoming || !last_awaits)
             && !exchanges().skip(1).any(Exchange::has_begun)

@@ -8,6 +8,7 @@ pub(crate) mod active;
 mod encoding;
 pub(crate) mod exchange;
 mod incoming;
+mod invariants;
 mod liveness;
 mod order;
 mod parked;
