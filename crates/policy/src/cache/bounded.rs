@@ -96,6 +96,18 @@ impl Bounded {
         }
     }
 
+    /// Asserts that the count of bytes is the sum of the sizes, and that the policy agrees with itself. The work is
+    /// linear in the objects.
+    ///
+    /// # Panics
+    /// If they do not agree.
+    pub fn check_invariants(&self) {
+        let (count, bytes) = self.sizes.sum();
+        assert_eq!(self.bytes, bytes, "the count of bytes is not the sum of the sizes");
+        assert_eq!(self.policy.len(), count, "the policy holds other objects than are counted");
+        self.policy.check_invariants();
+    }
+
     /// Bytes of memory that the books themselves have allocated.
     pub fn memory_bytes(&self) -> usize {
         let filter = self.admission.as_ref().map_or(0, Admission::memory_bytes);

@@ -92,6 +92,10 @@ impl Replacement for Gdsf {
         self.heap.len()
     }
 
+    fn check_invariants(&self) {
+        self.heap.check_invariants();
+    }
+
     fn holds(&self, object: ObjectId) -> bool {
         self.heap.holds(object)
     }

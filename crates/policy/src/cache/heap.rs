@@ -78,6 +78,20 @@ impl<Note: Copy + Default> Heap<Note> {
         self.keys.len()
     }
 
+    /// Asserts that each object is where its node says, with a key that is not above its own, and none below another.
+    pub(super) fn check_invariants(&self) {
+        assert_eq!(self.keys.len(), self.objects.len(), "there are keys of nothing");
+        for (position, (key, object)) in self.keys.iter().zip(&self.objects).enumerate() {
+            let node = &self.nodes[object.index()];
+            assert_eq!(node.position as usize, position, "{object:?} is not where its node says");
+            assert!(*key <= node.key(), "the key of {object:?} is above its own");
+            let parent = position.saturating_sub(1) / CHILDREN;
+            assert!(self.keys[parent] <= *key, "{object:?} stands below one that goes later");
+        }
+        let held = self.nodes.iter().filter(|node| node.position != NONE).count();
+        assert_eq!(held, self.objects.len(), "an object that is held is nowhere");
+    }
+
     pub(super) fn holds(&self, object: ObjectId) -> bool {
         self.nodes.get(object.index()).is_some_and(|node| node.position != NONE)
     }

@@ -147,6 +147,10 @@ impl Replacement for Hinted {
         self.heap.len()
     }
 
+    fn check_invariants(&self) {
+        self.heap.check_invariants();
+    }
+
     fn holds(&self, object: ObjectId) -> bool {
         self.heap.holds(object)
     }

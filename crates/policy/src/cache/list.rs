@@ -67,6 +67,21 @@ impl List {
         self.len += 1;
     }
 
+    /// Asserts that the links lead from front to back and from back to front through as many objects as are counted,
+    /// all of which are `held`.
+    pub(super) fn check_invariants(&self, links: &Links, held: impl Fn(ObjectId) -> bool) {
+        let (mut at, mut before, mut count) = (self.front, NONE, 0);
+        while at != NONE {
+            let link = links.0[at as usize];
+            assert_eq!(link.toward_front, before, "object {at} does not know its neighbour");
+            assert!(held(ObjectId(at)), "object {at} is in a list, and not held");
+            count += 1;
+            assert!(count <= self.len, "a list of {} goes on", self.len);
+            (before, at) = (at, link.toward_back);
+        }
+        assert_eq!((self.back, self.len), (before, count), "a list ends elsewhere than it says");
+    }
+
     /// `object` is in this list.
     pub(super) fn unlink(&mut self, links: &mut Links, object: ObjectId) {
         let Link { toward_front, toward_back } = links.0[object.index()];

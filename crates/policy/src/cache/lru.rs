@@ -52,6 +52,11 @@ impl Replacement for Lru {
         self.links.state_of(object)
     }
 
+    fn check_invariants(&self) {
+        self.order.check_invariants(&self.links, |object| self.holds(object));
+        assert_eq!(self.held.iter().filter(|held| **held).count(), self.len(), "an object that is held is in no list");
+    }
+
     fn memory_bytes(&self) -> usize {
         self.links.memory_bytes() + self.held.capacity()
     }

@@ -135,6 +135,10 @@ pub trait Replacement: Send {
 
     /// The bound of the cache changed. Only policies that divide it care.
     fn rebound(&mut self, _bound_bytes: u64) {}
+
+    /// Asserts that what the policy has noted of its objects agrees. Called now and then in builds with debug
+    /// assertions, and after each step of tests. The work may be linear in the objects.
+    fn check_invariants(&self) {}
 }
 
 /// The objective of a cache.

@@ -183,6 +183,17 @@ impl Replacement for S3Fifo {
         self.small.len() + self.main.len()
     }
 
+    fn check_invariants(&self) {
+        for (list, queue) in [(&self.small, Queue::Small), (&self.main, Queue::Main)] {
+            list.check_invariants(&self.links, |object| self.objects[object.index()].queue == queue);
+            let count = self.objects.iter().filter(|object| object.queue == queue).count();
+            assert_eq!(count, list.len(), "an object that is held is in no list");
+        }
+        let small = self.objects.iter().filter(|object| object.queue == Queue::Small);
+        let bytes: u64 = small.map(|object| u64::from(object.size_bytes)).sum();
+        assert_eq!(self.small_bytes, bytes, "the count of bytes is not that of the small queue");
+    }
+
     fn holds(&self, object: ObjectId) -> bool {
         self.objects.get(object.index()).is_some_and(|object| object.queue != Queue::None)
     }

@@ -81,6 +81,13 @@ impl Replacement for Sieve {
         self.order.len()
     }
 
+    fn check_invariants(&self) {
+        self.order.check_invariants(&self.links, |object| self.holds(object));
+        let held = self.objects.iter().filter(|object| object.held).count();
+        assert_eq!(held, self.len(), "an object that is held is in no list");
+        assert!(self.hand.is_none_or(|hand| self.holds(hand)), "the hand is at an object that is gone");
+    }
+
     fn holds(&self, object: ObjectId) -> bool {
         self.objects.get(object.index()).is_some_and(|object| object.held)
     }

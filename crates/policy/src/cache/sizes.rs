@@ -46,6 +46,12 @@ impl Sizes {
         Some(had)
     }
 
+    /// How many objects have a size, and the sum of the sizes. The work is linear in the identifiers.
+    pub(super) fn sum(&self) -> (usize, u64) {
+        let sizes = (0..self.usual.len() as u32).filter_map(|number| self.of(ObjectId(number)));
+        sizes.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size))
+    }
+
     /// Bytes of memory allocated.
     pub(super) fn memory_bytes(&self) -> usize {
         self.usual.capacity() * size_of::<u32>() + self.large.capacity() * size_of::<(u32, u64)>()

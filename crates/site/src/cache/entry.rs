@@ -320,6 +320,16 @@ impl Entry {
         files.all(|file| self.is_watched() || is_as_found(file))
     }
 
+    /// For how many targets the store keeps it.
+    pub(super) fn targets(&self) -> u64 {
+        self.account.counted().0
+    }
+
+    /// Bytes of it that the account of memory knows of.
+    pub(super) fn counted_bytes(&self) -> u64 {
+        self.account.counted().1
+    }
+
     /// Files that it holds open.
     pub(super) fn descriptors(&self) -> u64 {
         self.resource.variants.all().filter(|one| one.file.is_some()).count() as u64

@@ -91,6 +91,11 @@ impl Index {
         self.length -= 1;
     }
 
+    /// How many numbers there are.
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
     /// Bytes of memory.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.buckets)

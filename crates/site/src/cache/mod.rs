@@ -17,6 +17,7 @@ mod entry;
 mod freshness;
 mod headroom;
 mod index;
+mod invariants;
 pub mod leased_buffer;
 mod local;
 mod lookup;

@@ -5,7 +5,7 @@
 //! simpler: a shard has room for one.
 
 #[path = "entry/charge.rs"]
-#[allow(clippy::duplicate_mod, reason = "the same source over other primitives")]
+#[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]
 mod charge;
 #[path = "local.rs"]
 #[allow(clippy::duplicate_mod, dead_code, unreachable_pub, reason = "the same source over other primitives")]

@@ -22,6 +22,8 @@ use super::index::Index;
 use super::replacement::Replacing;
 use super::two_generation_map::Key;
 
+mod invariants;
+
 /// One shard.
 pub(super) struct Shard {
     /// Numbers of kept entries and of remembered keys.
@@ -38,6 +40,8 @@ pub(super) struct Shard {
     hasher: DefaultHashBuilder,
     /// Bytes of sites and paths.
     name_bytes: u64,
+    /// Changes since it was checked that all this agrees.
+    unchecked: usize,
 }
 
 /// The object of a number, in 24 bytes.
@@ -84,6 +88,7 @@ impl Shard {
             precache: None,
             hasher: DefaultHashBuilder::default(),
             name_bytes: 0,
+            unchecked: 0,
         };
         shard.books.set_admission(replacing.admission(bytes_max));
         shard
@@ -94,6 +99,7 @@ impl Shard {
         let bound_bytes = self.books.bound_bytes();
         self.books.change_policy(replacing.policy(bound_bytes));
         self.books.set_admission(replacing.admission(bound_bytes));
+        self.check_now_and_then();
     }
 
     /// The entry of `key`, which was used `uses` times since it was last asked for.
@@ -177,6 +183,7 @@ impl Shard {
             }
         }
         self.let_go(evicted, gone);
+        self.check_now_and_then();
     }
 
     /// From now on so much may be read ahead of requests, in thousandths of the reads needed, of what is so likely; or nothing.
@@ -201,6 +208,7 @@ impl Shard {
     ) -> bool {
         let hash = self.hash(key);
         if self.precache.is_none() || self.find_kept(key, hash).is_some() {
+            gone.push(entry);
             return false;
         }
         let id = match self.find_remembered(hash) {
@@ -226,6 +234,7 @@ impl Shard {
             self.remember(id, hash);
         }
         self.let_go(evicted, gone);
+        self.check_now_and_then();
         is_kept
     }
 
@@ -255,6 +264,7 @@ impl Shard {
             let mut evicted = Vec::new();
             self.books.rebound(bytes_max, |id| evicted.push(id.0));
             self.let_go(evicted, gone);
+            self.check_now_and_then();
         }
     }
 
@@ -264,6 +274,7 @@ impl Shard {
         if let Some(id) = self.find_kept(key, hash) {
             self.books.withdraw(ObjectId(id));
             self.let_go(vec![id], gone);
+            self.check_now_and_then();
         }
     }
 
@@ -279,6 +290,7 @@ impl Shard {
         let meant: Vec<u32> = (0..self.slots.len() as u32).filter(|id| is_gone(&self.slots[*id as usize])).collect();
         meant.iter().for_each(|id| self.books.withdraw(ObjectId(*id)));
         self.let_go(meant, gone);
+        self.check_now_and_then();
     }
 
     /// Lets go of everything, tables included. The policy stays.
@@ -308,6 +320,7 @@ impl Shard {
         let mut evicted = Vec::new();
         self.books.resize(ObjectId(id), cost, |id| evicted.push(id.0));
         self.let_go(evicted, gone);
+        self.check_now_and_then();
     }
 
     fn let_go(&mut self, evicted: Vec<u32>, gone: &mut Vec<Arc<Entry>>) {
@@ -503,6 +516,7 @@ mod tests {
                     }
                 }
                 alive.retain(|_, (entry, _)| !gone.iter().any(|gone| Arc::ptr_eq(gone, entry)));
+                shard.check_invariants();
                 prop_assert_eq!(shard.len(), alive.len());
                 prop_assert_eq!(shard.books.bytes(), alive.values().map(|(_, cost)| cost).sum::<u64>());
                 prop_assert!(shard.books.bytes() <= shard.books.bound_bytes());

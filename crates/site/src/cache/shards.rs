@@ -246,6 +246,11 @@ impl Shards {
         self.entries.load(Relaxed)
     }
 
+    /// Looks at each shard.
+    pub(super) fn for_each(&self, mut look: impl FnMut(&Shard)) {
+        self.shards.iter().for_each(|shard| look(&lock(shard)));
+    }
+
     /// Changes the shard of `key`, and holds it to its bound.
     fn change(&self, key: Key<'_>, act: impl FnOnce(&mut Shard, &mut Vec<Arc<Entry>>)) {
         let share =

@@ -196,6 +196,11 @@ impl Store {
         self.shards.prefetch(place, depth, ahead);
     }
 
+    /// What holds the entries.
+    pub(super) fn shards(&self) -> &Shards {
+        &self.shards
+    }
+
     /// Entries held, at the last count.
     pub(super) fn entries(&self) -> u64 {
         self.shards.entries()

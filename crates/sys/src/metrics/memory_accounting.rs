@@ -64,6 +64,11 @@ impl MemoryAccount {
         self.alive_bytes.load(Relaxed) + self.lent_bytes.load(Relaxed) + self.parked.bytes()
     }
 
+    /// Bytes of entries that the store holds.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Relaxed)
+    }
+
     /// The counter of bytes that connections hold in buffers of their own.
     pub fn parked(&self) -> &Arc<Held> {
         &self.parked

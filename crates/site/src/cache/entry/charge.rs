@@ -79,6 +79,12 @@ impl Charge {
         self.change(|state| state.weighed(bytes));
     }
 
+    /// For how many targets the store keeps the entry, and the bytes that the account knows of.
+    pub(super) fn counted(&self) -> (u64, u64) {
+        let State { kept, bytes } = State::of(self.state.load(Relaxed));
+        (kept, bytes)
+    }
+
     /// Changes the state, and the sums by what that makes of them. Nothing before it is counted for the first time.
     fn change(&self, change: impl Fn(State) -> State) {
         let Some(memory_account) = self.memory_account.get() else { return };
