@@ -128,6 +128,14 @@ impl Counted {
         Counted { connected: self.connected.of(number), sharing: self.sharing.of(number), ..self }
     }
 
+    /// Asserts that nothing is counted any more of the network of `client`. For tests, when all connections have ended.
+    ///
+    /// # Panics
+    /// If something is.
+    pub fn check_gone(&self, client: IpAddr) {
+        self.connected.check_gone(client);
+    }
+
     /// Process `number` has ended, and its connections with it.
     pub fn clear(&self, number: usize) {
         self.connected.clear(number);

@@ -110,6 +110,7 @@ impl Upstreams {
     /// An attempt is over.
     pub fn handle_ended(&mut self, attempt: Attempt, now_ms: u64, outcome: Outcome) {
         let Some(upstream) = self.each.get_mut(attempt.index) else { return };
+        debug_assert!(upstream.load > 0, "a request ends that was not given to this upstream");
         upstream.load = upstream.load.saturating_sub(1);
         upstream.health.handle_ended(now_ms, attempt.kind, outcome, &self.settings);
     }

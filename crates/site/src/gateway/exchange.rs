@@ -19,6 +19,7 @@
 mod buffer;
 mod connecting;
 mod filtered;
+mod invariants;
 mod progress;
 mod sending;
 mod waiting;
@@ -616,9 +617,15 @@ impl Program for Gateway {
             self.state = State::Over;
             return self.page_of_service();
         }
-        let Some(mut filtered) = self.filtered.take() else { return self.run_plain(input) };
-        let ran = self.run_filtered(&mut filtered, input);
-        self.filtered = Some(filtered);
+        let ran = match self.filtered.take() {
+            None => self.run_plain(input),
+            Some(mut filtered) => {
+                let ran = self.run_filtered(&mut filtered, input);
+                self.filtered = Some(filtered);
+                ran
+            }
+        };
+        self.check_invariants();
         ran
     }
 

@@ -473,6 +473,26 @@ fn a_tunnel_that_is_reset_before_the_client_knows_of_it_is_none_on_the_next_conn
 }
 
 #[test]
+fn a_tunnel_that_ends_because_it_is_quiet_is_no_request_under_way() {
+    let (place, application) = application(vec![Box::new(|stream, received| {
+        take_head(stream, received);
+        stream.write_all(b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n").unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the server ends it");
+    })]);
+    let front = Front::new(&[place], |settings| settings.websocket_timeout_ms = Some(50));
+    let mut program = front.program("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let begun = std::time::Instant::now();
+    let now = || Instant::from_ms(1_000 + begun.elapsed().as_millis() as u64);
+    let has_ended = |ran: &Ran| matches!(ran, Ran::Gives(part, _) if part.end.is_some());
+    while !has_ended(&program.run(Input { content: b"", is_last: false, room: true, now: now() })) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(front.group.status(now())[0].load, 0, "the client may still take what has come");
+    drop(program);
+    application.join().unwrap();
+}
+
+#[test]
 fn a_program_that_is_dropped_ends_its_connection() {
     let (place, application) = application(vec![Box::new(|stream, received| {
         take_head(stream, received);

@@ -275,6 +275,18 @@ impl Group {
         self.settings.upstreams.first().map(|upstream| upstream.address.authority()).unwrap_or_default()
     }
 
+    /// Asserts that `under_way` requests are under way, and that the connections that are kept are those that are
+    /// counted. For tests, while no thread asks.
+    ///
+    /// # Panics
+    /// If that is not so.
+    pub fn check_invariants(&self, under_way: u32) {
+        let choice = lock(&self.choice);
+        let load: u32 = (0..self.members.len()).map(|index| choice.load(index)).sum();
+        assert_eq!(load, under_way, "other requests are counted than are under way");
+        self.members.iter().for_each(|member| member.pool.check_invariants());
+    }
+
     /// How all places are doing.
     pub fn status(&self, now: Instant) -> Vec<MemberStatus> {
         let choice = lock(&self.choice);

@@ -4,6 +4,7 @@
 //! unrequested bytes; as many are kept as the settings allow, for as long as they allow; no caller waits for another:
 //! it is a few bounded queues without locks. Does not know what is under way.
 
+use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -102,12 +103,23 @@ impl Pool {
         })
     }
 
-    /// Asserts that what is kept is what is counted. Only while no thread takes or keeps one.
-    #[cfg(test)]
-    fn check_invariants(&self) {
-        let kept: usize = self.queues.iter().map(|queue| queue.idle.len()).sum();
-        assert_eq!(self.count.load(Relaxed), kept, "the count is not that of the queues");
-        assert!(kept <= KEPT_MAX, "{kept} are kept");
+    /// Asserts that what is kept is what is counted, that it is within the bound, and that no connection is kept twice.
+    /// Only while no thread takes or keeps one. The work is linear in what is kept.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub(super) fn check_invariants(&self) {
+        let mut kept: Vec<i32> = Vec::new();
+        for queue in &self.queues {
+            for one in queue.idle.try_iter().take(queue.idle.len()).collect::<Vec<_>>() {
+                kept.push(one.link.socket().as_raw_fd());
+                assert!(queue.kept.try_send(one).is_ok(), "there is room where one was");
+            }
+        }
+        assert_eq!(self.count.load(Relaxed), kept.len(), "the count is not that of the queues");
+        assert!(kept.len() <= KEPT_MAX, "{} are kept", kept.len());
+        kept.sort_unstable();
+        assert!(kept.windows(2).all(|two| two[0] != two[1]), "a connection is kept twice: {kept:?}");
     }
 
     fn keep(&self, queue: &Queue, one: Idle) {
@@ -134,7 +146,6 @@ fn is_fresh(one: &Idle, now: Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
 
     use super::*;

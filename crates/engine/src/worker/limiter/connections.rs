@@ -150,16 +150,34 @@ impl Connected {
         (now > before).then(|| word.fetch_add(now - before, Relaxed) + (now - before))
     }
 
-    /// Asserts that the counts of each network are those of its connections, and of what these hold. `seats` are all
-    /// that there are: while connections come and go, no thread sees all of them at once.
+    /// Asserts that nothing is counted any more of the network of `client`, or of one that shares its places. For tests,
+    /// when all connections have ended.
+    ///
+    /// # Panics
+    /// If something is.
+    pub(super) fn check_gone(&self, client: IpAddr) {
+        let hash = self.hasher.hash_one(network_of(client));
+        for table in [&*self.buckets, &*self.held, &*self.descriptors, &*self.applications] {
+            let words = crowd::words_of(table, self.parts, self.own, hash);
+            assert!(words.iter().all(|word| word.load(Relaxed) == 0), "something is counted of {client}: {words:?}");
+        }
+        assert!(self.loads.is_empty(), "connections that hold much are known, and gone");
+    }
+
+    /// Asserts that the counts of each network are those of its connections, of what these hold, and of the connections
+    /// to applications, which are at the places `asked`. `seats` and `asked` are all that there are: while connections
+    /// come and go, no thread sees all of them at once.
     #[cfg(test)]
-    fn check_invariants<'s>(&self, seats: impl Iterator<Item = &'s Seat> + Clone) {
+    fn check_invariants<'s>(&self, seats: impl Iterator<Item = &'s Seat> + Clone, asked: &[u32]) {
         for place in 0..(BUCKETS / self.parts * crowd::WAYS) as u32 {
             let of_network = seats.clone().filter(|seat| seat.place == Some(place));
             let sum = |measure: fn(&Seat) -> u64| of_network.clone().map(measure).sum::<u64>();
             let counted = |table: &Buckets| crowd::word(table, self.parts, self.own, place).load(Relaxed);
             let connections = crowd::count_at(&*self.buckets, self.parts, self.own, place);
             assert_eq!(connections, sum(|_| 1), "connections at {place}");
+            let applications = crowd::count_at(&*self.applications, self.parts, self.own, place);
+            let of_place = asked.iter().filter(|other| **other == place).count() as u64;
+            assert_eq!(applications, of_place, "connections to applications at {place}");
             assert_eq!(counted(&self.held), sum(|seat| seat.held.bytes), "bytes at {place}");
             assert_eq!(counted(&self.descriptors), sum(|seat| seat.held.descriptors), "descriptors at {place}");
         }
@@ -544,6 +562,10 @@ mod tests {
         Enter(u8),
         Hold(usize, u64, u64),
         Leave(usize),
+        /// A connection to an application begins.
+        Ask(u8),
+        /// One ends.
+        Answered(usize),
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -551,6 +573,8 @@ mod tests {
             2 => (0_u8..3).prop_map(Step::Enter),
             3 => (0_usize..99, prop_oneof![Just(0), 1_u64..70_000], 0_u64..12).prop_map(|(which, bytes, files)| Step::Hold(which, bytes, files)),
             1 => (0_usize..99).prop_map(Step::Leave),
+            2 => (0_u8..3).prop_map(Step::Ask),
+            1 => (0_usize..99).prop_map(Step::Answered),
         ];
         proptest::collection::vec(step, 0..60)
     }
@@ -564,7 +588,7 @@ mod tests {
             let of_settings = ConnectionLimit::new(&settings, &connected, &SharedMemory::default()).unwrap();
             let limit = ConnectionLimit { most: MOST, most_descriptors: 20, ..Arc::into_inner(of_settings).unwrap() };
             let limit = Arc::new(limit);
-            let mut seats: Vec<(u8, Seat)> = Vec::new();
+            let (mut seats, mut asked): (Vec<(u8, Seat)>, Vec<u32>) = Default::default();
             for step in steps {
                 match step {
                     Step::Enter(network) => {
@@ -580,9 +604,17 @@ mod tests {
                         seats[which].1.hold(Held { bytes, descriptors });
                     }
                     Step::Leave(which) if !seats.is_empty() => drop(seats.swap_remove(which % seats.len())),
-                    Step::Hold(..) | Step::Leave(_) => {}
+                    Step::Ask(network) => match connected.enter_application([192, 0, 2, network].into(), MOST) {
+                        Entry::Counted(place) => asked.push(place),
+                        Entry::Uncounted => prop_assert!(false, "there is room to count three networks"),
+                        Entry::Refused => prop_assert!(asked.len() as u64 >= MOST),
+                    },
+                    Step::Answered(which) if !asked.is_empty() => {
+                        connected.leave_application(asked.swap_remove(which % asked.len()));
+                    }
+                    Step::Hold(..) | Step::Leave(_) | Step::Answered(_) => {}
                 }
-                connected.check_invariants(seats.iter().map(|seat| &seat.1));
+                connected.check_invariants(seats.iter().map(|seat| &seat.1), &asked);
                 for network in 0..3 {
                     let of_network = || seats.iter().filter(|seat| seat.0 == network).map(|seat| &seat.1);
                     prop_assert!(of_network().count() as u64 <= MOST);
@@ -591,7 +623,9 @@ mod tests {
                 }
             }
             drop(seats);
-            connected.check_invariants(std::iter::empty());
+            asked.drain(..).for_each(|place| connected.leave_application(place));
+            connected.check_invariants(std::iter::empty(), &[]);
+            (0..3).for_each(|network| connected.check_gone([192, 0, 2, network].into()));
         }
     }
 }

@@ -79,6 +79,12 @@ pub(super) fn word(buckets: &[Bucket], parts: usize, own: usize, place: u32) -> 
     &buckets[buckets.len() / parts * own + at][way]
 }
 
+/// The words of part `own` among which that of the network with `hash` is.
+pub(super) fn words_of(buckets: &[Bucket], parts: usize, own: usize, hash: u64) -> &Bucket {
+    let length = buckets.len() / parts;
+    &buckets[length * own + (hash % length as u64) as usize]
+}
+
 /// How many connections are counted at `place` of part `own`.
 pub(super) fn count_at(buckets: &[Bucket], parts: usize, own: usize, place: u32) -> u64 {
     word(buckets, parts, own, place).load(Relaxed) & COUNT

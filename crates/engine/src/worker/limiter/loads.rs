@@ -62,6 +62,11 @@ impl Loads {
         load
     }
 
+    /// Whether none is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// It is gone.
     pub(super) fn end(&self, place: u32, load: &Arc<Load>) {
         let mut loads = self.lock();

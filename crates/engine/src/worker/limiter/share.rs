@@ -111,7 +111,29 @@ impl fmt::Debug for Sharing {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn who_shares_is_counted_once_however_often_it_comes_and_goes(
+            steps in prop::collection::vec((0_usize..6, any::<bool>()), 0..60),
+        ) {
+            let sharing = Sharing::new().unwrap();
+            let mut shares: Vec<Share> = (0..6).map(|at| sharing.share((at % 2 + 1) << 40, 1 << 20)).collect();
+            for (at, enters) in steps {
+                if enters { shares[at].enter() } else { shares[at].leave() }
+                for hash in [1 << 40, 2 << 40] {
+                    let inside = shares.iter().filter(|share| share.hash == hash && share.place.is_some()).count();
+                    prop_assert_eq!(crowd::counted(&*sharing.buckets, 1, hash), inside as u64);
+                }
+            }
+            drop(shares);
+            let words = [1 << 40, 2 << 40].map(|hash| crowd::counted(&*sharing.buckets, 1, hash));
+            prop_assert_eq!(words, [0, 0]);
+        }
+    }
 
     #[test]
     fn who_shares_has_an_equal_part_in_whatever_process_it_is() {

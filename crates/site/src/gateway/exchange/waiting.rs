@@ -3,6 +3,7 @@
 //! Owns: the deadline of an exchange, and the end of a WebSocket over which nothing passes. What the client takes is not looked at here:
 //! that is the connection's (`lamna_proto::conn`).
 
+use lamna_policy::upstream::Outcome;
 use lamna_proto::exchange::program::{Next, Part, Ran};
 use lamna_proto::time::Instant;
 
@@ -19,6 +20,9 @@ impl Gateway {
     /// Nothing has passed over a tunnel for as long as it may be quiet.
     pub(super) fn end_quiet_tunnel(&mut self) -> Ran {
         self.state = State::Over;
+        if let Some(attempt) = self.attempt.take() {
+            self.group.end(attempt, self.now, Outcome::Unknown);
+        }
         Ran::Gives(Box::new(Part { end: Some(Vec::new()), ..Part::default() }), Next::default())
     }
 }
