@@ -256,8 +256,7 @@ fn effect_of(step: &Step) -> Effect {
 }
 
 fn kind_of(step: &Step) -> Result<&'static Kind, Wrong> {
-    static TABLE: [Kind; KINDS.len()] = KINDS;
-    let kind = TABLE.iter().find(|kind| kind.name == step.name).ok_or_else(|| Wrong::Unknown(step.name.clone()))?;
+    let kind = KINDS.iter().find(|kind| kind.name == step.name).ok_or_else(|| Wrong::Unknown(step.name.clone()))?;
     let mut known = kind.required.iter().chain(kind.optional);
     if let Some(other) = step.parameters.keys().find(|given| !known.clone().any(|(name, _)| name == given)) {
         return Err(Wrong::UnknownParameter(kind, other.clone()));

@@ -229,7 +229,7 @@ pub enum Effect {
 }
 
 /// The kinds of filters that there are, by name.
-pub const KINDS: [Kind; 9] = [
+pub const KINDS: &[Kind] = &[
     compress::KIND,
     decompress::KIND,
     images::KIND,

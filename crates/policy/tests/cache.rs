@@ -55,7 +55,11 @@ proptest! {
                 }
                 Operation::Evict => {
                     let victim = policy.victim();
-                    prop_assert_eq!(victim, reference.victim());
+                    if let Some(named) = reference.victim() {
+                        prop_assert_eq!(victim, named);
+                    }
+                    prop_assert_eq!(victim.is_some(), !policy.is_empty());
+                    prop_assert!(victim.is_none_or(|victim| policy.holds(victim)), "a victim is held");
                     prop_assert_eq!(victim, policy.victim(), "naming is stable");
                     if let Some(victim) = victim {
                         policy.remove(victim, Removal::Evicted);

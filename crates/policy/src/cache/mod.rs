@@ -169,55 +169,72 @@ impl Objective {
     }
 }
 
-/// The policies by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// Least recently used.
-    #[default]
-    Lru,
-    /// Least frequently used, with dynamic ageing.
-    Lfu,
-    /// GreedyDual-Size with frequency.
-    Gdsf,
-    /// Three static queues.
-    S3Fifo,
-    /// A queue, a bit and a hand.
-    Sieve,
-    /// [`Algorithm::Gdsf`], and what is expected to be asked for counts as used.
-    Hinted,
+/// The policies of rows: what each is called, and how one is made that holds nothing yet.
+macro_rules! algorithms {
+    (
+        by requests { $($(#[$about:meta])* $algorithm:ident = $name:literal, $build:expr;)+ }
+        by predictions {
+            $($(#[$foretold_about:meta])* $foretold:ident = $foretold_name:literal, $foretold_build:expr;)+
+        }
+    ) => {
+        /// The policies by name.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum Algorithm {
+            $($(#[$about])* $algorithm,)+
+            $($(#[$foretold_about])* $foretold,)+
+        }
+
+        impl Algorithm {
+            /// Those that go by requests alone, in the order of the documentation.
+            pub const ALL: [Algorithm; [$($name),+].len()] = [$(Algorithm::$algorithm),+];
+
+            /// Those that a server can have: of predictions, which it makes, as well.
+            pub const OF_SERVERS: [Algorithm; [$($name,)+ $($foretold_name),+].len()] =
+                [$(Algorithm::$algorithm,)+ $(Algorithm::$foretold),+];
+
+            /// The name used in settings and results.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Algorithm::$algorithm => $name,)+
+                    $(Algorithm::$foretold => $foretold_name,)+
+                }
+            }
+
+            /// A policy that holds nothing yet, for a cache of `bound_bytes`.
+            pub fn build(self, bound_bytes: u64, objective: Objective) -> Box<dyn Replacement> {
+                fn boxed<P: Replacement + 'static>(
+                    (bound_bytes, objective): (u64, Objective),
+                    build: fn(u64, Objective) -> P,
+                ) -> Box<dyn Replacement> {
+                    Box::new(build(bound_bytes, objective))
+                }
+                let of = (bound_bytes, objective);
+                match self {
+                    $(Algorithm::$algorithm => boxed(of, $build),)+
+                    $(Algorithm::$foretold => boxed(of, $foretold_build),)+
+                }
+            }
+        }
+    };
 }
 
-impl Algorithm {
-    /// Those that go by requests alone, in the order of the documentation.
-    pub const ALL: [Algorithm; 5] =
-        [Algorithm::Lru, Algorithm::Lfu, Algorithm::Gdsf, Algorithm::S3Fifo, Algorithm::Sieve];
-
-    /// Those that a server can have: of predictions, which it makes, as well.
-    pub const OF_SERVERS: [Algorithm; 6] =
-        [Algorithm::Lru, Algorithm::Lfu, Algorithm::Gdsf, Algorithm::S3Fifo, Algorithm::Sieve, Algorithm::Hinted];
-
-    /// The name used in settings and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::Lru => "lru",
-            Algorithm::Lfu => "lfu",
-            Algorithm::Gdsf => "gdsf",
-            Algorithm::S3Fifo => "s3-fifo",
-            Algorithm::Sieve => "sieve",
-            Algorithm::Hinted => "hinted",
-        }
+algorithms! {
+    by requests {
+        /// Least recently used.
+        #[default]
+        Lru = "lru", |_, _| Lru::new();
+        /// Least frequently used, with dynamic ageing.
+        Lfu = "lfu", |_, _| Lfu::new();
+        /// GreedyDual-Size with frequency.
+        Gdsf = "gdsf", |_, objective| Gdsf::new(objective);
+        /// Three static queues.
+        S3Fifo = "s3-fifo", |bound_bytes, _| S3Fifo::new(bound_bytes);
+        /// A queue, a bit and a hand.
+        Sieve = "sieve", |_, _| Sieve::new();
     }
-
-    /// A policy that holds nothing yet, for a cache of `bound_bytes`.
-    pub fn build(self, bound_bytes: u64, objective: Objective) -> Box<dyn Replacement> {
-        match self {
-            Algorithm::Lru => Box::new(Lru::new()),
-            Algorithm::Lfu => Box::new(Lfu::new()),
-            Algorithm::Gdsf => Box::new(Gdsf::new(objective)),
-            Algorithm::S3Fifo => Box::new(S3Fifo::new(bound_bytes)),
-            Algorithm::Sieve => Box::new(Sieve::new()),
-            Algorithm::Hinted => Box::new(Hinted::new(objective)),
-        }
+    by predictions {
+        /// [`Algorithm::Gdsf`], and what is expected to be asked for counts as used.
+        Hinted = "hinted", |_, objective| Hinted::new(objective);
     }
 }
 

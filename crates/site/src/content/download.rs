@@ -8,14 +8,13 @@
 mod tar;
 mod zip;
 
-use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use lamna_io::file_state;
 use lamna_io::{Wait, open};
+use lamna_proto::exchange::ContentBuffer;
 use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
-use lamna_proto::exchange::{ContentBuffer, Translate};
 use lamna_proto::message::Status;
 use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
@@ -25,9 +24,8 @@ use self::zip::{TooMany, Zip};
 use super::answers::{self, Extras};
 use super::at_once::{AtOnce, Party, Permit};
 use super::listing::Kind;
-use super::site::Site;
+use super::responder::{Client, Incoming};
 use super::tree::Tree;
-use super::upload::Means;
 use super::walk::{self, Entry};
 
 /// The queries that ask for a folder as an archive.
@@ -45,18 +43,13 @@ const PIECES_MAX: usize = 128;
 
 /// The program that answers a request for a folder as an archive; none if it is no such request, or archives are off
 /// here.
-pub fn begin(
-    site: &Site,
-    translate: &Translate<'_>,
-    (client, of): (Option<IpAddr>, Option<Party>),
-    means: Means<'_>,
-) -> Option<Box<dyn Program>> {
-    let request = translate.request.filter(|request| request.head.method.reads())?;
+pub(super) fn begin(&Incoming { site, translate, means, client }: &Incoming<'_>) -> Option<Box<dyn Program>> {
     let form = match translate.query? {
         TAR_QUERY => Form::Tar,
         ZIP_QUERY => Form::Zip(Box::default()),
         _ => return None,
     };
+    let request = translate.request.filter(|request| request.head.method.reads())?;
     if !site.settings.browse {
         return None;
     }
@@ -66,7 +59,8 @@ pub fn begin(
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }
-    let tree = Tree::of(site, &path, (translate, request, client), means);
+    let Client { address, network: of } = client();
+    let tree = Tree::of(site, &path, (translate, request, address), means);
     // What is answered in another way is, here as well.
     tree.serves(&path).then(|| Box::new(Download { tree, path, form, of, walk: None }) as Box<dyn Program>)
 }

@@ -17,7 +17,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use lamna_io::Wait;
-use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
 use lamna_proto::message::Status;
 use lamna_proto::time::Instant;
@@ -26,8 +25,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::download::{Bytes, stream_fields};
 use super::lookout::{LOOK_MS, Lookout, PATH};
+use super::responder::Incoming;
 use super::site::{Root, Site, Sites};
-use super::upload::Means;
 
 /// How long a stream lasts. Streams are short, so that a server that ends does not wait for them.
 const STREAM_MS: u32 = 5_000;
@@ -36,7 +35,7 @@ const NAMES_MAX: usize = 50_000;
 const DEPTH_MAX: usize = 32;
 
 /// The program that tells a page of changes; none if that is not what is asked for.
-pub fn begin(site: &Site, translate: &Translate<'_>, means: Means<'_>) -> Option<Box<dyn Program>> {
+pub(super) fn begin(&Incoming { site, translate, means, .. }: &Incoming<'_>) -> Option<Box<dyn Program>> {
     let lookout = site.lookout.as_ref()?;
     let reads = translate.request.is_some_and(|request| request.head.method.reads());
     (reads && translate.path == PATH).then(|| {

@@ -9,7 +9,6 @@
 //! client would not get by asking for it ([`Tree`]); memory, time, files and bytes are bounded, and a result says so when it is not
 //! all. What a query means is `lamna_filter::search`'s. Steps read from the disk, so they are carried out where the engine may wait.
 
-use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -19,7 +18,6 @@ use lamna_config::route::condition::decoded;
 use lamna_filter::search::{QUERY_BYTES_MAX, Query, Text};
 use lamna_io::file_state::{self, Stamps};
 use lamna_io::{Wait, open};
-use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
 use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
@@ -29,10 +27,9 @@ use super::at_once::Party;
 use super::escape::push_html;
 use super::listing::Kind;
 use super::media_type;
-use super::site::Site;
+use super::responder::{Client, Incoming};
 use super::texts::{Texts, Turn};
 use super::tree::Tree;
-use super::upload::Means;
 use super::walk::{self, Entry, Level};
 use crate::cache::two_generation_map::Key;
 
@@ -54,22 +51,18 @@ const FOUND_MAX: usize = 2_000;
 const FOUND_BYTES: usize = 512;
 
 /// The program that answers a request for a search; none if it is not one, or folders are not searched here.
-pub fn begin(
-    site: &Site,
-    translate: &Translate<'_>,
-    (client, party): (Option<IpAddr>, Option<Party>),
-    means: Means<'_>,
-) -> Option<Box<dyn Program>> {
-    let texts = site.texts.as_ref()?;
+pub(super) fn begin(&Incoming { site, translate, means, client }: &Incoming<'_>) -> Option<Box<dyn Program>> {
+    let (query, texts) = (translate.query?, site.texts.as_ref()?);
     let request = translate.request.filter(|request| request.head.method.reads())?;
-    let (query, wants_json) = asked(translate.query?)?;
+    let (query, wants_json) = asked(query)?;
     let mut path = Vec::new();
     path::normalise(translate.path, &mut path).ok()?;
     let is_of_user = site.in_user_directory(&path).is_some();
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }
-    let tree = Tree::of(site, &path, (translate, request, client), means);
+    let Client { address, network: party } = client();
+    let tree = Tree::of(site, &path, (translate, request, address), means);
     let is_on = tree.entered().rules.search == Some(true) && tree.shows(&path, leads_to_pages);
     let is_json = wants_json || translate.prefers_json();
     let state = State { texts: texts.clone(), turn: None, walk: None, begun_ms: 0, read_bytes: 0, sum: Sum::default() };

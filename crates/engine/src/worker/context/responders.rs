@@ -1,9 +1,8 @@
 //! The responders: they answer requests that are let in, in place of the file that the target stands for.
 //!
-//! Owns: [`RESPONDERS`]: embedded handlers, applications, OPTIONS, live reload, archives, search, uploads. Guarantees: none of them is asked about
-//! a request that has not been let in. A new one is a file of its own and a row here. Does not carry programs out.
-
-use std::net::IpAddr;
+//! Owns: the order: embedded handlers, applications and OPTIONS, those of content (the table
+//! [`RESPONDERS`](lamna_site::content::RESPONDERS), to which new ones are added), uploads. Guarantees: none of them is
+//! asked about a request that has not been let in. Does not carry programs out.
 
 use lamna_proto::counter::add;
 use lamna_proto::error::Refusal;
@@ -13,32 +12,28 @@ use lamna_proto::message::Method;
 use lamna_proto::workspace::PagesByHost;
 use lamna_site::cache::Entry;
 use lamna_site::content::access::Rules;
-use lamna_site::content::at_once::Party;
+use lamna_site::content::responder::{Client, Incoming, Responder};
 use lamna_site::content::route::Effective;
-use lamna_site::content::site::Site;
 use lamna_site::content::upload::Means;
-use lamna_site::content::{download, handler, live_reload, search, upload};
+use lamna_site::content::{RESPONDERS, handler, upload};
 
 use super::WorkerContext;
 use super::answers::Inquiry;
 use super::asked::Asked;
 use super::steps::{Admitted, Outcome, Step};
 
-/// Steps behind those that admit a request, in order. [`Outcome::LookUp`] leaves it to what its target stands for.
-pub(super) const RESPONDERS: [Step; 7] = [
-    Step::new("handler", handler),
-    Step::new("application", application),
-    Step::new("options", options),
-    Step::new("live reload", live_reload),
-    Step::new("archive", archive),
-    Step::new("search", search),
-    Step::new("upload", upload),
-];
+/// Steps before the responders of content. [`Outcome::LookUp`] leaves a request to what its target stands for.
+const BEFORE_CONTENT: [Step; 3] =
+    [Step::new("handler", handler), Step::new("application", application), Step::new("options", options)];
+
+/// The step behind them, which refuses what changes something.
+const BEHIND_CONTENT: Step = Step::new("upload", upload);
 
 impl WorkerContext<'_> {
     /// The answer to a request that reads nothing, or that no file answers; [`Outcome::LookUp`] for those whose target is to be looked up.
     pub(super) fn respond(&mut self, asked: &Asked<'_>, _: Admitted) -> Outcome {
-        match self.take_steps(&RESPONDERS, asked) {
+        let content = RESPONDERS.iter().map(Step::of);
+        match self.take_steps(BEFORE_CONTENT.into_iter().chain(content).chain([BEHIND_CONTENT]), asked) {
             Outcome::Next => Outcome::LookUp,
             outcome => outcome,
         }
@@ -48,6 +43,13 @@ impl WorkerContext<'_> {
     fn means(&self) -> Means<'_> {
         let shared = self.shared;
         Means { sites: &shared.sites, store: &shared.store, abilities: &shared.abilities, clock: shared.clock }
+    }
+
+    /// The program by which `responder` answers.
+    pub(super) fn begin(&mut self, responder: &Responder, asked: &Asked<'_>) -> Outcome {
+        let client = || Client { address: asked.client(), network: asked.party() };
+        let incoming = Incoming { site: asked.site, translate: asked.translate, means: self.means(), client: &client };
+        (responder.begin)(&incoming).map_or(Outcome::Next, |program| self.run(program))
     }
 
     /// A program answers.
@@ -107,34 +109,6 @@ pub(super) fn without_application(context: &mut WorkerContext<'_>, asked: &Asked
         Method::Unknown => Outcome::Refuse(Refusal::MethodUnknown),
         _ => Outcome::Next,
     }
-}
-
-/// A page that is to be loaded again when its site changes.
-fn live_reload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
-    let program = live_reload::begin(asked.site, asked.translate, context.means());
-    program.map_or(Outcome::Next, |program| context.run(program))
-}
-
-/// An archive of a folder.
-fn archive(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
-    of_folder(context, asked, download::begin)
-}
-
-/// A search in a folder.
-fn search(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
-    of_folder(context, asked, search::begin)
-}
-
-/// How a program about a folder begins, for a client of a network.
-type OfFolder = fn(&Site, &Translate<'_>, (Option<IpAddr>, Option<Party>), Means<'_>) -> Option<Box<dyn Program>>;
-
-/// A program about a folder, which a query asks for.
-fn of_folder(context: &mut WorkerContext<'_>, asked: &Asked<'_>, begin: OfFolder) -> Outcome {
-    if asked.translate.query.is_none() {
-        return Outcome::Next;
-    }
-    let program = begin(asked.site, asked.translate, (asked.client(), asked.party()), context.means());
-    program.map_or(Outcome::Next, |program| context.run(program))
 }
 
 /// A change of files. Where a route redirects whatever is there, and where the target may be a script, as an index file is, it is looked up.

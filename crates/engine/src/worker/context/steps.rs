@@ -21,6 +21,7 @@ use lamna_site::cache::two_generation_map::Key;
 use lamna_site::content::access::{Asking, Rules, Verdict};
 use lamna_site::content::admission::{Grounds, Standing, admit};
 use lamna_site::content::answers;
+use lamna_site::content::responder::Responder;
 use lamna_site::content::route::{Effective, is_preflight};
 use lamna_site::early_hints::Viewing;
 use lamna_site::gateway::{self, Asking as Questioning};
@@ -48,23 +49,35 @@ pub enum Outcome {
 }
 
 /// One of the steps that a request takes.
+#[derive(Clone, Copy)]
 pub(super) struct Step {
     /// Its name in a trace.
     name: &'static str,
-    /// Answers a request, or leaves it to the next step.
-    take: fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome,
+    take: Take,
+}
+
+/// Answers a request, or leaves it to the next step.
+#[derive(Clone, Copy)]
+enum Take {
+    Step(fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome),
+    Responder(&'static Responder),
 }
 
 impl Step {
     /// The step of this name.
     pub(super) const fn new(name: &'static str, take: fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome) -> Step {
-        Step { name, take }
+        Step { name, take: Take::Step(take) }
+    }
+
+    /// The step that `responder` is.
+    pub(super) fn of(responder: &'static Responder) -> Step {
+        Step { name: responder.name, take: Take::Responder(responder) }
     }
 }
 
 /// Whether a request is let in. Asked for each request, and again when a program has found out something about it. Limits count before credentials
 /// are looked at, so that guesses count; those of users when it is known whose the request is.
-const STEPS: [Step; 6] = [
+const STEPS: &[Step] = &[
     Step::new("configuration", refuse_superseded),
     Step::new("room", refuse_for_want_of_room),
     Step::new("limits", count),
@@ -87,17 +100,20 @@ impl WorkerContext<'_> {
     /// It is not, or not yet: it is refused, over a limit, led to https, or a service has to be asked first. This is
     /// its answer, or the program that finds it.
     fn admit(&mut self, asked: &Asked<'_>) -> Result<Admitted, Outcome> {
-        match self.take_steps(&STEPS, asked) {
+        match self.take_steps(STEPS.iter().copied(), asked) {
             Outcome::Next => Ok(Admitted(())),
             outcome => Err(outcome),
         }
     }
 
     /// The first word of `steps` that is not [`Outcome::Next`].
-    pub(super) fn take_steps(&mut self, steps: &[Step], asked: &Asked<'_>) -> Outcome {
+    pub(super) fn take_steps(&mut self, steps: impl Iterator<Item = Step>, asked: &Asked<'_>) -> Outcome {
         let is_traced = self.traces(asked, false);
         for step in steps {
-            let outcome = (step.take)(self, asked);
+            let outcome = match step.take {
+                Take::Step(take) => take(self, asked),
+                Take::Responder(responder) => self.begin(responder, asked),
+            };
             if is_traced {
                 self.trace_step(step.name, &outcome);
             }
@@ -341,7 +357,7 @@ mod tests {
 
     #[test]
     fn limits_are_asked_before_access_and_those_of_users_behind_it() {
-        let names = STEPS.map(|step| step.name);
+        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
         assert_eq!(names, ["configuration", "room", "limits", "transport", "access", "limits of users"]);
     }
 }

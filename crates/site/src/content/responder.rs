@@ -1,0 +1,46 @@
+//! Responders of content, which answer a request by a program in place of the file that its target stands for.
+//!
+//! Owns: the row of the table ([`Responder`]; the table is [`RESPONDERS`](super::RESPONDERS)), and what a responder is
+//! told ([`Incoming`]). Guarantees: the client is found out only if a responder asks for it. Does not let requests in:
+//! responders are asked about those that are.
+
+use std::net::IpAddr;
+
+use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::program::Program;
+
+use super::at_once::Party;
+use super::site::Site;
+use super::upload::Means;
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Responder {
+    /// Its name in a trace.
+    pub name: &'static str,
+    /// The program that answers a request; none if the request is not for it. Reads nothing from the disk and waits for
+    /// nothing: that is for the steps of the program.
+    pub begin: fn(&Incoming<'_>) -> Option<Box<dyn Program>>,
+}
+
+/// A request that has been let in.
+#[derive(Clone, Copy)]
+pub struct Incoming<'r> {
+    /// The site that it is for.
+    pub site: &'r Site,
+    /// Its parts.
+    pub translate: &'r Translate<'r>,
+    /// The server's resources.
+    pub means: Means<'r>,
+    /// Its client.
+    pub client: &'r dyn Fn() -> Client,
+}
+
+/// The client of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Client {
+    /// Its address, if that is known.
+    pub address: Option<IpAddr>,
+    /// The network that its work counts for; none for a proxy that does not name its client.
+    pub network: Option<Party>,
+}
