@@ -557,11 +557,7 @@ fn the_code_in_the_document_is_that_of_the_examples() {
         include_str!("../../policy/examples/own_policy/clock.rs"),
         include_str!("../../config/src/settings.rs"),
         include_str!("../../config/src/setting/table.rs"),
-        include_str!("../../config/src/route/rows.rs"),
-        include_str!("../../site/src/content/search.rs"),
         include_str!("../src/process/running_engine.rs"),
-        include_str!("../../sys/src/metrics/counters.rs"),
-        include_str!("../../engine/src/worker/context/steps.rs"),
     ];
     let blocks: Vec<&str> =
         document.split("```rust\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A server that is killed at the end of its test.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     /// What it has said up to the line that says where it serves, which is the last.
     said: Vec<String>,
@@ -26,8 +26,18 @@ impl Drop for Server {
 
 /// Starts `lamna` in `directory`, and waits until it serves.
 fn start(directory: &Path, arguments: &[&str], environment: &[(&str, &Path)]) -> Server {
+    start_program(Path::new(env!("CARGO_BIN_EXE_lamna")), directory, arguments, environment)
+}
+
+/// The same with another build of the program.
+pub(crate) fn start_program(
+    program: &Path,
+    directory: &Path,
+    arguments: &[&str],
+    environment: &[(&str, &Path)],
+) -> Server {
     let runtime = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_lamna"))
+    let mut child = Command::new(program)
         .args(arguments)
         .current_dir(directory)
         .env("LAMNA_RUNTIME_DIR", runtime.path().join("control"))
@@ -56,11 +66,16 @@ impl Server {
 
     /// The answer to `method` for `/` with these further fields, head and content.
     fn ask(&self, method: &str, fields: &str) -> String {
+        self.ask_for("/", method, fields)
+    }
+
+    /// The same for a path.
+    pub(crate) fn ask_for(&self, path: &str, method: &str, fields: &str) -> String {
         let line = self.said.last().unwrap();
         let port = line.split("http://").nth(1).and_then(|rest| rest.split([' ', ',']).next()?.rsplit(':').next());
         let mut stream = TcpStream::connect(("127.0.0.1", port.unwrap().parse().unwrap())).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        write!(stream, "{method} / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n").unwrap();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer

@@ -2,6 +2,7 @@
 
 mod architectures;
 mod explain;
+mod extending;
 mod first_use;
 mod laboratory;
 
