@@ -61,7 +61,7 @@ pub struct ConnectionState {
     /// It is in the list of those that are to go on without an event.
     pub queued: bool,
     /// How it was left after its last turn.
-    pub(super) posture: Posture,
+    pub(super) phase: ConnectionPhase,
     /// By which it is counted, where connections move between threads.
     pub count_guard: Option<CountGuard>,
     /// Parts that only some connections have.
@@ -97,7 +97,7 @@ impl Extras {
 
 /// The event for which a connection waits between its turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Posture {
+pub enum ConnectionPhase {
     /// Its peer to ask for something.
     Idle,
     /// Its peer to take what is sent.
@@ -329,7 +329,7 @@ impl ConnectionState {
             ending: false,
             registered: false,
             queued: false,
-            posture: Posture::Active,
+            phase: ConnectionPhase::Active,
             count_guard: None,
             extras: None,
         }
@@ -342,12 +342,12 @@ impl ConnectionState {
         u64::from(self.begun_ms) << 32 | u64::from(1 + self.transport.as_raw_fd().unsigned_abs())
     }
 
-    /// The posture in which it waits for `interest` after its turn.
-    pub fn stand(&self, interest: Interest) -> Posture {
+    /// The phase in which it waits for `interest` after its turn.
+    pub fn phase(&self, interest: Interest) -> ConnectionPhase {
         match interest {
-            Interest { send: true, .. } if !self.writable => Posture::Slow,
-            _ if self.is_idle() => Posture::Idle,
-            _ => Posture::Active,
+            Interest { send: true, .. } if !self.writable => ConnectionPhase::Slow,
+            _ if self.is_idle() => ConnectionPhase::Idle,
+            _ => ConnectionPhase::Active,
         }
     }
 
@@ -358,12 +358,12 @@ impl ConnectionState {
 
     /// The loss if it made room for others; none if something unread has come. See [`Candidate::until`] for `until`.
     pub fn candidate(&self, until: u64) -> Option<Candidate> {
-        let stage = match self.posture {
+        let stage = match self.phase {
             _ if self.is_idle() && self.readable => return None,
             _ if self.is_idle() => Stage::Idle,
             _ if self.connection.is_asking() => Stage::Asking,
-            Posture::Slow => Stage::Slow,
-            Posture::Idle | Posture::Active => Stage::Working,
+            ConnectionPhase::Slow => Stage::Slow,
+            ConnectionPhase::Idle | ConnectionPhase::Active => Stage::Working,
         };
         let network = self.seat().and_then(Seat::network);
         Some(Candidate { token: self.token(), network, stage, descriptors: self.connection.descriptors(), until })

@@ -10,7 +10,7 @@ use lamna_io::wait::Token;
 use lamna_proto::time::Instant;
 use lamna_sys::metrics::scoreboard::WorkerScore;
 
-use crate::worker::connection_state::{ConnectionState, Posture};
+use crate::worker::connection_state::{ConnectionPhase, ConnectionState};
 use crate::worker::room::{self, Chosen};
 
 /// Connections by descriptor number, or what carries them: `C`.
@@ -71,7 +71,7 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
     /// Keeps a connection that is known already, under the token of its descriptor and its generation.
     pub fn adopt(&mut self, mut kept: C) -> Token {
         let slot: &mut ConnectionState = kept.borrow_mut();
-        slot.posture = Posture::Active;
+        slot.phase = ConnectionPhase::Active;
         let token = slot.token();
         self.reserve(token.index as usize);
         debug_assert!(self.slots[token.index as usize].is_none(), "a descriptor belongs to one connection");
@@ -84,7 +84,7 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
     /// Gives up the connection of `token`, if it is still there, without closing it.
     pub fn take(&mut self, token: Token) -> Option<C> {
         self.find(token)?;
-        self.pose(token, Posture::Active);
+        self.set_phase(token, ConnectionPhase::Active);
         self.deadlines[token.index as usize] = 0;
         self.count -= 1;
         let taken = self.slots[token.index as usize].take();
@@ -119,29 +119,31 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
     }
 
     /// How many of them were left idle, and how many waiting for slow peers.
-    pub fn postures(&self) -> (usize, usize) {
+    pub fn idle_and_slow(&self) -> (usize, usize) {
         (self.idle, self.slow)
     }
 
     /// Lets others know how many there are.
     pub fn show_load(&mut self, score: &WorkerScore) {
-        let (count, postures) = self.shown;
+        let (count, idle_and_slow) = self.shown;
         if count != self.count {
             score.show(self.count);
         }
-        if postures != self.postures() {
-            score.show_postures(self.postures());
+        if idle_and_slow != self.idle_and_slow() {
+            score.show_idle_and_slow(self.idle_and_slow());
         }
-        self.shown = (self.count, self.postures());
+        self.shown = (self.count, self.idle_and_slow());
     }
 
     /// How the connection of `token`, if it is still there, is left after a turn.
-    pub fn pose(&mut self, token: Token, posture: Posture) {
+    pub fn set_phase(&mut self, token: Token, phase: ConnectionPhase) {
         let Some(slot) = self.find(token) else { return };
-        let before = std::mem::replace(&mut slot.posture, posture);
-        if before != posture {
-            self.idle = self.idle + usize::from(posture == Posture::Idle) - usize::from(before == Posture::Idle);
-            self.slow = self.slow + usize::from(posture == Posture::Slow) - usize::from(before == Posture::Slow);
+        let before = std::mem::replace(&mut slot.phase, phase);
+        if before != phase {
+            self.idle =
+                self.idle + usize::from(phase == ConnectionPhase::Idle) - usize::from(before == ConnectionPhase::Idle);
+            self.slow =
+                self.slow + usize::from(phase == ConnectionPhase::Slow) - usize::from(before == ConnectionPhase::Slow);
         }
         self.check_if_few();
     }
@@ -228,8 +230,8 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
             };
             assert_eq!(slot.token().index as usize, index, "a connection is not where its token says");
             count += 1;
-            idle += usize::from(slot.posture == Posture::Idle);
-            slow += usize::from(slot.posture == Posture::Slow);
+            idle += usize::from(slot.phase == ConnectionPhase::Idle);
+            slow += usize::from(slot.phase == ConnectionPhase::Slow);
         }
         assert_eq!(
             (self.count, self.idle, self.slow),
@@ -280,26 +282,26 @@ mod tests {
     }
 
     #[test]
-    fn postures_are_counted_as_long_as_their_connections_are_there() {
+    fn phases_are_counted_as_long_as_their_connections_are_there() {
         let mut slots = ConnectionTable::default();
         let tokens: Vec<Token> =
             (0..3).map(|_| slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)))).collect();
-        assert_eq!(slots.postures(), (0, 0), "nothing is known of new ones");
-        slots.pose(tokens[0], Posture::Idle);
-        slots.pose(tokens[1], Posture::Slow);
-        slots.pose(tokens[2], Posture::Idle);
-        slots.pose(tokens[2], Posture::Idle);
-        assert_eq!(slots.postures(), (2, 1));
-        slots.pose(tokens[1], Posture::Idle);
+        assert_eq!(slots.idle_and_slow(), (0, 0), "nothing is known of new ones");
+        slots.set_phase(tokens[0], ConnectionPhase::Idle);
+        slots.set_phase(tokens[1], ConnectionPhase::Slow);
+        slots.set_phase(tokens[2], ConnectionPhase::Idle);
+        slots.set_phase(tokens[2], ConnectionPhase::Idle);
+        assert_eq!(slots.idle_and_slow(), (2, 1));
+        slots.set_phase(tokens[1], ConnectionPhase::Idle);
         let moved = slots.take(tokens[0]).unwrap();
         slots.remove(tokens[2]);
-        slots.pose(tokens[2], Posture::Slow);
-        assert_eq!((slots.count(), slots.postures()), (1, (1, 0)));
+        slots.set_phase(tokens[2], ConnectionPhase::Slow);
+        assert_eq!((slots.count(), slots.idle_and_slow()), (1, (1, 0)));
         let mut others = ConnectionTable::default();
         let token = others.admit(moved);
-        assert_eq!(others.postures(), (0, 0), "another worker finds out for itself");
+        assert_eq!(others.idle_and_slow(), (0, 0), "another worker finds out for itself");
         others.remove(token);
-        assert_eq!(others.postures(), (0, 0));
+        assert_eq!(others.idle_and_slow(), (0, 0));
     }
 
     #[test]
@@ -320,19 +322,20 @@ mod tests {
         Admit,
         Take(usize),
         Remove(usize),
-        Pose(usize, Posture),
+        SetPhase(usize, ConnectionPhase),
         SetDeadline(usize, Option<u64>),
         Expire(u64),
         ShowLoad,
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let posture = prop_oneof![Just(Posture::Idle), Just(Posture::Slow), Just(Posture::Active)];
+        let phase =
+            prop_oneof![Just(ConnectionPhase::Idle), Just(ConnectionPhase::Slow), Just(ConnectionPhase::Active)];
         let step = prop_oneof![
             3 => Just(Step::Admit),
             1 => (0_usize..20).prop_map(Step::Take),
             1 => (0_usize..20).prop_map(Step::Remove),
-            3 => (0_usize..20, posture).prop_map(|(which, posture)| Step::Pose(which, posture)),
+            3 => (0_usize..20, phase).prop_map(|(which, phase)| Step::SetPhase(which, phase)),
             2 => (0_usize..20, proptest::option::of(1_u64..100)).prop_map(|(which, at)| Step::SetDeadline(which, at)),
             2 => (1_u64..10).prop_map(Step::Expire),
             1 => Just(Step::ShowLoad),
@@ -345,7 +348,7 @@ mod tests {
         fn counts_and_deadlines_are_those_of_the_connections_whatever_is_done(steps in steps()) {
             let (mut table, scoreboard) = (ConnectionTable::default(), SharedMemory::<Scoreboard>::default());
             // What is there: its token, how it was left, when to look at it.
-            let mut there: Vec<(Token, Posture, Option<u64>)> = Vec::new();
+            let mut there: Vec<(Token, ConnectionPhase, Option<u64>)> = Vec::new();
             let (mut tokens, mut taken, mut now) = (Vec::new(), Vec::new(), 0);
             let token_of = |tokens: &[Token], which: usize| tokens.get(which).copied();
             for step in steps {
@@ -353,7 +356,7 @@ mod tests {
                     Step::Admit => {
                         let token = table.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
                         tokens.push(token);
-                        there.push((token, Posture::Active, None));
+                        there.push((token, ConnectionPhase::Active, None));
                     }
                     Step::Take(which) => {
                         let Some(token) = token_of(&tokens, which) else { continue };
@@ -369,10 +372,10 @@ mod tests {
                         table.remove(token);
                         there.retain(|one| one.0 != token);
                     }
-                    Step::Pose(which, posture) => {
+                    Step::SetPhase(which, phase) => {
                         let Some(token) = token_of(&tokens, which) else { continue };
-                        table.pose(token, posture);
-                        there.iter_mut().filter(|one| one.0 == token).for_each(|one| one.1 = posture);
+                        table.set_phase(token, phase);
+                        there.iter_mut().filter(|one| one.0 == token).for_each(|one| one.1 = phase);
                     }
                     Step::SetDeadline(which, deadline) => {
                         let known = token_of(&tokens, which).and_then(|token| there.iter_mut().find(|one| one.0 == token));
@@ -382,7 +385,7 @@ mod tests {
                     }
                     Step::Expire(ticks) => {
                         now += ticks;
-                        let is_due = |one: &(Token, Posture, Option<u64>), late| one.2.is_some_and(|at| at + late <= now);
+                        let is_due = |one: &(Token, ConnectionPhase, Option<u64>), late| one.2.is_some_and(|at| at + late <= now);
                         for token in table.expired(Instant::from_ms(now * TICK_MS)) {
                             let one = there.iter_mut().find(|one| one.0 == token);
                             prop_assert!(one.as_ref().is_some_and(|one| is_due(one, 0)), "it is too early for {:?}", token);
@@ -393,8 +396,8 @@ mod tests {
                     Step::ShowLoad => table.show_load(scoreboard.score(0)),
                 }
                 table.check_invariants();
-                let of = |posture| there.iter().filter(|one| one.1 == posture).count();
-                prop_assert_eq!((table.count(), table.postures()), (there.len(), (of(Posture::Idle), of(Posture::Slow))));
+                let of = |phase| there.iter().filter(|one| one.1 == phase).count();
+                prop_assert_eq!((table.count(), table.idle_and_slow()), (there.len(), (of(ConnectionPhase::Idle), of(ConnectionPhase::Slow))));
                 prop_assert!(there.iter().all(|one| table.find(one.0).is_some()));
             }
         }

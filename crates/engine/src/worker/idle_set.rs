@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 use crate::worker::acceptor::{self, Accepting, Acceptor, Freed, Share};
 use crate::worker::blocking::{CONNECTION_ENDS, Driver, Left};
-use crate::worker::connection_state::{ConnectionState, Posture};
+use crate::worker::connection_state::{ConnectionPhase, ConnectionState};
 use crate::worker::idle_set::parked_connections::ParkedConnections;
 use crate::worker::liveness::{self, Arranged};
 use crate::worker::shared::Shared;
@@ -123,12 +123,12 @@ impl<'a> IdleSet<'a> {
         let (tells_input, tells_room) = (interest.receive, interest.send);
         let arranged = Arranged { is_queued: false, tells_input, tells_room, is_room_first: false, deadline };
         liveness::assert_woken(&mut slot, interest, arranged);
-        let posture = match (interest.send, slot.is_idle()) {
-            (true, _) => Posture::Slow,
-            (false, true) => Posture::Idle,
-            (false, false) => Posture::Active,
+        let phase = match (interest.send, slot.is_idle()) {
+            (true, _) => ConnectionPhase::Slow,
+            (false, true) => ConnectionPhase::Idle,
+            (false, false) => ConnectionPhase::Active,
         };
-        match self.parked_connections.put(slot, token, deadline, posture) {
+        match self.parked_connections.put(slot, token, deadline, phase) {
             Ok(true) => self.shared.control.waker(self.index).wake(),
             Ok(false) => {}
             Err(mut slot) => {

@@ -83,11 +83,11 @@ impl<'a> Base<'a> {
         let (is_queued, is_room_first) = (slot.queued, false);
         let arranged = Arranged { is_queued, tells_input, tells_room, is_room_first, deadline };
         liveness::assert_woken(slot, interest, arranged);
-        let posture = slot.stand(interest);
+        let phase = slot.phase(interest);
         // Who stands in the queue is not late: it could go on.
         let deadline = deadline.filter(|_| !slot.queued);
         self.slots.set_deadline(token, deadline);
-        self.slots.pose(token, posture);
+        self.slots.set_phase(token, phase);
     }
 
     fn show_load(&mut self) {

@@ -109,7 +109,7 @@ impl AdminApi for AdminService<'_> {
 
     fn stats(&self) -> Stats {
         let SharedMetrics { done, cache, disk, log, hints, early_hints, scoreboard, .. } = self.shared_metrics();
-        let (idle, slow) = scoreboard.postures();
+        let (idle, slow) = scoreboard.idle_and_slow();
         let reports = self.settings().architecture.character().reports;
         let processes = self.body.process_ids().into_iter().chain([std::process::id()]);
         let moment = Moment {

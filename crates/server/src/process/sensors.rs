@@ -149,7 +149,7 @@ impl Sample {
         let is_short_of_memory = memory_pressure_percent.is_some_and(|percent| percent >= SHORT_OF_MEMORY_PERCENT);
         let (hits, stale) = (self.hits - before.hits, self.stale - before.stale);
         let lookups = hits + stale + self.misses - before.misses;
-        let (idle, slow) = shared_metrics.scoreboard.postures();
+        let (idle, slow) = shared_metrics.scoreboard.idle_and_slow();
         let per_processor = |us: u64| us as f64 / interval_us as f64;
         let now = Now {
             interval_ms: reading.interval_ms,

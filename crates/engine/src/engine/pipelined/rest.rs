@@ -123,7 +123,7 @@ impl Stage<'_> {
 
     /// Lets others know how many rest here.
     pub(super) fn show_load(&self) {
-        let (score, (idle, slow)) = (self.pool.shared.score(self.pool.index), self.resting.postures());
+        let (score, (idle, slow)) = (self.pool.shared.score(self.pool.index), self.resting.idle_and_slow());
         match self.duty {
             Duty::Read => score.show_idle(idle),
             Duty::Data => score.show_slow(slow),
@@ -167,10 +167,10 @@ impl Stage<'_> {
 
     fn settle(&mut self, job: Box<Job>, interest: Interest) {
         let deadline = job.state.deadline(&self.pool.shared.limits, self.context.now);
-        let posture = job.state.stand(interest);
+        let phase = job.state.phase(interest);
         let token = self.resting.adopt(job);
         self.resting.set_deadline(token, deadline);
-        self.resting.pose(token, posture);
+        self.resting.set_phase(token, phase);
     }
 
     /// It leaves for another stage. If it leaves home, events of it are kept.

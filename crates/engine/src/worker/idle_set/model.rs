@@ -12,7 +12,7 @@ mod sync {
 
     use lamna_proto::time::Instant;
 
-    use crate::worker::connection_state::Posture;
+    use crate::worker::connection_state::ConnectionPhase;
     use crate::worker::room::Chosen;
     use lamna_io::wait::Token;
 
@@ -61,9 +61,9 @@ mod sync {
             self.tokens()
         }
 
-        pub(super) fn pose(&mut self, _token: Token, _posture: Posture) {}
+        pub(super) fn set_phase(&mut self, _token: Token, _phase: ConnectionPhase) {}
 
-        pub(super) fn postures(&self) -> (usize, usize) {
+        pub(super) fn idle_and_slow(&self) -> (usize, usize) {
             (self.0.len(), 0)
         }
 
@@ -79,7 +79,7 @@ use lamna_io::wait::Token;
 use lamna_loom::{Tally, Waker, check, spawn};
 use lamna_proto::time::Instant;
 
-use crate::worker::connection_state::Posture;
+use crate::worker::connection_state::ConnectionPhase;
 use parked_connections::ParkedConnections;
 use sync::{ConnectionState, WorkerScore};
 
@@ -145,7 +145,7 @@ impl World {
     /// Parks the connection as `IdleSet::park` does.
     fn park(&self, deadline: Option<Instant>) {
         self.kernel.await_once(TOKEN);
-        match self.parked_connections.put(ConnectionState(TOKEN), TOKEN, deadline, Posture::Idle) {
+        match self.parked_connections.put(ConnectionState(TOKEN), TOKEN, deadline, ConnectionPhase::Idle) {
             Ok(true) => self.kernel.listener.wake(),
             Ok(false) => {}
             Err(slot) => self.dispatched.note(slot.0.index as usize),

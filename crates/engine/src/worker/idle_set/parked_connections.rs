@@ -10,7 +10,7 @@ use lamna_io::wait::Token;
 use lamna_proto::time::Instant;
 
 use super::sync::{ConnectionState, ConnectionTable, Mutex, MutexGuard, WorkerScore};
-use crate::worker::connection_state::Posture;
+use crate::worker::connection_state::ConnectionPhase;
 
 /// The parked connections.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl<'a> ParkedConnections<'a> {
         slot: ConnectionState,
         token: Token,
         deadline: Option<Instant>,
-        posture: Posture,
+        phase: ConnectionPhase,
     ) -> Result<bool, ConnectionState> {
         let mut parked = self.parked();
         let is_early = parked.early.contains(&token);
@@ -57,7 +57,7 @@ impl<'a> ParkedConnections<'a> {
             return Err(slot);
         }
         parked.slots.adopt(slot);
-        parked.slots.pose(token, posture);
+        parked.slots.set_phase(token, phase);
         self.show(&parked);
         parked.slots.set_deadline(token, deadline);
         let oversleeps = deadline.is_some_and(|at| parked.sleeps_until.is_none_or(|until| until > at));
@@ -135,7 +135,7 @@ impl<'a> ParkedConnections<'a> {
 
     /// A store to the worker's own line, under a lock that was taken anyway.
     fn show(&self, parked: &Parked) {
-        self.score.show_idle(parked.slots.postures().0);
+        self.score.show_idle(parked.slots.idle_and_slow().0);
     }
 
     /// Nothing that is done under the lock can panic half-way.

@@ -88,7 +88,7 @@ impl Scoreboard {
         self.end.fetch_max(index + 1, Relaxed);
         let score = self.score(index);
         score.show(0);
-        score.show_postures((0, 0));
+        score.show_idle_and_slow((0, 0));
         score.taken.store(true, Relaxed);
     }
 
@@ -120,7 +120,7 @@ impl Scoreboard {
     }
 
     /// How many connections of all workers are idle, and how many wait for slow peers; of those workers that say so.
-    pub fn postures(&self) -> (u32, u32) {
+    pub fn idle_and_slow(&self) -> (u32, u32) {
         let read = |score: &WorkerScore| (score.idle.load(Relaxed), score.slow.load(Relaxed));
         self.taken().map(read).fold((0, 0), |(idle, slow), (more, slower)| (idle + more, slow + slower))
     }
@@ -168,7 +168,7 @@ impl WorkerScore {
     pub fn clear(&self) {
         self.taken.store(false, Relaxed);
         self.show(0);
-        self.show_postures((0, 0));
+        self.show_idle_and_slow((0, 0));
         show(&self.queued, 0);
         self.show_shortest_first(false);
         // Whatever became of its threads.
@@ -182,7 +182,7 @@ impl WorkerScore {
     }
 
     /// So many of the worker's connections are idle, and so many wait for slow peers.
-    pub fn show_postures(&self, (idle, slow): (usize, usize)) {
+    pub fn show_idle_and_slow(&self, (idle, slow): (usize, usize)) {
         self.show_idle(idle);
         self.show_slow(slow);
     }
