@@ -48,6 +48,11 @@ const RETIRED: &[&str] = &[
     "posture",
     "postures",
     "pose",
+    "Seat",
+    "seat",
+    "seats",
+    "seated",
+    "end_if_too_heavy",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.

@@ -357,7 +357,7 @@ pub fn watch_in(poll: &Poll, listeners: &[Listener], generation: u32, watches: b
 /// The state of a connection that was taken, for the worker that has its socket. None if its client network has as many
 /// connections as it may.
 fn let_in(shared: &Shared, listener: &Listener, accepted: Accepted, now: Instant) -> Option<ConnectionState> {
-    let seat = match shared.limiter.connections().map(|limit| limit.admit(accepted.client, listener)) {
+    let permit = match shared.limiter.connections().map(|limit| limit.admit(accepted.client, listener)) {
         Some(Err(Crowded)) => {
             shared.counters.work.connections.fetch_add(1, Relaxed);
             let speaks_tls = shared.tls.is_some() && listener.speaks_tls();
@@ -366,10 +366,10 @@ fn let_in(shared: &Shared, listener: &Listener, accepted: Accepted, now: Instant
             }
             return None;
         }
-        Some(Ok(seat)) => seat,
+        Some(Ok(permit)) => permit,
         None => None,
     };
-    Some(ConnectionState::accepted(accepted, listener, shared.tls.as_ref(), &shared.limits, now).seated(seat))
+    Some(ConnectionState::accepted(accepted, listener, shared.tls.as_ref(), &shared.limits, now).with_permit(permit))
 }
 
 /// The connections that wait at a listener, at most `most` and as many as there are descriptors for: for who neither waits for

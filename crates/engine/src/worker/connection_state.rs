@@ -25,7 +25,7 @@ use lamna_tls::Endpoint;
 
 use crate::worker::connection_counter::CountGuard;
 use crate::worker::context::WorkerContext;
-use crate::worker::limiter::connections::{Crowded, Held, Seat};
+use crate::worker::limiter::connections::{ConnectionPermit, Crowded, Held};
 use crate::worker::limiter::terms::{Course, Terms};
 use crate::worker::room::{Candidate, Stage};
 use crate::worker::transport::Transport;
@@ -72,7 +72,7 @@ pub struct ConnectionState {
 #[derive(Debug, Default)]
 pub struct Extras {
     /// By which it is counted among those of its client network.
-    seat: Option<Seat>,
+    permit: Option<ConnectionPermit>,
     /// The bandwidth and the meters that limits have set for it.
     course: Option<Box<Course>>,
     /// The page that it shows, if that may be hinted for.
@@ -152,25 +152,26 @@ impl ConnectionState {
 
     /// When to look whether it is to end for what it holds; none if it holds little.
     pub fn look_at(&self, now: Instant) -> Option<Instant> {
-        let seat = self.seat()?;
-        if seat.is_doomed() {
+        let permit = self.permit()?;
+        if permit.is_doomed() {
             return Some(now);
         }
-        seat.is_heavy().then(|| now.after_ms(if self.is_idle() { IDLE_LOOK_MS } else { LOOK_MS }))
+        permit.is_heavy().then(|| now.after_ms(if self.is_idle() { IDLE_LOOK_MS } else { LOOK_MS }))
     }
 
     /// Whether it has been waited for too long, or is to end for what it holds.
     pub fn is_over(&self, limits: &Limits, now: Instant) -> bool {
-        self.seat().is_some_and(Seat::is_doomed) || self.poll_timeout(limits).is_some_and(|until| until <= now)
+        self.permit().is_some_and(ConnectionPermit::is_doomed)
+            || self.poll_timeout(limits).is_some_and(|until| until <= now)
     }
 
-    fn seat(&self) -> Option<&Seat> {
-        self.extras.as_ref().and_then(|extras| extras.seat.as_ref())
+    fn permit(&self) -> Option<&ConnectionPermit> {
+        self.extras.as_ref().and_then(|extras| extras.permit.as_ref())
     }
 
     /// It has been waited for too long, or is to end for what it holds. It has a workspace.
     pub fn handle_timeout(&mut self, limits: &Limits, now: Instant) {
-        if self.seat().is_some_and(Seat::is_doomed) {
+        if self.permit().is_some_and(ConnectionPermit::is_doomed) {
             return self.handle_broken();
         }
         let is_called_last = self.last_call().is_some_and(|until| until <= now);
@@ -281,33 +282,33 @@ impl ConnectionState {
     /// Takes the workspace back from it: it is going to wait. What it holds meanwhile is counted for its client network.
     pub fn reclaim(&mut self) -> Box<Workspace> {
         let workspace = self.connection.reclaim();
-        self.weigh();
+        self.account_memory();
         workspace
     }
 
     /// Counts for its client network what it holds while it waits, and takes it from those that share bandwidth if it has nothing under way.
-    pub fn weigh(&mut self) {
+    pub fn account_memory(&mut self) {
         self.rest();
         if let Some(extras) = &mut self.extras
-            && let Some(seat) = &mut extras.seat
+            && let Some(permit) = &mut extras.permit
         {
             let bytes = self.connection.memory_bytes() + self.transport.held_bytes();
             let descriptors = self.connection.descriptors();
-            seat.hold(Held { bytes: bytes as u64, descriptors: descriptors as u64 });
+            permit.hold(Held { bytes: bytes as u64, descriptors: descriptors as u64 });
         }
     }
 
     /// Ends it if its client network holds more memory than it may, and it is one of those that hold most. It has a workspace.
-    pub fn end_if_too_heavy(&mut self) {
-        if self.seat().is_some_and(Seat::is_doomed) {
+    pub fn enforce_memory_limit(&mut self) {
+        if self.permit().is_some_and(ConnectionPermit::is_doomed) {
             self.handle_broken();
         }
     }
 
-    /// The same connection, counted by `seat`.
-    pub fn seated(self, seat: Option<Seat>) -> ConnectionState {
+    /// The same connection, counted by `permit`.
+    pub fn with_permit(self, permit: Option<ConnectionPermit>) -> ConnectionState {
         let mut slot = self;
-        slot.extras = seat.map(|seat| Box::new(Extras { seat: Some(seat), ..Extras::default() }));
+        slot.extras = permit.map(|permit| Box::new(Extras { permit: Some(permit), ..Extras::default() }));
         slot
     }
 
@@ -365,7 +366,7 @@ impl ConnectionState {
             ConnectionPhase::Slow => Stage::Slow,
             ConnectionPhase::Idle | ConnectionPhase::Active => Stage::Working,
         };
-        let network = self.seat().and_then(Seat::network);
+        let network = self.permit().and_then(ConnectionPermit::network);
         Some(Candidate { token: self.token(), network, stage, descriptors: self.connection.descriptors(), until })
     }
 
@@ -404,9 +405,9 @@ impl ConnectionState {
         };
         self.peer = Some(client).into();
         let Some(extras) = &mut self.extras else { return };
-        match extras.seat.take().map(|seat| seat.name(client)) {
+        match extras.permit.take().map(|permit| permit.name(client)) {
             None => {}
-            Some(Ok(seat)) => extras.seat = seat,
+            Some(Ok(permit)) => extras.permit = permit,
             Some(Err(Crowded)) => self.handle_broken(),
         }
     }

@@ -109,7 +109,7 @@ pub fn turn_leaving(
     hands: &mut (impl Io + Executor),
     leaves: Leaves,
 ) -> Option<Turn> {
-    connection.end_if_too_heavy();
+    connection.enforce_memory_limit();
     context.set_connection(connection.number());
     let turn = within_bounds(connection, token, context, hands, leaves);
     connection.transport.settle();

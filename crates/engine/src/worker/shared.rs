@@ -146,8 +146,8 @@ impl Shared {
 
     /// Counts a connection that another process has had among those of its client network.
     pub fn keep(&self, slot: ConnectionState) -> ConnectionState {
-        let seat = self.limiter.connections().and_then(|limit| limit.keep(slot.peer.address));
-        slot.seated(seat)
+        let permit = self.limiter.connections().and_then(|limit| limit.keep(slot.peer.address));
+        slot.with_permit(permit)
     }
 
     /// The score at the scoreboard of worker `index` of this process.

@@ -186,7 +186,7 @@ impl<'a> Stage<'a> {
         // What it holds on its way from stage to stage is no burden of its peer's.
         let is_on_its_way = |interest: Interest| interest.done || interest.send && state.writable || !tasks.is_empty();
         if matches!(turn, Turn::Waits(interest) if !is_on_its_way(interest)) {
-            state.weigh();
+            state.account_memory();
         }
         turn
     }

@@ -1,7 +1,7 @@
 //! Limits of connections by client network: one that has as many open as it may gets no further one, and the memory and
 //! the descriptors that they hold together are bounded.
 //!
-//! Owns: [`ConnectionLimit`], which decides for one connection when it is accepted or when a proxy has named its client, and [`Seat`],
+//! Owns: [`ConnectionLimit`], which decides for one connection when it is accepted or when a proxy has named its client, and [`ConnectionPermit`],
 //! by which a connection is counted until it ends, in whatever engine or thread. Guarantees: no network is refused for connections
 //! that have ended; an exempt client costs one comparison for each exempt network, any other a hash and one exchange.
 
@@ -80,7 +80,7 @@ pub struct ConnectionLimit {
 }
 
 /// By which a connection is counted. It leaves when this is dropped.
-pub struct Seat {
+pub struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
     /// None until a proxy has named the client.
     place: Option<u32>,
@@ -165,21 +165,21 @@ impl Connected {
     }
 
     /// Asserts that the counts of each network are those of its connections, of what these hold, and of the connections
-    /// to applications, which are at the places `asked`. `seats` and `asked` are all that there are: while connections
+    /// to applications, which are at the places `asked`. `permits` and `asked` are all that there are: while connections
     /// come and go, no thread sees all of them at once.
     #[cfg(test)]
-    fn check_invariants<'s>(&self, seats: impl Iterator<Item = &'s Seat> + Clone, asked: &[u32]) {
+    fn check_invariants<'s>(&self, permits: impl Iterator<Item = &'s ConnectionPermit> + Clone, asked: &[u32]) {
         for place in 0..(BUCKETS / self.parts * crowd::WAYS) as u32 {
-            let of_network = seats.clone().filter(|seat| seat.place == Some(place));
-            let sum = |measure: fn(&Seat) -> u64| of_network.clone().map(measure).sum::<u64>();
+            let of_network = permits.clone().filter(|permit| permit.place == Some(place));
+            let sum = |measure: fn(&ConnectionPermit) -> u64| of_network.clone().map(measure).sum::<u64>();
             let counted = |table: &Buckets| crowd::word(table, self.parts, self.own, place).load(Relaxed);
             let connections = crowd::count_at(&*self.buckets, self.parts, self.own, place);
             assert_eq!(connections, sum(|_| 1), "connections at {place}");
             let applications = crowd::count_at(&*self.applications, self.parts, self.own, place);
             let of_place = asked.iter().filter(|other| **other == place).count() as u64;
             assert_eq!(applications, of_place, "connections to applications at {place}");
-            assert_eq!(counted(&self.held), sum(|seat| seat.held.bytes), "bytes at {place}");
-            assert_eq!(counted(&self.descriptors), sum(|seat| seat.held.descriptors), "descriptors at {place}");
+            assert_eq!(counted(&self.held), sum(|permit| permit.held.bytes), "bytes at {place}");
+            assert_eq!(counted(&self.descriptors), sum(|permit| permit.held.descriptors), "descriptors at {place}");
         }
     }
 
@@ -226,24 +226,33 @@ impl ConnectionLimit {
     ///
     /// # Errors
     /// There are too many.
-    pub fn admit(self: &Arc<Self>, client: Option<IpAddr>, listener: &Listener) -> Result<Option<Seat>, Crowded> {
+    pub fn admit(
+        self: &Arc<Self>,
+        client: Option<IpAddr>,
+        listener: &Listener,
+    ) -> Result<Option<ConnectionPermit>, Crowded> {
         match listener.proxies() {
-            Some(_) => Ok(Some(Seat { limit: self.clone(), place: None, held: Held::default(), load: None })),
+            Some(_) => {
+                Ok(Some(ConnectionPermit { limit: self.clone(), place: None, held: Held::default(), load: None }))
+            }
             None => self.enter(client, self.most),
         }
     }
 
     /// Counts a connection that is there already, whatever the limit.
-    pub fn keep(self: &Arc<Self>, client: Option<IpAddr>) -> Option<Seat> {
+    pub fn keep(self: &Arc<Self>, client: Option<IpAddr>) -> Option<ConnectionPermit> {
         self.enter(client, u64::MAX).ok().flatten()
     }
 
-    fn enter(self: &Arc<Self>, client: Option<IpAddr>, most: u64) -> Result<Option<Seat>, Crowded> {
+    fn enter(self: &Arc<Self>, client: Option<IpAddr>, most: u64) -> Result<Option<ConnectionPermit>, Crowded> {
         let Some(client) = client.filter(|client| !self.is_exempt(*client)) else { return Ok(None) };
         match self.connected.enter(client, most) {
-            Entry::Counted(place) => {
-                Ok(Some(Seat { limit: self.clone(), place: Some(place), held: Held::default(), load: None }))
-            }
+            Entry::Counted(place) => Ok(Some(ConnectionPermit {
+                limit: self.clone(),
+                place: Some(place),
+                held: Held::default(),
+                load: None,
+            })),
             Entry::Uncounted => Ok(None),
             Entry::Refused => {
                 self.counters.work.connections_limited.fetch_add(1, Relaxed);
@@ -297,12 +306,12 @@ impl ConnectionLimit {
     }
 }
 
-impl Seat {
+impl ConnectionPermit {
     /// A proxy has named the client of a connection that was not counted yet.
     ///
     /// # Errors
     /// There are too many.
-    pub fn name(self, client: IpAddr) -> Result<Option<Seat>, Crowded> {
+    pub fn name(self, client: IpAddr) -> Result<Option<ConnectionPermit>, Crowded> {
         match self.place {
             Some(_) => Ok(Some(self)),
             None => self.limit.enter(Some(client), self.limit.most),
@@ -316,7 +325,7 @@ impl Seat {
         let held = Held { bytes, ..held };
         let Some(place) = self.place.filter(|_| held != self.held) else { return };
         let before = std::mem::replace(&mut self.held, held);
-        let (is_heavy, Seat { limit, load, .. }) = (self.is_heavy(), self);
+        let (is_heavy, ConnectionPermit { limit, load, .. }) = (self.is_heavy(), self);
         let begin = || limit.connected.loads.begin(place);
         if is_heavy {
             load.get_or_insert_with(begin).set(held);
@@ -351,7 +360,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.hold(Held::default());
         if let Some(place) = self.place {
@@ -405,9 +414,9 @@ impl fmt::Debug for ConnectionLimit {
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for ConnectionPermit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Seat").field("place", &self.place).finish_non_exhaustive()
+        formatter.debug_struct("ConnectionPermit").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
@@ -425,7 +434,7 @@ mod tests {
         Arc::into_inner(limit(connected, most)).unwrap()
     }
 
-    fn enter(limit: &Arc<ConnectionLimit>, client: &str) -> Result<Option<Seat>, Crowded> {
+    fn enter(limit: &Arc<ConnectionLimit>, client: &str) -> Result<Option<ConnectionPermit>, Crowded> {
         limit.enter(client.parse().ok(), limit.most)
     }
 
@@ -455,8 +464,8 @@ mod tests {
     #[test]
     fn who_is_exempt_is_not_counted() {
         let limit = limit(&Connected::new().unwrap(), 1);
-        let seats: Vec<_> = (0..3).map(|_| enter(&limit, "127.0.0.1")).collect();
-        assert!(seats.iter().all(|seat| matches!(seat, Ok(None))));
+        let permits: Vec<_> = (0..3).map(|_| enter(&limit, "127.0.0.1")).collect();
+        assert!(permits.iter().all(|permit| matches!(permit, Ok(None))));
         assert!(matches!(limit.enter(None, 1), Ok(None)), "a Unix socket");
     }
 
@@ -465,26 +474,26 @@ mod tests {
         let settings = Settings { network_bytes_max: 100_000, connection_limit: 0, ..Settings::default() };
         let connected = Connected::new().unwrap();
         let limit = ConnectionLimit::new(&settings, &connected, &SharedMemory::default()).unwrap();
-        let mut seats: Vec<Seat> = (0..4).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
+        let mut permits: Vec<ConnectionPermit> = (0..4).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
         let mut other = enter(&limit, "192.0.2.2").unwrap().unwrap();
         other.hold(bytes(99_000));
-        seats[0].hold(bytes(60_000));
+        permits[0].hold(bytes(60_000));
         // As much as most connections hold.
-        seats[2].hold(bytes(UNCOUNTED_BYTES_MAX as u64));
-        seats[3].hold(bytes(10_000));
-        let doomed = |seats: &[Seat]| seats.iter().map(Seat::is_doomed).collect::<Vec<_>>();
-        assert_eq!(doomed(&seats), [false; 4]);
+        permits[2].hold(bytes(UNCOUNTED_BYTES_MAX as u64));
+        permits[3].hold(bytes(10_000));
+        let doomed = |permits: &[ConnectionPermit]| permits.iter().map(ConnectionPermit::is_doomed).collect::<Vec<_>>();
+        assert_eq!(doomed(&permits), [false; 4]);
         // The last one to hold something is not the one that holds most.
-        seats[1].hold(bytes(40_000));
-        assert_eq!(doomed(&seats), [true, false, false, false]);
+        permits[1].hold(bytes(40_000));
+        assert_eq!(doomed(&permits), [true, false, false, false]);
         assert!(!other.is_doomed());
         // It is as good as gone.
-        seats[3].hold(bytes(60_000));
-        assert_eq!(doomed(&seats), [true, false, false, false]);
-        seats[3].hold(bytes(61_000));
-        assert_eq!(doomed(&seats), [true, false, false, true]);
+        permits[3].hold(bytes(60_000));
+        assert_eq!(doomed(&permits), [true, false, false, false]);
+        permits[3].hold(bytes(61_000));
+        assert_eq!(doomed(&permits), [true, false, false, true]);
         assert_eq!(limit.counters.work.connections_limited.load(Relaxed), 2);
-        drop((seats, other));
+        drop((permits, other));
         let is_zero = |table: &[[sync::Word; crowd::WAYS]]| table.iter().flatten().all(|word| word.load(Relaxed) == 0);
         assert!(is_zero(&*connected.held) && is_zero(&*connected.buckets));
     }
@@ -493,28 +502,28 @@ mod tests {
     fn what_answers_hold_open_counts_for_the_descriptors_of_a_network() {
         let connected = Connected::new().unwrap();
         let limit = Arc::new(ConnectionLimit { most_descriptors: 20, ..limit_of(&connected, 100) });
-        let mut seats: Vec<Seat> = (0..8).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
+        let mut permits: Vec<ConnectionPermit> = (0..8).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
         let mut other = enter(&limit, "192.0.2.2").unwrap().unwrap();
         other.hold(files(19));
-        let doomed = |seats: &[Seat]| seats.iter().map(Seat::is_doomed).collect::<Vec<_>>();
-        for seat in &mut seats[..7] {
-            seat.hold(files(1));
+        let doomed = |permits: &[ConnectionPermit]| permits.iter().map(ConnectionPermit::is_doomed).collect::<Vec<_>>();
+        for permit in &mut permits[..7] {
+            permit.hold(files(1));
         }
         // With their sockets these are fifteen.
-        seats[7].hold(files(5));
-        assert_eq!(doomed(&seats), [false; 8]);
-        assert!(!seats[7].is_heavy(), "it is not looked at for so few");
+        permits[7].hold(files(5));
+        assert_eq!(doomed(&permits), [false; 8]);
+        assert!(!permits[7].is_heavy(), "it is not looked at for so few");
         // Nobody has many, so the last one is the one too many.
-        seats[0].hold(files(2));
-        assert_eq!(doomed(&seats), [true, false, false, false, false, false, false, false]);
-        drop(seats.remove(0));
+        permits[0].hold(files(2));
+        assert_eq!(doomed(&permits), [true, false, false, false, false, false, false, false]);
+        drop(permits.remove(0));
         // One that has many goes before others.
-        seats[6].hold(files(DESCRIPTORS_MANY));
-        assert_eq!(doomed(&seats), [false, false, false, false, false, false, true]);
-        seats[0].hold(files(2));
-        assert_eq!(doomed(&seats), [false, false, false, false, false, false, true], "it is as good as gone");
+        permits[6].hold(files(DESCRIPTORS_MANY));
+        assert_eq!(doomed(&permits), [false, false, false, false, false, false, true]);
+        permits[0].hold(files(2));
+        assert_eq!(doomed(&permits), [false, false, false, false, false, false, true], "it is as good as gone");
         assert!(!other.is_doomed());
-        drop((seats, other));
+        drop((permits, other));
         let is_zero = |table: &[[sync::Word; crowd::WAYS]]| table.iter().flatten().all(|word| word.load(Relaxed) == 0);
         assert!(is_zero(&*connected.descriptors) && is_zero(&*connected.buckets));
     }
@@ -523,9 +532,9 @@ mod tests {
     fn what_travels_is_counted_beyond_the_limit_and_lets_nobody_else_in() {
         let limit = limit(&Connected::new().unwrap(), 1);
         let client: Option<IpAddr> = "192.0.2.1".parse().ok();
-        let seats: Vec<_> = (0..3).map(|_| limit.keep(client)).collect();
-        assert!(seats.iter().all(Option::is_some) && limit.enter(client, 1).is_err());
-        drop(seats);
+        let permits: Vec<_> = (0..3).map(|_| limit.keep(client)).collect();
+        assert!(permits.iter().all(Option::is_some) && limit.enter(client, 1).is_err());
+        drop(permits);
         assert!(limit.enter(client, 1).is_ok());
     }
 
@@ -550,9 +559,9 @@ mod tests {
     fn where_there_is_no_room_to_count_connections_are_let_in() {
         let connected = Connected::new().unwrap().among(BUCKETS);
         let limit = limit(&connected, 1);
-        let seats: Vec<_> = (0..100_u8).map(|number| enter(&limit, &format!("192.0.2.{number}"))).collect();
-        assert!(seats.iter().all(Result::is_ok));
-        let counted = seats.iter().flatten().flatten().count();
+        let permits: Vec<_> = (0..100_u8).map(|number| enter(&limit, &format!("192.0.2.{number}"))).collect();
+        assert!(permits.iter().all(Result::is_ok));
+        let counted = permits.iter().flatten().flatten().count();
         assert_eq!(counted, crowd::WAYS);
     }
 
@@ -588,22 +597,22 @@ mod tests {
             let of_settings = ConnectionLimit::new(&settings, &connected, &SharedMemory::default()).unwrap();
             let limit = ConnectionLimit { most: MOST, most_descriptors: 20, ..Arc::into_inner(of_settings).unwrap() };
             let limit = Arc::new(limit);
-            let (mut seats, mut asked): (Vec<(u8, Seat)>, Vec<u32>) = Default::default();
+            let (mut permits, mut asked): (Vec<(u8, ConnectionPermit)>, Vec<u32>) = Default::default();
             for step in steps {
                 match step {
                     Step::Enter(network) => {
-                        let before = seats.iter().filter(|seat| seat.0 == network).count() as u64;
+                        let before = permits.iter().filter(|permit| permit.0 == network).count() as u64;
                         match enter(&limit, &format!("192.0.2.{network}")) {
-                            Ok(Some(seat)) => seats.push((network, seat)),
+                            Ok(Some(permit)) => permits.push((network, permit)),
                             Ok(None) => prop_assert!(false, "there is room to count three networks"),
                             Err(Crowded) => prop_assert_eq!(before, MOST),
                         }
                     }
-                    Step::Hold(which, bytes, descriptors) if !seats.is_empty() => {
-                        let which = which % seats.len();
-                        seats[which].1.hold(Held { bytes, descriptors });
+                    Step::Hold(which, bytes, descriptors) if !permits.is_empty() => {
+                        let which = which % permits.len();
+                        permits[which].1.hold(Held { bytes, descriptors });
                     }
-                    Step::Leave(which) if !seats.is_empty() => drop(seats.swap_remove(which % seats.len())),
+                    Step::Leave(which) if !permits.is_empty() => drop(permits.swap_remove(which % permits.len())),
                     Step::Ask(network) => match connected.enter_application([192, 0, 2, network].into(), MOST) {
                         Entry::Counted(place) => asked.push(place),
                         Entry::Uncounted => prop_assert!(false, "there is room to count three networks"),
@@ -614,15 +623,15 @@ mod tests {
                     }
                     Step::Hold(..) | Step::Leave(_) | Step::Answered(_) => {}
                 }
-                connected.check_invariants(seats.iter().map(|seat| &seat.1), &asked);
+                connected.check_invariants(permits.iter().map(|permit| &permit.1), &asked);
                 for network in 0..3 {
-                    let of_network = || seats.iter().filter(|seat| seat.0 == network).map(|seat| &seat.1);
+                    let of_network = || permits.iter().filter(|permit| permit.0 == network).map(|permit| &permit.1);
                     prop_assert!(of_network().count() as u64 <= MOST);
-                    let staying: u64 = of_network().filter(|seat| !seat.is_doomed()).map(|seat| seat.held.bytes).sum();
+                    let staying: u64 = of_network().filter(|permit| !permit.is_doomed()).map(|permit| permit.held.bytes).sum();
                     prop_assert!(staying <= 100_000, "{} bytes stay", staying);
                 }
             }
-            drop(seats);
+            drop(permits);
             asked.drain(..).for_each(|place| connected.leave_application(place));
             connected.check_invariants(std::iter::empty(), &[]);
             (0..3).for_each(|network| connected.check_gone([192, 0, 2, network].into()));
