@@ -53,6 +53,10 @@ const RETIRED: &[&str] = &[
     "seats",
     "seated",
     "end_if_too_heavy",
+    "Course",
+    "course",
+    "change_course",
+    "take_terms",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.

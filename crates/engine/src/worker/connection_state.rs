@@ -26,7 +26,7 @@ use lamna_tls::Endpoint;
 use crate::worker::connection_counter::CountGuard;
 use crate::worker::context::WorkerContext;
 use crate::worker::limiter::connections::{ConnectionPermit, Crowded, Held};
-use crate::worker::limiter::terms::{Course, Terms};
+use crate::worker::limiter::rate_limits::{Pacing, RateLimits};
 use crate::worker::room::{Candidate, Stage};
 use crate::worker::transport::Transport;
 use rustix::net::RecvFlags;
@@ -74,7 +74,7 @@ pub struct Extras {
     /// By which it is counted among those of its client network.
     permit: Option<ConnectionPermit>,
     /// The bandwidth and the meters that limits have set for it.
-    course: Option<Box<Course>>,
+    pacing: Option<Box<Pacing>>,
     /// The page that it shows, if that may be hinted for.
     viewing: Option<Box<Viewing>>,
     /// It is to end when it is idle: until when a request that may be on its way is waited for.
@@ -230,28 +230,28 @@ impl ConnectionState {
         ConnectionState::over(transport, client, now)
     }
 
-    /// Applies the terms that limits set for a routed request to all bytes that are sent from now on.
-    pub fn take_terms(&mut self, context: &mut WorkerContext<'_>) {
-        let terms = context.terms.take();
-        if terms.is_some() || self.extras.is_some() {
-            self.change_course(terms);
+    /// Applies the rates that limits set for a routed request to all bytes that are sent from now on.
+    pub fn apply_rate_limits(&mut self, context: &mut WorkerContext<'_>) {
+        let rate_limits = context.rate_limits.take();
+        if rate_limits.is_some() || self.extras.is_some() {
+            self.change_pacing(rate_limits);
         }
     }
 
-    fn change_course(&mut self, terms: Option<Box<Terms>>) {
+    fn change_pacing(&mut self, rate_limits: Option<Box<RateLimits>>) {
         let ConnectionState { extras, transport, .. } = self;
-        match extras.as_mut().and_then(|extras| extras.course.as_mut()) {
-            Some(course) => {
-                if !course.handle_request(terms, &*transport)
+        match extras.as_mut().and_then(|extras| extras.pacing.as_mut()) {
+            Some(pacing) => {
+                if !pacing.handle_request(rate_limits, &*transport)
                     && let Some(extras) = extras
                 {
-                    extras.course = None;
+                    extras.pacing = None;
                 }
             }
             None => {
-                let Some(terms) = terms else { return };
-                let course = Box::new(Course::new(*terms, &*transport));
-                extras.get_or_insert_default().course = Some(course);
+                let Some(rate_limits) = rate_limits else { return };
+                let pacing = Box::new(Pacing::new(*rate_limits, &*transport));
+                extras.get_or_insert_default().pacing = Some(pacing);
             }
         }
     }
@@ -259,9 +259,9 @@ impl ConnectionState {
     /// So many bytes of it were sent.
     pub fn count_sent(&mut self, bytes: u64, now: Instant) {
         if let Some(extras) = &mut self.extras
-            && let Some(course) = &mut extras.course
+            && let Some(pacing) = &mut extras.pacing
         {
-            course.handle_sent(bytes, &self.transport, now);
+            pacing.handle_sent(bytes, &self.transport, now);
         }
     }
 
@@ -272,10 +272,10 @@ impl ConnectionState {
 
     fn rest(&mut self) {
         if let Some(extras) = &mut self.extras
-            && let Some(course) = &mut extras.course
+            && let Some(pacing) = &mut extras.pacing
             && self.connection.is_idle()
         {
-            course.handle_idle();
+            pacing.handle_idle();
         }
     }
 

@@ -53,7 +53,7 @@ use lamna_tls::{Negotiated, Over};
 use crate::worker::address::{Address, Addresses, KeyParts};
 use crate::worker::context::early_hints::KnownPages;
 use crate::worker::context::record::{record, user_of};
-use crate::worker::limiter::{Exceeded, terms::Terms};
+use crate::worker::limiter::{Exceeded, rate_limits::RateLimits};
 use crate::worker::shared::Shared;
 use crate::worker::transport::Transport;
 use crate::worker::turn_budget::Handshakes;
@@ -96,8 +96,8 @@ pub struct WorkerContext<'a> {
     passing: Option<Arc<Resource>>,
     /// The last answer to a request over a limit, with the index of its site and the limit.
     limited: Option<((u32, Exceeded), Arc<Resource>)>,
-    /// The terms that limits set for the answer to the last request.
-    pub terms: Option<Box<Terms>>,
+    /// The rates that limits set for the answer to the last request.
+    pub rate_limits: Option<Box<RateLimits>>,
     addresses: Addresses,
     /// Buffer for the keys of answers of applications.
     answer_key: Vec<u8>,
@@ -170,7 +170,7 @@ impl<'a> WorkerContext<'a> {
             leave: if shared.uplink.is_some() { Leave::BySleep } else { Leave::Free },
             passing: None,
             limited: None,
-            terms: None,
+            rate_limits: None,
             addresses: Addresses::default(),
             answer_key: Vec::new(),
             asked_path: Vec::new(),

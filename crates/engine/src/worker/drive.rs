@@ -256,12 +256,12 @@ fn meet_needs(
                     if let Some(done) = context.done(outcome) {
                         connection.connection.handle_done(exchange, done, now);
                     }
-                    connection.take_terms(context);
+                    connection.apply_rate_limits(context);
                     continue;
                 }
                 if executor.leaves_look_up(id) {
                     connection.connection.defer(exchange);
-                    connection.take_terms(context);
+                    connection.apply_rate_limits(context);
                     continue;
                 }
                 match context.look_up(&asked) {
@@ -283,7 +283,7 @@ fn meet_needs(
                     }
                     Found::Missing(target) => translate_missing(connection, id, target, context, executor),
                 }
-                connection.take_terms(context);
+                connection.apply_rate_limits(context);
             }
             Need::Read(Read { representation, offset, length }) => {
                 let range = FileRange { representation: representation.clone(), offset, length };
@@ -361,8 +361,8 @@ fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry,
     };
     connection.connection.handle_done(exchange, done, now);
     // Those of a script are known when it has been found.
-    if context.terms.is_some() {
-        connection.take_terms(context);
+    if context.rate_limits.is_some() {
+        connection.apply_rate_limits(context);
     }
 }
 

@@ -14,9 +14,9 @@ mod loads;
 #[cfg(test)]
 mod model;
 pub mod preview;
+pub mod rate_limits;
 mod share;
 mod table;
-pub mod terms;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -43,8 +43,8 @@ use lamna_site::content::site::{Site, Sites};
 use lamna_site::upstream::shares::Payer;
 use lamna_sys::metrics::counters::Counters;
 use lamna_sys::shared_memory::SharedMemory;
+use rate_limits::{Meter, RateLimits};
 use share::Sharing;
-use terms::{Meter, Terms};
 
 /// The atomics of the table. The model substitutes loom's.
 mod sync {
@@ -213,7 +213,7 @@ impl Limiter {
         translate: &Translate<'_>,
         client: Option<IpAddr>,
         now: Instant,
-    ) -> Result<Option<Box<Terms>>, Exceeded> {
+    ) -> Result<Option<Box<RateLimits>>, Exceeded> {
         let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
         let Some(client) = client.filter(is_limited) else { return Ok(None) };
         let network = network_of(client);
@@ -226,7 +226,7 @@ impl Limiter {
         }
     }
 
-    /// Counts a request of `client` that has been let in as `user`, and adds what applies to its answer to `terms`.
+    /// Counts a request of `client` that has been let in as `user`, and adds what applies to its answer to `rate_limits`.
     ///
     /// # Errors
     /// It is over a limit of users.
@@ -235,18 +235,18 @@ impl Limiter {
         site: &Site,
         translate: &Translate<'_>,
         (client, user): (Option<IpAddr>, Option<Who<'_>>),
-        terms: &mut Option<Box<Terms>>,
+        rate_limits: &mut Option<Box<RateLimits>>,
         now: Instant,
     ) -> Result<(), Exceeded> {
         let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
         let Some(client) = client.filter(is_limited) else { return Ok(()) };
         let caller = Caller { network: network_of(client), user: Some(user) };
-        add(self.of_site(site, translate, caller, now)?, terms);
+        add(self.of_site(site, translate, caller, now)?, rate_limits);
         Ok(())
     }
 
     /// Counts a request of `client` that is from `user` and has come to what is at `places`, paths: for those of their limits which are not
-    /// limits of the path that it asks for. Adds what applies to its answer to `terms`.
+    /// limits of the path that it asks for. Adds what applies to its answer to `rate_limits`.
     ///
     /// # Errors
     /// It is over a limit.
@@ -256,7 +256,7 @@ impl Limiter {
         translate: &Translate<'_>,
         (client, user): (Option<IpAddr>, Option<Who<'_>>),
         places: &[impl AsRef<[u8]>],
-        terms: &mut Option<Box<Terms>>,
+        rate_limits: &mut Option<Box<RateLimits>>,
         now: Instant,
     ) -> Result<(), Exceeded> {
         let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
@@ -269,7 +269,7 @@ impl Limiter {
             let is_of_place = !asked.starts_with(path) && places.iter().any(|place| place.as_ref().starts_with(path));
             is_of_place && !was_counted(limit, translate)
         };
-        add(self.take_all(site, translate, caller, fits, now)?, terms);
+        add(self.take_all(site, translate, caller, fits, now)?, rate_limits);
         Ok(())
     }
 
@@ -280,7 +280,7 @@ impl Limiter {
         translate: &Translate<'_>,
         caller: Caller<'_>,
         now: Instant,
-    ) -> Result<Option<Box<Terms>>, Exceeded> {
+    ) -> Result<Option<Box<RateLimits>>, Exceeded> {
         let limits = &site.settings.limits;
         let mut made = Vec::new();
         let path = if limits.is_empty() { translate.path } else { counted_path(translate.path, &mut made) };
@@ -298,9 +298,9 @@ impl Limiter {
         caller: Caller<'_>,
         fits: impl Fn(&SiteLimit) -> bool,
         now: Instant,
-    ) -> Result<Option<Box<Terms>>, Exceeded> {
+    ) -> Result<Option<Box<RateLimits>>, Exceeded> {
         let limits = &site.settings.limits;
-        let mut terms = Terms::default();
+        let mut rate_limits = RateLimits::default();
         let fitting = limits.iter().enumerate().filter(|(_, limit)| fits(limit));
         for (number, limit) in fitting.map(|(at, limit)| (at + 1, limit)) {
             let place = (site.index << 8 | number as u32 & 0xff, caller.party(&limit.key, translate));
@@ -313,18 +313,18 @@ impl Limiter {
                 if let Some(ticks) = volume.wait(arrival, now.ms() * TICKS_PER_MS) {
                     return Err(Exceeded { limit: number, of: Limited::Bytes(volume), wait_s: seconds(ticks) });
                 }
-                terms.meters.push(Meter::new(self.counted.clone(), hash, volume, now));
+                rate_limits.meters.push(Meter::new(self.counted.clone(), hash, volume, now));
             }
             if let Some(bandwidth) = limit.bandwidth {
-                let slower = terms.bandwidth.map_or(bandwidth, |other| bandwidth.slower(other));
-                terms.bandwidth = Some(slower);
+                let slower = rate_limits.bandwidth.map_or(bandwidth, |other| bandwidth.slower(other));
+                rate_limits.bandwidth = Some(slower);
             }
             if let Some(shared) = limit.shared_bandwidth {
                 let hash = self.counted.hasher.hash_one((place, "shared"));
-                terms.shares.push(self.counted.sharing.share(hash, shared.bytes_per_s));
+                rate_limits.shares.push(self.counted.sharing.share(hash, shared.bytes_per_s));
             }
         }
-        Ok(terms.any())
+        Ok(rate_limits.any())
     }
 
     fn take(&self, rate: Rate, limit: usize, place: (u32, Party<'_>), now: Instant) -> Result<(), Exceeded> {
@@ -341,11 +341,11 @@ fn was_counted(limit: &SiteLimit, translate: &Translate<'_>) -> bool {
     translate.led.is_some_and(|led| led.earlier.iter().any(|path| path.starts_with(limit.path.as_bytes())))
 }
 
-/// Adds `more` of what applies to an answer to `terms`.
-fn add(more: Option<Box<Terms>>, terms: &mut Option<Box<Terms>>) {
-    match (more, terms) {
-        (Some(more), Some(terms)) => terms.join(*more),
-        (more @ Some(_), terms) => *terms = more,
+/// Adds `more` of what applies to an answer to `rate_limits`.
+fn add(more: Option<Box<RateLimits>>, rate_limits: &mut Option<Box<RateLimits>>) {
+    match (more, rate_limits) {
+        (Some(more), Some(rate_limits)) => rate_limits.join(*more),
+        (more @ Some(_), rate_limits) => *rate_limits = more,
         (None, _) => {}
     }
 }

@@ -122,7 +122,7 @@ impl WorkerContext<'_> {
         let user = asked.who(&Rules::of_application(rules, asked.translate), (self.now, &mut self.known));
         let counted = (asked.counted_client(), user);
         let places: Vec<_> = script.places().chain(script.paths_within()).collect();
-        self.shared.limiter.count_at(asked.site, asked.translate, counted, &places, &mut self.terms, self.now)
+        self.shared.limiter.count_at(asked.site, asked.translate, counted, &places, &mut self.rate_limits, self.now)
     }
 }
 

@@ -273,12 +273,12 @@ fn count(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let limiter = &context.shared.limiter;
     let is_led = asked.translate.led.is_some_and(|led| led.is_first);
     if asked.translate.is_again && !is_led || !limiter.has_any(&context.shared.sites) {
-        context.terms = None;
+        context.rate_limits = None;
         return Outcome::Next;
     }
     match limiter.count(asked.site, asked.translate, asked.counted_client(), context.now) {
-        Ok(terms) => {
-            context.terms = terms;
+        Ok(rate_limits) => {
+            context.rate_limits = rate_limits;
             Outcome::Next
         }
         Err(exceeded) => context.limited_with(asked, exceeded),
@@ -345,7 +345,8 @@ fn count_user(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let rules = context.rules(asked);
     let user = asked.who(&Rules::of(&rules, asked.translate), (context.now, &mut context.known));
     let counted = (asked.counted_client(), user);
-    match context.shared.limiter.count_user(asked.site, asked.translate, counted, &mut context.terms, context.now) {
+    match context.shared.limiter.count_user(asked.site, asked.translate, counted, &mut context.rate_limits, context.now)
+    {
         Ok(()) => Outcome::Next,
         Err(exceeded) => context.limited_with(asked, exceeded),
     }

@@ -1,8 +1,8 @@
-//! Terms of limits for the bytes of a connection: how fast it gets them, and the parties for which they are counted.
+//! Rate limits for the bytes of a connection: how fast it gets them, and the parties for which they are counted.
 //!
-//! Owns: [`Terms`], which a request brings, and [`Course`], by which its connection keeps them. Guarantees: no thread
+//! Owns: [`RateLimits`], which a request brings, and [`Pacing`], by which its connection keeps them. Guarantees: no thread
 //! waits in this process. The kernel paces slow connections by its own timer (`SO_MAX_PACING_RATE`), in every engine
-//! alike. A connection without such limits has no course, and costs one comparison for each send.
+//! alike. A connection without such limits has no pacing, and costs one comparison for each send.
 
 use std::os::fd::AsFd;
 
@@ -20,9 +20,9 @@ const COUNTED_BYTES: u64 = 64 * 1024;
 /// does not read could pass while the kernel sends.
 const WAITING_BYTES: (u64, u64) = (16 * 1024, 512 * 1024);
 
-/// The terms for the answer to a request.
+/// The rate limits for the answer to a request.
 #[derive(Debug, Default)]
-pub struct Terms {
+pub struct RateLimits {
     /// How fast it is sent.
     pub(super) bandwidth: Option<Bandwidth>,
     /// Its shares in bandwidth that it has in common with other connections.
@@ -43,23 +43,23 @@ pub struct Meter {
     now: Instant,
 }
 
-/// The terms that apply to a connection from a request with terms on.
+/// The rate limits that apply to a connection from a request with rate limits on.
 #[derive(Debug)]
-pub struct Course {
-    terms: Terms,
-    /// Bytes since these terms apply.
+pub struct Pacing {
+    rate_limits: RateLimits,
+    /// Bytes since these rate limits apply.
     sent: u64,
     /// The rate to which its socket was slowed down, in bytes per second.
     pace: Option<u64>,
     /// The bound on unsent bytes in the socket before it was slowed down.
     unsent_bound: u32,
-    /// Nothing has been under way since these terms came: the next request replaces them.
+    /// Nothing has been under way since these rate limits came: the next request replaces them.
     is_done: bool,
 }
 
-impl Terms {
+impl RateLimits {
     /// None if they say nothing.
-    pub(super) fn any(self) -> Option<Box<Terms>> {
+    pub(super) fn any(self) -> Option<Box<RateLimits>> {
         (!self.is_empty()).then(|| Box::new(self))
     }
 
@@ -68,7 +68,7 @@ impl Terms {
     }
 
     /// Those of two requests that are answered at the same time, or of two kinds of limits for one.
-    pub(super) fn join(&mut self, other: Terms) {
+    pub(super) fn join(&mut self, other: RateLimits) {
         self.bandwidth = match (self.bandwidth, other.bandwidth) {
             (Some(one), Some(other)) => Some(one.slower(other)),
             (one, other) => one.or(other),
@@ -116,47 +116,47 @@ impl Drop for Meter {
     }
 }
 
-impl Course {
-    /// The course of a connection that had none.
-    pub fn new(terms: Terms, socket: impl AsFd) -> Course {
-        let mut course = Course { terms, sent: 0, pace: None, unsent_bound: 0, is_done: false };
-        course.enter(socket);
-        course
+impl Pacing {
+    /// The pacing of a connection that had none.
+    pub fn new(rate_limits: RateLimits, socket: impl AsFd) -> Pacing {
+        let mut pacing = Pacing { rate_limits, sent: 0, pace: None, unsent_bound: 0, is_done: false };
+        pacing.enter(socket);
+        pacing
     }
 
     /// The connection has nothing under way.
     pub fn handle_idle(&mut self) {
         self.is_done = true;
-        self.terms.shares.iter_mut().for_each(Share::leave);
+        self.rate_limits.shares.iter_mut().for_each(Share::leave);
     }
 
-    /// A request with other terms, or none, has come. False if the course is over.
-    pub fn handle_request(&mut self, terms: Option<Box<Terms>>, socket: impl AsFd) -> bool {
+    /// A request with other rate limits, or none, has come. False if the pacing is over.
+    pub fn handle_request(&mut self, rate_limits: Option<Box<RateLimits>>, socket: impl AsFd) -> bool {
         if std::mem::take(&mut self.is_done) {
             self.sent = 0;
-            self.terms = terms.map_or_else(Terms::default, |terms| *terms);
-        } else if let Some(terms) = terms {
-            self.terms.join(*terms);
+            self.rate_limits = rate_limits.map_or_else(RateLimits::default, |rate_limits| *rate_limits);
+        } else if let Some(rate_limits) = rate_limits {
+            self.rate_limits.join(*rate_limits);
         }
         self.enter(socket);
-        !self.terms.is_empty()
+        !self.rate_limits.is_empty()
     }
 
     fn enter(&mut self, socket: impl AsFd) {
-        self.terms.shares.iter_mut().for_each(Share::enter);
+        self.rate_limits.shares.iter_mut().for_each(Share::enter);
         self.set_pace(socket);
     }
 
     /// So many bytes were given to the socket.
     pub fn handle_sent(&mut self, bytes: u64, socket: impl AsFd, now: Instant) {
         self.sent += bytes;
-        self.terms.meters.iter_mut().for_each(|meter| meter.count(bytes, now));
+        self.rate_limits.meters.iter_mut().for_each(|meter| meter.count(bytes, now));
         self.set_pace(socket);
     }
 
     fn set_pace(&mut self, socket: impl AsFd) {
-        let due = self.terms.bandwidth.filter(|bandwidth| self.sent >= bandwidth.after);
-        let parts = self.terms.shares.iter().filter_map(Share::part);
+        let due = self.rate_limits.bandwidth.filter(|bandwidth| self.sent >= bandwidth.after);
+        let parts = self.rate_limits.shares.iter().filter_map(Share::part);
         let pace = due.map(|bandwidth| bandwidth.bytes_per_s).into_iter().chain(parts).min();
         if pace == self.pace {
             return;
@@ -184,52 +184,52 @@ mod tests {
         (listener.accept().unwrap().0, peer)
     }
 
-    fn slow(text: &str) -> Terms {
-        Terms { bandwidth: Some(text.parse().unwrap()), ..Terms::default() }
+    fn slow(text: &str) -> RateLimits {
+        RateLimits { bandwidth: Some(text.parse().unwrap()), ..RateLimits::default() }
     }
 
     #[test]
     fn a_socket_is_slowed_down_after_so_many_bytes_until_a_request_that_is_not_limited() {
         let ((socket, _peer), now) = (socket(), Instant::from_ms(1));
-        let mut course = Course::new(slow("64KiB/s after 1MiB"), &socket);
+        let mut pacing = Pacing::new(slow("64KiB/s after 1MiB"), &socket);
         assert_eq!(tcp::pace_of(&socket).unwrap(), None);
-        course.handle_sent((1 << 20) - 1, &socket, now);
+        pacing.handle_sent((1 << 20) - 1, &socket, now);
         assert_eq!(tcp::pace_of(&socket).unwrap(), None);
-        course.handle_sent(1, &socket, now);
+        pacing.handle_sent(1, &socket, now);
         assert_eq!(tcp::pace_of(&socket).unwrap(), Some(64 << 10));
-        assert!(course.handle_request(None, &socket), "it is asked for while the other answer is sent");
+        assert!(pacing.handle_request(None, &socket), "it is asked for while the other answer is sent");
         assert_eq!(tcp::pace_of(&socket).unwrap(), Some(64 << 10));
-        course.handle_idle();
-        assert!(!course.handle_request(None, &socket));
+        pacing.handle_idle();
+        assert!(!pacing.handle_request(None, &socket));
         assert_eq!(tcp::pace_of(&socket).unwrap(), None);
     }
 
     #[test]
     fn answers_at_the_same_time_get_what_the_slower_one_gets() {
         let (socket, _peer) = socket();
-        let mut course = Course::new(slow("64KiB/s"), &socket);
-        assert!(course.handle_request(Some(Box::new(slow("32KiB/s after 5MiB"))), &socket));
+        let mut pacing = Pacing::new(slow("64KiB/s"), &socket);
+        assert!(pacing.handle_request(Some(Box::new(slow("32KiB/s after 5MiB"))), &socket));
         assert_eq!(tcp::pace_of(&socket).unwrap(), Some(32 << 10));
     }
 
     #[test]
     fn connections_that_share_are_slowed_down_while_others_have_something_under_way() {
         let sharing = Sharing::new().unwrap();
-        let terms = || Terms { shares: vec![sharing.share(7 << 40, 1 << 20)], ..Terms::default() };
+        let rate_limits = || RateLimits { shares: vec![sharing.share(7 << 40, 1 << 20)], ..RateLimits::default() };
         let ((one, _one), (other, _other), now) = (socket(), socket(), Instant::from_ms(1));
-        let mut course = Course::new(terms(), &one);
+        let mut pacing = Pacing::new(rate_limits(), &one);
         assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 20));
-        let mut second = Course::new(terms(), &other);
-        course.handle_sent(1, &one, now);
+        let mut second = Pacing::new(rate_limits(), &other);
+        pacing.handle_sent(1, &one, now);
         assert_eq!((tcp::pace_of(&one).unwrap(), tcp::pace_of(&other).unwrap()), (Some(1 << 19), Some(1 << 19)));
         second.handle_idle();
-        course.handle_sent(1, &one, now);
+        pacing.handle_sent(1, &one, now);
         assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 20));
-        assert!(second.handle_request(Some(Box::new(terms())), &other));
-        course.handle_sent(1, &one, now);
+        assert!(second.handle_request(Some(Box::new(rate_limits())), &other));
+        pacing.handle_sent(1, &one, now);
         assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 19));
         drop(second);
-        course.handle_sent(1, &one, now);
+        pacing.handle_sent(1, &one, now);
         assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 20));
     }
 
@@ -238,12 +238,13 @@ mod tests {
         let ((socket, _peer), counted) = (socket(), Counted::new().unwrap());
         let (volume, now): (Volume, _) = ("1MiB/h".parse().unwrap(), Instant::from_ms(1));
         let wait = || volume.wait(table::arrival(&*counted.buckets, 77), TICKS_PER_MS);
-        let terms = Terms { meters: vec![Meter::new(counted.clone(), 77, volume, now)], ..Terms::default() };
-        let mut course = Course::new(terms, &socket);
-        (0..1024).for_each(|_| course.handle_sent(1024, &socket, now));
+        let rate_limits =
+            RateLimits { meters: vec![Meter::new(counted.clone(), 77, volume, now)], ..RateLimits::default() };
+        let mut pacing = Pacing::new(rate_limits, &socket);
+        (0..1024).for_each(|_| pacing.handle_sent(1024, &socket, now));
         assert_eq!(wait(), None);
-        course.handle_sent(1024, &socket, now);
-        drop(course);
+        pacing.handle_sent(1024, &socket, now);
+        drop(pacing);
         assert_eq!(wait(), Some(volume.ticks(1024)));
     }
 }
