@@ -316,7 +316,7 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
         proxies: settings.proxies.clone(),
         schedule: settings.schedule,
         uplink: None,
-        uplink_free: SharedMemory::default(),
+        uplink_clock: SharedMemory::default(),
         limiter: Limiter::new(&settings, Counted::new().expect("there is room"), SharedMemory::default()),
         limits: Arc::new(settings.limits),
         listeners: Arc::new(listeners),

@@ -57,6 +57,10 @@ const RETIRED: &[&str] = &[
     "course",
     "change_course",
     "take_terms",
+    "needs_leave",
+    "lacks_leave",
+    "has_leave",
+    "uplink_free",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.

@@ -7,11 +7,11 @@
 mod answers;
 mod asked;
 mod early_hints;
-mod leave;
 mod observing;
 mod record;
 mod responders;
 mod scripts;
+mod send_permit;
 mod steps;
 mod target;
 mod trace;
@@ -57,7 +57,7 @@ use crate::worker::limiter::{Exceeded, rate_limits::RateLimits};
 use crate::worker::shared::Shared;
 use crate::worker::transport::Transport;
 use crate::worker::turn_budget::Handshakes;
-use crate::worker::uplink::Leave;
+use crate::worker::uplink::SendPermit;
 
 /// A worker's own things.
 pub struct WorkerContext<'a> {
@@ -89,8 +89,8 @@ pub struct WorkerContext<'a> {
     has_sent: bool,
     /// Steps of handshakes that may still be taken in this batch.
     pub handshakes: Handshakes,
-    /// How its connections get leave to send.
-    pub leave: Leave,
+    /// How its connections get permits to send.
+    pub send_permit: SendPermit,
     /// The last answer that is kept nowhere else: a redirect to https, the answer to a challenge, the answer to
     /// OPTIONS.
     passing: Option<Arc<Resource>>,
@@ -167,7 +167,7 @@ impl<'a> WorkerContext<'a> {
             begun: now,
             has_sent: false,
             handshakes: Handshakes::default(),
-            leave: if shared.uplink.is_some() { Leave::BySleep } else { Leave::Free },
+            send_permit: if shared.uplink.is_some() { SendPermit::BySleep } else { SendPermit::Unlimited },
             passing: None,
             limited: None,
             rate_limits: None,

@@ -131,8 +131,8 @@ fn within_bounds(
         if has_left_step || has_part {
             return None;
         }
-        let lacks_leave = context.needs_leave() && lacks_leave(connection, context, hands);
-        let (sent, is_unsettled) = if lacks_leave { (0, false) } else { send(connection, context, hands) };
+        let must_wait = context.needs_send_permit() && must_wait(connection, context, hands);
+        let (sent, is_unsettled) = if must_wait { (0, false) } else { send(connection, context, hands) };
         bytes_left = bytes_left.saturating_sub(sent);
         let interest = connection.interest();
         // What has been handed to the kernel has to leave before the next request is begun, and before the end.
@@ -147,7 +147,7 @@ fn within_bounds(
         if interest.is_over() || !(may_send || may_go_on || may_receive && connection.readable) {
             return Some(Turn::Waits(or_over(connection, interest, context)));
         }
-        if bytes_left == 0 || receives_left == 0 || lacks_leave || is_unsettled {
+        if bytes_left == 0 || receives_left == 0 || must_wait || is_unsettled {
             return Some(Turn::GoesOn(interest));
         }
         if connection.transport.is_handshaking() && !context.handshakes.take() {
@@ -172,9 +172,9 @@ fn or_over(connection: &mut ConnectionState, interest: Interest, context: &mut W
     connection.interest()
 }
 
-/// Whether something could be sent, and there is no leave.
-fn lacks_leave(connection: &mut ConnectionState, context: &WorkerContext<'_>, io: &impl Io) -> bool {
-    connection.writable && io.sends() && connection.interest().send && !context.has_leave()
+/// Whether something could be sent, and there is no permit.
+fn must_wait(connection: &mut ConnectionState, context: &WorkerContext<'_>, io: &impl Io) -> bool {
+    connection.writable && io.sends() && connection.interest().send && !context.has_send_permit()
 }
 
 /// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was, and whether it is for a file to be written

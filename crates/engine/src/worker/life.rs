@@ -19,7 +19,7 @@ use crate::worker::executor::Completed;
 use crate::worker::liveness::{self, Arranged};
 use crate::worker::run_queue::RunQueue;
 use crate::worker::shared::Shared;
-use crate::worker::uplink::{Leave, Uplink};
+use crate::worker::uplink::{SendPermit, Uplink};
 
 /// As long as there are no more, builds with debug assertions look at all connections after each batch of work.
 const CHECKED_MAX: usize = 256;
@@ -48,8 +48,8 @@ impl<'a> Base<'a> {
     /// The state of worker `index`, which has no connections yet.
     pub fn new(shared: &'a Shared, index: usize) -> Base<'a> {
         let mut context = WorkerContext::new(shared);
-        if context.needs_leave() {
-            context.leave = Leave::ByTurn(false);
+        if context.needs_send_permit() {
+            context.send_permit = SendPermit::ByTurn(false);
         }
         Base {
             shared,
@@ -183,28 +183,28 @@ pub trait Life<'a>: Accepting<'a> {
     /// How long nothing will have to be done.
     fn timeout_ms(&self) -> Option<u64> {
         let Base { shared, slots, queue, context, acceptor, .. } = self.base();
-        let leave = shared.uplink.as_ref().filter(|_| !queue.is_empty()).and_then(Uplink::due);
-        if !queue.is_empty() && leave.is_none() {
+        let send_due = shared.uplink.as_ref().filter(|_| !queue.is_empty()).and_then(Uplink::due);
+        if !queue.is_empty() && send_due.is_none() {
             return Some(0);
         }
-        context.wait_ms([leave, slots.next_deadline(), acceptor.due(), self.due()].into_iter().flatten())
+        context.wait_ms([send_due, slots.next_deadline(), acceptor.due(), self.due()].into_iter().flatten())
     }
 
-    /// Gives connections in the queue their turn: as many as do not keep new requests waiting, and as there is leave for.
+    /// Gives connections in the queue their turn: as many as do not keep new requests waiting, and as there are permits for.
     fn resume_queued(&mut self) {
-        let needs_leave = self.base().context.needs_leave();
-        for _ in 0..self.base().queue.turns(needs_leave) {
+        let needs_send_permit = self.base().context.needs_send_permit();
+        for _ in 0..self.base().queue.turns(needs_send_permit) {
             let Base { shared, slots, queue, context, .. } = self.base_mut();
             if shared.uplink.as_ref().and_then(Uplink::due).is_some() {
                 return;
             }
             let Some(token) = queue.pop(slots) else { continue };
-            if needs_leave {
-                context.leave = Leave::ByTurn(true);
+            if needs_send_permit {
+                context.send_permit = SendPermit::ByTurn(true);
             }
             self.drive(token);
-            if needs_leave {
-                self.base_mut().context.leave = Leave::ByTurn(false);
+            if needs_send_permit {
+                self.base_mut().context.send_permit = SendPermit::ByTurn(false);
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Connections that used up their turn, or have no leave to send yet, and can go on without an event.
+//! Connections that used up their turn, or have no permit to send yet, and can go on without an event.
 //!
 //! Owns: their order, which is that of `lamna_policy::schedule`. Guarantees: a connection stands in it once; a new
-//! request waits for few of their turns, where none needs leave to send. Does not know whether there is leave
+//! request waits for few of their turns, where none needs a permit to send. Does not know whether there is a permit
 //! ([`uplink`](super::uplink)).
 
 use lamna_io::wait::Token;
@@ -13,7 +13,7 @@ use crate::worker::connection_table::ConnectionTable;
 
 /// Turns of connections that had one already, before events are looked at again: a new request waits for no more of them.
 const TURNS_MAX: usize = 2;
-/// Turns by leave, before events are looked at again.
+/// Turns by permit, before events are looked at again.
 const PACED_TURNS_MAX: usize = 16;
 
 /// Those of one worker.

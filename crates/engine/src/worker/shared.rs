@@ -74,7 +74,7 @@ pub struct Shared {
     /// The link that is sent over, if its rate is known.
     pub uplink: Option<Uplink>,
     /// When that is free, whether its rate is known or not.
-    pub uplink_free: uplink::Free,
+    pub uplink_clock: uplink::LinkClock,
     /// Bounds on what peers may use.
     pub limits: Arc<Limits>,
     /// Where connections come from.

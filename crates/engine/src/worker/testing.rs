@@ -54,7 +54,7 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         proxies: TrustedProxies::default(),
         schedule: Schedule::default(),
         uplink: None,
-        uplink_free: SharedMemory::default(),
+        uplink_clock: SharedMemory::default(),
         limits: Arc::new(Limits::default()),
         listeners: Arc::default(),
         tls: None,

@@ -19,35 +19,35 @@ const AHEAD_US: u64 = 4_000;
 /// Bytes of memory in a turn; of a file it is a quarter ([`turn_budget`](super::turn_budget)). Where the link is slow, an answer of a few
 /// bytes waits for one such turn.
 pub const TURN_BYTES: u64 = 64 * 1024;
-/// The longest sleep of a thread that waits for leave: then it looks at its orders.
+/// The longest sleep of a thread that waits for a permit: then it looks at its orders.
 const SLEEP_US_MAX: u64 = 20_000;
 
-/// How connections of a worker get leave to send.
+/// How connections of a worker get permits to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub enum SendPermit {
     /// They need none.
-    Free,
+    Unlimited,
     /// A connection that has something to send stands in the run queue until it is its turn. Whether that is now.
     ByTurn(bool),
-    /// The thread sleeps until there is leave.
+    /// The thread sleeps until there is a permit.
     BySleep,
 }
 
 /// When the link is free, in microseconds of the server's clock. In memory that processes share.
-pub type Free = SharedMemory<AtomicU64>;
+pub type LinkClock = SharedMemory<AtomicU64>;
 
 /// A link of a known rate.
 #[derive(Clone, Debug)]
 pub struct Uplink {
     bytes_per_s: u64,
-    free: Free,
+    free: LinkClock,
     clock: Clock,
 }
 
 impl Uplink {
-    /// A link of this rate, and none for a rate of zero: then no connection needs leave. It is free now, whatever has
+    /// A link of this rate, and none for a rate of zero: then no connection needs a permit. It is free now, whatever has
     /// been sent: the old time was perhaps computed at another rate, at which a turn could take a minute.
-    pub fn new(bytes_per_s: u64, free: &Free, clock: Clock) -> Option<Uplink> {
+    pub fn new(bytes_per_s: u64, free: &LinkClock, clock: Clock) -> Option<Uplink> {
         free.store(0, Relaxed);
         (bytes_per_s > 0).then(|| Uplink { bytes_per_s, free: free.clone(), clock })
     }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_nobody_needs_leave() {
+    fn without_a_rate_nobody_needs_a_permit() {
         assert!(Uplink::new(0, &SharedMemory::default(), Clock::start()).is_none());
     }
 

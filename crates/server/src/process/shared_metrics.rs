@@ -51,7 +51,7 @@ pub struct SharedMetrics {
     /// The counts of limits, by client network.
     pub counted: Counted,
     /// When the link that is sent over is free.
-    pub uplink_free: uplink::Free,
+    pub uplink_clock: uplink::LinkClock,
     /// Rung by a worker process that finds that all are busy.
     pub alarm: Arc<Waker>,
     /// The keys that TLS tickets are made with.
@@ -82,7 +82,7 @@ impl SharedMetrics {
             scoreboard: SharedMemory::default(),
             trace: SharedMemory::zeroed()?,
             counted: Counted::new()?,
-            uplink_free: SharedMemory::default(),
+            uplink_clock: SharedMemory::default(),
             alarm: Arc::new(Waker::new()?),
             tickets: Arc::new(Tickets::new().map_err(|_| Errno::IO)?),
             embedded: Embedded::default(),
