@@ -12,8 +12,8 @@ pub(crate) mod pages;
 
 use std::sync::Arc;
 
-use crate::conn::http1::active::Desk as Http1Desk;
-use crate::conn::http2::desk::Desk as Http2Desk;
+use crate::conn::http1::active::ScratchSpace as Http1ScratchSpace;
+use crate::conn::http2::scratch_space::ScratchSpace as Http2ScratchSpace;
 use crate::date;
 use crate::departures::Departures;
 use crate::error::Refusal;
@@ -54,9 +54,9 @@ pub struct Workspace {
     /// Whether clients of HTTP/2 are told that they may ask for tunnels.
     pub(crate) offers_tunnels: bool,
     /// The state of connections of HTTP/1.x.
-    pub(crate) http1: Http1Desk,
+    pub(crate) http1: Http1ScratchSpace,
     /// The state of connections of HTTP/2.
-    pub(crate) http2: Http2Desk,
+    pub(crate) http2: Http2ScratchSpace,
     /// The state from which the next request ID is made.
     ids: u64,
 }
@@ -88,8 +88,8 @@ impl Workspace {
             held: Arc::default(),
             speaks_h2c: false,
             offers_tunnels: false,
-            http1: Http1Desk::default(),
-            http2: Http2Desk::default(),
+            http1: Http1ScratchSpace::default(),
+            http2: Http2ScratchSpace::default(),
             ids: 0,
         })
     }

@@ -61,6 +61,8 @@ const RETIRED: &[&str] = &[
     "lacks_leave",
     "has_leave",
     "uplink_free",
+    "Desk",
+    "desk",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.

@@ -20,8 +20,8 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with, sockopt,
 };
 
-use super::desk::Desk;
 use super::plan::Plan;
+use super::thread_state::ThreadState;
 use super::timers::{Alarm, Timer};
 
 /// Bytes read at once. Large enough for a 5 MB answer to take few calls, small enough for the processor's cache.
@@ -139,79 +139,80 @@ impl Connection {
     }
 
     /// Takes a request; it is sent with the next [`Connection::flush`], or when the connection is established.
-    pub(super) fn ask(&mut self, desk: &mut Desk, due_ns: u64, target: u32, now_ns: u64) {
+    pub(super) fn ask(&mut self, thread_state: &mut ThreadState, due_ns: u64, target: u32, now_ns: u64) {
         self.asked.push_back(Asked { due_ns, target });
         if self.state == State::Open {
-            self.unsent.extend_from_slice(&desk.plan.targets[target as usize].request);
+            self.unsent.extend_from_slice(&thread_state.plan.targets[target as usize].request);
         }
         self.is_settled |= self.role == Role::Active;
-        self.deadline_ns = now_ns + desk.plan.timeout.as_nanos() as u64;
-        desk.in_flight += 1;
-        desk.recorder.counts.requests += 1;
+        self.deadline_ns = now_ns + thread_state.plan.timeout.as_nanos() as u64;
+        thread_state.in_flight += 1;
+        thread_state.recorder.counts.requests += 1;
     }
 
     /// Starts to connect; what was asked before is sent when that has worked.
-    pub(super) fn open(&mut self, desk: &mut Desk) -> Turn {
+    pub(super) fn open(&mut self, thread_state: &mut ThreadState) -> Turn {
         debug_assert_eq!(self.state, State::Closed);
-        self.since_ns = desk.shared.clock.now_ns();
-        match self.try_open(desk) {
-            Ok(State::Open) => self.established(desk),
+        self.since_ns = thread_state.shared.clock.now_ns();
+        match self.try_open(thread_state) {
+            Ok(State::Open) => self.established(thread_state),
             Ok(_) => {
                 self.state = State::Connecting;
-                desk.connecting += 1;
+                thread_state.connecting += 1;
                 Turn::Waits
             }
-            Err(_) => self.refused(desk),
+            Err(_) => self.refused(thread_state),
         }
     }
 
     /// Handles the kernel's events at the socket.
-    pub(super) fn handle(&mut self, desk: &mut Desk, flags: EventFlags) -> Turn {
+    pub(super) fn handle(&mut self, thread_state: &mut ThreadState, flags: EventFlags) -> Turn {
         if self.state == State::Connecting {
-            return self.finish_connecting(desk);
+            return self.finish_connecting(thread_state);
         }
         if flags.contains(EventFlags::OUT) {
-            self.flush(desk);
+            self.flush(thread_state);
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP) {
-            return self.receive(desk);
+            return self.receive(thread_state);
         }
         Turn::Waits
     }
 
     /// A slow reader or writer may go on.
-    pub(super) fn resume(&mut self, desk: &mut Desk, alarm: Alarm) {
+    pub(super) fn resume(&mut self, thread_state: &mut ThreadState, alarm: Alarm) {
         match alarm {
-            Alarm::Read => self.set_interest(desk, self.interest | EventFlags::IN),
-            Alarm::Write => self.flush(desk),
+            Alarm::Read => self.set_interest(thread_state, self.interest | EventFlags::IN),
+            Alarm::Write => self.flush(thread_state),
             Alarm::Ask => {}
         }
     }
 
     /// Gives up if nothing has come for too long.
-    pub(super) fn check_deadline(&mut self, desk: &mut Desk, now_ns: u64) -> Turn {
+    pub(super) fn check_deadline(&mut self, thread_state: &mut ThreadState, now_ns: u64) -> Turn {
         if now_ns < self.deadline_ns || self.asked.is_empty() {
             return Turn::Waits;
         }
-        desk.recorder.counts.timed_out += self.fail_all(desk);
-        self.close(desk);
+        thread_state.recorder.counts.timed_out += self.fail_all(thread_state);
+        self.close(thread_state);
         Turn::Broken
     }
 
     /// Forgets what is under way, at the end of the job. How many requests that were.
-    pub(super) fn abandon(&mut self, desk: &mut Desk) -> u64 {
-        let count = self.fail_all(desk);
-        self.close(desk);
+    pub(super) fn abandon(&mut self, thread_state: &mut ThreadState) -> u64 {
+        let count = self.fail_all(thread_state);
+        self.close(thread_state);
         count
     }
 
     /// Sends as much of what was asked as the socket takes.
-    pub(super) fn flush(&mut self, desk: &mut Desk) {
+    pub(super) fn flush(&mut self, thread_state: &mut ThreadState) {
         let Some(socket) = &self.socket else { return };
         if self.unsent.is_empty() || self.state != State::Open {
             return;
         }
-        let portion = desk.plan.write_rate.map_or(self.unsent.len(), |rate| portion(rate).min(self.unsent.len()));
+        let portion =
+            thread_state.plan.write_rate.map_or(self.unsent.len(), |rate| portion(rate).min(self.unsent.len()));
         let sent = match send(socket, &self.unsent[..portion], SendFlags::NOSIGNAL) {
             Ok(sent) => sent,
             Err(Errno::AGAIN | Errno::INTR) => 0,
@@ -220,24 +221,24 @@ impl Connection {
         };
         if sent == self.unsent.len() {
             self.unsent.clear();
-            return self.set_interest(desk, self.interest & !EventFlags::OUT);
+            return self.set_interest(thread_state, self.interest & !EventFlags::OUT);
         }
         self.unsent.drain(..sent);
-        if desk.plan.write_rate.is_some() {
-            self.set_timer(desk, Alarm::Write);
+        if thread_state.plan.write_rate.is_some() {
+            self.set_timer(thread_state, Alarm::Write);
         } else {
-            self.set_interest(desk, self.interest | EventFlags::OUT);
+            self.set_interest(thread_state, self.interest | EventFlags::OUT);
         }
     }
 
-    fn try_open(&mut self, desk: &mut Desk) -> Result<State, Errno> {
-        let plan = desk.plan;
+    fn try_open(&mut self, thread_state: &mut ThreadState) -> Result<State, Errno> {
+        let plan = thread_state.plan;
         let family = if plan.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
-        if let Some(source) = source(plan, desk.opened) {
+        if let Some(source) = source(plan, thread_state.opened) {
             bind(&socket, &SocketAddr::new(source, 0))?;
         }
-        desk.opened += 1;
+        thread_state.opened += 1;
         if !plan.new_connections {
             sockopt::set_tcp_nodelay(&socket, true)?;
         }
@@ -250,113 +251,113 @@ impl Connection {
             Err(Errno::INPROGRESS) => (State::Connecting, EventFlags::OUT),
             Err(error) => return Err(error),
         };
-        epoll::add(&desk.epoll, &socket, EventData::new_u64(u64::from(self.index)), interest)?;
+        epoll::add(&thread_state.epoll, &socket, EventData::new_u64(u64::from(self.index)), interest)?;
         self.interest = interest;
         self.socket = Some(socket);
         Ok(state)
     }
 
-    fn finish_connecting(&mut self, desk: &mut Desk) -> Turn {
-        desk.connecting -= 1;
+    fn finish_connecting(&mut self, thread_state: &mut ThreadState) -> Turn {
+        thread_state.connecting -= 1;
         let failed = self.socket.as_ref().is_none_or(|socket| !matches!(sockopt::socket_error(socket), Ok(Ok(()))));
         if failed {
-            return self.refused(desk);
+            return self.refused(thread_state);
         }
-        self.set_interest(desk, EventFlags::IN);
-        self.established(desk)
+        self.set_interest(thread_state, EventFlags::IN);
+        self.established(thread_state)
     }
 
-    fn established(&mut self, desk: &mut Desk) -> Turn {
+    fn established(&mut self, thread_state: &mut ThreadState) -> Turn {
         self.state = State::Open;
-        let now_ns = desk.shared.clock.now_ns();
-        desk.recorder.connect.record(now_ns - self.since_ns);
-        desk.recorder.counts.connections += 1;
+        let now_ns = thread_state.shared.clock.now_ns();
+        thread_state.recorder.connect.record(now_ns - self.since_ns);
+        thread_state.recorder.counts.connections += 1;
         self.unsent.clear();
         for asked in &self.asked {
-            self.unsent.extend_from_slice(&desk.plan.targets[asked.target as usize].request);
+            self.unsent.extend_from_slice(&thread_state.plan.targets[asked.target as usize].request);
         }
-        self.flush(desk);
+        self.flush(thread_state);
         Turn::Free
     }
 
-    fn refused(&mut self, desk: &mut Desk) -> Turn {
+    fn refused(&mut self, thread_state: &mut ThreadState) -> Turn {
         self.forget_socket();
-        desk.recorder.counts.refused += 1;
+        thread_state.recorder.counts.refused += 1;
         Turn::Refused
     }
 
-    fn receive(&mut self, desk: &mut Desk) -> Turn {
+    fn receive(&mut self, thread_state: &mut ThreadState) -> Turn {
         let Some(socket) = &self.socket else { return Turn::Waits };
-        let unseen = self.content_unseen(desk);
-        let (flags, most) = match (unseen, desk.plan.read_rate) {
+        let unseen = self.content_unseen(thread_state);
+        let (flags, most) = match (unseen, thread_state.plan.read_rate) {
             (_, Some(rate)) => (RecvFlags::empty(), portion(rate)),
             (Some(left), None) => (RecvFlags::TRUNC, usize::try_from(left).unwrap_or(usize::MAX)),
             (None, None) => (RecvFlags::empty(), BUFFER_BYTES),
         };
         let most = most.min(BUFFER_BYTES);
-        let received = match recv(socket, &mut desk.buffer[..most], flags) {
+        let received = match recv(socket, &mut thread_state.buffer[..most], flags) {
             Ok((_, received)) => received,
             Err(Errno::AGAIN | Errno::INTR) => return Turn::Waits,
-            Err(_) => return self.broken(desk),
+            Err(_) => return self.broken(thread_state),
         };
-        let now_ns = desk.shared.clock.now_ns();
-        desk.now_ns = now_ns;
-        self.deadline_ns = now_ns + desk.plan.timeout.as_nanos() as u64;
+        let now_ns = thread_state.shared.clock.now_ns();
+        thread_state.now_ns = now_ns;
+        self.deadline_ns = now_ns + thread_state.plan.timeout.as_nanos() as u64;
         if received == 0 {
-            return self.ended(desk, now_ns);
+            return self.ended(thread_state, now_ns);
         }
-        if desk.plan.read_rate.is_some() {
-            self.set_interest(desk, self.interest & !EventFlags::IN);
-            self.set_timer(desk, Alarm::Read);
+        if thread_state.plan.read_rate.is_some() {
+            self.set_interest(thread_state, self.interest & !EventFlags::IN);
+            self.set_timer(thread_state, Alarm::Read);
         }
         if flags == RecvFlags::TRUNC {
-            return self.discarded(desk, received as u64, now_ns);
+            return self.discarded(thread_state, received as u64, now_ns);
         }
-        self.take(desk, received, now_ns)
+        self.take(thread_state, received, now_ns)
     }
 
     /// Bytes of content that come next and are not checked, if they are worth a special call.
-    fn content_unseen(&self, desk: &Desk) -> Option<u64> {
+    fn content_unseen(&self, thread_state: &ThreadState) -> Option<u64> {
         let left = self.decoder.content_bytes_left().filter(|&left| left >= DISCARD_BYTES_MIN)?;
         let checked =
-            self.asked.front().is_some_and(|asked| desk.plan.targets[asked.target as usize].content.is_some());
+            self.asked.front().is_some_and(|asked| thread_state.plan.targets[asked.target as usize].content.is_some());
         (!checked).then_some(left)
     }
 
-    fn discarded(&mut self, desk: &mut Desk, bytes: u64, now_ns: u64) -> Turn {
+    fn discarded(&mut self, thread_state: &mut ThreadState, bytes: u64, now_ns: u64) -> Turn {
         if let Some(arriving) = &mut self.arriving {
             arriving.content_bytes += bytes;
         }
         if !self.decoder.skip(bytes) {
             return Turn::Waits;
         }
-        if self.answered(desk, now_ns) { Turn::Free } else { self.closed_by_answer(desk) }
+        if self.answered(thread_state, now_ns) { Turn::Free } else { self.closed_by_answer(thread_state) }
     }
 
     /// Takes apart what is in the buffer, behind what was held back.
-    fn take(&mut self, desk: &mut Desk, received: usize, now_ns: u64) -> Turn {
-        let buffer = std::mem::take(&mut desk.buffer);
+    fn take(&mut self, thread_state: &mut ThreadState, received: usize, now_ns: u64) -> Turn {
+        let buffer = std::mem::take(&mut thread_state.buffer);
         let turn = if self.held.is_empty() {
-            self.read_responses(desk, &buffer[..received], now_ns)
+            self.read_responses(thread_state, &buffer[..received], now_ns)
         } else {
             let mut held = std::mem::take(&mut self.held);
             held.extend_from_slice(&buffer[..received]);
-            self.read_responses(desk, &held, now_ns)
+            self.read_responses(thread_state, &held, now_ns)
         };
-        desk.buffer = buffer;
+        thread_state.buffer = buffer;
         turn
     }
 
-    fn read_responses(&mut self, desk: &mut Desk, mut input: &[u8], now_ns: u64) -> Turn {
+    fn read_responses(&mut self, thread_state: &mut ThreadState, mut input: &[u8], now_ns: u64) -> Turn {
         let mut turn = Turn::Waits;
         while !input.is_empty() || self.decoder.content_bytes_left() == Some(0) {
             let Some(&asked) = self.asked.front() else {
                 // It was not asked for: a server that says why it closes, or nonsense. Either way the connection is
                 // over.
-                self.close(desk);
+                self.close(thread_state);
                 return Turn::Broken;
             };
-            let is_head = desk.plan.targets[asked.target as usize].is_head;
+            let is_head = thread_state.plan.targets[asked.target as usize].is_head;
             let consumed = match self.decoder.decode(input, is_head) {
                 Ok(Step::Incomplete) => {
                     self.held = input.to_vec();
@@ -368,19 +369,19 @@ impl Connection {
                     consumed
                 }
                 Ok(Step::Content { consumed, content }) => {
-                    self.look_at(desk, asked.target, &input[content]);
+                    self.look_at(thread_state, asked.target, &input[content]);
                     consumed
                 }
                 Ok(Step::Ended(consumed)) => {
                     turn = Turn::Free;
-                    if !self.answered(desk, now_ns) {
-                        return self.closed_by_answer(desk);
+                    if !self.answered(thread_state, now_ns) {
+                        return self.closed_by_answer(thread_state);
                     }
                     consumed
                 }
                 Err(_) => {
-                    desk.recorder.counts.malformed += self.fail_all(desk);
-                    self.close(desk);
+                    thread_state.recorder.counts.malformed += self.fail_all(thread_state);
+                    self.close(thread_state);
                     return Turn::Broken;
                 }
             };
@@ -389,72 +390,74 @@ impl Connection {
         turn
     }
 
-    fn look_at(&mut self, desk: &mut Desk, target: u32, content: &[u8]) {
+    fn look_at(&mut self, thread_state: &mut ThreadState, target: u32, content: &[u8]) {
         let Some(arriving) = &mut self.arriving else { return };
         let at = arriving.content_bytes as usize;
         arriving.content_bytes += content.len() as u64;
-        let target = &desk.plan.targets[target as usize];
+        let target = &thread_state.plan.targets[target as usize];
         if let Some(expected) = target.content.as_deref().filter(|_| arriving.status == 200) {
             let same = expected.get(at..at + content.len()) == Some(content);
             if !same && !arriving.wrong {
                 arriving.wrong = true;
-                note_wrong(&mut desk.first_wrong, &target.path, || first_difference(expected, content, at));
+                note_wrong(&mut thread_state.first_wrong, &target.path, || first_difference(expected, content, at));
             }
         }
     }
 
     /// The answer to the first request is whole. Whether the connection can go on.
-    fn answered(&mut self, desk: &mut Desk, now_ns: u64) -> bool {
+    fn answered(&mut self, thread_state: &mut ThreadState, now_ns: u64) -> bool {
         let (Some(arriving), Some(asked)) = (self.arriving.take(), self.asked.pop_front()) else { return false };
-        desk.in_flight -= 1;
-        let target = &desk.plan.targets[asked.target as usize];
+        thread_state.in_flight -= 1;
+        let target = &thread_state.plan.targets[asked.target as usize];
         let expected = target.content.as_ref().filter(|_| arriving.status == 200 && !target.is_head);
         let short = expected.is_some_and(|expected| arriving.content_bytes < expected.len() as u64);
         if short {
-            note_wrong(&mut desk.first_wrong, &target.path, || format!("only {} bytes", arriving.content_bytes));
+            note_wrong(&mut thread_state.first_wrong, &target.path, || {
+                format!("only {} bytes", arriving.content_bytes)
+            });
         }
-        desk.recorder.counts.wrong_content += u64::from(arriving.wrong || short);
-        desk.recorder.answered(asked.due_ns, now_ns, arriving.status, arriving.content_bytes);
+        thread_state.recorder.counts.wrong_content += u64::from(arriving.wrong || short);
+        thread_state.recorder.answered(asked.due_ns, now_ns, arriving.status, arriving.content_bytes);
         self.is_settled = true;
-        arriving.keep_alive && !desk.plan.new_connections
+        arriving.keep_alive && !thread_state.plan.new_connections
     }
 
     /// The server will not answer more on this connection. What it was asked beyond goes to the next one.
-    fn closed_by_answer(&mut self, desk: &mut Desk) -> Turn {
-        desk.recorder.counts.resent += self.asked.len() as u64;
-        self.close(desk);
+    fn closed_by_answer(&mut self, thread_state: &mut ThreadState) -> Turn {
+        thread_state.recorder.counts.resent += self.asked.len() as u64;
+        self.close(thread_state);
         Turn::Ended
     }
 
-    fn ended(&mut self, desk: &mut Desk, now_ns: u64) -> Turn {
+    fn ended(&mut self, thread_state: &mut ThreadState, now_ns: u64) -> Turn {
         match self.decoder.handle_end() {
             Ok(true) => {
-                self.answered(desk, now_ns);
-                self.closed_by_answer(desk)
+                self.answered(thread_state, now_ns);
+                self.closed_by_answer(thread_state)
             }
-            _ => self.broken(desk),
+            _ => self.broken(thread_state),
         }
     }
 
-    fn broken(&mut self, desk: &mut Desk) -> Turn {
-        desk.recorder.counts.lost += self.fail_all(desk);
-        self.close(desk);
+    fn broken(&mut self, thread_state: &mut ThreadState) -> Turn {
+        thread_state.recorder.counts.lost += self.fail_all(thread_state);
+        self.close(thread_state);
         Turn::Broken
     }
 
-    fn fail_all(&mut self, desk: &mut Desk) -> u64 {
+    fn fail_all(&mut self, thread_state: &mut ThreadState) -> u64 {
         let count = self.asked.len();
         self.asked.clear();
-        desk.in_flight -= count;
+        thread_state.in_flight -= count;
         count as u64
     }
 
-    fn close(&mut self, desk: &mut Desk) {
+    fn close(&mut self, thread_state: &mut ThreadState) {
         if self.state == State::Connecting {
-            desk.connecting -= 1;
+            thread_state.connecting -= 1;
         }
         if self.role == Role::Idle && self.is_settled {
-            desk.recorder.counts.idle_closed += 1;
+            thread_state.recorder.counts.idle_closed += 1;
         }
         self.forget_socket();
     }
@@ -469,16 +472,16 @@ impl Connection {
         self.arriving = None;
     }
 
-    fn set_interest(&mut self, desk: &Desk, interest: EventFlags) {
+    fn set_interest(&mut self, thread_state: &ThreadState, interest: EventFlags) {
         let Some(socket) = self.socket.as_ref().filter(|_| interest != self.interest) else { return };
         // Cannot fail for a socket that was added, short of the kernel's memory; then the timeout ends it.
-        _ = epoll::modify(&desk.epoll, socket.as_fd(), EventData::new_u64(u64::from(self.index)), interest);
+        _ = epoll::modify(&thread_state.epoll, socket.as_fd(), EventData::new_u64(u64::from(self.index)), interest);
         self.interest = interest;
     }
 
-    fn set_timer(&self, desk: &mut Desk, alarm: Alarm) {
-        let due_ns = desk.shared.clock.now_ns() + PORTION_NS;
-        desk.timers.set(Timer { due_ns, connection: self.index, generation: self.generation, alarm });
+    fn set_timer(&self, thread_state: &mut ThreadState, alarm: Alarm) {
+        let due_ns = thread_state.shared.clock.now_ns() + PORTION_NS;
+        thread_state.timers.set(Timer { due_ns, connection: self.index, generation: self.generation, alarm });
     }
 }
 

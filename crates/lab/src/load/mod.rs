@@ -15,7 +15,6 @@
 
 mod connection;
 pub mod content;
-mod desk;
 mod feed;
 pub mod histogram;
 pub mod outcome;
@@ -23,6 +22,7 @@ pub mod plan;
 mod recorder;
 pub mod run;
 pub mod summary;
+mod thread_state;
 mod timers;
 pub mod url;
 pub mod verdict;

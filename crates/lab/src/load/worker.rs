@@ -20,11 +20,11 @@ use rustix::time::{
 };
 
 use super::connection::{BUFFER_BYTES, Connection, Role, State, Turn};
-use super::desk::Desk;
 use super::feed::{Cursor, Feed, Next};
 use super::outcome::ThreadUse;
 use super::plan::{Pace, Plan};
 use super::recorder::{Recorder, Shared};
+use super::thread_state::ThreadState;
 use super::timers::{Alarm, Timer, Timers};
 
 /// Time between two looks at deadlines.
@@ -61,7 +61,7 @@ pub(super) struct Report {
 }
 
 pub(super) struct Worker<'a> {
-    desk: Desk<'a>,
+    thread_state: ThreadState<'a>,
     connections: Vec<Connection>,
     feed: Feed,
     timer: rustix::fd::OwnedFd,
@@ -93,7 +93,7 @@ impl<'a> Worker<'a> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
         Ok(Worker {
-            desk: Desk {
+            thread_state: ThreadState {
                 plan,
                 shared,
                 epoll,
@@ -127,8 +127,8 @@ impl<'a> Worker<'a> {
         let mut events = Vec::with_capacity(512);
         let before = Usage::now();
         self.connect_all(&mut events);
-        self.desk.shared.barrier.wait();
-        self.desk.shared.barrier.wait();
+        self.thread_state.shared.barrier.wait();
+        self.thread_state.shared.barrier.wait();
         self.begin();
         while !self.is_done() {
             self.turn(&mut events);
@@ -137,7 +137,7 @@ impl<'a> Worker<'a> {
     }
 
     fn now_ns(&self) -> u64 {
-        self.desk.shared.clock.now_ns()
+        self.thread_state.shared.clock.now_ns()
     }
 
     fn connect_all(&mut self, events: &mut Vec<epoll::Event>) {
@@ -147,19 +147,19 @@ impl<'a> Worker<'a> {
         let needed = |c: &Connection, plan: &Plan| c.role == Role::Idle || !plan.new_connections;
         loop {
             let now_ns = self.now_ns();
-            self.desk.now_ns = now_ns;
-            while opened < self.connections.len() && self.desk.connecting < CONNECTING_MAX {
-                if needed(&self.connections[opened], self.desk.plan) {
+            self.thread_state.now_ns = now_ns;
+            while opened < self.connections.len() && self.thread_state.connecting < CONNECTING_MAX {
+                if needed(&self.connections[opened], self.thread_state.plan) {
                     self.open(opened);
                 }
                 opened += 1;
             }
             let ready = |c: &Connection| match c.role {
-                Role::Active => self.desk.plan.new_connections || c.state == State::Open,
+                Role::Active => self.thread_state.plan.new_connections || c.state == State::Open,
                 Role::Idle => c.is_settled,
             };
             let all = opened == self.connections.len() && self.connections.iter().all(ready);
-            if all || now_ns > late_ns || self.desk.shared.is_stopped() {
+            if all || now_ns > late_ns || self.thread_state.shared.is_stopped() {
                 return;
             }
             self.turn(events);
@@ -167,16 +167,16 @@ impl<'a> Worker<'a> {
     }
 
     fn begin(&mut self) {
-        let plan = self.desk.plan;
-        let start_ns = self.desk.shared.start_ns.load(Ordering::Acquire);
+        let plan = self.thread_state.plan;
+        let start_ns = self.thread_state.shared.start_ns.load(Ordering::Acquire);
         let measure_from_ns = start_ns + plan.warmup.as_nanos() as u64;
-        self.desk.recorder.measure_from_ns = measure_from_ns;
+        self.thread_state.recorder.measure_from_ns = measure_from_ns;
         if let Some(duration) = plan.duration {
             self.stop_ns = measure_from_ns + duration.as_nanos() as u64;
-            self.desk.recorder.measure_until_ns = self.stop_ns;
+            self.thread_state.recorder.measure_until_ns = self.stop_ns;
         }
         self.running = true;
-        self.desk.now_ns = self.now_ns();
+        self.thread_state.now_ns = self.now_ns();
         for index in 0..self.connections.len() {
             if self.connections[index].role == Role::Active {
                 self.settle(index, false);
@@ -187,32 +187,32 @@ impl<'a> Worker<'a> {
     /// One turn: what is due, then what the kernel reports.
     fn turn(&mut self, events: &mut Vec<epoll::Event>) {
         let now_ns = self.now_ns();
-        self.desk.now_ns = now_ns;
+        self.thread_state.now_ns = now_ns;
         if now_ns >= self.next_check_ns {
             self.check(now_ns);
         }
-        while let Some(timer) = self.desk.timers.take_due(now_ns) {
+        while let Some(timer) = self.thread_state.timers.take_due(now_ns) {
             self.alarm(timer);
         }
         self.dispatch(now_ns);
         events.clear();
         let timeout = self.timeout();
-        match epoll::wait(&self.desk.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
+        match epoll::wait(&self.thread_state.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             // The descriptors are ours and valid: nothing else can go wrong.
             Err(error) => unreachable!("epoll_wait: {error}"),
         }
-        let answered = self.desk.recorder.counts.answered;
+        let answered = self.thread_state.recorder.counts.answered;
         for event in events.iter() {
             let (index, flags) = (event.data.u64(), event.flags);
             if index != TIMER {
-                let turn = self.connections[index as usize].handle(&mut self.desk, flags);
+                let turn = self.connections[index as usize].handle(&mut self.thread_state, flags);
                 self.react(index as usize, turn);
             }
         }
-        let answers = self.desk.recorder.counts.answered - answered;
+        let answers = self.thread_state.recorder.counts.answered - answered;
         if answers > 0 {
-            self.desk.shared.responses.fetch_add(answers, Ordering::Relaxed);
+            self.thread_state.shared.responses.fetch_add(answers, Ordering::Relaxed);
         }
     }
 
@@ -220,14 +220,14 @@ impl<'a> Worker<'a> {
         match turn {
             Turn::Waits => {}
             Turn::Free => {
-                self.desk.shared.connected.store(1, Ordering::Relaxed);
+                self.thread_state.shared.connected.store(1, Ordering::Relaxed);
                 self.settle(index, false);
             }
             Turn::Ended => self.settle(index, false),
             // Later, because a server that closes what it accepts would otherwise be asked in a tight loop.
             Turn::Broken => self.retry_later(index),
             Turn::Refused => {
-                self.desk.shared.refused.fetch_add(1, Ordering::Relaxed);
+                self.thread_state.shared.refused.fetch_add(1, Ordering::Relaxed);
                 self.retry_later(index);
             }
         }
@@ -242,13 +242,13 @@ impl<'a> Worker<'a> {
     /// waited to connect again.
     fn settle(&mut self, index: usize, is_rested: bool) {
         let wanted = self.wants_more();
-        let (plan, now_ns) = (self.desk.plan, self.desk.now_ns);
+        let (plan, now_ns) = (self.thread_state.plan, self.thread_state.now_ns);
         let connection = &mut self.connections[index];
         match (connection.role, connection.state) {
             (_, State::Connecting) => {}
             (Role::Idle, State::Open) if !connection.is_settled && connection.asked() == 0 => {
-                connection.ask(&mut self.desk, now_ns, 0, now_ns);
-                connection.flush(&mut self.desk);
+                connection.ask(&mut self.thread_state, now_ns, 0, now_ns);
+                connection.flush(&mut self.thread_state);
             }
             (Role::Idle, State::Closed) if !connection.is_settled && !self.running => self.open(index),
             (Role::Idle, _) => {}
@@ -268,14 +268,14 @@ impl<'a> Worker<'a> {
 
     /// Closed loop: fills the connection with requests.
     fn ask_next(&mut self, index: usize) {
-        let now_ns = self.desk.now_ns;
+        let now_ns = self.thread_state.now_ns;
         let connection = &mut self.connections[index];
-        while connection.has_room(self.desk.plan) {
+        while connection.has_room(self.thread_state.plan) {
             let Some(next) = self.feed.next() else {
                 self.exhausted = true;
                 break;
             };
-            connection.ask(&mut self.desk, now_ns, next.target, now_ns);
+            connection.ask(&mut self.thread_state, now_ns, next.target, now_ns);
         }
         self.send(index);
     }
@@ -283,7 +283,7 @@ impl<'a> Worker<'a> {
     /// Open loop: the connection can take what is due.
     fn enlist(&mut self, index: usize) {
         let connection = &mut self.connections[index];
-        if !connection.is_queued && connection.has_room(self.desk.plan) {
+        if !connection.is_queued && connection.has_room(self.thread_state.plan) {
             connection.is_queued = true;
             self.free.push_back(index as u32);
         }
@@ -291,10 +291,10 @@ impl<'a> Worker<'a> {
 
     /// Open loop: hands what is due to connections that have room.
     fn dispatch(&mut self, now_ns: u64) {
-        if !self.running || self.desk.plan.pace.is_closed() {
+        if !self.running || self.thread_state.plan.pace.is_closed() {
             return;
         }
-        let start_ns = self.desk.shared.start_ns.load(Ordering::Relaxed);
+        let start_ns = self.thread_state.shared.start_ns.load(Ordering::Relaxed);
         self.serve_backlog(now_ns);
         while let Some(next) = self.upcoming.take().or_else(|| self.next_timed(start_ns)) {
             if next.due_ns > now_ns {
@@ -302,9 +302,9 @@ impl<'a> Worker<'a> {
                 break;
             }
             if self.free.is_empty() {
-                self.desk.recorder.counts.waited += 1;
-            } else if next.due_ns >= self.desk.recorder.measure_from_ns {
-                self.desk.recorder.lag.record(now_ns - next.due_ns);
+                self.thread_state.recorder.counts.waited += 1;
+            } else if next.due_ns >= self.thread_state.recorder.measure_from_ns {
+                self.thread_state.recorder.lag.record(now_ns - next.due_ns);
             }
             self.backlog.push_back(next);
             self.serve_backlog(now_ns);
@@ -326,11 +326,11 @@ impl<'a> Worker<'a> {
             let Some(index) = self.free.pop_front() else { return };
             let connection = &mut self.connections[index as usize];
             connection.is_queued = false;
-            if !connection.has_room(self.desk.plan) {
+            if !connection.has_room(self.thread_state.plan) {
                 continue;
             }
             let Some(next) = self.backlog.pop_front() else { return };
-            connection.ask(&mut self.desk, next.due_ns, next.target, now_ns);
+            connection.ask(&mut self.thread_state, next.due_ns, next.target, now_ns);
             self.send(index as usize);
             self.enlist(index as usize);
         }
@@ -338,29 +338,31 @@ impl<'a> Worker<'a> {
 
     fn send(&mut self, index: usize) {
         match self.connections[index].state {
-            State::Open => self.connections[index].flush(&mut self.desk),
+            State::Open => self.connections[index].flush(&mut self.thread_state),
             State::Closed if self.connections[index].asked() > 0 => self.open(index),
             _ => {}
         }
     }
 
     fn open(&mut self, index: usize) {
-        let turn = self.connections[index].open(&mut self.desk);
+        let turn = self.connections[index].open(&mut self.thread_state);
         match turn {
             // What it was opened for is on its way already; only a connection without a request has to be settled.
-            Turn::Free if self.connections[index].asked() > 0 => self.desk.shared.connected.store(1, Ordering::Relaxed),
+            Turn::Free if self.connections[index].asked() > 0 => {
+                self.thread_state.shared.connected.store(1, Ordering::Relaxed)
+            }
             turn => self.react(index, turn),
         }
     }
 
     fn retry_later(&mut self, index: usize) {
-        let due_ns = self.desk.now_ns + RETRY_NS;
+        let due_ns = self.thread_state.now_ns + RETRY_NS;
         self.set_ask(index, due_ns);
     }
 
     fn set_ask(&mut self, index: usize, due_ns: u64) {
         let generation = self.connections[index].generation();
-        self.desk.timers.set(Timer { due_ns, connection: index as u32, generation, alarm: Alarm::Ask });
+        self.thread_state.timers.set(Timer { due_ns, connection: index as u32, generation, alarm: Alarm::Ask });
     }
 
     fn alarm(&mut self, timer: Timer) {
@@ -370,32 +372,32 @@ impl<'a> Worker<'a> {
         }
         match timer.alarm {
             Alarm::Ask => self.settle(index, true),
-            alarm => self.connections[index].resume(&mut self.desk, alarm),
+            alarm => self.connections[index].resume(&mut self.thread_state, alarm),
         }
     }
 
     fn check(&mut self, now_ns: u64) {
         self.next_check_ns = now_ns + CHECK_NS;
-        if self.running && self.measured_from.is_none() && now_ns >= self.desk.recorder.measure_from_ns {
+        if self.running && self.measured_from.is_none() && now_ns >= self.thread_state.recorder.measure_from_ns {
             self.measured_from = Some(Usage::now());
         }
-        if self.desk.shared.is_stopped() && self.running {
+        if self.thread_state.shared.is_stopped() && self.running {
             self.stop_ns = self.stop_ns.min(now_ns);
             self.give_up_ns = self.give_up_ns.min(now_ns + INTERRUPTED_DRAIN_NS_MAX);
-            self.desk.recorder.measure_until_ns = self.desk.recorder.measure_until_ns.min(now_ns);
+            self.thread_state.recorder.measure_until_ns = self.thread_state.recorder.measure_until_ns.min(now_ns);
         }
         for index in 0..self.connections.len() {
-            let turn = self.connections[index].check_deadline(&mut self.desk, now_ns);
+            let turn = self.connections[index].check_deadline(&mut self.thread_state, now_ns);
             self.react(index, turn);
         }
     }
 
     fn is_ending(&self) -> bool {
-        self.exhausted || self.desk.now_ns >= self.stop_ns
+        self.exhausted || self.thread_state.now_ns >= self.stop_ns
     }
 
     fn is_done(&mut self) -> bool {
-        let now_ns = self.desk.now_ns;
+        let now_ns = self.thread_state.now_ns;
         if now_ns < self.stop_ns && !self.exhausted {
             return false;
         }
@@ -405,15 +407,15 @@ impl<'a> Worker<'a> {
         if now_ns >= self.stop_ns && self.give_up_ns == u64::MAX {
             self.give_up_ns = now_ns + DRAIN_NS_MAX;
         }
-        let open_is_over = self.desk.plan.pace.is_closed() || self.exhausted || now_ns >= self.stop_ns;
-        let nothing_left = self.desk.in_flight == 0 && self.backlog.is_empty() && self.upcoming.is_none();
+        let open_is_over = self.thread_state.plan.pace.is_closed() || self.exhausted || now_ns >= self.stop_ns;
+        let nothing_left = self.thread_state.in_flight == 0 && self.backlog.is_empty() && self.upcoming.is_none();
         open_is_over && nothing_left || now_ns >= self.give_up_ns
     }
 
     fn timeout(&self) -> Timespec {
         let now_ns = self.now_ns();
         let upcoming_ns = self.upcoming.map_or(u64::MAX, |next| next.due_ns);
-        let timer_ns = self.desk.timers.first_ns().unwrap_or(u64::MAX);
+        let timer_ns = self.thread_state.timers.first_ns().unwrap_or(u64::MAX);
         let until_ns = self.next_check_ns.min(self.stop_ns.max(now_ns));
         let due_ns = upcoming_ns.min(timer_ns);
         if due_ns < until_ns {
@@ -436,17 +438,17 @@ impl<'a> Worker<'a> {
         let ended_ns = self.now_ns();
         let after = Usage::now();
         for index in 0..self.connections.len() {
-            let idle_closed = self.desk.recorder.counts.idle_closed;
-            let unanswered = self.connections[index].abandon(&mut self.desk);
-            self.desk.recorder.counts.unanswered += unanswered;
+            let idle_closed = self.thread_state.recorder.counts.idle_closed;
+            let unanswered = self.connections[index].abandon(&mut self.thread_state);
+            self.thread_state.recorder.counts.unanswered += unanswered;
             // It was us who closed it.
-            self.desk.recorder.counts.idle_closed = idle_closed;
+            self.thread_state.recorder.counts.idle_closed = idle_closed;
         }
-        self.desk.recorder.counts.unsent += self.backlog.len() as u64;
+        self.thread_state.recorder.counts.unsent += self.backlog.len() as u64;
         let from = self.measured_from.unwrap_or(before);
         let used = from.until(&self.measured_to.unwrap_or(after));
         let cpu_ns = after.cpu_ns - before.cpu_ns;
-        let Desk { recorder, first_wrong, .. } = self.desk;
+        let ThreadState { recorder, first_wrong, .. } = self.thread_state;
         Report { recorder, used, cpu_ns, ended_ns, first_wrong }
     }
 }

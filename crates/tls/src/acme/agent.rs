@@ -14,12 +14,12 @@ use lamna_config::settings::{ListenAddress, Settings};
 use lamna_io::listen::Listener;
 use lamna_io::log::errors::{self, Level};
 
-use super::desk::Desk;
 use super::http::Https;
 use super::order::{Again, Authority, Challenge, Failed, Job, forget_account};
 use super::record::{Record, Renewal};
 use super::schedule::{self, Next};
 use super::status::{date, now, seed, validity, within};
+use super::watch::Watch;
 use crate::automatic::StateFiles;
 use crate::certificates::{self, Stamp};
 use crate::client::Trust;
@@ -68,14 +68,14 @@ struct Task {
 pub struct Orderer {
     /// This process is the one that does it.
     is_here: bool,
-    desk: Option<Arc<Desk<Task>>>,
+    watch: Option<Arc<Watch<Task>>>,
 }
 
 impl Orderer {
     /// Starts the service of a process for a server that listens at `listeners`. It orders the names in `settings` only
     /// where `is_here` is set.
     pub fn start(is_here: bool, settings: &Settings, listeners: &[Listener]) -> Orderer {
-        let mut orderer = Orderer { is_here, desk: None };
+        let mut orderer = Orderer { is_here, watch: None };
         orderer.follow(settings, listeners);
         orderer
     }
@@ -83,14 +83,14 @@ impl Orderer {
     /// Goes on with `settings`.
     pub fn follow(&mut self, settings: &Settings, listeners: &[Listener]) {
         let task = task_of(settings, Doors::of(listeners)).filter(|_| self.is_here);
-        match (&self.desk, task) {
+        match (&self.watch, task) {
             (_, None) => self.stop(),
-            (Some(desk), task) => desk.put(task),
+            (Some(watch), task) => watch.put(task),
             (None, Some(task)) => {
-                let desk = Arc::new(Desk::new(task));
-                let own = desk.clone();
+                let watch = Arc::new(Watch::new(task));
+                let own = watch.clone();
                 match thread::Builder::new().name("acme".to_owned()).spawn(move || work(&own)) {
-                    Ok(_) => self.desk = Some(desk),
+                    Ok(_) => self.watch = Some(watch),
                     Err(error) => {
                         errors::report(
                             Level::Error,
@@ -104,7 +104,7 @@ impl Orderer {
 
     /// Begins nothing more.
     pub fn stop(&mut self) {
-        self.desk.take().into_iter().for_each(|desk| desk.put(None));
+        self.watch.take().into_iter().for_each(|watch| watch.put(None));
     }
 }
 
@@ -126,21 +126,21 @@ struct Known {
     next: Next,
 }
 
-/// Looks after the names of the desk until there is nothing on it any more.
-fn work(desk: &Desk<Task>) {
+/// Looks after the names of the task until there is none any more.
+fn work(watch: &Watch<Task>) {
     let mut known: HashMap<String, Known> = HashMap::new();
     loop {
-        let Some(task) = desk.task() else { return };
+        let Some(task) = watch.task() else { return };
         let mut round = Round { task: &task, authority: None, https: None };
         for name in &task.names {
-            if !desk.is(&task) {
+            if !watch.is(&task) {
                 break;
             }
             if is_due(&task, name, &mut known) {
                 round.handle(name);
             }
         }
-        desk.wait_for_another(&task, LOOK_INTERVAL);
+        watch.wait_for_another(&task, LOOK_INTERVAL);
     }
 }
 

@@ -15,7 +15,6 @@
 //! ([`crate::automatic`]), so it is the same with threads, worker processes, and while one process takes the place of another.
 
 pub mod agent;
-mod desk;
 pub mod http;
 #[cfg(test)]
 mod model;
@@ -23,8 +22,9 @@ pub mod order;
 pub mod record;
 pub mod schedule;
 pub mod status;
+mod watch;
 
-/// Synchronisation primitives of the desk; the loom model substitutes its own.
+/// Synchronisation primitives of the watch channel; the loom model substitutes its own.
 mod sync {
     use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! The desk between a server and its thread, run through every interleaving (`models`).
+//! The watch channel between a server and its thread, run through every interleaving (`models`).
 
-#[path = "desk.rs"]
+#[path = "watch.rs"]
 #[allow(clippy::duplicate_mod, reason = "the same source over other primitives")]
-mod desk;
+mod watch;
 
 /// Loom's synchronisation primitives. Time wakes no thread there: a change that is told too early would be waited for
 /// without end.
@@ -20,29 +20,29 @@ mod sync {
 use std::sync::Arc;
 use std::time::Duration;
 
-use desk::Desk;
 use lamna_loom::{check, spawn};
+use watch::Watch;
 
 #[test]
 fn who_works_sees_the_last_task_or_none_and_ends_when_there_is_nothing_to_do() {
     check(|| {
-        let desk = Arc::new(Desk::new(1_u32));
+        let watch = Arc::new(Watch::new(1_u32));
         let worker = {
-            let desk = Arc::clone(&desk);
+            let watch = Arc::clone(&watch);
             spawn(move || {
                 let mut last = 0;
-                while let Some(task) = desk.task() {
+                while let Some(task) = watch.task() {
                     assert!(task >= last, "{task} after {last}");
                     last = task;
-                    if !desk.is(&task) {
+                    if !watch.is(&task) {
                         continue;
                     }
-                    desk.wait_for_another(&task, Duration::ZERO);
+                    watch.wait_for_another(&task, Duration::ZERO);
                 }
             })
         };
-        desk.put(Some(2));
-        desk.put(None);
+        watch.put(Some(2));
+        watch.put(None);
         worker.join().unwrap();
     });
 }

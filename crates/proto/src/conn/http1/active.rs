@@ -1,6 +1,6 @@
 //! The state that a connection holds only while it is busy, and the life of the requests in it.
 //!
-//! Owns: [`Active`], the requests that have not been answered in full, in order, and [`Desk`], what a worker lends besides. Guarantees:
+//! Owns: [`Active`], the requests that have not been answered in full, in order, and [`ScratchSpace`], what a worker lends besides. Guarantees:
 //! given back as soon as there is none. Does not read input or write output.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::resource::Resource;
 
 /// A worker's state for connections of HTTP/1.x: part of a [`Workspace`](crate::workspace::Workspace).
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct ScratchSpace {
     /// The request at the front of the input that waits for its first answer, if there is one.
     pub(super) current: Option<Head>,
     /// Parts for connections that become busy.
@@ -30,7 +30,7 @@ pub(crate) struct Desk {
 /// How many spare parts a worker keeps.
 const SPARE_MAX: usize = 256;
 
-impl Desk {
+impl ScratchSpace {
     /// An empty part for a connection that becomes busy.
     pub(super) fn take(&mut self) -> Box<Active> {
         self.spare.pop().unwrap_or_default()

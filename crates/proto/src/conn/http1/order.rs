@@ -316,8 +316,8 @@ impl Connection {
     }
 
     pub(super) fn active(&mut self) -> &mut Active {
-        let desk = &mut self.workspace.as_mut().expect(DRIVEN).http1;
-        self.active.get_or_insert_with(|| desk.take())
+        let scratch_space = &mut self.workspace.as_mut().expect(DRIVEN).http1;
+        self.active.get_or_insert_with(|| scratch_space.take())
     }
 
     pub(super) fn current_id(&self) -> Option<ExchangeId> {

@@ -161,10 +161,10 @@ impl Connection {
             Some(length) => &workspace.input.unread()[..length],
             None => &*block.bytes,
         };
-        let desk = &mut workspace.http2;
+        let scratch_space = &mut workspace.http2;
         match block.role {
             Role::Request => {
-                let (mut builder, scratch) = RequestBuilder::new(&mut desk.buffers, &workspace.outlet.limits);
+                let (mut builder, scratch) = RequestBuilder::new(&mut scratch_space.buffers, &workspace.outlet.limits);
                 let read = self.decoder.decode(bytes, scratch, |name, value| builder.field(name, value));
                 let (built, sent) = (builder.finish(), bytes.len());
                 let stands_for = read.map_err(|error| self.unreadable(error))?;
@@ -176,7 +176,7 @@ impl Connection {
                     is_valid = is_valid && is_trailer(name, value);
                     is_valid
                 };
-                let read = self.decoder.decode(bytes, &mut desk.buffers.scratch, check);
+                let read = self.decoder.decode(bytes, &mut scratch_space.buffers.scratch, check);
                 read.map_err(|error| self.unreadable(error))?;
                 match self.streams.iter().position(|one| one.id == block.stream) {
                     Some(at) if is_valid => self.end_content(at),
@@ -185,7 +185,7 @@ impl Connection {
                 }
             }
             Role::Nothing => {
-                let read = self.decoder.decode(bytes, &mut desk.buffers.scratch, |_, _| false);
+                let read = self.decoder.decode(bytes, &mut scratch_space.buffers.scratch, |_, _| false);
                 read.map(|_| ()).map_err(|error| self.unreadable(error))
             }
         }

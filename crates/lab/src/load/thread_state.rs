@@ -7,7 +7,7 @@ use super::recorder::{Recorder, Shared};
 use super::timers::Timers;
 
 /// State shared by the connections of a thread.
-pub(super) struct Desk<'a> {
+pub(super) struct ThreadState<'a> {
     pub(super) plan: &'a Plan,
     pub(super) shared: &'a Shared,
     pub(super) epoll: OwnedFd,

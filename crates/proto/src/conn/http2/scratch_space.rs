@@ -1,6 +1,6 @@
 //! A worker's loan to connections of HTTP/2 beside the buffers that every version uses.
 //!
-//! Owns: [`Desk`]: where requests are put together, the request that waits for its first answer, and space that is used
+//! Owns: [`ScratchSpace`]: where requests are put together, the request that waits for its first answer, and space that is used
 //! again. Guarantees: the space kept for that is bounded. Does not read or write.
 
 use super::priority::Priority;
@@ -11,7 +11,7 @@ use crate::message::{Head, Request};
 
 /// A worker's state for connections of HTTP/2: part of a [`Workspace`](crate::workspace::Workspace).
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct ScratchSpace {
     pub(super) buffers: RequestBuffers,
     /// The request in the buffers that waits for its first answer.
     pub(super) current: Option<Current>,
@@ -33,7 +33,7 @@ pub(crate) struct Current {
 const SPARE_COUNT_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 2 * 1024;
 
-impl Desk {
+impl ScratchSpace {
     /// The request that waits for its first answer.
     pub(super) fn current_request(&self) -> Option<(u32, Request<'_>)> {
         let current = self.current.as_ref()?;

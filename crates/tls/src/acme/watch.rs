@@ -9,17 +9,17 @@ use super::sync::{Condvar, Mutex, MutexGuard, PoisonError, wait};
 
 /// The task.
 #[derive(Debug)]
-pub(super) struct Desk<T> {
+pub(super) struct Watch<T> {
     /// None once there is nothing to do any more.
     task: Mutex<Option<T>>,
     /// Told when it changes.
     changed: Condvar,
 }
 
-impl<T: Clone + PartialEq> Desk<T> {
+impl<T: Clone + PartialEq> Watch<T> {
     /// With this task.
-    pub(super) fn new(task: T) -> Desk<T> {
-        Desk { task: Mutex::new(Some(task)), changed: Condvar::new() }
+    pub(super) fn new(task: T) -> Watch<T> {
+        Watch { task: Mutex::new(Some(task)), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
