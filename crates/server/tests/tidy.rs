@@ -63,6 +63,11 @@ const RETIRED: &[&str] = &[
     "uplink_free",
     "Desk",
     "desk",
+    "Sight",
+    "sight",
+    "lane",
+    "lanes",
+    "Lanes",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.

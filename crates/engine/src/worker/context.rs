@@ -41,7 +41,7 @@ use lamna_site::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest}
 use lamna_site::content::access::Known;
 use lamna_site::content::route::Effective;
 use lamna_site::content::translate::translate;
-use lamna_site::hints::{Observer, Sight};
+use lamna_site::hints::{Observer, RequestSample};
 use lamna_sys::clock::unix_ms;
 use lamna_sys::contain::{Point, fail_if_asked};
 use lamna_sys::metrics::counters::Work;
@@ -246,11 +246,11 @@ impl<'a> WorkerContext<'a> {
     /// Looks up the target of a new request.
     pub fn look_up(&mut self, asked: &Asked<'_>) -> Found<'_> {
         add(&self.work.requests, 1);
-        let sight = self.sight(asked);
+        let sample = self.sample(asked);
         let is_traced = self.traces(asked, false);
         let address = self.addresses.address(asked.site, asked.translate, || asked.client());
         let shared = self.shared;
-        let found = self.look_up_address(address, sight, || asked.name());
+        let found = self.look_up_address(address, sample, || asked.name());
         if is_traced {
             trace::found(&shared.trace, asked, &found);
         }
@@ -303,7 +303,7 @@ impl<'a> WorkerContext<'a> {
     fn look_up_address(
         &mut self,
         address: Address<'_>,
-        sight: Option<Sight<'_>>,
+        sample: Option<RequestSample<'_>>,
         called: impl Fn() -> Box<str>,
     ) -> Found<'_> {
         let key = address.key();
@@ -336,8 +336,8 @@ impl<'a> WorkerContext<'a> {
             Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
             _ => {}
         }
-        if let (Some(sight), Lookup::Fresh(entry) | Lookup::Aging(entry)) = (&sight, &found) {
-            self.observer.observe(shared.hints.as_deref(), sight, KeyParts::of(key.path).path, entry, self.now);
+        if let (Some(sample), Lookup::Fresh(entry) | Lookup::Aging(entry)) = (&sample, &found) {
+            self.observer.observe(shared.hints.as_deref(), sample, KeyParts::of(key.path).path, entry, self.now);
         }
         let found = match found {
             Lookup::Fresh(entry) => {

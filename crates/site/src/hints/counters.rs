@@ -21,7 +21,7 @@ shared_counters! {
         /// Names of URLs that may be predicted.
         pub names = Row::gauge("lamna_hints_names")
             .json("hints.names").text("hints", "names");
-        /// Memory of what was learned, names and lanes included.
+        /// Memory of what was learned, names and queues included.
         pub bytes = Row::gauge("lamna_hints_bytes").unit(Unit::Bytes)
             .json("hints.bytes").text("hints", "of memory");
         /// Pages whose predictions were made anew.

@@ -1,6 +1,6 @@
 //! The learner at work: a thread that takes what serving threads tell, learns from it, and lets the cache know what is likely next.
 //!
-//! Owns: the learner behind a lock that no serving thread takes, the lanes, the file, and the thread, which lives as
+//! Owns: the learner behind a lock that no serving thread takes, the queues, the file, and the thread, which lives as
 //! long as the [`Learning`] is held. Guarantees: it looks forty times a second while requests come, and twice when none
 //! have come for ten seconds, at low priority, and takes a bounded number of records each time; so what learning costs
 //! is bounded whatever the load is.
@@ -21,7 +21,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use super::counters::HintCounters;
 use super::learner::{Learner, Named};
-use super::observation::{Lanes, Observation};
+use super::observation::{Observation, Queues};
 use super::saved;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Following, Predictions, Store};
@@ -51,7 +51,7 @@ const VIEWS_PER_PREDICTION: u16 = 64;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Learning {
-    pub(super) lanes: Lanes,
+    pub(super) queues: Queues,
     learner: Mutex<Learner>,
     pub(super) counters: SharedMemory<HintCounters>,
     settings: HintSettings,
@@ -114,14 +114,14 @@ impl Learning {
         counters: SharedMemory<HintCounters>,
         known: Option<Vec<u8>>,
     ) -> Arc<Learning> {
-        let bytes = usize::try_from(settings.bytes_max).unwrap_or(usize::MAX).saturating_sub(Lanes::MEMORY_BYTES);
+        let bytes = usize::try_from(settings.bytes_max).unwrap_or(usize::MAX).saturating_sub(Queues::MEMORY_BYTES);
         let known = match known {
             Some(known) => saved::from_bytes(&known, bytes).ok(),
             None => file.as_ref().and_then(|file| read(file, bytes)),
         };
         let learner = known.unwrap_or_else(|| Learner::new(bytes, new_key()));
         Arc::new(Learning {
-            lanes: Lanes::default(),
+            queues: Queues::default(),
             learner: Mutex::new(learner),
             counters,
             settings: settings.clone(),
@@ -177,11 +177,11 @@ impl Learning {
         let (mut records, mut pairs) = (0, 0);
         let mut pages: Vec<Page> = Vec::new();
         let mut learner = self.lock();
-        // Another lane is the first each time, so that none has the room of others.
+        // Another queue is the first each time, so that none has the room of others.
         let first = self.looks.fetch_add(1, Relaxed);
-        for lane in Lanes::all().map(|lane| Lanes::of_connection((first + lane) as u64)) {
+        for queue in Queues::all().map(|queue| Queues::of_connection((first + queue) as u64)) {
             while records < RECORDS_MAX
-                && let Some(observation) = self.lanes.take(lane)
+                && let Some(observation) = self.queues.take(queue)
             {
                 records += 1;
                 pairs += learner.learn(&observation);
@@ -229,7 +229,7 @@ impl Learning {
     /// Adds the sizes of this process's tables to the sums of all.
     fn tell_sizes(&self, learner: &Learner) {
         let HintCounters { urls, names, bytes, .. } = &*self.counters;
-        let now = [learner.table.len(), learner.names.len(), learner.memory_bytes() + Lanes::MEMORY_BYTES];
+        let now = [learner.table.len(), learner.names.len(), learner.memory_bytes() + Queues::MEMORY_BYTES];
         for ((sum, told), now) in [urls, names, bytes].into_iter().zip(&self.told).zip(now) {
             // Modulo 2^64, as it may have become less.
             sum.fetch_add((now as u64).wrapping_sub(told.swap(now as u64, Relaxed)), Relaxed);

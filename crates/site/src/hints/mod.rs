@@ -1,7 +1,7 @@
 //! Hints: what requests teach about what is asked for next.
 //!
 //! ```text
-//!   serving threads ── Observation ──> lanes ──> learner thread ──> table, names ──> file
+//!   serving threads ── Observation ──> queues ──> learner thread ──> table, names ──> file
 //!                                                     │
 //!                      entry of the page <── Predictions, expectations ──> replacement policy
 //! ```
@@ -55,7 +55,7 @@ use lamna_sys::shared_memory::SharedMemory;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Predictions, Store};
 use crate::hints::learning::Learning;
-use crate::hints::observation::{Lanes, Observation};
+use crate::hints::observation::{Observation, Queues};
 use crate::hints::request::Asking;
 
 /// The learning of a process for the sites that have hints.
@@ -68,7 +68,7 @@ pub struct Hints {
 
 /// A request that is to be learned from, once it is known what it is answered with.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'t> {
+pub struct RequestSample<'t> {
     site: u32,
     site_number: u64,
     /// The path of the page of the same site that `Referer` names; empty if it names none.
@@ -77,7 +77,7 @@ pub struct Sight<'t> {
     is_document: Option<bool>,
 }
 
-impl Sight<'_> {
+impl RequestSample<'_> {
     /// Whether the client says that it navigates to a document.
     pub fn is_document(&self) -> bool {
         self.is_document == Some(true)
@@ -132,14 +132,14 @@ impl Hints {
         self.learning.attach(store);
     }
 
-    /// The lane by which one more thread tells of requests.
-    pub fn lane(&self) -> usize {
-        self.learning.lanes.deal()
+    /// The queue by which one more thread tells of requests.
+    pub fn queue(&self) -> usize {
+        self.learning.queues.deal()
     }
 
-    /// The lane of a connection that threads take turns at.
-    pub fn lane_of(&self, connection: u64) -> usize {
-        Lanes::of_connection(connection)
+    /// The queue of a connection that threads take turns at.
+    pub fn queue_of(&self, connection: u64) -> usize {
+        Queues::of_connection(connection)
     }
 
     /// Whether a request to the site of this index is learned from.
@@ -147,9 +147,9 @@ impl Hints {
         self.number_of(site).is_some()
     }
 
-    /// Whether what comes by `lane` now would be dropped: to be asked first.
-    pub fn is_full(&self, lane: usize) -> bool {
-        self.learning.lanes.is_full(lane)
+    /// Whether what comes by `queue` now would be dropped: to be asked first.
+    pub fn is_full(&self, queue: usize) -> bool {
+        self.learning.queues.is_full(queue)
     }
 
     /// So many requests were dropped.
@@ -159,7 +159,7 @@ impl Hints {
 
     /// The sample of a request to the site of this index; none of a request that reads nothing, is speculative itself,
     /// or comes with credentials.
-    pub fn sight<'t>(&self, site: u32, translate: &Translate<'t>) -> Option<Sight<'t>> {
+    pub fn sample<'t>(&self, site: u32, translate: &Translate<'t>) -> Option<RequestSample<'t>> {
         let site_number = self.number_of(site)?;
         let request = translate.request.filter(|request| request.head.method == Method::Get && !translate.is_again)?;
         let asking = Asking::of(request);
@@ -169,32 +169,32 @@ impl Hints {
         let referer = request.field(Field::Referer);
         let referer = referer.and_then(|referer| url::path_of_same_host(referer, translate.host)).unwrap_or_default();
         let (has_query, is_document) = (translate.query.is_some(), asking.is_document);
-        Some(Sight { site, site_number, referer, has_query, is_document })
+        Some(RequestSample { site, site_number, referer, has_query, is_document })
     }
 
     /// Tells the learner of a request for `path`, which is normalised, that was answered with 200 at `now_ms`. `connection` tells connections
     /// from each other; it is zero where their order says nothing. Whether there was room.
     pub fn observe(
         &self,
-        lane: usize,
-        sight: &Sight<'_>,
+        queue: usize,
+        sample: &RequestSample<'_>,
         path: &[u8],
         is_html: bool,
         connection: u64,
         now_ms: u64,
     ) -> bool {
-        let Some(observation) = Observation::new(path, sight.referer) else { return true };
+        let Some(observation) = Observation::new(path, sample.referer) else { return true };
         let observation = Observation {
-            is_page: is_html && sight.is_document != Some(false),
-            follows: !sight.has_query,
-            site: sight.site,
+            is_page: is_html && sample.is_document != Some(false),
+            follows: !sample.has_query,
+            site: sample.site,
             // What counts are differences, of less than 49 days.
             at_ms: now_ms as u32,
-            site_number: sight.site_number,
+            site_number: sample.site_number,
             connection,
             ..observation
         };
-        self.learning.lanes.tell(lane, observation)
+        self.learning.queues.tell(queue, observation)
     }
 
     /// The predictions for the page at `path` on the site of this index. Takes the learner's lock: not for threads that

@@ -1,8 +1,8 @@
 //! The observation record that serving threads send to the learner, and the bounded queues that carry it.
 //!
-//! Owns: [`Observation`], a record of fixed size, and [`Lanes`]. Guarantees: telling allocates nothing, takes no lock,
-//! makes no system call and never waits: a record that finds its lane full is dropped and counted. The learner polls
-//! the lanes, so no thread is woken. Which records are dropped depends on when they come and not on what they say: so
+//! Owns: [`Observation`], a record of fixed size, and [`Queues`]. Guarantees: telling allocates nothing, takes no lock,
+//! makes no system call and never waits: a record that finds its queue full is dropped and counted. The learner polls
+//! the queues, so no thread is woken. Which records are dropped depends on when they come and not on what they say: so
 //! what is dropped changes no probability.
 //!
 //! Does not: hold addresses, cookies or queries. What tells connections from each other is a number that means nothing a moment later.
@@ -14,11 +14,11 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 /// Bytes that target and `Referer` may have together. What is longer is not learned.
 pub const TEXT_BYTES: usize = 232;
 
-/// Lanes that all threads share: threads are dealt out to them in turn, or connections if these go from thread to thread.
-const LANES: usize = 8;
+/// Queues that all threads share: threads are dealt out to them in turn, or connections if these go from thread to thread.
+const QUEUES: usize = 8;
 
-/// Records that wait in one lane. With [`super::learning::LOOK_MS`] this bounds what learning costs: about 10,000 records a second and lane.
-const LANE_RECORDS: usize = 256;
+/// Records that wait in one queue. With [`super::learning::LOOK_MS`] this bounds what learning costs: about 10,000 records a second and queue.
+const QUEUE_RECORDS: usize = 256;
 
 /// A request that was answered, as a serving thread tells it.
 #[derive(Clone, Copy, Debug)]
@@ -76,51 +76,51 @@ impl Observation {
 
 const _: () = assert!(TEXT_BYTES <= u8::MAX as usize);
 
-/// The lanes from serving threads to the learner.
+/// The queues from serving threads to the learner.
 #[derive(Debug)]
-pub(super) struct Lanes {
-    lanes: [(Sender<Observation>, Receiver<Observation>); LANES],
+pub(super) struct Queues {
+    queues: [(Sender<Observation>, Receiver<Observation>); QUEUES],
     dealt: AtomicUsize,
 }
 
-impl Default for Lanes {
-    fn default() -> Lanes {
-        Lanes { lanes: std::array::from_fn(|_| bounded(LANE_RECORDS)), dealt: AtomicUsize::new(0) }
+impl Default for Queues {
+    fn default() -> Queues {
+        Queues { queues: std::array::from_fn(|_| bounded(QUEUE_RECORDS)), dealt: AtomicUsize::new(0) }
     }
 }
 
-impl Lanes {
+impl Queues {
     /// Bytes that they take.
-    pub(super) const MEMORY_BYTES: usize = LANES * LANE_RECORDS * (size_of::<Observation>() + size_of::<usize>());
+    pub(super) const MEMORY_BYTES: usize = QUEUES * QUEUE_RECORDS * (size_of::<Observation>() + size_of::<usize>());
 
-    /// The lane of one more thread.
+    /// The queue of one more thread.
     pub(super) fn deal(&self) -> usize {
-        self.dealt.fetch_add(1, Relaxed) % LANES
+        self.dealt.fetch_add(1, Relaxed) % QUEUES
     }
 
-    /// The lane of a connection that threads take turns at: so what they tell of it stays in order.
+    /// The queue of a connection that threads take turns at: so what they tell of it stays in order.
     pub(super) fn of_connection(connection: u64) -> usize {
-        (connection % LANES as u64) as usize
+        (connection % QUEUES as u64) as usize
     }
 
     /// Whether a record would be dropped.
-    pub(super) fn is_full(&self, lane: usize) -> bool {
-        self.lanes[lane].0.is_full()
+    pub(super) fn is_full(&self, queue: usize) -> bool {
+        self.queues[queue].0.is_full()
     }
 
     /// Tells the learner. Whether there was room.
-    pub(super) fn tell(&self, lane: usize, observation: Observation) -> bool {
-        self.lanes[lane].0.try_send(observation).is_ok()
+    pub(super) fn tell(&self, queue: usize, observation: Observation) -> bool {
+        self.queues[queue].0.try_send(observation).is_ok()
     }
 
-    /// The next record, of the lanes in turn.
-    pub(super) fn take(&self, lane: usize) -> Option<Observation> {
-        self.lanes[lane].1.try_recv().ok()
+    /// The next record, of the queues in turn.
+    pub(super) fn take(&self, queue: usize) -> Option<Observation> {
+        self.queues[queue].1.try_recv().ok()
     }
 
     /// Their numbers.
     pub(super) fn all() -> std::ops::Range<usize> {
-        0..LANES
+        0..QUEUES
     }
 }
 
@@ -142,10 +142,10 @@ mod tests {
 
     #[test]
     fn what_finds_its_lane_full_is_dropped() {
-        let lanes = Lanes::default();
+        let queues = Queues::default();
         let one = Observation::new(b"/a", b"").unwrap();
-        assert_eq!((0..1_000).filter(|_| lanes.tell(0, one)).count(), LANE_RECORDS);
-        assert!(lanes.is_full(0) && !lanes.is_full(1));
-        assert_eq!(std::iter::from_fn(|| lanes.take(0)).count(), LANE_RECORDS);
+        assert_eq!((0..1_000).filter(|_| queues.tell(0, one)).count(), QUEUE_RECORDS);
+        assert!(queues.is_full(0) && !queues.is_full(1));
+        assert_eq!(std::iter::from_fn(|| queues.take(0)).count(), QUEUE_RECORDS);
     }
 }

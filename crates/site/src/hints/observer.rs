@@ -4,13 +4,13 @@
 
 use lamna_proto::time::Instant;
 
-use super::{Hints, Sight};
+use super::{Hints, RequestSample};
 use crate::cache::Entry;
 
 /// A serving thread's end of a queue to the learner.
 #[derive(Debug)]
 pub struct Observer {
-    lane: usize,
+    queue: usize,
     /// Connections go from one thread to another between two requests.
     by_connection: bool,
     /// Tells the connection that is being driven from others; zero if its order says nothing.
@@ -22,7 +22,7 @@ pub struct Observer {
 impl Observer {
     /// One of a thread that begins.
     pub fn new(hints: Option<&Hints>) -> Observer {
-        Observer { lane: hints.map_or(0, Hints::lane), by_connection: false, connection: 0, dropped: 0 }
+        Observer { queue: hints.map_or(0, Hints::queue), by_connection: false, connection: 0, dropped: 0 }
     }
 
     /// From now on the connection `number` is driven. Zero is one whose order says nothing.
@@ -37,24 +37,31 @@ impl Observer {
 
     /// Whether there is no room for a request, which is counted then: to be asked before more is found out about it.
     pub fn lacks_room(&mut self, hints: &Hints) -> bool {
-        let lacks = hints.is_full(self.lane(hints));
+        let lacks = hints.is_full(self.queue(hints));
         self.dropped += u64::from(lacks);
         lacks
     }
 
     /// Tells of a request for `path` that is answered with `entry`.
-    pub fn observe(&mut self, hints: Option<&Hints>, sight: &Sight<'_>, path: &[u8], entry: &Entry, now: Instant) {
+    pub fn observe(
+        &mut self,
+        hints: Option<&Hints>,
+        sample: &RequestSample<'_>,
+        path: &[u8],
+        entry: &Entry,
+        now: Instant,
+    ) {
         let Some(hints) = hints else { return };
         if entry.resource.status.0 != 200 || path.is_empty() {
             return;
         }
         let is_html = entry.resource.variants.first().media_type().starts_with("text/html");
-        self.tell(hints, sight, path, is_html, now);
+        self.tell(hints, sample, path, is_html, now);
     }
 
     /// Tells of a request for `path`, whatever it is answered with.
-    pub fn tell(&mut self, hints: &Hints, sight: &Sight<'_>, path: &[u8], is_html: bool, now: Instant) {
-        let has_room = hints.observe(self.lane(hints), sight, path, is_html, self.connection, now.ms());
+    pub fn tell(&mut self, hints: &Hints, sample: &RequestSample<'_>, path: &[u8], is_html: bool, now: Instant) {
+        let has_room = hints.observe(self.queue(hints), sample, path, is_html, self.connection, now.ms());
         self.dropped += u64::from(!has_room);
     }
 
@@ -65,7 +72,7 @@ impl Observer {
         }
     }
 
-    fn lane(&self, hints: &Hints) -> usize {
-        if self.by_connection { hints.lane_of(self.connection) } else { self.lane }
+    fn queue(&self, hints: &Hints) -> usize {
+        if self.by_connection { hints.queue_of(self.connection) } else { self.queue }
     }
 }

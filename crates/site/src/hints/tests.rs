@@ -46,9 +46,9 @@ impl Visitor<'_> {
             led: None,
             found: None,
         };
-        if let Some(sight) = self.hints.sight(0, &translate) {
+        if let Some(sample) = self.hints.sample(0, &translate) {
             let is_html = bare.ends_with('/');
-            assert!(self.hints.observe(0, &sight, bare.as_bytes(), is_html, self.connection, self.now_ms));
+            assert!(self.hints.observe(0, &sample, bare.as_bytes(), is_html, self.connection, self.now_ms));
         }
         self.hints.learning.look();
     }
@@ -198,6 +198,6 @@ fn a_million_urls_take_no_more_memory_than_was_given() {
     }
     let known = learner.table.len();
     assert!(known > 960_000, "{known}");
-    let bytes = learner.memory_bytes() + observation::Lanes::MEMORY_BYTES;
+    let bytes = learner.memory_bytes() + observation::Queues::MEMORY_BYTES;
     assert!(bytes as u64 <= BYTES, "{bytes}");
 }

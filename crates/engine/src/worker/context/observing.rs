@@ -4,7 +4,7 @@
 //! Requests whose targets access rules keep from some clients are not told.
 
 use lamna_site::cache::Entry;
-use lamna_site::hints::Sight;
+use lamna_site::hints::RequestSample;
 
 use super::WorkerContext;
 use super::asked::Asked;
@@ -22,8 +22,8 @@ impl WorkerContext<'_> {
         self.observer.share_connections();
     }
 
-    /// The sight of a request for the learner; none if nothing is to be learned of it.
-    pub(super) fn sight<'t>(&mut self, asked: &Asked<'t>) -> Option<Sight<'t>> {
+    /// The sample of a request for the learner; none if nothing is to be learned of it.
+    pub(super) fn sample<'t>(&mut self, asked: &Asked<'t>) -> Option<RequestSample<'t>> {
         let proxies = &self.shared.proxies;
         let hints = self.shared.hints.as_ref()?;
         if !hints.has_site(asked.site.index) {
@@ -32,12 +32,12 @@ impl WorkerContext<'_> {
         if self.observer.lacks_room(hints) {
             return None;
         }
-        let sight = hints.sight(asked.site.index, asked.translate)?;
+        let sample = hints.sample(asked.site.index, asked.translate)?;
         if !proxies.is_empty() && proxies.trust(asked.peer.address) {
             // A connection of a proxy is many clients'.
             self.observer.set_connection(0);
         }
-        Some(sight).filter(|_| self.may_be_learned(asked))
+        Some(sample).filter(|_| self.may_be_learned(asked))
     }
 
     /// Whether anything may be learned of a request for others. Nothing is of a path that some rule of access may keep
@@ -49,22 +49,22 @@ impl WorkerContext<'_> {
 
     /// Tells the learner of a request that an application answers, whatever with. Whether it is a page is for the client to say.
     pub(super) fn observe_asked(&mut self, asked: &Asked<'_>) {
-        let Some(sight) = self.sight(asked) else { return };
+        let Some(sample) = self.sample(asked) else { return };
         let Some(hints) = &self.shared.hints else { return };
         let address = self.addresses.address(asked.site, asked.translate, || asked.client());
         let path = KeyParts::of(address.key().path).path;
         if !path.is_empty() {
-            self.observer.tell(hints, &sight, path, sight.is_document(), self.now);
+            self.observer.tell(hints, &sample, path, sample.is_document(), self.now);
         }
         self.addresses.take_back(address);
     }
 
     /// Tells the learner of a request that had to be looked for, and is answered with `entry`.
     pub fn observe_found(&mut self, asked: &Asked<'_>, entry: &Entry) {
-        let Some(sight) = self.sight(asked) else { return };
+        let Some(sample) = self.sample(asked) else { return };
         let address = self.addresses.address(asked.site, asked.translate, || asked.client());
         let path = KeyParts::of(address.key().path).path;
-        self.observer.observe(self.shared.hints.as_deref(), &sight, path, entry, self.now);
+        self.observer.observe(self.shared.hints.as_deref(), &sample, path, entry, self.now);
         self.addresses.take_back(address);
     }
 }
