@@ -68,6 +68,8 @@ const RETIRED: &[&str] = &[
     "lane",
     "lanes",
     "Lanes",
+    "Lookout",
+    "lookout",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.

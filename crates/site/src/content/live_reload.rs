@@ -5,7 +5,7 @@
 //!                                    └────────── loads itself again <── an event with another number
 //! ```
 //!
-//! Owns: the stream of events, and the number of the state that all files beneath the roots of a site are in; the script is in `lookout`. Guarantees: the
+//! Owns: the stream of events, and the number of the state that all files beneath the roots of a site are in; the script is in `change_poller`. Guarantees: the
 //! number is the same in every process and after a restart, and it is told when two looks agree, so that no
 //! half-written file is loaded. A look is a bounded walk through the directories. It runs where steps may block, for
 //! one of all clients at a time; nothing is watched and no thread is held but the one that an engine has for each
@@ -23,8 +23,8 @@ use lamna_proto::time::Instant;
 use lamna_sys::clock::Clock;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
+use super::change_poller::{ChangePoller, LOOK_MS, PATH};
 use super::download::{Bytes, stream_fields};
-use super::lookout::{LOOK_MS, Lookout, PATH};
 use super::responder::Incoming;
 use super::site::{Root, Site, Sites};
 
@@ -36,11 +36,11 @@ const DEPTH_MAX: usize = 32;
 
 /// The program that tells a page of changes; none if that is not what is asked for.
 pub(super) fn begin(&Incoming { site, translate, means, .. }: &Incoming<'_>) -> Option<Box<dyn Program>> {
-    let lookout = site.lookout.as_ref()?;
+    let change_poller = site.change_poller.as_ref()?;
     let reads = translate.request.is_some_and(|request| request.head.method.reads());
     (reads && translate.path == PATH).then(|| {
         let (sites, clock) = (means.sites.clone(), means.clock);
-        Box::new(Changes { lookout: lookout.clone(), sites, site: site.index, clock, until: None, told: 0 })
+        Box::new(Changes { change_poller: change_poller.clone(), sites, site: site.index, clock, until: None, told: 0 })
             as Box<dyn Program>
     })
 }
@@ -48,7 +48,7 @@ pub(super) fn begin(&Incoming { site, translate, means, .. }: &Incoming<'_>) -> 
 /// Tells one page of changes.
 #[derive(Debug)]
 struct Changes {
-    lookout: Arc<Lookout>,
+    change_poller: Arc<ChangePoller>,
     sites: Arc<Sites>,
     site: u32,
     clock: Clock,
@@ -80,7 +80,7 @@ impl Program for Changes {
             events.push_str("retry: 300\n\n");
             input.now.after_ms(STREAM_MS)
         });
-        let state = self.lookout.state(self.clock, || look(self.sites.at(self.site), self.clock));
+        let state = self.change_poller.state(self.clock, || look(self.sites.at(self.site), self.clock));
         if state != self.told {
             self.told = state;
             // Writing to a string does not fail.

@@ -36,8 +36,8 @@ use crate::content::access::Guard;
 use crate::content::action::Action;
 use crate::content::admission::Demand;
 use crate::content::answers;
+use crate::content::change_poller::ChangePoller;
 use crate::content::kept::Kept;
-use crate::content::lookout::Lookout;
 use crate::content::route::{Effective, Routes, variant_of};
 use crate::content::site::users::Users;
 use crate::content::texts::Texts;
@@ -87,7 +87,7 @@ pub struct Site {
     /// The texts of its pages, if they are searched.
     pub texts: Option<Arc<Texts>>,
     /// The state of its files, if pages are to load themselves again when that changes.
-    pub lookout: Option<Arc<Lookout>>,
+    pub change_poller: Option<Arc<ChangePoller>>,
     /// Its demand on connections.
     pub demand: Demand,
     users: Users,
@@ -311,7 +311,7 @@ impl Site {
             forms: Forms::default(),
             structures: Kept::new(STRUCTURES_BYTES_MAX),
             texts: settings.routes.iter().any(|route| route.search == Some(true)).then(Arc::default),
-            lookout: settings.live_reload.then(Arc::default),
+            change_poller: settings.live_reload.then(Arc::default),
             demand: Demand::of(settings.tls.as_ref()),
             settings: settings.clone(),
         };

@@ -7,13 +7,13 @@ use std::sync::{MutexGuard, PoisonError};
 use lamna_filter::{Chain, Step};
 
 use super::{Effective, Made, Routes};
-use crate::content::lookout;
+use crate::content::change_poller;
 use crate::service::Unavailable;
 
 /// The filters of a route, and what tells pages to load themselves again if they are to.
 pub(super) fn steps(filters: Option<&[Step]>, live_reload: bool) -> Vec<Step> {
     let mut steps = filters.unwrap_or_default().to_vec();
-    steps.extend(live_reload.then(lookout::step));
+    steps.extend(live_reload.then(change_poller::step));
     steps
 }
 

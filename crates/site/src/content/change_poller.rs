@@ -1,6 +1,6 @@
 //! Live reload: the script inserted into pages, and the schedule of file-system scans.
 //!
-//! Owns: the script, and [`Lookout`], which has one client at a time scan for all. Guarantees: a state is told when two
+//! Owns: the script, and [`ChangePoller`], which has one client at a time scan for all. Guarantees: a state is told when two
 //! scans agree. Scans nothing itself.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(super) fn step() -> Step {
 
 /// The state that the files of a site are in, as far as it has been looked at.
 #[derive(Debug, Default)]
-pub struct Lookout {
+pub struct ChangePoller {
     /// When the next look is due, in the server's milliseconds.
     due_ms: AtomicU64,
     /// The state that the last scan found; 0 before the first.
@@ -37,7 +37,7 @@ pub struct Lookout {
     settled: AtomicU64,
 }
 
-impl Lookout {
+impl ChangePoller {
     /// The number of the state, or 0 while another client runs the first scan.
     pub(super) fn state(&self, clock: Clock, look: impl FnOnce() -> u64) -> u64 {
         let (now_ms, due_ms) = (clock.now().ms(), self.due_ms.load(Relaxed));
@@ -62,15 +62,15 @@ mod tests {
 
     #[test]
     fn a_state_is_told_when_two_looks_agree() {
-        let (lookout, clock) = (Lookout::default(), Clock::start());
+        let (change_poller, clock) = (ChangePoller::default(), Clock::start());
         let look = |found: u64| {
-            lookout.due_ms.store(0, Relaxed);
-            lookout.state(clock, || found)
+            change_poller.due_ms.store(0, Relaxed);
+            change_poller.state(clock, || found)
         };
         let told: Vec<u64> = [7, 8, 9, 9, 7, 9].into_iter().map(look).collect();
         assert_eq!(told, [7, 7, 7, 9, 9, 9]);
         // A request in between scans nothing.
-        lookout.due_ms.store(u64::MAX, Relaxed);
-        assert_eq!(lookout.state(clock, || unreachable!()), 9);
+        change_poller.due_ms.store(u64::MAX, Relaxed);
+        assert_eq!(change_poller.state(clock, || unreachable!()), 9);
     }
 }
