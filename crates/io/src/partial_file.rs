@@ -66,7 +66,7 @@ struct Part<'a> {
 
 /// Totals of the directory.
 #[derive(Debug, Default)]
-struct Census {
+struct QuotaScan {
     files: usize,
     bytes: u64,
     /// Sizes of the partial files of the requested one: there is one, unless others were put there by hand.
@@ -208,16 +208,16 @@ pub fn sweep(root: BorrowedFd<'_>, kept_s: u64) -> Result<(), Errno> {
         folder => folder?,
     };
     retry(|| rustix::fs::flock(&folder, FlockOperation::LockExclusive))?;
-    census(&folder, "", kept_s)?;
+    scan(&folder, "", kept_s)?;
     remove_folder(&folder);
     Ok(())
 }
 
 /// In `folder`, which is locked.
 fn open_in(folder: &OwnedFd, key: &str, total: u64, from: u64, bounds: Bounds) -> Result<(OwnedFd, String), Refused> {
-    let census = census(folder, key, bounds.kept_s)?;
+    let scan = scan(folder, key, bounds.kept_s)?;
     let name = file_name(key, total);
-    if census.own.contains(&total) {
+    if scan.own.contains(&total) {
         let file = lock(folder, &name)?;
         let arrived = size(&rustix::fs::fstat(&file)?);
         if from > arrived {
@@ -230,8 +230,8 @@ fn open_in(folder: &OwnedFd, key: &str, total: u64, from: u64, bounds: Bounds) -
         return Err(Refused::Gap(0));
     }
     // Another file is sent under the same name now.
-    let (mut files, mut bytes) = (census.files, census.bytes);
-    for other in &census.own {
+    let (mut files, mut bytes) = (scan.files, scan.bytes);
+    for other in &scan.own {
         let name = file_name(key, *other);
         let _file = lock(folder, &name)?;
         retry(|| rustix::fs::unlinkat(folder, name.as_str(), AtFlags::empty()))?;
@@ -263,8 +263,8 @@ fn lock(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Refused> {
 }
 
 /// Counts the files in `folder`, which is locked, and deletes those that have not grown for `kept_s` seconds.
-fn census(folder: &OwnedFd, key: &str, kept_s: u64) -> Result<Census, Errno> {
-    let mut census = Census::default();
+fn scan(folder: &OwnedFd, key: &str, kept_s: u64) -> Result<QuotaScan, Errno> {
+    let mut scan = QuotaScan::default();
     let now_s = unix_ms() / 1000;
     for entry in rustix::fs::Dir::read_from(folder)? {
         let entry = entry?;
@@ -278,13 +278,13 @@ fn census(folder: &OwnedFd, key: &str, kept_s: u64) -> Result<Census, Errno> {
             retry(|| rustix::fs::unlinkat(folder, name, AtFlags::empty()))?;
             continue;
         }
-        census.files += 1;
-        census.bytes = census.bytes.saturating_add(part.total);
+        scan.files += 1;
+        scan.bytes = scan.bytes.saturating_add(part.total);
         if part.key == key {
-            census.own.push(part.total);
+            scan.own.push(part.total);
         }
     }
-    Ok(census)
+    Ok(scan)
 }
 
 fn open_folder(root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {

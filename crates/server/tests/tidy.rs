@@ -70,6 +70,14 @@ const RETIRED: &[&str] = &[
     "Lanes",
     "Lookout",
     "lookout",
+    "Crew",
+    "crew",
+    "Staff",
+    "Census",
+    "Kindred",
+    "Orderer",
+    "Doors",
+    "haunt",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.

@@ -90,7 +90,7 @@ impl S3Fifo {
         self.objects[object.index()].queue = Queue::None;
     }
 
-    fn haunt(&mut self, object: ObjectId) {
+    fn remember_ghost(&mut self, object: ObjectId) {
         self.ghosts_made = self.ghosts_made.checked_add(1).unwrap_or(1);
         self.objects[object.index()].ghost = self.ghosts_made;
         self.ghosts.push_back((object, self.ghosts_made));
@@ -152,7 +152,7 @@ impl Replacement for S3Fifo {
         let queue = self.objects[object.index()].queue;
         self.leave(object);
         if removal == Removal::Evicted && queue == Queue::Small {
-            self.haunt(object);
+            self.remember_ghost(object);
         }
     }
 

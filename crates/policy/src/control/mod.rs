@@ -43,9 +43,9 @@ mod profile;
 mod workers;
 
 pub use load::{Load, Reading};
-pub use pool::{InVain, Pool, Resize, Staff};
+pub use pool::{InVain, Pool, PoolLoad, Resize};
 pub use profile::{Estimate, Profile};
-pub use workers::{Crew, Workers};
+pub use workers::{WorkerLoad, Workers};
 
 /// An engine that the controller may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

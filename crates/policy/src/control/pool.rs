@@ -21,7 +21,7 @@
 
 /// The measurements of a pool in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Staff {
+pub struct PoolLoad {
     /// How many there are, or may be.
     pub size: usize,
     /// How many there are at least.
@@ -88,11 +88,11 @@ const IN_VAIN_FOR_MS: u64 = 60_000;
 
 impl Pool {
     /// How many there should be from now on, if that is another number.
-    pub fn observe(&mut self, now_ms: u64, staff: Staff) -> Option<Resize> {
-        if let Some(back) = self.undo_growth(now_ms, staff) {
+    pub fn observe(&mut self, now_ms: u64, load: PoolLoad) -> Option<Resize> {
+        if let Some(back) = self.undo_growth(now_ms, load) {
             return Some(back);
         }
-        let Staff { size, size_min, size_max, busy_peak, delay_us, is_short_of_memory, done_per_s } = staff;
+        let PoolLoad { size, size_min, size_max, busy_peak, delay_us, is_short_of_memory, done_per_s } = load;
         let may_grow = size < size_max && !is_short_of_memory && now_ms >= self.stays_until_ms;
         let wants_more = may_grow && busy_peak >= size && delay_us >= DELAY_US;
         let wants_fewer = size > size_min && busy_peak < size.div_ceil(2);
@@ -112,10 +112,10 @@ impl Pool {
     }
 
     /// Back to the size before the last interval, if this one brought nothing. It proves nothing if there was not enough to do.
-    fn undo_growth(&mut self, now_ms: u64, staff: Staff) -> Option<Resize> {
+    fn undo_growth(&mut self, now_ms: u64, load: PoolLoad) -> Option<Resize> {
         let growth = self.growth.take()?;
-        let after_per_s = staff.done_per_s?;
-        if staff.size <= growth.size || staff.busy_peak < staff.size {
+        let after_per_s = load.done_per_s?;
+        if load.size <= growth.size || load.busy_peak < load.size {
             return None;
         }
         if after_per_s >= growth.done_per_s * GAIN {
@@ -135,7 +135,7 @@ mod tests {
     /// Work that would keep so many busy at once, each for 10 ms: with fewer, the rest waits.
     struct World {
         pool: Pool,
-        staff: Staff,
+        load: PoolLoad,
         now_ms: u64,
         /// No more than this is done in a second, however many there are.
         done_per_s_max: f64,
@@ -143,7 +143,7 @@ mod tests {
 
     impl World {
         fn new(size: usize) -> World {
-            let staff = Staff {
+            let load = PoolLoad {
                 size,
                 size_min: 4,
                 size_max: 64,
@@ -152,7 +152,7 @@ mod tests {
                 done_per_s: None,
                 is_short_of_memory: false,
             };
-            World { pool: Pool::default(), staff, now_ms: 0, done_per_s_max: f64::INFINITY }
+            World { pool: Pool::default(), load, now_ms: 0, done_per_s_max: f64::INFINITY }
         }
 
         /// Some seconds with so much work; the sizes that were chosen.
@@ -160,11 +160,11 @@ mod tests {
             let mut chosen = Vec::new();
             for _ in 0..seconds * 2 {
                 self.now_ms += 500;
-                self.staff.busy_peak = work.min(self.staff.size);
-                self.staff.delay_us = 10_000.0 * work.saturating_sub(self.staff.size) as f64 / self.staff.size as f64;
-                self.staff.done_per_s = Some((100.0 * self.staff.busy_peak as f64).min(self.done_per_s_max));
-                if let Some(resize) = self.pool.observe(self.now_ms, self.staff) {
-                    self.staff.size = resize.size;
+                self.load.busy_peak = work.min(self.load.size);
+                self.load.delay_us = 10_000.0 * work.saturating_sub(self.load.size) as f64 / self.load.size as f64;
+                self.load.done_per_s = Some((100.0 * self.load.busy_peak as f64).min(self.done_per_s_max));
+                if let Some(resize) = self.pool.observe(self.now_ms, self.load) {
+                    self.load.size = resize.size;
                     chosen.push(resize.size);
                 }
             }
@@ -183,9 +183,9 @@ mod tests {
     fn a_moment_is_not_enough_and_short_waits_are_none() {
         let mut world = World::new(8);
         for _ in 0..100 {
-            world.staff = Staff { busy_peak: 8, delay_us: 50_000.0, ..world.staff };
+            world.load = PoolLoad { busy_peak: 8, delay_us: 50_000.0, ..world.load };
             world.now_ms += 500;
-            assert_eq!(world.pool.observe(world.now_ms, world.staff), None);
+            assert_eq!(world.pool.observe(world.now_ms, world.load), None);
             world.run(1, 8);
         }
         assert_eq!(world.run(60, 9), [], "the delay of one in nine is below the bound");
@@ -231,12 +231,12 @@ mod tests {
     #[test]
     fn bounds_hold_and_with_little_memory_there_are_no_more() {
         let mut world = World::new(4);
-        world.staff.size_max = 10;
+        world.load.size_max = 10;
         assert_eq!(world.run(60, 1000), [8, 10]);
         let mut world = World::new(4);
-        world.staff.is_short_of_memory = true;
+        world.load.is_short_of_memory = true;
         assert_eq!(world.run(60, 1000), []);
-        world.staff.is_short_of_memory = false;
+        world.load.is_short_of_memory = false;
         assert_eq!(world.run(1, 1000), [8], "as soon as there is some");
     }
 }

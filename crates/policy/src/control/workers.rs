@@ -6,7 +6,7 @@
 
 /// The measurements of the workers in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Crew {
+pub struct WorkerLoad {
     /// How many there are.
     pub workers: usize,
     /// Processors that the server may use.
@@ -37,8 +37,8 @@ const FEWER_AFTER_MS: u64 = 60_000;
 
 impl Workers {
     /// How many workers there should be from now on, if that is another number.
-    pub fn observe(&mut self, now_ms: u64, crew: Crew) -> Option<usize> {
-        let Crew { workers, processors, busy, kept_waiting } = crew;
+    pub fn observe(&mut self, now_ms: u64, load: WorkerLoad) -> Option<usize> {
+        let WorkerLoad { workers, processors, busy, kept_waiting } = load;
         // A worker that is kept waiting is as full as one that runs.
         let is_full = busy + kept_waiting > FULL * workers as f64;
         let wants_more = workers < processors && is_full && kept_waiting < CROWDED * busy;
@@ -63,42 +63,42 @@ impl Workers {
 mod tests {
     use super::*;
 
-    fn crew(workers: usize, processors: usize, busy: f64) -> Crew {
-        Crew { workers, processors, busy, kept_waiting: 0.0 }
+    fn load(workers: usize, processors: usize, busy: f64) -> WorkerLoad {
+        WorkerLoad { workers, processors, busy, kept_waiting: 0.0 }
     }
 
-    fn after(seconds: u64, crew: Crew) -> usize {
-        let (mut workers, mut crew) = (Workers::default(), crew);
+    fn after(seconds: u64, load: WorkerLoad) -> usize {
+        let (mut workers, mut load) = (Workers::default(), load);
         for tick in 0..seconds * 2 {
-            crew.workers = workers.observe(tick * 500, crew).unwrap_or(crew.workers);
+            load.workers = workers.observe(tick * 500, load).unwrap_or(load.workers);
         }
-        crew.workers
+        load.workers
     }
 
     #[test]
     fn a_full_worker_gets_company_while_there_are_processors() {
-        assert_eq!(after(3, crew(1, 4, 0.95)), 2);
-        assert_eq!(after(30, crew(1, 4, 4.0)), 4);
-        assert_eq!(after(30, crew(1, 1, 1.0)), 1);
-        assert_eq!(after(1, crew(1, 4, 0.95)), 1, "a moment is not enough");
+        assert_eq!(after(3, load(1, 4, 0.95)), 2);
+        assert_eq!(after(30, load(1, 4, 4.0)), 4);
+        assert_eq!(after(30, load(1, 1, 1.0)), 1);
+        assert_eq!(after(1, load(1, 4, 0.95)), 1, "a moment is not enough");
     }
 
     #[test]
     fn a_worker_that_waits_a_little_for_its_processor_is_full_and_one_that_waits_long_gets_no_company() {
-        assert_eq!(after(3, Crew { kept_waiting: 0.2, ..crew(1, 4, 0.7) }), 2);
-        assert_eq!(after(600, Crew { kept_waiting: 0.5, ..crew(1, 4, 0.5) }), 1);
+        assert_eq!(after(3, WorkerLoad { kept_waiting: 0.2, ..load(1, 4, 0.7) }), 2);
+        assert_eq!(after(600, WorkerLoad { kept_waiting: 0.5, ..load(1, 4, 0.5) }), 1);
     }
 
     #[test]
     fn workers_go_slowly_and_the_last_stays() {
-        assert_eq!(after(59, crew(4, 4, 0.1)), 4);
-        assert_eq!(after(600, crew(4, 4, 0.1)), 1);
+        assert_eq!(after(59, load(4, 4, 0.1)), 4);
+        assert_eq!(after(600, load(4, 4, 0.1)), 1);
     }
 
     #[test]
     fn between_the_bounds_nothing_changes() {
         for busy in [0.55, 0.6, 0.8, 1.2, 1.6] {
-            assert_eq!(after(600, crew(2, 4, busy)), 2, "{busy}");
+            assert_eq!(after(600, load(2, 4, busy)), 2, "{busy}");
         }
     }
 }

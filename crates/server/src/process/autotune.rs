@@ -11,7 +11,7 @@ use lamna_config as config;
 use lamna_config::settings::{Architecture, Settings};
 use lamna_engine::worker::context::FLUSH_MS;
 use lamna_io::log::errors::{self, Level};
-use lamna_policy::control::{Change, Controller, Crew, Engine, InVain, Pool, Profile, Resize, Staff, Workers};
+use lamna_policy::control::{Change, Controller, Engine, InVain, Pool, PoolLoad, Profile, Resize, WorkerLoad, Workers};
 use lamna_policy::words::count;
 use lamna_sys::clock::Clock;
 
@@ -166,8 +166,8 @@ impl Adapter {
         let interval_us = (between.reading.interval_ms.max(1) * 1000) as f64;
         let (busy, kept_waiting) =
             (between.reading.cpu_us as f64 / interval_us, between.run_queue_us as f64 / interval_us);
-        let crew = Crew { workers: settings.workers, processors, busy, kept_waiting };
-        let workers = self.workers.observe(now_ms, crew)?;
+        let load = WorkerLoad { workers: settings.workers, processors, busy, kept_waiting };
+        let workers = self.workers.observe(now_ms, load)?;
         let because = format!(
             "{} instead of {}: they take {busy:.1} of {}, and wait for {kept_waiting:.1}.",
             count(workers, "worker"),
@@ -183,7 +183,7 @@ impl Adapter {
             self.threads = Pool::default();
             return None;
         }
-        let staff = Staff {
+        let load = PoolLoad {
             size: settings.threads,
             size_min: THREADS_LEAST.min(settings.threads_max),
             size_max: settings.threads_max,
@@ -193,8 +193,8 @@ impl Adapter {
             done_per_s: None,
             is_short_of_memory: between.is_short_of_memory,
         };
-        let resize = self.threads.observe(now_ms, staff)?;
-        let because = describe(("thread", ""), "connections", resize, staff);
+        let resize = self.threads.observe(now_ms, load)?;
+        let because = describe(("thread", ""), "connections", resize, load);
         self.why_so_many.clone_from(&because);
         Some(Wish { settings: Settings { threads: resize.size, ..settings.clone() }, because, engine: None })
     }
@@ -202,7 +202,7 @@ impl Adapter {
     /// Helpers are bounded where they are made, so their number needs no consent.
     fn look_at_helpers(&mut self, now_ms: u64, running: &RunningEngine, between: &Between) {
         let (control, settings) = (&running.shared.control, &running.settings);
-        let staff = Staff {
+        let load = PoolLoad {
             size: self.helpers_now.min(settings.helpers_max),
             size_min: HELPERS_LEAST.min(settings.helpers_max),
             size_max: settings.helpers_max,
@@ -212,12 +212,12 @@ impl Adapter {
             done_per_s: Some(between.helper_jobs_per_s),
             is_short_of_memory: between.is_short_of_memory,
         };
-        self.helpers_now = staff.size;
-        if let Some(resize) = self.helpers.observe(now_ms, staff) {
+        self.helpers_now = load.size;
+        if let Some(resize) = self.helpers.observe(now_ms, load) {
             self.helpers_now = resize.size;
-            self.why_so_many = describe(("helper", " at most"), "jobs", resize, staff);
+            self.why_so_many = describe(("helper", " at most"), "jobs", resize, load);
             // That some were too many all the time is not worth a line.
-            if resize.size > staff.size || resize.in_vain.is_some() {
+            if resize.size > load.size || resize.in_vain.is_some() {
                 let serving = settings.architecture.name();
                 errors::tell(Level::Info, format_args!("{serving} serves: {}", self.why_so_many));
             }
@@ -228,8 +228,8 @@ impl Adapter {
 }
 
 /// `what` is the noun in singular, and what follows it.
-fn describe((noun, what): (&str, &str), who: &str, resize: Resize, staff: Staff) -> String {
-    let Staff { size: before, busy_peak, delay_us, .. } = staff;
+fn describe((noun, what): (&str, &str), who: &str, resize: Resize, load: PoolLoad) -> String {
+    let PoolLoad { size: before, busy_peak, delay_us, .. } = load;
     let size = resize.size;
     let why = match resize.in_vain {
         Some(InVain { before_per_s, after_per_s }) => {

@@ -23,7 +23,7 @@ use lamna_engine::worker::shared::Shared;
 use lamna_io::KernelFeatures;
 use lamna_io::listen::{BACKLOG, Listener};
 use lamna_io::log::errors::{self, Level};
-use lamna_tls::acme::Orderer;
+use lamna_tls::acme::AcmeService;
 
 use crate::process::autotune::{Adapter, Wish};
 use crate::process::error::ServeError;
@@ -50,7 +50,7 @@ pub struct Server {
     /// Workers that have not stopped in time are waited for no longer.
     abandoned: bool,
     /// The agent that orders certificates.
-    orderer: Orderer,
+    acme_service: AcmeService,
     /// When the files of certificates were looked at last.
     certificates_seen: Option<Instant>,
     /// The epoch of the services when the cache was last told of them.
@@ -86,13 +86,13 @@ impl Server {
             finish_and_stop(&running);
             return Err(error);
         }
-        let order = || Orderer::start(first_score == 0, settings, &running.shared.listeners);
-        let orderer = running.shared.confinement.agents.within(order)?;
+        let order = || AcmeService::start(first_score == 0, settings, &running.shared.listeners);
+        let acme_service = running.shared.confinement.agents.within(order)?;
         let receiver = receiver.filter(|_| !settings.architecture.takes_arrivals_itself());
         let arrivals = receiver.map(|receiver| Arrivals::start(running.shared.clone(), receiver)).transpose()?;
         Ok(Server {
             // Of several processes the first one does it. It is the last to go, and replaced when it dies.
-            orderer,
+            acme_service,
             running,
             leaving: DrainingEngines::default(),
             shared_metrics: shared_metrics.clone(),
@@ -178,11 +178,11 @@ impl Server {
                 previous.leave_to(&self.running);
                 if previous.settings.acme != settings.acme {
                     // Its thread reaches the files that were named when it began.
-                    self.orderer.stop();
+                    self.acme_service.stop();
                 }
                 self.leaving.push(previous);
-                let (shared, orderer) = (&self.running.shared, &mut self.orderer);
-                let follow = || orderer.follow(settings, &shared.listeners);
+                let (shared, acme_service) = (&self.running.shared, &mut self.acme_service);
+                let follow = || acme_service.follow(settings, &shared.listeners);
                 if let Err(error) = shared.confinement.agents.within(follow) {
                     errors::report(Level::Error, format_args!("no certificate is ordered: no thread for it: {error}"));
                 }

@@ -138,7 +138,7 @@ struct Open {
 }
 
 /// Metadata that all representations of a file share.
-struct Kindred<'a> {
+struct CommonMetadata<'a> {
     media_type: &'a str,
     vary: Option<&'a str>,
     status: Status,
@@ -330,8 +330,13 @@ impl Question<'_> {
         let known = known.filter(|_| self.caches.content).map(|previous| previous.entry);
         let made = self.makes_codings(&files, media.compressible, status);
         let vary = (made || files.len() > 1).then_some("Accept-Encoding");
-        let kind =
-            Kindred { media_type: self.media_type(media.essence, status), vary, status, is_immutable, fields: &[] };
+        let kind = CommonMetadata {
+            media_type: self.media_type(media.essence, status),
+            vary,
+            status,
+            is_immutable,
+            fields: &[],
+        };
         let mut steady = stamps.settled;
         let mut representations = Vec::with_capacity(files.len());
         for (coding, open) in files {
@@ -399,7 +404,7 @@ impl Question<'_> {
         &self,
         coding: Coding,
         open: Open,
-        kind: &Kindred<'_>,
+        kind: &CommonMetadata<'_>,
         settled: bool,
     ) -> Result<(Representation, bool), Blocked> {
         let Open { file, mut stamp, .. } = open;
@@ -422,7 +427,12 @@ impl Question<'_> {
         Ok((self.describe(&state, kind, Content::In(Arc::new(file)))?, false))
     }
 
-    fn describe(&self, state: &State, kind: &Kindred<'_>, content: Content<'_>) -> Result<Representation, HeadTooLong> {
+    fn describe(
+        &self,
+        state: &State,
+        kind: &CommonMetadata<'_>,
+        content: Content<'_>,
+    ) -> Result<Representation, HeadTooLong> {
         let representation = self.with_description(state, kind, |description| match content {
             Content::Held(content) => Representation::with_content(description, content),
             Content::In(file) => Representation::new(description, Some(file)),
@@ -434,7 +444,7 @@ impl Question<'_> {
     fn describe_and_read(
         &self,
         state: &State,
-        kind: &Kindred<'_>,
+        kind: &CommonMetadata<'_>,
         file: &OwnedFd,
     ) -> Result<Option<Representation>, Blocked> {
         let stamp = &state.stamp;
@@ -450,7 +460,12 @@ impl Question<'_> {
         Ok(representation.map(|made| described(made, (stamp, state.is_steady), self.abilities)))
     }
 
-    fn with_description<T>(&self, state: &State, kind: &Kindred<'_>, make: impl FnOnce(&Description<'_>) -> T) -> T {
+    fn with_description<T>(
+        &self,
+        state: &State,
+        kind: &CommonMetadata<'_>,
+        make: impl FnOnce(&Description<'_>) -> T,
+    ) -> T {
         let State { coding, stamp, is_steady } = *state;
         let etag = stamp.etag(coding);
         let is_content = kind.status.0 == 200;

@@ -168,8 +168,8 @@ impl fmt::Display for StepTimes {
     }
 }
 
-/// A thread's own book.
-struct Book {
+/// A thread's own totals.
+struct ThreadTotals {
     is_open: Cell<bool>,
     step: Cell<Step>,
     since_ns: Cell<u64>,
@@ -180,8 +180,8 @@ struct Book {
 }
 
 thread_local! {
-    static BOOK: Book = const {
-        Book {
+    static TOTALS: ThreadTotals = const {
+        ThreadTotals {
             is_open: Cell::new(false),
             step: Cell::new(Step::Protocol),
             since_ns: Cell::new(0),
@@ -190,11 +190,11 @@ thread_local! {
             processor_ns: Cell::new(0),
         }
     };
-    /// Apart from the book, which thus needs no destructor and no look whether it has run.
+    /// Apart from the totals, which thus needs no destructor and no look whether it has run.
     static CLOSING: RefCell<Closing> = const { RefCell::new(Closing(None)) };
 }
 
-/// Balances the book of a thread that ends.
+/// Balances the totals of a thread that ends.
 struct Closing(Option<SharedMemory<Counters>>);
 
 impl Drop for Closing {
@@ -215,14 +215,14 @@ pub struct Taken {
 /// This thread takes a step.
 #[inline]
 pub fn step(step: Step) -> Taken {
-    BOOK.with(|book| Taken { before: book.is_open.get().then(|| book.enter(step)) })
+    TOTALS.with(|totals| Taken { before: totals.is_open.get().then(|| totals.enter(step)) })
 }
 
 impl Drop for Taken {
     #[inline]
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            BOOK.with(|book| book.go_back(before));
+            TOTALS.with(|totals| totals.go_back(before));
         }
     }
 }
@@ -231,21 +231,21 @@ impl Drop for Taken {
 #[inline]
 pub fn open(counters: &SharedMemory<Counters>) {
     if counters.account.is_kept.load(Relaxed) {
-        BOOK.with(|book| book.open(counters));
+        TOTALS.with(|totals| totals.open(counters));
     }
 }
 
 /// Hands over what this thread has counted.
 pub fn balance(ledger: &StepTotals) {
-    BOOK.with(|book| {
-        if book.is_open.get() {
-            book.charge();
-            book.balance(ledger);
+    TOTALS.with(|totals| {
+        if totals.is_open.get() {
+            totals.charge();
+            totals.balance(ledger);
         }
     });
 }
 
-impl Book {
+impl ThreadTotals {
     fn open(&self, counters: &SharedMemory<Counters>) {
         if !self.is_open.replace(true) {
             self.since_ns.set(nanoseconds(ClockId::Monotonic));

@@ -30,18 +30,18 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Where challenges can be answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Doors {
+pub struct ReachablePorts {
     /// At the port of plain HTTP.
     pub http: bool,
     /// At a port of TLS.
     pub tls: bool,
 }
 
-impl Doors {
+impl ReachablePorts {
     /// Those of `listeners`.
-    pub fn of(listeners: &[Listener]) -> Doors {
+    pub fn of(listeners: &[Listener]) -> ReachablePorts {
         let is_tls = |listener: &Listener| listener.speaks_tls() && matches!(listener.address(), ListenAddress::Tcp(_));
-        Doors { http: listeners.iter().any(Listener::is_for_plain_http), tls: listeners.iter().any(is_tls) }
+        ReachablePorts { http: listeners.iter().any(Listener::is_for_plain_http), tls: listeners.iter().any(is_tls) }
     }
 
     /// How the next attempt is made after so many failures: where there are two ways, the other one each time.
@@ -60,29 +60,29 @@ struct Task {
     names: Vec<String>,
     settings: AcmeSettings,
     files: StateFiles,
-    doors: Doors,
+    ports: ReachablePorts,
 }
 
 /// The ACME service as a server sees it: a thread while there are certificates to look after, and nothing otherwise.
 #[derive(Debug)]
-pub struct Orderer {
+pub struct AcmeService {
     /// This process is the one that does it.
     is_here: bool,
     watch: Option<Arc<Watch<Task>>>,
 }
 
-impl Orderer {
+impl AcmeService {
     /// Starts the service of a process for a server that listens at `listeners`. It orders the names in `settings` only
     /// where `is_here` is set.
-    pub fn start(is_here: bool, settings: &Settings, listeners: &[Listener]) -> Orderer {
-        let mut orderer = Orderer { is_here, watch: None };
-        orderer.follow(settings, listeners);
-        orderer
+    pub fn start(is_here: bool, settings: &Settings, listeners: &[Listener]) -> AcmeService {
+        let mut acme_service = AcmeService { is_here, watch: None };
+        acme_service.follow(settings, listeners);
+        acme_service
     }
 
     /// Goes on with `settings`.
     pub fn follow(&mut self, settings: &Settings, listeners: &[Listener]) {
-        let task = task_of(settings, Doors::of(listeners)).filter(|_| self.is_here);
+        let task = task_of(settings, ReachablePorts::of(listeners)).filter(|_| self.is_here);
         match (&self.watch, task) {
             (_, None) => self.stop(),
             (Some(watch), task) => watch.put(task),
@@ -108,16 +108,16 @@ impl Orderer {
     }
 }
 
-impl Drop for Orderer {
+impl Drop for AcmeService {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-fn task_of(settings: &Settings, doors: Doors) -> Option<Task> {
+fn task_of(settings: &Settings, ports: ReachablePorts) -> Option<Task> {
     let names: Vec<String> = settings.automatic_names().into_iter().map(str::to_owned).collect();
     let files = if names.is_empty() { None } else { StateFiles::of(settings).ok() };
-    files.map(|files| Task { names, settings: settings.acme.clone(), files, doors })
+    files.map(|files| Task { names, settings: settings.acme.clone(), files, ports })
 }
 
 /// The next step for a name, and the state of its files from which it was derived.
@@ -208,7 +208,7 @@ impl Round<'_> {
 
     fn order(&mut self, name: &str, record: &mut Record) {
         let task = self.task;
-        let challenge = task.doors.challenge(record.failures);
+        let challenge = task.ports.challenge(record.failures);
         let directory = &task.settings.directory;
         errors::report(
             Level::Info,
@@ -302,12 +302,12 @@ mod tests {
 
     #[test]
     fn where_there_are_two_ways_each_failure_is_followed_by_the_other() {
-        let doors = |http, tls| Doors { http, tls };
-        let two: Vec<&str> = (0..4).map(|failures| doors(true, true).challenge(failures).name()).collect();
+        let ports = |http, tls| ReachablePorts { http, tls };
+        let two: Vec<&str> = (0..4).map(|failures| ports(true, true).challenge(failures).name()).collect();
         assert_eq!(two, ["http-01", "tls-alpn-01", "http-01", "tls-alpn-01"]);
         for failures in 0..3 {
-            assert_eq!(doors(true, false).challenge(failures), Challenge::Http);
-            assert_eq!(doors(false, true).challenge(failures), Challenge::TlsAlpn);
+            assert_eq!(ports(true, false).challenge(failures), Challenge::Http);
+            assert_eq!(ports(false, true).challenge(failures), Challenge::TlsAlpn);
         }
     }
 }

@@ -35,5 +35,5 @@ mod sync {
     }
 }
 
-pub use agent::Orderer;
+pub use agent::AcmeService;
 pub use status::{Ordered, status, try_now};

@@ -132,7 +132,7 @@ impl Body for Server {
     }
 
     fn leave_to(&mut self, sender: &Arc<Sender>, takes_connections: bool) {
-        self.orderer.stop();
+        self.acme_service.stop();
         self.running.shared.hints.iter().for_each(|hints| hints.retire());
         if takes_connections {
             self.running.leave_to_process(sender.clone());

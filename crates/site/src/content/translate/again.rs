@@ -8,7 +8,7 @@ use lamna_config::route::headers::IMMUTABLE;
 use lamna_io::file_state::Stamp;
 use lamna_proto::resource::{HeadTooLong, Representation, Resource, Variants};
 
-use super::{Content, Kindred, Question, State};
+use super::{CommonMetadata, Content, Question, State};
 use crate::cache::Entry;
 
 impl Question<'_> {
@@ -26,7 +26,8 @@ impl Question<'_> {
         let again = |(one, stamp): (&Arc<Representation>, &Stamp)| {
             // It may stand for other paths than this.
             let is_immutable = memchr::memmem::find(one.fields_kept(), IMMUTABLE.as_bytes()).is_some();
-            let kind = Kindred { media_type: one.media_type(), vary, status: *status, is_immutable, fields: &[] };
+            let kind =
+                CommonMetadata { media_type: one.media_type(), vary, status: *status, is_immutable, fields: &[] };
             let state = State { coding: one.coding, stamp: *stamp, is_steady: stamps.settled };
             let content = match &one.file {
                 Some(file) => Content::In(file.clone()),

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 
 use super::parts::Part;
 use super::structured::Divided;
-use super::{Content, Kindred, Open, Previous, Question, READ_TRIES, State};
+use super::{CommonMetadata, Content, Open, Previous, Question, READ_TRIES, State};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::content::workroom::{Taken, Workroom};
@@ -191,7 +191,7 @@ impl Question<'_> {
             media.compressible && is_steady && status.0 == 200 && self.site.compression.applies_to(made.len() as u64);
         let by_format = self.recipe.filter(|recipe| recipe.contains("format=auto")).map(|_| "Accept");
         let vary = makes_codings.then_some("Accept-Encoding").or(by_format);
-        let kind = Kindred { media_type: &media_type, vary, status, is_immutable, fields: &fields };
+        let kind = CommonMetadata { media_type: &media_type, vary, status, is_immutable, fields: &fields };
         let stamp = stamp.of_derived(self.rules.filters.number(self.recipe), made.len() as u64);
         let stamp = parts.iter().fold(stamp, |stamp, part| stamp.with_part(&part.stamp));
         let state = State { coding: Coding::Identity, stamp, is_steady };
