@@ -337,7 +337,7 @@ impl Settings {
     /// Whether the cache holds content in the place of the page cache: what is read for it from the disk does not stay there
     /// as well. A cache of less than most of the memory is the smaller of two, and filled from the page cache again;
     /// processes that have a cache each share that, too.
-    pub fn holds_alone(&self) -> bool {
+    pub fn replaces_page_cache(&self) -> bool {
         match self.cache_pages {
             CachePages::Auto => {
                 !self.architecture.is_of_processes() && lamna_sys::memory::is_most_of_memory(self.cache_bytes_max)
@@ -350,7 +350,7 @@ impl Settings {
     /// Whether a cache that holds content alone leaves what comes back in the page cache while memory is free. The
     /// setting "release" wants it nowhere else.
     pub fn uses_headroom(&self) -> bool {
-        self.cache_pages == CachePages::Auto && self.holds_alone()
+        self.cache_pages == CachePages::Auto && self.replaces_page_cache()
     }
 
     /// Whether any site speaks TLS.
@@ -691,7 +691,7 @@ mod tests {
         for cache_pages in CachePages::ALL {
             // More than any machine has.
             let settings = Settings { cache_bytes_max: u64::MAX, cache_pages, ..Settings::default() };
-            assert_eq!(settings.holds_alone(), cache_pages != CachePages::Keep, "{cache_pages:?}");
+            assert_eq!(settings.replaces_page_cache(), cache_pages != CachePages::Keep, "{cache_pages:?}");
             assert_eq!(settings.uses_headroom(), cache_pages == CachePages::Auto, "{cache_pages:?}");
             let small = Settings { cache_bytes_max: 1, ..settings };
             assert!(!small.uses_headroom(), "{cache_pages:?}");

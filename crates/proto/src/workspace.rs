@@ -163,8 +163,8 @@ impl Workspace {
 
     /// All connections together hold as much as they may, or no longer: see
     /// [`HELD_SHARE_MAX`](crate::limits::HELD_SHARE_MAX).
-    pub fn handle_pressure(&mut self, is_pressed: bool) {
-        self.outlet.is_pressed = is_pressed;
+    pub fn handle_pressure(&mut self, is_over_budget: bool) {
+        self.outlet.is_over_budget = is_over_budget;
     }
 
     /// Bounds of the connections served with this.

@@ -78,6 +78,10 @@ const RETIRED: &[&str] = &[
     "Orderer",
     "Doors",
     "haunt",
+    "is_pressed",
+    "can_travel",
+    "holds_alone",
+    "leaves_pages",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.

@@ -91,7 +91,7 @@ pub struct Machine {
     send_quantum_bytes: u64,
     /// And if they are in the page cache.
     send_file_quantum_bytes: u64,
-    /// Bytes of long content that a helper brings into memory at once, into the page cache or, if `holds_alone`, beside
+    /// Bytes of long content that a helper brings into memory at once, into the page cache or, if `replaces_page_cache`, beside
     /// it.
     read_quantum_bytes: u64,
     calendar: Calendar<Event>,
@@ -111,7 +111,7 @@ pub struct Machine {
     /// The content in a cache of the processor's, if that is modelled: the least recently sent the first to go.
     near: Option<Near>,
     /// The page cache does not hold what the data cache does.
-    holds_alone: bool,
+    replaces_page_cache: bool,
     /// Longer files are only in the page cache.
     content_bytes_max: u64,
     /// The size of an entry of the data cache beside its content.
@@ -165,7 +165,7 @@ impl Machine {
                 0 => parameters.concurrency.send_quantum_bytes,
                 bytes => bytes,
             },
-            read_quantum_bytes: match scenario.holds_alone {
+            read_quantum_bytes: match scenario.replaces_page_cache {
                 true => parameters.concurrency.copy_quantum_bytes,
                 false => parameters.concurrency.read_quantum_bytes,
             },
@@ -193,7 +193,7 @@ impl Machine {
             pages: (scenario.page_cache_bytes > 0)
                 .then(|| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, scenario.page_cache_bytes)),
             near: Near::new(scenario, parameters),
-            holds_alone: scenario.holds_alone,
+            replaces_page_cache: scenario.replaces_page_cache,
             content_bytes_max: parameters.content_bytes_max(scenario),
             entry_bytes: if scenario.page_cache_bytes > 0 { parameters.memory.entry_bytes } else { 0 },
             entry_bytes_least: match scenario.architecture {
@@ -566,7 +566,7 @@ impl Machine {
         };
         let held = recency.iter().take_while(fits).count();
         recency[..held].iter().rev().for_each(|&file| self.keep_content(0, file));
-        if self.holds_alone {
+        if self.replaces_page_cache {
             let sizes = self.workload.sizes.clone();
             let is_long = |file: FileId| sizes[file as usize] > self.content_bytes_max;
             let long: Vec<FileId> = recency.iter().rev().copied().filter(|&file| is_long(file)).collect();

@@ -34,7 +34,7 @@ pub struct Scenario {
     pub page_cache_bytes: u64,
     /// Whether what is read from disk for the data cache leaves the page cache at once: the server's way where its cache is the
     /// larger of the two. Longer files stay in the page cache.
-    pub holds_alone: bool,
+    pub replaces_page_cache: bool,
     /// Whether the caches of processes that have content of their own (`mp` where a process stays with its client, and `co-amped`)
     /// are simulated one by one and begin empty, as in a trial. If not, one in the state after a long time stands for all.
     pub separate_caches: bool,
@@ -77,7 +77,7 @@ impl Default for Scenario {
             system_memory_bytes: 4 << 30,
             data_cache_bytes: 0,
             page_cache_bytes: 0,
-            holds_alone: false,
+            replaces_page_cache: false,
             separate_caches: false,
             disk: "fast".into(),
             clients: 1_000,

@@ -79,7 +79,7 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 processors,
                 clients,
                 system_memory_bytes: mebibytes << 20,
-                holds_alone: real && sleepy,
+                replaces_page_cache: real && sleepy,
                 separate_caches: real,
                 page_cache_bytes: if linux && real { mebibytes << 19 } else { 0 },
                 disk: match (linux, nvme) {
@@ -188,7 +188,7 @@ fn a_cache_that_holds_alone_leaves_what_it_has_no_room_for_in_pages_that_nobody_
         parameters.memory.content_bytes_max = 256 << 10;
         let scenario = Scenario {
             architecture: Kind::Amped,
-            holds_alone: true,
+            replaces_page_cache: true,
             data_cache_bytes: 5 << 20,
             page_cache_bytes: page_cache_mib << 20,
             disk: "ssd".into(),
@@ -235,13 +235,13 @@ fn a_throttled_disk_reads_as_often_as_it_may_and_only_stalling_loops_keep_hot_cl
 #[test]
 fn a_cache_that_holds_alone_has_long_content_brought_by_helpers_piece_by_piece_from_wherever_it_is() {
     let workload = Workload::log("long", vec![1 << 20], vec![0]);
-    let switches = |architecture, holds_alone, copy_quantum_bytes| {
+    let switches = |architecture, replaces_page_cache, copy_quantum_bytes| {
         let mut parameters = Parameters::linux();
         parameters.memory.content_bytes_max = 256 << 10;
         parameters.concurrency.copy_quantum_bytes = copy_quantum_bytes;
         let scenario = Scenario {
             architecture,
-            holds_alone,
+            replaces_page_cache,
             data_cache_bytes: 20 << 20,
             page_cache_bytes: 1 << 30,
             disk: "ssd".into(),

@@ -186,9 +186,9 @@ mod tests {
     const PENDING: PendingId = PendingId { token: Token { index: 0, generation: 1 }, exchange: ExchangeId(0) };
 
     /// A site of one file, in memory, and a store that has memory to itself or not.
-    fn shared(holds_alone: bool) -> (Arc<Shared>, tempfile::TempDir) {
+    fn shared(replaces_page_cache: bool) -> (Arc<Shared>, tempfile::TempDir) {
         let (shared, root) = testing::shared(1, 1);
-        let store = Arc::new(Store::new(1 << 20, 100).alone(holds_alone));
+        let store = Arc::new(Store::new(1 << 20, 100).alone(replaces_page_cache));
         (Arc::new(Shared { store, ..shared }), root)
     }
 
@@ -232,15 +232,15 @@ mod tests {
 
     #[test]
     fn what_is_in_memory_is_found_in_line_unless_the_store_has_memory_to_itself() {
-        for holds_alone in [false, true] {
-            let (shared, _root) = shared(holds_alone);
+        for replaces_page_cache in [false, true] {
+            let (shared, _root) = shared(replaces_page_cache);
             let (mut context, mut helped) = (WorkerContext::new(&shared), helped(&shared));
             let target = target(&mut context);
             // A file system that cannot tell what is in memory leaves it to helpers in both cases.
             let in_line = helped.translate(&mut context, PENDING, target);
             let can_tell = shared.abilities.counters.read_blocked.load(Relaxed) == 0;
-            assert_eq!(in_line.is_some(), can_tell && !holds_alone);
-            if holds_alone {
+            assert_eq!(in_line.is_some(), can_tell && !replaces_page_cache);
+            if replaces_page_cache {
                 let Completed::Translated(PENDING, entry) = step(&mut helped, &mut context) else {
                     panic!("it is there")
                 };

@@ -125,13 +125,13 @@ impl ConnectionState {
     }
 
     /// Whether another process can go on with it.
-    pub fn can_travel(&self) -> bool {
-        self.connection.can_travel() && self.transport.can_travel()
+    pub fn is_transferable(&self) -> bool {
+        self.connection.is_transferable() && self.transport.is_transferable()
     }
 
     /// Whether no other process will ever be able to: where TLS or HTTP/2 is spoken, or a proxy has named the client.
     pub fn stays(&self) -> bool {
-        !self.transport.can_travel() || self.connection.version() == Some(Version::Http2)
+        !self.transport.is_transferable() || self.connection.version() == Some(Version::Http2)
     }
 
     /// Until when it may be waited for.

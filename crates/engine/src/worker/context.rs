@@ -219,7 +219,7 @@ impl<'a> WorkerContext<'a> {
     /// Lets another workspace of this worker know the time of the last look at the clock.
     pub fn set_time(&self, workspace: &mut Workspace) {
         workspace.handle_unix_seconds(self.unix_ms / 1000);
-        workspace.handle_pressure(self.shared.store.is_pressed());
+        workspace.handle_pressure(self.shared.store.is_over_budget());
     }
 
     /// From now on every request is refused for want of room.

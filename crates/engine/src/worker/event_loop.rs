@@ -223,7 +223,7 @@ impl<C: OnSockets> Worker<'_, C> {
         let interest = self.base.queue_if_it_goes_on(token, turn);
         self.reclaim(token);
         let slot = self.base.slots.get(token);
-        if self.base.finishes && !interest.is_over() && slot.can_travel() {
+        if self.base.finishes && !interest.is_over() && slot.is_transferable() {
             return self.send_on(token);
         }
         let (finishes, now) = (self.base.finishes, self.base.context.now);

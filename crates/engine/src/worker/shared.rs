@@ -161,7 +161,7 @@ impl Shared {
     /// looks may be gone when it is sent. Nor may a worker look: looking for what is not there begins a readahead, for which
     /// the kernel has to make room first, in the worker's time. Helper processes cannot hand over what they have read.
     pub fn reads_elsewhere(&self) -> bool {
-        self.store.holds_alone() && self.fork_server.is_none()
+        self.store.replaces_page_cache() && self.fork_server.is_none()
     }
 }
 

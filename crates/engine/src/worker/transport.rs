@@ -142,7 +142,7 @@ impl Transport {
     }
 
     /// Whether another process can go on with it. Keys stay where they were made, and so does what a proxy has said.
-    pub fn can_travel(&self) -> bool {
+    pub fn is_transferable(&self) -> bool {
         self.secured.is_none() && self.header.is_none()
     }
 

@@ -40,7 +40,7 @@ pub(super) fn page_cache_bytes(scenario: &Scenario, memory_bytes: u64, parameter
 
 /// The server's own rule: content is in memory once where the cache is at least a third of it, except in processes that have
 /// caches of their own.
-pub(super) fn holds_alone(kind: Kind, cache_bytes: u64, memory_bytes: u64) -> bool {
+pub(super) fn replaces_page_cache(kind: Kind, cache_bytes: u64, memory_bytes: u64) -> bool {
     cache_bytes >= memory_bytes / 3 && !matches!(kind, Kind::Mp | Kind::CoAmped)
 }
 

@@ -154,9 +154,9 @@ impl Connection {
     }
 
     /// Whether it can go on in another process: neither a program can nor the state of HTTP/2.
-    pub fn can_travel(&self) -> bool {
+    pub fn is_transferable(&self) -> bool {
         match self {
-            Connection::Http1(one) => one.can_travel(),
+            Connection::Http1(one) => one.is_transferable(),
             Connection::Http2(_) => false,
         }
     }

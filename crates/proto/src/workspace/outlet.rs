@@ -25,7 +25,7 @@ pub(crate) struct Outlet {
     /// The largest message that is copied to the output rather than sent from where it is, in bytes.
     pub(crate) copy_bytes_max: usize,
     /// All connections together hold as much as they may: nothing is begun that would be held.
-    pub(super) is_pressed: bool,
+    pub(super) is_over_budget: bool,
     /// Which clients are told what their request is called.
     pub(super) tells_ids: TellsIds,
 }
@@ -48,7 +48,7 @@ impl Outlet {
             date: date::format(unix_seconds),
             unix_seconds,
             copy_bytes_max,
-            is_pressed: false,
+            is_over_budget: false,
             tells_ids: TellsIds::Nobody,
             limits,
             pages,
@@ -72,12 +72,12 @@ impl Outlet {
 
     /// Bytes that the answers of a connection may hold behind the first in line.
     pub(crate) fn held_bytes_max(&self) -> u64 {
-        if self.is_pressed { 0 } else { self.limits.held_bytes_max }
+        if self.is_over_budget { 0 } else { self.limits.held_bytes_max }
     }
 
     /// Output bytes at which no further request is begun.
     pub(crate) fn output_bytes_max(&self) -> usize {
-        if self.is_pressed { 1 } else { OUTPUT_BYTES_MAX }
+        if self.is_over_budget { 1 } else { OUTPUT_BYTES_MAX }
     }
 
     pub(crate) fn unsent(&self) -> &[u8] {

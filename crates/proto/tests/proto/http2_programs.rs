@@ -115,7 +115,7 @@ fn a_step_that_is_lost_is_an_error_and_not_done_again() {
     client.peer.run();
     client.settle();
     assert_eq!((&*client.streams[&1].status, client.streams[&1].ended), ("500", true));
-    assert!(!client.peer.connection.can_travel());
+    assert!(!client.peer.connection.is_transferable());
 }
 
 #[test]

@@ -334,8 +334,8 @@ impl Peer {
     }
 
     /// All connections together hold as much as they may, or no longer.
-    pub(crate) fn press(&mut self, is_pressed: bool) {
-        self.workspace.as_mut().expect("between two calls the connection is parked").handle_pressure(is_pressed);
+    pub(crate) fn press(&mut self, is_over_budget: bool) {
+        self.workspace.as_mut().expect("between two calls the connection is parked").handle_pressure(is_over_budget);
     }
 
     /// What the connection holds counts in this from now on.
@@ -415,7 +415,7 @@ impl Peer {
         self.deferred.clear();
         self.sockets.clear();
         match self.habits.travels.take() {
-            true if self.connection.can_travel() => self.travel(),
+            true if self.connection.is_transferable() => self.travel(),
             _ => self.connection.recall_needs(),
         }
         let received: Vec<u8> = self.socket.drain(..bytes.min(self.socket.len())).collect();
@@ -622,7 +622,7 @@ impl Peer {
     fn may_park(&mut self) {
         if self.habits.parks.take() {
             self.park();
-            if self.habits.hops > 0 && self.connection.can_travel() {
+            if self.habits.hops > 0 && self.connection.is_transferable() {
                 self.habits.hops -= 1;
                 self.deferred.clear();
                 self.travel();

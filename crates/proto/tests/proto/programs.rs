@@ -110,7 +110,7 @@ fn content_that_ends_too_early_or_is_malformed_ends_the_program() {
 fn a_program_goes_on_where_its_connection_goes_and_does_not_travel() {
     let mut peer = peer();
     peer.send("PUT /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nab");
-    assert!(!peer.connection.can_travel() && peer.connection.encode().is_none());
+    assert!(!peer.connection.is_transferable() && peer.connection.encode().is_none());
     peer.connection.recall_needs();
     peer.converse("cdef");
     assert_eq!((statuses(&peer), contents(&peer)[0].as_str()), (vec![200], "abcdef"));

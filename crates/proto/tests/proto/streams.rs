@@ -356,10 +356,10 @@ fn a_connection_does_not_travel_before_the_answer_is_there() {
     let mut peer = peer();
     peer.reads_answers = false;
     peer.send(get("h.c9000.e"));
-    assert!(!peer.connection.can_travel() && peer.connection.encode().is_none());
+    assert!(!peer.connection.is_transferable() && peer.connection.encode().is_none());
     peer.reads_answers = true;
     peer.settle();
-    assert!(peer.connection.can_travel());
+    assert!(peer.connection.is_transferable());
 }
 
 fn upgrade(script: &str) -> String {

@@ -98,7 +98,7 @@ impl Adapter {
         let is_small = config::is_small();
         let is_possible = |engine: &Engine| {
             let is_lean = matches!(engine, Engine::Sped | Engine::Amped | Engine::Pipelined);
-            let fits = *engine != Engine::Proactor || !settings.holds_alone();
+            let fits = *engine != Engine::Proactor || !settings.replaces_page_cache();
             (is_lean || !is_small)
                 && fits
                 && running_engine::is_possible(&Settings { architecture: architecture(*engine), ..settings.clone() })

@@ -239,11 +239,11 @@ mod tests {
         let arrived = loop {
             assert!(Instant::now() < until);
             match receiver.take(&*shared.sites, shared.clock.now()) {
-                Arrival::Connection(slot) if slot.transport.can_travel() => break slot,
+                Arrival::Connection(slot) if slot.transport.is_transferable() => break slot,
                 _ => thread::sleep(Duration::from_millis(5)),
             }
         };
-        assert!(arrived.can_travel());
+        assert!(arrived.is_transferable());
         let mut told = Vec::new();
         stays.shutdown(std::net::Shutdown::Write).unwrap();
         stays.read_to_end(&mut told).unwrap();

@@ -328,7 +328,7 @@ impl RunningEngine {
             && settings.cache_bytes_max == before.cache_bytes_max
             && settings.cache_files_max == before.cache_files_max
             && settings.caches == before.caches
-            && settings.holds_alone() == before.holds_alone()
+            && settings.replaces_page_cache() == before.replaces_page_cache()
             && settings.uses_headroom() == before.uses_headroom()
             && settings.cache_watch == before.cache_watch;
         let store = match same_store {
@@ -689,7 +689,7 @@ fn store(
         counters.clone(),
     )
     .with_caches(settings.caches)
-    .alone(settings.holds_alone())
+    .alone(settings.replaces_page_cache())
     .with_headroom(settings.uses_headroom().then(Headroom::within_limit).flatten())
 }
 

@@ -9,7 +9,7 @@ use crate::scenario::Scenario;
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Loops {
     // What the ring brings into a page cache that has next to no memory may be gone again: helpers read what is cached, and what is long
     // threads of the kernel's, which are the process's.
-    let disk = match scenario.holds_alone {
+    let disk = match scenario.replaces_page_cache {
         true => Disk::Helpers(parameters.concurrency.read_helpers),
         false => Disk::Kernel,
     };

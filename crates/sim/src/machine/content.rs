@@ -40,7 +40,7 @@ impl Machine {
     /// Whether helpers read all long content, each time, into memory of the server's own, whatever the page cache holds: where the data
     /// cache has most of the memory a loop does not rely on what else is there.
     pub fn reads_elsewhere(&self) -> bool {
-        self.holds_alone
+        self.replaces_page_cache
     }
 
     /// Up to where the long content of `request` is in memory when a helper has brought the next piece after `sent` bytes.
@@ -117,7 +117,7 @@ impl Machine {
     pub(super) fn keep_pages(&mut self, file: FileId) {
         let size = self.workload.sizes[file as usize];
         let bytes = size.next_multiple_of(PAGE_BYTES);
-        if self.holds_alone && size <= self.content_bytes_max && !self.has_headroom(size, bytes) {
+        if self.replaces_page_cache && size <= self.content_bytes_max && !self.has_headroom(size, bytes) {
             return;
         }
         if let Some(pages) = self.pages.as_mut().filter(|pages| !pages.holds(ObjectId(file))) {

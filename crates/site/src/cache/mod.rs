@@ -105,7 +105,7 @@ mod tests {
         let bounds = Bounds { bytes_max: 4 << 20, descriptors_max: 100, entries_max: Some(200) };
         let store = Store::with(bounds, Policy::default(), None, SharedMemory::default());
         let leaves =
-            |store: &Store| keys().filter(|name| store.leaves_pages(Key { site: 0, path: name }, 1_000)).count();
+            |store: &Store| keys().filter(|name| store.keeps_in_page_cache(Key { site: 0, path: name }, 1_000)).count();
         let store = store.with_headroom(Some(Headroom::of(1 << 20, "1000")));
         assert_eq!(leaves(&store), 0, "nothing was read before");
         keys().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
@@ -113,7 +113,7 @@ mod tests {
         assert!((90..=800).contains(&leaves(&store)), "{}", leaves(&store));
         assert!(!keys().any(|name| {
             let key = Key { site: 0, path: &name };
-            store.lookup(key, 1).is_some() && store.leaves_pages(key, 1_000)
+            store.lookup(key, 1).is_some() && store.keeps_in_page_cache(key, 1_000)
         }));
         let store = store.with_headroom(Some(Headroom::of(1 << 20, "1048576")));
         assert_eq!(leaves(&store), 0, "all memory is in use");
@@ -161,7 +161,7 @@ mod tests {
             assert!(store.bytes() >= answers.len() as u64 * 100_000, "{} of {name}", store.bytes());
             // What was just let go of is still held: so it takes a few more to make as much room.
             assert!(store.bytes() <= (4 << 20) * 5 / 4, "{} of {name}", store.bytes());
-            if store.is_pressed() {
+            if store.is_over_budget() {
                 break;
             }
         }
@@ -170,7 +170,7 @@ mod tests {
         store.clear();
         assert!(store.bytes() >= empty + answers.len() as u64 * 100_000);
         answers.truncate(20);
-        assert!(!store.is_pressed());
+        assert!(!store.is_over_budget());
         assert_eq!(store.content_bytes_max(), content_bytes_max);
         drop(answers);
         assert_eq!(store.bytes(), empty);

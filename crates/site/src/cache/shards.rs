@@ -188,7 +188,7 @@ impl Shards {
     }
 
     /// Whether others hold so much that there is no room left for more that the store does not hold.
-    pub(super) fn is_pressed(&self) -> bool {
+    pub(super) fn is_over_budget(&self) -> bool {
         let (numerator, denominator) = HELD_SHARE_MAX;
         self.memory_account.lingering_bytes() > self.bytes_max / denominator * numerator
     }

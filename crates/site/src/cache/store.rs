@@ -45,7 +45,7 @@ pub struct Store {
     compressor: Compressor,
     watcher: Option<Watcher>,
     flights: SingleFlight,
-    holds_alone: bool,
+    replaces_page_cache: bool,
     headroom: Option<Headroom>,
     caches: CacheSwitches,
     chunks: Chunks,
@@ -106,7 +106,7 @@ impl Store {
             compressor,
             watcher,
             flights: SingleFlight::default(),
-            holds_alone: false,
+            replaces_page_cache: false,
             headroom: None,
             caches: CacheSwitches::ALL,
             local_caches: AtomicU64::new(0),
@@ -118,10 +118,10 @@ impl Store {
         }
     }
 
-    /// The same, which holds content in the place of the page cache if `holds_alone`: what is read for it from the disk does
+    /// The same, which holds content in the place of the page cache if `replaces_page_cache`: what is read for it from the disk does
     /// not stay there as well. Only for a store that has most of the memory that there is, and whose server has no other.
-    pub fn alone(self, holds_alone: bool) -> Store {
-        Store { holds_alone, ..self }
+    pub fn alone(self, replaces_page_cache: bool) -> Store {
+        Store { replaces_page_cache, ..self }
     }
 
     /// The same; files that it has no room for stay in the page cache while memory is free.
@@ -130,14 +130,14 @@ impl Store {
     }
 
     /// Whether it holds content in the place of the page cache.
-    pub fn holds_alone(&self) -> bool {
-        self.holds_alone
+    pub fn replaces_page_cache(&self) -> bool {
+        self.replaces_page_cache
     }
 
     /// Whether `bytes` bytes that were read from the disk for `key` should stay in the page cache, though the store
     /// holds content alone: if they were read before not long ago, so that they may have to be read once more, and the
     /// memory is free.
-    pub fn leaves_pages(&self, key: Key<'_>, bytes: u64) -> bool {
+    pub fn keeps_in_page_cache(&self, key: Key<'_>, bytes: u64) -> bool {
         self.headroom.as_ref().is_some_and(|headroom| self.shards.remembers(key) && headroom.has(bytes))
     }
 
@@ -163,7 +163,7 @@ impl Store {
 
     /// Files up to this many bytes are held in memory with their head: none while connections hold as much as they may.
     pub fn content_bytes_max(&self) -> u64 {
-        if self.is_pressed() {
+        if self.is_over_budget() {
             return 0;
         }
         Store::content_bytes_max_of(self.bytes_max(), self.caches)
@@ -273,7 +273,7 @@ impl Store {
 
     /// The largest answer that makes sense here.
     pub fn answer_bytes_max(&self) -> u64 {
-        if self.is_pressed() || !self.caches.content { 0 } else { Store::object_bytes_max(self.bytes_max()) }
+        if self.is_over_budget() || !self.caches.content { 0 } else { Store::object_bytes_max(self.bytes_max()) }
     }
 
     /// Counts what `entry` holds, though it is not kept, for as long as anybody holds anything of it.
@@ -282,8 +282,8 @@ impl Store {
     }
 
     /// Whether connections hold as much as they may ([`HELD_SHARE_MAX`](lamna_proto::limits::HELD_SHARE_MAX)).
-    pub fn is_pressed(&self) -> bool {
-        self.shards.is_pressed()
+    pub fn is_over_budget(&self) -> bool {
+        self.shards.is_over_budget()
     }
 
     /// The counter of bytes that connections hold in buffers of their own.
@@ -317,7 +317,7 @@ impl Store {
 
     /// Whether `key`, which is not held, may be read ahead of requests: the budget allows it, and it is worth more than what would have to go.
     pub fn allows_ahead(&self, key: Key<'_>, probability: Probability) -> bool {
-        !self.is_pressed() && self.shards.allows_ahead(key, probability)
+        !self.is_over_budget() && self.shards.allows_ahead(key, probability)
     }
 
     /// Keeps `entry`, which was read ahead of requests, if it deserves room. Whether it is kept.

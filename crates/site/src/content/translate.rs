@@ -248,7 +248,7 @@ impl Question<'_> {
         if self.wait == Wait::No {
             return Err(Blocked::Disk);
         }
-        if self.store.is_some_and(Store::is_pressed) {
+        if self.store.is_some_and(Store::is_over_budget) {
             // It would have to be held in memory for as long as its reader takes.
             return Err(Blocked::Failed(Errno::NOMEM));
         }
@@ -449,9 +449,9 @@ impl Question<'_> {
     ) -> Result<Option<Representation>, Blocked> {
         let stamp = &state.stamp;
         let read = |content: &mut [u8]| match (self.wait, self.holder) {
-            (Wait::Yes, Some((store, key))) => {
-                file_state::take_whole(file, stamp, content, self.abilities, || store.leaves_pages(key, stamp.size))
-            }
+            (Wait::Yes, Some((store, key))) => file_state::take_whole(file, stamp, content, self.abilities, || {
+                store.keeps_in_page_cache(key, stamp.size)
+            }),
             (Wait::No, Some(_)) => Err(Blocked::Disk),
             (wait, None) => file_state::read_whole(file, stamp, content, wait, self.abilities),
         };

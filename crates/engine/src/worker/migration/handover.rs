@@ -46,7 +46,7 @@ impl mailboxes::HandoverTarget<ConnectionState> for HandoverTarget {
     fn receive(&self, slot: ConnectionState) -> Result<(), (ConnectionState, &Handover)> {
         match self {
             HandoverTarget::Engine(shared) => shared.put(slot).map_err(|back| (back, &shared.handover)),
-            HandoverTarget::Process(_, remainder) if !slot.can_travel() => {
+            HandoverTarget::Process(_, remainder) if !slot.is_transferable() => {
                 remainder.finish(slot);
                 Ok(())
             }

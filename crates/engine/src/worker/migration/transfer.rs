@@ -76,7 +76,7 @@ impl Sender {
         if slot.connection.interest().is_over() {
             return;
         }
-        if !slot.transport.can_travel() {
+        if !slot.transport.is_transferable() {
             // Whoever gives connections away finishes such a one itself.
             self.lost.fetch_add(1, Relaxed);
             return;

@@ -18,7 +18,7 @@ use super::name::{
     LONG_FILES, MANY_FILES, Name, SIZES, VARIED_EACH,
 };
 use super::site::mixed_files;
-use crate::simulator::limited::{holds_alone, page_cache_bytes};
+use crate::simulator::limited::{page_cache_bytes, replaces_page_cache};
 use crate::simulator::trial::processors;
 
 /// A trial as the models meet it.
@@ -58,7 +58,7 @@ impl Model {
                 scenario: Scenario {
                     data_cache_bytes: LIMITED_CACHE_BYTES,
                     page_cache_bytes: LIMIT_BYTES - LIMITED_CACHE_BYTES,
-                    holds_alone: true,
+                    replaces_page_cache: true,
                     requests: 2_000,
                     warm_up_requests: 200,
                     ..scenario
@@ -108,7 +108,7 @@ impl Model {
             requests: 40_000,
             ..Model::of(name).scenario
         };
-        scenario.holds_alone = holds_alone(scenario.architecture, LIMITED_CACHE_BYTES, LIMIT_BYTES);
+        scenario.replaces_page_cache = replaces_page_cache(scenario.architecture, LIMITED_CACHE_BYTES, LIMIT_BYTES);
         scenario.page_cache_bytes = page_cache_bytes(&scenario, LIMIT_BYTES, parameters);
         Model { scenario, workload: between_answers(bytes, (COLD_BYTES / bytes) as usize) }
     }

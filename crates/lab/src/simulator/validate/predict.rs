@@ -12,7 +12,7 @@ use lamna_sim::run::{Outcome, run_with};
 use lamna_sim::scenario::{PolicyName, Scenario};
 
 use super::{Name, READS_PER_S, Setting};
-use crate::simulator::limited::{holds_alone, page_cache_bytes};
+use crate::simulator::limited::{page_cache_bytes, replaces_page_cache};
 use crate::simulator::trial::processors;
 
 impl Setting {
@@ -55,7 +55,7 @@ impl Setting {
             ..Default::default()
         };
         if self.memory_bytes > 0 {
-            scenario.holds_alone = holds_alone(kind, self.cache_bytes, self.memory_bytes);
+            scenario.replaces_page_cache = replaces_page_cache(kind, self.cache_bytes, self.memory_bytes);
             scenario.page_cache_bytes = page_cache_bytes(&scenario, self.memory_bytes, &parameters);
         }
         run_with(&scenario, &parameters, &self.workload, processors)

@@ -28,7 +28,7 @@ impl Connection {
     /// If it is not parked.
     pub fn encode(&self) -> Option<Encoded> {
         self.assert_parked();
-        if !self.can_travel() {
+        if !self.is_transferable() {
             return None;
         }
         let mut encoded = Encoded::default();
@@ -142,7 +142,7 @@ impl Portable for Incoming {
 impl Portable for Content {
     fn write(&self, to: &mut Encoded) {
         match self {
-            // A program has a tunnel, and does not travel: see `can_travel`.
+            // A program has a tunnel, and does not travel: see `is_transferable`.
             Content::Empty | Content::Tunnel => 0u8.write(to),
             Content::Sized(left) => {
                 1u8.write(to);
@@ -179,7 +179,7 @@ impl Portable for Exchange {
         let asks_for_options = self.request.as_ref().is_some_and(|saved| saved.head.method == Method::Options);
         match &self.state {
             State::Translated(_) if asks_for_options => OPTIONS.write(to),
-            // A program does not travel: see `can_travel`.
+            // A program does not travel: see `is_transferable`.
             State::Wanting
             | State::Translating
             | State::Translated(_)

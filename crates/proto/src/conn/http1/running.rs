@@ -138,7 +138,7 @@ impl Connection {
     }
 
     /// Whether it can go on in another process: a program cannot.
-    pub fn can_travel(&self) -> bool {
+    pub fn is_transferable(&self) -> bool {
         let mut exchanges = self.active.iter().flat_map(|active| &active.exchanges);
         !exchanges.any(|exchange| matches!(exchange.state, State::Running(_)))
     }

@@ -154,7 +154,7 @@ impl Question<'_> {
         if self.wait == Wait::No && (has_turn || filters.division.is_some()) {
             return Err(Blocked::Disk);
         }
-        if self.store.is_some_and(Store::is_pressed) {
+        if self.store.is_some_and(Store::is_over_budget) {
             return Err(Blocked::Failed(Errno::NOMEM));
         }
         let excerpt = if filters.division.is_some() { self.excerpt(open)? } else { None };
