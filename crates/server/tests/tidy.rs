@@ -82,6 +82,9 @@ const RETIRED: &[&str] = &[
     "can_travel",
     "holds_alone",
     "leaves_pages",
+    "Landed",
+    "landed",
+    "land",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.

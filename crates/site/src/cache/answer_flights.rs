@@ -2,8 +2,8 @@
 //! answer, if it can be shared.
 //!
 //! ```text
-//!   join ── no flight ────> Lead ── land: Kept | Failed | Alone ──> gone; void, and what comes is not kept
-//!      └─── a flight ──────> Wait ── its bell rings ── landed? ──> answer with it, or ask alone
+//!   join ── no flight ────> Lead ── complete: Kept | Failed | Alone ──> gone; void, and what comes is not kept
+//!      └─── a flight ──────> Wait ── its bell rings ── over? ──> answer with it, or ask alone
 //! ```
 //!
 //! Owns: which keys are being fetched, and which requests wait for each. Guarantees: each key has at most one leader;
@@ -26,7 +26,7 @@ use super::two_generation_map::Key;
 
 /// The result of a fetch.
 #[derive(Clone, Debug)]
-pub enum Landed {
+pub enum Fetched {
     /// An answer that is kept: with what the request selected by that asked for it, if answers differ.
     Kept(Arc<Entry>, Option<Selected>),
     /// The application has failed: the leader's client got this. A waiter whose request has other fields asks itself,
@@ -47,26 +47,26 @@ pub struct Selected {
     pub part: Arc<[u8]>,
 }
 
-impl table::Nothing for Landed {
+impl table::Nothing for Fetched {
     fn nothing() -> Self {
-        Landed::Alone
+        Fetched::Alone
     }
 }
 
 /// The answers that are being asked for.
 #[derive(Debug, Default)]
 pub struct AnswerFlights {
-    table: Arc<table::Table<Landed, Bell>>,
+    table: Arc<table::Table<Fetched, Bell>>,
 }
 
 /// The leader of a flight: it asks the application for all.
 #[derive(Debug)]
-pub struct Lead(table::Lead<Landed, Bell>);
+pub struct Lead(table::Lead<Fetched, Bell>);
 
 /// A waiter of a flight.
 #[derive(Debug)]
 pub struct Wait {
-    wait: table::Wait<Landed, Bell>,
+    wait: table::Wait<Fetched, Bell>,
 }
 
 /// The bell of a waiter, whose descriptor a driver polls. A ring may still poll it when it is not needed any more, so
@@ -99,7 +99,7 @@ impl AnswerFlights {
         }
         match self.wait(key) {
             Some(wait) => Joined::Wait(wait),
-            // It has landed meanwhile, or there is none.
+            // It has ended meanwhile, or there is none.
             None => self.lead(key).map_or(Joined::Alone, Joined::Lead),
         }
     }
@@ -144,8 +144,8 @@ impl AnswerFlights {
 
 impl Lead {
     /// Ends the flight with this result and wakes its waiters.
-    pub fn land(self, landed: Landed) {
-        self.0.land(landed);
+    pub fn complete(self, fetched: Fetched) {
+        self.0.complete(fetched);
     }
 
     /// Whether what comes may be kept: nothing has been changed meanwhile, as far as is known.
@@ -160,12 +160,12 @@ impl Lead {
 }
 
 impl Wait {
-    /// The result of the flight, if it has landed.
-    pub fn landed(&self) -> Option<Landed> {
-        self.wait.landed()
+    /// The result of the flight, if that is over.
+    pub fn fetched(&self) -> Option<Fetched> {
+        self.wait.fetched()
     }
 
-    /// The descriptor that becomes readable when the flight has landed.
+    /// The descriptor that becomes readable when the flight is over.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.wait.bell().0.descriptor().as_fd()
     }
@@ -197,10 +197,10 @@ mod tests {
         // What was given up is not what others ask for: it is there.
         flights.give_up(KEY, &second);
         assert!(matches!(flights.join(KEY), Joined::Wait(_)));
-        slow.land(Landed::Stale);
-        assert!(second.landed().is_some() && third.landed().is_none());
-        lead.land(Landed::Alone);
-        assert!(third.landed().is_some());
+        slow.complete(Fetched::Stale);
+        assert!(second.fetched().is_some() && third.fetched().is_none());
+        lead.complete(Fetched::Alone);
+        assert!(third.fetched().is_some());
         assert!(matches!(flights.join(KEY), Joined::Lead(_)), "nobody asks any more");
     }
 
@@ -214,7 +214,7 @@ mod tests {
         assert!(slow.may_keep());
         flights.void(&|key| key == KEY);
         assert!(!slow.may_keep(), "it was asked for before");
-        slow.land(Landed::Stale);
-        assert!(matches!(first.landed(), Some(Landed::Alone)));
+        slow.complete(Fetched::Stale);
+        assert!(matches!(first.fetched(), Some(Fetched::Alone)));
     }
 }

@@ -1,11 +1,11 @@
 //! Requests of routes whose answers are kept: asked of the application for all who want the same, and kept as they come.
 //!
 //! ```text
-//!  begin ──> Joins ── another asks ───> Waits ── landed: kept, or failed ──> that is the answer
+//!  begin ──> Joins ── another asks ───> Waits ── fetched: kept, or failed ──> that is the answer
 //!               │ none does               │ it is not for others
 //!               v                         v
 //!             Leads ──────────────────> Alone
-//!               └── head: keepable? ──> parts go to the client and are collected ── end ──> kept, and landed
+//!               └── head: keepable? ──> parts go to the client and are collected ── end ──> kept, and complete
 //!               │         └─ no ──> parts go to the client, those who wait are released
 //!               ├─ 304 to our own condition ──> the kept answer is as good as new, and is the answer
 //!               └─ fails, or 5xx ──> the stale answer, if it may be used; else what happened
@@ -39,7 +39,7 @@ use lamna_sys::metrics::memory_accounting::Reservation;
 
 use super::exchange::Gateway;
 use crate::cache::answer::{Answer, Kept, sum_of_fields};
-use crate::cache::answer_flights::{Landed, Lead, Selected, Wait};
+use crate::cache::answer_flights::{Fetched, Lead, Selected, Wait};
 use crate::cache::answer_key::{WITH_COOKIES, write_variant};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
@@ -333,7 +333,7 @@ impl Inner {
         if matches!(status, 500 | 502 | 503 | 504)
             && let Some(stale) = self.stale_after_failure(now)
         {
-            self.land(Landed::Stale);
+            self.complete(Fetched::Stale);
             return Some(Ran::Answer(stale));
         }
         let judged = self.judge(head, now);
@@ -393,7 +393,7 @@ impl Inner {
         let spoils =
             self.wanted.stale.is_some() && (caching::is_of_condition(status) || caching::is_of_request(status));
         if spoils {
-            return self.land(Landed::Alone);
+            return self.complete(Fetched::Alone);
         }
         if leads && is_of_target && !self.wanted.facts.directives.no_store {
             let until_ms = now.ms() + PASSES_MS;
@@ -406,7 +406,7 @@ impl Inner {
             // What was kept is not what the application says now.
             self.invalidate();
         }
-        self.land(Landed::Alone);
+        self.complete(Fetched::Alone);
     }
 
     fn collect(&mut self, content: &[u8]) {
@@ -421,19 +421,19 @@ impl Inner {
         match has_room {
             true => self.pass(NotKept::TooLarge, status, received),
             // That is no reason for others not to try.
-            false => self.land(Landed::Alone),
+            false => self.complete(Fetched::Alone),
         }
     }
 
     /// The answer is whole.
     fn finish(&mut self) {
         let Progress::Collects(collected) = std::mem::replace(&mut self.progress, Progress::Passes) else {
-            return self.land(Landed::Alone);
+            return self.complete(Fetched::Alone);
         };
         // What announced another length is an answer to HEAD, or none at all.
         let is_whole = collected.length.is_none_or(|length| length == collected.content.len() as u64);
         let kept = is_whole.then(|| self.keep(&collected)).flatten();
-        self.land(kept.map_or(Landed::Alone, |(entry, selected)| Landed::Kept(entry, selected)));
+        self.complete(kept.map_or(Fetched::Alone, |(entry, selected)| Fetched::Kept(entry, selected)));
     }
 }
 
@@ -564,7 +564,7 @@ impl Inner {
                 None
             }
         };
-        self.land(kept.map_or(Landed::Alone, |(entry, selected)| Landed::Kept(entry, selected)));
+        self.complete(kept.map_or(Fetched::Alone, |(entry, selected)| Fetched::Kept(entry, selected)));
         Ran::Answer(resource)
     }
 
@@ -573,7 +573,7 @@ impl Inner {
         let stale = self.stale_after_failure(now);
         // Those who wait have their own idea of what they may get.
         let sent = self.gateway.has_asked().then(|| sum_of_fields(lines(&self.wanted.fields)));
-        self.land(Landed::Failed(page.clone(), sent));
+        self.complete(Fetched::Failed(page.clone(), sent));
         Ran::Answer(stale.unwrap_or(page))
     }
 
@@ -599,9 +599,9 @@ impl Inner {
         Some(Arc::new(Resource::one(stale.resource.status, built)))
     }
 
-    fn land(&mut self, landed: Landed) {
+    fn complete(&mut self, fetched: Fetched) {
         if let Role::Leads(lead) = std::mem::replace(&mut self.role, Role::Alone) {
-            lead.land(landed);
+            lead.complete(fetched);
         }
     }
 }

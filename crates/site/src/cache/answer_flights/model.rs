@@ -31,17 +31,17 @@ impl Ring for Bell {
 
 /// Which asking it came of; none if it is not shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Landed(Option<usize>);
+struct Fetched(Option<usize>);
 
-impl Nothing for Landed {
-    fn nothing() -> Landed {
-        Landed(None)
+impl Nothing for Fetched {
+    fn nothing() -> Fetched {
+        Fetched(None)
     }
 }
 
 #[derive(Clone)]
 struct World {
-    table: Arc<Table<Landed, Bell>>,
+    table: Arc<Table<Fetched, Bell>>,
     asked: Arc<AtomicUsize>,
 }
 
@@ -57,14 +57,14 @@ impl World {
                 return None;
             }
             let number = self.asked.fetch_add(1, SeqCst) + 1;
-            lead.land(Landed(Some(number)));
+            lead.complete(Fetched(Some(number)));
             return Some(number);
         }
         let bell = Bell(Arc::default());
         let wait = self.table.wait(KEY, bell.clone())?;
         bell.0.wait();
-        let Landed(landed) = wait.landed().expect("the bell rings when it has landed");
-        landed
+        let Fetched(fetched) = wait.fetched().expect("the bell rings when it is over");
+        fetched
     }
 }
 
@@ -111,12 +111,12 @@ fn what_was_made_void_is_shared_with_nobody() {
         // As the leader does: puts it there, looks, and takes it away again if it is void by then.
         let kept = Arc::new(AtomicUsize::new(1));
         let is_void = lead.is_void();
-        lead.land(Landed(Some(1)));
+        lead.complete(Fetched(Some(1)));
         bell.0.wait();
         voids.join().unwrap();
         if is_void {
             kept.store(0, SeqCst);
-            assert_eq!(wait.landed(), Some(Landed(None)));
+            assert_eq!(wait.fetched(), Some(Fetched(None)));
         }
         assert!(world.table.under_way.lock().unwrap().is_empty());
     });

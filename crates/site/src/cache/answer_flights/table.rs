@@ -33,7 +33,7 @@ pub(super) struct Flight<T, B> {
 
 #[derive(Debug)]
 struct State<T, B> {
-    landed: Option<T>,
+    fetched: Option<T>,
     is_void: bool,
     /// Another may be under way for the same key, and [`Table::void`] does not find this one any more.
     is_given_up: bool,
@@ -42,7 +42,7 @@ struct State<T, B> {
     last_number: u64,
 }
 
-/// See [`super::Lead`]. What is dropped without having landed has landed with nothing to share.
+/// See [`super::Lead`]. What is dropped before it is complete is complete with nothing to share.
 #[derive(Debug)]
 pub(super) struct Lead<T: Nothing, B: Ring> {
     table: Arc<Table<T, B>>,
@@ -81,7 +81,7 @@ impl<T: Nothing, B: Ring> Table<T, B> {
         if under_way.contains_key(&name) {
             return None;
         }
-        let state = State { landed: None, is_void: false, is_given_up: false, bells: BTreeMap::new(), last_number: 0 };
+        let state = State { fetched: None, is_void: false, is_given_up: false, bells: BTreeMap::new(), last_number: 0 };
         let flight = Arc::new(Flight { state: Mutex::new(state) });
         under_way.insert(name.clone(), flight.clone());
         Some(Lead { table: self.clone(), name, flight, voids, has_landed: false })
@@ -99,7 +99,7 @@ impl<T: Nothing, B: Ring> Table<T, B> {
             let mut state = lock(&flight.state);
             state.last_number += 1;
             let number = state.last_number;
-            match state.landed {
+            match state.fetched {
                 // Between the two locks. It is seen when it is looked at.
                 Some(_) => bell.ring(),
                 None => _ = state.bells.insert(number, bell.clone()),
@@ -136,8 +136,8 @@ impl<T: Nothing, B: Ring> Table<T, B> {
 }
 
 impl<T: Nothing, B: Ring> Lead<T, B> {
-    pub(super) fn land(mut self, landed: T) {
-        self.end(landed);
+    pub(super) fn complete(mut self, fetched: T) {
+        self.end(fetched);
     }
 
     /// Whether something has been changed since it began that would make what it lands with one of before. One that was given up does not
@@ -154,7 +154,7 @@ impl<T: Nothing, B: Ring> Lead<T, B> {
         !lock(&self.flight.state).bells.is_empty()
     }
 
-    fn end(&mut self, landed: T) {
+    fn end(&mut self, fetched: T) {
         self.has_landed = true;
         {
             let mut under_way = lock(&self.table.under_way);
@@ -166,7 +166,7 @@ impl<T: Nothing, B: Ring> Lead<T, B> {
         let bells = {
             let mut state = lock(&self.flight.state);
             // What has been changed meanwhile is not for those who came before that either: they ask again.
-            state.landed = Some(if self.is_overtaken(&state) { T::nothing() } else { landed });
+            state.fetched = Some(if self.is_overtaken(&state) { T::nothing() } else { fetched });
             std::mem::take(&mut state.bells)
         };
         bells.values().for_each(Ring::ring);
@@ -182,8 +182,8 @@ impl<T: Nothing, B: Ring> Drop for Lead<T, B> {
 }
 
 impl<T: Clone, B: Ring> Wait<T, B> {
-    pub(super) fn landed(&self) -> Option<T> {
-        lock(&self.flight.state).landed.clone()
+    pub(super) fn fetched(&self) -> Option<T> {
+        lock(&self.flight.state).fetched.clone()
     }
 
     pub(super) fn bell(&self) -> &B {

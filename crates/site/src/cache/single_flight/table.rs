@@ -21,7 +21,7 @@ pub(super) type Name = (u32, Box<[u8]>);
 #[derive(Debug)]
 pub(super) struct Flight<T> {
     /// Nothing as long as it is under way; then what was found, if anything.
-    landed: Mutex<Option<Option<T>>>,
+    fetched: Mutex<Option<Option<T>>>,
     changed: Condvar,
 }
 
@@ -35,7 +35,7 @@ impl<T: Clone> Table<T> {
     /// Runs `find` for one of all threads that ask for `key` at the same time; the others get its result. Blocks as
     /// long as `find` does.
     pub(in crate::cache) fn find_once(&self, key: Key<'_>, find: impl FnOnce() -> T) -> T {
-        let own = Arc::new(Flight { landed: Mutex::new(None), changed: Condvar::new() });
+        let own = Arc::new(Flight { fetched: Mutex::new(None), changed: Condvar::new() });
         let name = (key.site, Box::from(key.path));
         let flight = lock(&self.under_way).entry(name.clone()).or_insert_with(|| own.clone()).clone();
         if !Arc::ptr_eq(&flight, &own) {
@@ -50,11 +50,11 @@ impl<T: Clone> Table<T> {
 
 impl<T: Clone> Flight<T> {
     fn wait(&self) -> Option<T> {
-        let mut landed = lock(&self.landed);
+        let mut fetched = lock(&self.fetched);
         loop {
-            match &*landed {
+            match &*fetched {
                 Some(found) => return found.clone(),
-                None => landed = self.changed.wait(landed).unwrap_or_else(PoisonError::into_inner),
+                None => fetched = self.changed.wait(fetched).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
@@ -71,7 +71,7 @@ struct Landing<'a, T> {
 impl<T> Drop for Landing<'_, T> {
     fn drop(&mut self) {
         lock(&self.table.under_way).remove(&self.name);
-        *lock(&self.flight.landed) = Some(self.found.take());
+        *lock(&self.flight.fetched) = Some(self.found.take());
         self.flight.changed.notify_all();
     }
 }

@@ -12,7 +12,7 @@ use lamna_proto::time::Instant;
 
 use super::{Inner, Role, WAIT_MS, Wanted, lines};
 use crate::cache::answer::{Kept, sum_of_fields};
-use crate::cache::answer_flights::{Joined, Landed};
+use crate::cache::answer_flights::{Fetched, Joined};
 use crate::cache::two_generation_map::Key;
 
 impl Inner {
@@ -46,9 +46,9 @@ impl Inner {
         let Role::Waits(wait) = &self.role else { return None };
         self.gateway.give_share_back();
         let until = self.asked.get_or_insert(now).after_ms(WAIT_MS);
-        match wait.landed() {
-            Some(landed) => {
-                if let Some(resource) = self.shares(landed, now) {
+        match wait.fetched() {
+            Some(fetched) => {
+                if let Some(resource) = self.shares(fetched, now) {
                     return Some(Ran::Answer(resource));
                 }
             }
@@ -83,9 +83,9 @@ impl Inner {
     }
 
     /// The answer to this request from another one's result.
-    pub(super) fn shares(&self, landed: Landed, now: Instant) -> Option<Arc<Resource>> {
-        match landed {
-            Landed::Kept(entry, selected) => {
+    pub(super) fn shares(&self, fetched: Fetched, now: Instant) -> Option<Arc<Resource>> {
+        match fetched {
+            Fetched::Kept(entry, selected) => {
                 let Some(Kept::Answer(answer)) = entry.kept() else { return None };
                 let is_selected = selected.is_none_or(|selected| *self.part_of(&selected.by) == *selected.part);
                 // It was asked for while this request waited: what that says of old answers is met.
@@ -94,10 +94,10 @@ impl Inner {
                     matches!(usable(&answer.terms, answer.age_ms(now.ms()), &facts), Use::Fresh | Use::Stale);
                 (is_selected && is_usable).then(|| entry.resource.clone())
             }
-            Landed::Failed(_, Some(sent)) if sent != sum_of_fields(lines(&self.wanted.fields)) => None,
-            Landed::Failed(page, _) => Some(self.stale_after_failure(now).unwrap_or(page)),
-            Landed::Stale => self.stale_after_failure(now),
-            Landed::Alone => None,
+            Fetched::Failed(_, Some(sent)) if sent != sum_of_fields(lines(&self.wanted.fields)) => None,
+            Fetched::Failed(page, _) => Some(self.stale_after_failure(now).unwrap_or(page)),
+            Fetched::Stale => self.stale_after_failure(now),
+            Fetched::Alone => None,
         }
     }
 
