@@ -165,7 +165,10 @@ fn check(args: &CheckArgs) -> Result<(), Failed> {
             settings = config::check(args.config.as_deref(), &args.overrides(), |_| Ok(())).map_err(|error| {
                 let failed = Failed::from(error);
                 Failed {
-                    report: format!("{}\n  This is what {account} meets, whom the server becomes.", failed.report),
+                    report: format!(
+                        "{}\n  This was checked as {account}, the user that the server becomes.",
+                        failed.report
+                    ),
                     ..failed
                 }
             })?;

@@ -159,7 +159,7 @@ pub(crate) fn tell(json: &str, name: Option<&str>) -> Result<String, Failed> {
         Some(service) => Ok(tell_info(service)),
         None => Err(Failed {
             exit: Exit::Failure,
-            report: format!("lamna: there is no service `{name}`: lamna ctl service list names those that there are"),
+            report: format!("lamna: there is no service `{name}`: lamna ctl service list lists them all"),
         }),
     }
 }

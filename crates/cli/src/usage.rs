@@ -36,7 +36,7 @@ const MISSING: [(&[&str], &str); 19] = [
         "a password is asked for with --auth NAME:PASSWORD, or where the configuration of a site says so with `access`",
     ),
     (&["headers", "add-header"], "fields of answers are set with --header, as in --header 'X-Frame-Options: DENY'"),
-    (&["allow-origin", "enable-cors"], "other origins are let in with --cors, or --cors=ORIGIN for one of them"),
+    (&["allow-origin", "enable-cors"], "other origins are allowed with --cors, or --cors=ORIGIN for one of them"),
     (&["browser", "open-browser", "launch"], "the site is opened in the browser with --open"),
     (
         &["reverse-proxy", "upstream", "backend", "proxy-pass"],
@@ -57,7 +57,7 @@ const MISSING: [(&[&str], &str); 19] = [
         "Lamna stays in the foreground: have a service manager or the shell run it in the background",
     ),
     (&["autoindex", "listing", "list", "index-of"], "directories are listed with --browse"),
-    (&["silent"], "--quiet has it say nothing but what is wrong"),
+    (&["silent"], "--quiet prints only what is wrong"),
 ];
 
 /// Words that other programs have as commands, and what to say in the place of each.

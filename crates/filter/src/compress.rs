@@ -14,17 +14,14 @@ use crate::{Content, Effect, Fault, Filter, Kind, Make, Parameters};
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
     name: "compress",
-    about: "Compresses answers of applications for who accepts that (gzip, br, zstd).",
+    about: "Compresses answers of applications for clients that accept it (gzip, br, zstd).",
     version: 1,
     effect: Effect::None,
     required: &[],
     optional: &[
-        ("bytes_min", "An answer that is known to have fewer bytes is left alone. 1024 unless it is said"),
-        (
-            "codings",
-            "Those that are used; among those that are accepted alike the first. \"zstd,br,gzip\" unless it is said",
-        ),
-        ("level", "From 1, which is quick, to 9. 3 unless it is said"),
+        ("bytes_min", "An answer that is known to have fewer bytes is left alone. Default: 1024"),
+        ("codings", "Those that are used; among those that are accepted alike the first. Default: \"zstd,br,gzip\""),
+        ("level", "From 1, which is quick, to 9. Default: 3"),
     ],
     make,
 };

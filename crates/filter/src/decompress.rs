@@ -21,8 +21,8 @@ pub(crate) const KIND: Kind = Kind {
     effect: Effect::None,
     required: &[],
     optional: &[
-        ("bytes_max", "Bytes that an answer may become at most. 1073741824 unless it is said"),
-        ("ratio_max", "How many times larger an answer may become, the first MiB aside. 200 unless it is said"),
+        ("bytes_max", "Bytes that an answer may become at most. Default: 1073741824"),
+        ("ratio_max", "How many times larger an answer may become, the first MiB aside. Default: 200"),
     ],
     make,
 };

@@ -33,8 +33,8 @@ pub(crate) const KIND: Kind = Kind {
     required: &[],
     optional: &[
         ("adapt", "\"true\": no more pixels than a client shows that says how many (client hints, Save-Data)"),
-        ("pixels_max", "Pixels of a picture that is read; more are refused. 40000000 unless it is said"),
-        ("quality", "Of JPEG, from 1 to 100. 80 unless it is said"),
+        ("pixels_max", "Pixels of a picture that is read; more are refused. Default: 40000000"),
+        ("quality", "Of JPEG, from 1 to 100. Default: 80"),
         ("sizes", "The widths and heights that there are, with commas between; others are rounded up to the next one"),
     ],
     make,

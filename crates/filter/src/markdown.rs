@@ -24,7 +24,7 @@ pub(crate) const KIND: Kind = Kind {
         (
             "html",
             "What happens to HTML in the text: \"keep\" (as it is) or \"show\" (as text, and links to http, https, mailto and places of \
-             the site only). \"show\" unless it is said",
+             the site only). Default: \"show\"",
         ),
         ("lang", "The language of the pages, as \"en\""),
         ("style", "The address of a style sheet"),

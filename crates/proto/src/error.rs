@@ -71,7 +71,7 @@ refusals! {
     /// RFC 9110 15.5.9.
     Timeout = 408, true, "The request did not arrive in time.";
     /// RFC 9110 15.5.12.
-    LengthRequired = 411, true, "What answers here has to know how long the content of a request is before it comes.";
+    LengthRequired = 411, true, "The application here has to know the length of the content before it comes.";
     /// RFC 9110 15.5.13.
     PreconditionFailed = 412, false, "A precondition of the request does not hold for the resource as it is now.";
     /// RFC 9110 15.5.14.

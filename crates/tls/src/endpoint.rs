@@ -112,7 +112,9 @@ impl fmt::Display for TlsError {
             TlsError::Local(error) => error.fmt(formatter),
             TlsError::State(error) => error.fmt(formatter),
             TlsError::Config(words) => write!(formatter, "TLS cannot be set up: {words}"),
-            TlsError::Application(place, error) => write!(formatter, "nothing tells who {place} is: {error}"),
+            TlsError::Application(place, error) => {
+                write!(formatter, "there is no authority to verify the certificate of {place}: {error}")
+            }
         }
     }
 }

@@ -292,7 +292,7 @@ fn a_configuration_of_nginx_is_imported_checked_and_what_is_lost_is_said_by_line
     );
     fs::write(directory.path().join("nginx.conf"), text).unwrap();
     let (code, imported, errors) = outcome(&directory, &["import", "nginx.conf"]);
-    assert_eq!((code, &*errors), (0, "nginx.conf:5: not carried over: `resolver ::1`: nothing here stands for it\n"));
+    assert_eq!((code, &*errors), (0, "nginx.conf:5: not carried over: `resolver ::1`: Lamna has nothing like it\n"));
     assert!(imported.contains("# line 5: `resolver ::1`"), "{imported}");
     fs::write(directory.path().join("imported.toml"), &imported).unwrap();
     let (code, settings, errors) = outcome(&directory, &["check", "--config", "imported.toml"]);

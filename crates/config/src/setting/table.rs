@@ -113,7 +113,7 @@ pub static SETTINGS: &[Setting] = &[
                 Ok(())
             },
         },
-        "What `arch = \"auto\"` goes by: a profile, as `lamna tune` writes it",
+        "The profile that `arch = \"auto\"` goes by, as `lamna tune` writes it",
     )
     .default("built in")
     .flag(Section::Engines)
@@ -148,7 +148,7 @@ pub static SETTINGS: &[Setting] = &[
                 Ok(())
             },
         },
-        "Proxies that are believed about who their clients are",
+        "Proxies that are believed about their clients",
     )
     .more(": docs/limits.md"),
     Setting::new("forwarded_field", word!(ForwardedField, proxies.field), "The field in which trusted proxies name their clients")
@@ -224,7 +224,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting::new(
         "helpers",
         word!(HelperKind, helpers),
-        "What helpers of amped and co-amped are: threads, or processes as Flash had them",
+        "Helpers of amped and co-amped: threads, or processes as Flash had them",
     )
     .flag(Section::Engines),
     Setting::new(
@@ -333,13 +333,13 @@ pub static SETTINGS: &[Setting] = &[
     Setting::new(
         "cache_objective",
         word!(Objective, cache_policy.objective),
-        "What is to be answered from memory as often as possible, for policies that weigh it",
+        "Whether as many requests or as many bytes as possible are answered from memory, for policies that know the difference",
     )
     .order(),
     Setting::new(
         "cache_filter",
         switch!(cache_policy.is_filtered),
-        "Admit a newcomer to a full cache only if it is asked for more often than what it would push out",
+        "Admit a new object to a full cache only if it is requested more often than those that it would evict",
     )
     .order(),
     hints::HINTS,
@@ -351,7 +351,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting::new(
         "cache_pages",
         word!(CachePages, cache_pages),
-        "What becomes of the page cache's copy of content that the cache holds",
+        "Whether the page cache keeps its copy of content that the cache holds",
     )
     .more(
         "; `auto` releases it where the cache has most of the memory, but leaves there what comes back while memory is free: \
@@ -391,7 +391,7 @@ pub static SETTINGS: &[Setting] = &[
             get: |settings| settings.schedule.name(),
             set: |settings, word| put(&mut settings.schedule, word.parse().ok()),
         },
-        "Who goes on when several connections can, or several jobs wait for the disk: in order, by turns, or who has the least left; `auto` goes by turns, or by the least while many differ",
+        "Which connection goes on when several can, and which job when several wait for the disk: in order, by turns, or the one with the least left; `auto` goes by turns, or by the least while many differ",
     )
     .more(": docs/scheduling.md")
     .flag(Section::Engines)
@@ -634,7 +634,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting::new(
         "drain_timeout_ms",
         number!(Milliseconds, 0..=DAY_MS, drain_timeout_ms),
-        "How long what has begun may take to end when the server drains, in milliseconds",
+        "How long requests under way may take to end when the server drains, in milliseconds",
     )
     .flag(Section::Control)
     .order(),

@@ -87,7 +87,7 @@ fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
                             "how the server is controlled and what it says is told in another way (docs/control.md)";
                         draft.need_not(option.line, format!("`{}`: {why}", option.text()));
                     }
-                    _ => draft.lose(option.line, format!("`{}`: nothing here stands for it", option.text())),
+                    _ => draft.lose(option.line, format!("`{}`: Lamna has nothing like it", option.text())),
                 }
             }
         }
@@ -473,7 +473,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         }
         // It is read with the addresses.
         "tls" | "bind" if place.is_site => {}
-        _ => draft.lose(line.line, format!("`{text}`{}: nothing here stands for it", all_of(line))),
+        _ => draft.lose(line.line, format!("`{text}`{}: Lamna has nothing like it", all_of(line))),
     }
 }
 
@@ -577,7 +577,7 @@ fn file_server(line: &Line, words: &[String], place: &Place<'_>, site: &mut Site
                     deny(one, &Matcher::of_paths(&paths), site);
                 }
             }
-            _ => draft.lose(one.line, format!("`{}`: nothing here stands for it", one.text())),
+            _ => draft.lose(one.line, format!("`{}`: Lamna has nothing like it", one.text())),
         }
     }
     words.iter().any(|word| word == "browse") || inner.iter().any(|one| one.word(0) == "browse")
@@ -590,7 +590,7 @@ fn log(line: &Line, draft: &mut Draft) {
         match (one.word(0), one.word(1)) {
             ("output", "file") => target = one.word(2).to_owned(),
             ("output", "stdout") => {}
-            _ => draft.lose(one.line, format!("`{}`: nothing here stands for it", one.text())),
+            _ => draft.lose(one.line, format!("`{}`: Lamna has nothing like it", one.text())),
         }
     }
     match &draft.log {

@@ -46,7 +46,7 @@ pub(super) fn settle(line: usize, directives: &[Line], site: &mut Site, draft: &
             clients(inner, said.is_some_and(|said| said.words.len() == 3), site, draft);
             continue;
         }
-        draft.lose(inner.line, format!("`{}` of `tls`: nothing here stands for it", inner.text()));
+        draft.lose(inner.line, format!("`{}` of `tls`: Lamna has nothing like it", inner.text()));
     }
     let words = said.map_or(&[][..], |said| &said.words[1..]);
     match words {

@@ -52,7 +52,7 @@ fn why_not(directive: &Directive) -> Option<&'static str> {
         "satisfy" => Some("networks and passwords are both asked for"),
         "limit_except" => Some("what only some methods are for is not done"),
         // It is in the place of the directives of a file that cannot be read.
-        "include" => Some("whom it lets in is not known"),
+        "include" => Some("which clients it lets in is not known"),
         name if DECIDES.contains(&name) && directive.argument(0) != "off" => Some("what it decides is not known here"),
         "if" if refusal::refuses(directive) => Some("conditions of this kind are not understood"),
         _ => None,

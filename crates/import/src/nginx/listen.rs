@@ -39,7 +39,7 @@ pub(super) fn listen(directive: &Directive, site: &mut Site, draft: &mut Draft) 
             }
             option if option.starts_with("backlog=") || option.starts_with("ipv6only=") || option == "reuseport" => {}
             option => {
-                draft.lose(directive.line, format!("`{option}` of `{}`: nothing here stands for it", directive.text()))
+                draft.lose(directive.line, format!("`{option}` of `{}`: Lamna has nothing like it", directive.text()))
             }
         }
     }

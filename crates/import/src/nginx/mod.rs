@@ -232,7 +232,7 @@ fn unknown(directive: &Directive, draft: &mut Draft) {
         },
         "if" => "conditions of this kind are not understood: a [[site.route]] with `match` may say the same",
         name if name.starts_with("ssl") => tls::lost_words(name),
-        _ => "nothing here stands for it",
+        _ => "Lamna has nothing like it",
     };
     draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
 }

@@ -13,7 +13,7 @@ const KEPT: &str = "kept answers are in memory, and one request fetches for all"
 pub(super) fn why(directive: &Directive) -> Option<&'static str> {
     let first = directive.argument(0);
     Some(match &*directive.name {
-        "user" => "the server runs as who starts it; `user` names another (docs/security.md)",
+        "user" => "the server runs as the user that starts it; `user` names another (docs/security.md)",
         "pid"
         | "daemon"
         | "events"
@@ -50,14 +50,14 @@ pub(super) fn why(directive: &Directive) -> Option<&'static str> {
         | "gzip_buffers" | "gzip_http_version" => {
             "what is compressed, and how, is decided by media type, size and what a client takes"
         }
-        "log_not_found" => "what is not found is not in the error log",
+        "log_not_found" => "files that are not found are not in the error log",
         "types" if directive.block.as_ref().is_some_and(Vec::is_empty) => "media types are known",
         "default_type" if first == "application/octet-stream" => "that is what is sent for an unknown type",
         "charset" if first.eq_ignore_ascii_case("utf-8") => "texts are sent as UTF-8",
         "map" if first == "$http_upgrade" => "upgrades are passed on",
         "http2" if first == "on" => "HTTP/2 is spoken",
         "limit_conn_status" | "limit_conn_log_level" | "limit_req_status" | "limit_req_log_level" => {
-            "who is over a limit is answered with 429"
+            "clients over a limit are answered with 429"
         }
         "proxy_http_version" => "connections to applications are kept, with HTTP/1.1",
         "proxy_buffering"
@@ -89,7 +89,7 @@ pub(super) fn why(directive: &Directive) -> Option<&'static str> {
         }
         "set" if first == "$path_info" => "what follows a script is found from the root down",
         "fastcgi_keep_conn" => OWN,
-        _ if tls::is_needless(directive) => "TLS is spoken with what is safe today",
+        _ if tls::is_needless(directive) => "TLS has the versions and ciphers that are safe today",
         _ => return None,
     })
 }

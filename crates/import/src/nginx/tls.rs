@@ -134,7 +134,7 @@ pub(super) fn lost_words(name: &str) -> &'static str {
             "suites and groups cannot be chosen: those of TLS 1.3, and of 1.2 those with forward secrecy and AEAD, are offered"
         }
         name if name.starts_with("ssl_stapling") => "answers of OCSP are not stapled",
-        _ => "nothing here stands for it",
+        _ => "Lamna has nothing like it",
     }
 }
 

@@ -60,7 +60,7 @@ impl fmt::Display for AskError {
                 write!(formatter, "there is no socket {address}: no server was started with it, or it has ended")
             }
             AskError::NoServer(address, error) if error.kind() == ErrorKind::ConnectionRefused => {
-                write!(formatter, "nobody listens on {address}")?;
+                write!(formatter, "no server listens on {address}")?;
                 match address {
                     ListenAddress::Unix(_) => formatter.write_str(": the socket is stale, its server has died"),
                     ListenAddress::Tcp(_) => formatter.write_str(": start the server with --admin and this address"),

@@ -118,14 +118,14 @@ fn doors_doubt<'a>(addresses: impl Iterator<Item = &'a ListenAddress>) -> Option
     match (listens_at(80), listens_at(443)) {
         (true, true) => None,
         (true, false) => {
-            Some("nobody listens at port 443, where browsers look for https: forward it to the port of this server")
+            Some("nothing listens at port 443, where browsers look for https: forward it to the port of this server")
         }
         (false, true) => Some(
             "nobody listens at port 80: certificates are ordered by a handshake at port 443 alone (tls-alpn-01), which \
              fails behind a proxy that ends TLS, and http:// addresses lead nowhere; add --listen 0.0.0.0:80",
         ),
         (false, false) => Some(
-            "nobody listens at port 80 or 443: a certificate authority reaches this server only if port 443 is forwarded to it",
+            "nothing listens at port 80 or 443: a certificate authority reaches this server only if port 443 is forwarded to it",
         ),
     }
 }

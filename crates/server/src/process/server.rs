@@ -310,7 +310,7 @@ pub(super) fn possible(settings: &Settings) -> Result<Settings, ServeError> {
         let needs = running_engine::IO_URING_NEEDS;
         errors::tell(
             Level::Warning,
-            format_args!("io_uring is not to be had here ({errno}): serving as amped instead of proactor. {needs}"),
+            format_args!("io_uring is not available here ({errno}): serving as amped instead of proactor. {needs}"),
         );
     }
     Ok(settings)

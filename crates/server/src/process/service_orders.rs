@@ -133,7 +133,7 @@ pub(super) fn carry_out(
     let known = registry.known().into_iter().find(|known| known.definition.name == *name);
     let life = known.as_ref().map(|known| known.life);
     let before = known.map(|known| known.definition);
-    let unknown = || format!("there is no service `{name}`: lamna ctl service list names those that there are");
+    let unknown = || format!("there is no service `{name}`: lamna ctl service list lists them all");
     let after = match (verb, life) {
         (Verb::Add, None | Some(Life::Absent)) => Some(defined(order, before.as_ref(), settings)?),
         (Verb::Add, Some(_)) => return Err(format!("there is a service `{name}` already: it can be replaced")),

@@ -437,7 +437,7 @@ pub struct Asking<'a> {
     pub now: Instant,
 }
 
-const WRONG: &str = "This is for those who say who they are.";
+const WRONG: &str = "This needs credentials that the server accepts.";
 
 impl Asking<'_> {
     fn forbidden(&self, cause: &str) -> Result<Verdict, HeadTooLong> {

@@ -297,7 +297,7 @@ fn work(learning: &Weak<Learning>) {
     let (mut idle_looks, mut saved, mut decayed) = (0, Instant::now(), Instant::now());
     let mut has_news = false;
     while let Some(learning) = learning.upgrade() {
-        let records = contain("What was just told is not learned.", || learning.look()).unwrap_or(0);
+        let records = contain("The last requests are not learned from.", || learning.look()).unwrap_or(0);
         has_news |= records > 0;
         idle_looks = if records > 0 { 0 } else { idle_looks + 1 };
         if decayed.elapsed() > DECAY_INTERVAL {

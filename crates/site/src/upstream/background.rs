@@ -99,7 +99,7 @@ impl Job {
         loop {
             let input = Input { content: &[], is_last: true, room: true, now };
             let program = &mut self.program;
-            let ran = contain("What it was to keep is not kept.", || program.run(input)).unwrap_or(Ran::Failed);
+            let ran = contain("Its answer is not kept.", || program.run(input)).unwrap_or(Ran::Failed);
             match ran {
                 Ran::Continue => {}
                 Ran::Waits(next) if next.room => {}

@@ -26,7 +26,7 @@ pub(super) struct Delete {
 }
 
 const NOTHING: Refused = Refused(404, "There is nothing at this address.");
-const ROOT: Refused = Refused(403, "This is the root of what is served, which is not deleted.");
+const ROOT: Refused = Refused(403, "The root of the site cannot be deleted.");
 const NOT_EMPTY: Refused =
     Refused(409, "The directory is not empty, though it may look so: hidden files are not listed.");
 const IN_USE: Refused = Refused(409, "The system uses this directory.");

@@ -129,9 +129,9 @@ const NOT_RESUMED: Refused =
     Refused(400, "Uploads are not kept in part here: send the whole file, without Content-Range.");
 const OTHER_FILE_SYSTEM: Refused =
     Refused(400, "This directory is on another file system than the root: send the whole file, without Content-Range.");
-const GAP: Refused = Refused(409, "The bytes before these have not arrived: go on behind those that Range names.");
+const GAP: Refused = Refused(409, "Bytes before these are missing: continue behind those that Range names.");
 const BUSY: Refused = Refused(409, "Another request sends this file, or its end has not been noticed yet.");
-const TOO_MANY: Refused = Refused(507, "There are too many files of which a part has arrived, or they are too large.");
+const TOO_MANY: Refused = Refused(507, "There are too many uploads that are not complete, or they are too large.");
 const TOO_LARGE: Refused = Refused(413, "The file is larger than is accepted.");
 
 impl PartialPut {
