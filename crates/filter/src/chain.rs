@@ -176,9 +176,9 @@ impl Chain {
         self.steps.iter().find_map(|step| step.recipe(query, lines))
     }
 
-    /// Whether a request only prefers what it asks a filter for: see [`Make::is_wish`].
-    pub fn is_wish(&self, recipe: &str) -> bool {
-        self.steps.iter().any(|step| step.is_wish(recipe))
+    /// Whether a request only prefers what it asks a filter for: see [`Make::is_preference`].
+    pub fn is_preference(&self, recipe: &str) -> bool {
+        self.steps.iter().any(|step| step.is_preference(recipe))
     }
 
     /// How many different things may be asked for of content: see [`Make::recipes_max`].

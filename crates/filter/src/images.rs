@@ -115,7 +115,7 @@ impl Make for Images {
         Some(recipe.map_or_else(|why| format!("{WRONG}{why}"), |recipe| recipe.to_string()))
     }
 
-    fn is_wish(&self, recipe: &str) -> bool {
+    fn is_preference(&self, recipe: &str) -> bool {
         recipe.split('&').any(|part| part == ADAPTED)
     }
 

@@ -87,7 +87,7 @@ pub trait Make: fmt::Debug + Send + Sync {
     }
 
     /// Whether a request with this recipe only prefers what is made: it is given the content without it where that cannot be made.
-    fn is_wish(&self, _recipe: &str) -> bool {
+    fn is_preference(&self, _recipe: &str) -> bool {
         false
     }
 

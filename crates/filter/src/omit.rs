@@ -4,7 +4,7 @@
 //! ?omit=pictures,media, Save-Data: on ── recipe ──> omit=media,pictures ── start ──> elements are left out, a picture's text stays
 //! ```
 //!
-//! Owns: which elements are of which kind. Guarantees: without being asked it leaves pages alone; equal wishes have one spelling. What style sheets
+//! Owns: which elements are of which kind. Guarantees: without being asked it leaves pages alone; equal requests have one spelling. What style sheets
 //! and scripts load is none of the page's elements: it is left out with them only. For files only.
 
 use std::collections::BTreeSet;
@@ -127,7 +127,7 @@ impl Make for Omit {
         }
     }
 
-    fn is_wish(&self, recipe: &str) -> bool {
+    fn is_preference(&self, recipe: &str) -> bool {
         recipe.starts_with(TO_SAVE)
     }
 

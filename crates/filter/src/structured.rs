@@ -78,7 +78,7 @@ impl Make for Structured {
         asked.recipe()
     }
 
-    fn is_wish(&self, recipe: &str) -> bool {
+    fn is_preference(&self, recipe: &str) -> bool {
         matches!(Asked::of_recipe(recipe), Some(Asked::OutlineToSave | Asked::OutlinePreferred))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns: [`Codings`]: which codings there may be, which there are, and which were asked for in vain. Guarantees: a coding
 //! is filled in at most once and never changes; asking never waits: a request in vain gets an existing one. Does not
-//! compress: the server does, somewhere else, when it finds wishes.
+//! compress: the server does, somewhere else, when it finds requests for it.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::resource::Representation;
 /// A representation and its codings.
 ///
 /// ```text
-/// not asked for --choose()--> wished for --take_wishes()--> being made --fill()--> there, or not worth it
+/// not asked for --choose()--> requested --take_requested()--> being made --fill()--> there, or not worth it
 ///                                ^--------put_back()---------'
 /// ```
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub struct Codings {
     /// Codings that may be made.
     permitted: CodingSet,
     /// Bits of the [`CodingSet`] that clients preferred and that are not there.
-    wishes: AtomicU8,
-    /// Bits of those whose wishes were taken: they need not be noted again.
+    requested: AtomicU8,
+    /// Bits of those that were taken: they need not be noted again.
     taken: AtomicU8,
     /// By `slot`; none inside for what is not worth having.
     made: [OnceLock<Option<Arc<Representation>>>; 3],
@@ -32,7 +32,7 @@ pub struct Codings {
 impl Codings {
     /// Nothing but `identity` yet, of which the `permitted` codings may be made.
     pub fn new(identity: Arc<Representation>, permitted: CodingSet) -> Codings {
-        Codings { identity, permitted, wishes: AtomicU8::new(0), taken: AtomicU8::new(0), made: Default::default() }
+        Codings { identity, permitted, requested: AtomicU8::new(0), taken: AtomicU8::new(0), made: Default::default() }
     }
 
     /// The representation without coding.
@@ -52,34 +52,34 @@ impl Codings {
     }
 
     /// The existing coding that suits a client with these lines of `Accept-Encoding` best. A better one that may be
-    /// made is noted as a wish.
+    /// made is noted as a request.
     pub fn choose<'l>(&self, accept_encoding: impl Iterator<Item = &'l [u8]> + Clone) -> &Arc<Representation> {
         let wanted = select_coding(accept_encoding.clone(), self.obtainable());
         if let Some(one) = self.get(wanted) {
             return one;
         }
         let bit = CodingSet::IDENTITY.with(wanted).bits();
-        if (self.wishes.load(Relaxed) | self.taken.load(Relaxed)) & bit == 0 {
-            self.wishes.fetch_or(bit, Relaxed);
+        if (self.requested.load(Relaxed) | self.taken.load(Relaxed)) & bit == 0 {
+            self.requested.fetch_or(bit, Relaxed);
         }
         self.get(select_coding(accept_encoding, self.available())).unwrap_or(&self.identity)
     }
 
-    /// Whether there are wishes. One load, for every request.
-    pub fn has_wishes(&self) -> bool {
-        self.wishes.load(Relaxed) != 0
+    /// Whether codings are requested. One load, for every request.
+    pub fn has_requested_codings(&self) -> bool {
+        self.requested.load(Relaxed) != 0
     }
 
-    /// Takes the wishes, for the caller to act on: each is given out once.
-    pub fn take_wishes(&self) -> CodingSet {
-        let wishes = self.wishes.swap(0, Relaxed);
-        CodingSet::from_bits(wishes & !self.taken.fetch_or(wishes, Relaxed))
+    /// Takes the requested codings, for the caller to act on: each is given out once.
+    pub fn take_requested(&self) -> CodingSet {
+        let requested = self.requested.swap(0, Relaxed);
+        CodingSet::from_bits(requested & !self.taken.fetch_or(requested, Relaxed))
     }
 
-    /// The wishes could not be looked after now.
-    pub fn put_back(&self, wishes: CodingSet) {
-        self.taken.fetch_and(!wishes.bits(), Relaxed);
-        self.wishes.fetch_or(wishes.bits(), Relaxed);
+    /// They could not be made now.
+    pub fn put_back(&self, requested: CodingSet) {
+        self.taken.fetch_and(!requested.bits(), Relaxed);
+        self.requested.fetch_or(requested.bits(), Relaxed);
     }
 
     /// `coding` is there, or turned out not to be worth having. False if that was known already.
@@ -141,28 +141,28 @@ mod tests {
     fn a_wish_is_granted_for_the_next_who_has_it() {
         let codings = Codings::new(identity(), CodingSet::ALL);
         assert_eq!(chosen(&codings, "gzip"), Coding::Identity);
-        assert!(codings.has_wishes());
-        assert_eq!(codings.take_wishes(), CodingSet::IDENTITY.with(Coding::Gzip));
-        assert!(!codings.has_wishes());
+        assert!(codings.has_requested_codings());
+        assert_eq!(codings.take_requested(), CodingSet::IDENTITY.with(Coding::Gzip));
+        assert!(!codings.has_requested_codings());
         assert!(codings.fill(Coding::Gzip, Some(codings.identity().coded(Coding::Gzip, "gzip", b"gz").unwrap())));
         assert_eq!(chosen(&codings, "gzip"), Coding::Gzip);
-        assert!(!codings.has_wishes());
+        assert!(!codings.has_requested_codings());
         assert_eq!(chosen(&codings, "gzip, br"), Coding::Gzip, "what there is, until brotli is there");
-        assert_eq!(codings.take_wishes(), CodingSet::IDENTITY.with(Coding::Brotli));
+        assert_eq!(codings.take_requested(), CodingSet::IDENTITY.with(Coding::Brotli));
     }
 
     #[test]
     fn what_is_not_worth_having_or_not_permitted_is_wished_for_no_more() {
         let codings = Codings::new(identity(), CodingSet::IDENTITY.with(Coding::Gzip));
         assert_eq!(chosen(&codings, "br"), Coding::Identity);
-        assert!(!codings.has_wishes());
+        assert!(!codings.has_requested_codings());
         assert_eq!(chosen(&codings, "gzip"), Coding::Identity);
-        assert_eq!(codings.take_wishes(), CodingSet::IDENTITY.with(Coding::Gzip));
+        assert_eq!(codings.take_requested(), CodingSet::IDENTITY.with(Coding::Gzip));
         assert_eq!(chosen(&codings, "gzip"), Coding::Identity);
-        assert_eq!(codings.take_wishes(), CodingSet::IDENTITY, "somebody is at it");
+        assert_eq!(codings.take_requested(), CodingSet::IDENTITY, "somebody is at it");
         codings.fill(Coding::Gzip, None);
         assert_eq!(chosen(&codings, "gzip"), Coding::Identity);
-        assert!(!codings.has_wishes());
+        assert!(!codings.has_requested_codings());
     }
 
     #[test]
@@ -171,6 +171,6 @@ mod tests {
         for line in ["", "identity", "br;q=0, gzip;q=0, zstd;q=0", "gzip;q=0.5, identity", "*;q=0"] {
             assert_eq!(chosen(&codings, line), Coding::Identity, "{line}");
         }
-        assert!(!codings.has_wishes());
+        assert!(!codings.has_requested_codings());
     }
 }

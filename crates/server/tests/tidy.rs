@@ -85,6 +85,12 @@ const RETIRED: &[&str] = &[
     "Landed",
     "landed",
     "land",
+    "wishes",
+    "has_wishes",
+    "grant_wishes",
+    "is_wish",
+    "Wish",
+    "wish",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.

@@ -332,8 +332,10 @@ impl<'a> WorkerContext<'a> {
             found => found,
         };
         match &found {
-            Lookup::Fresh(entry) | Lookup::Aging(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
-            Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if entry.has_requested_codings() => {
+                store.make_requested_codings(key, entry)
+            }
+            Lookup::Stale(entry) if entry.has_requested_codings() => store.make_requested_codings(key, entry),
             _ => {}
         }
         if let (Some(sample), Lookup::Fresh(entry) | Lookup::Aging(entry)) = (&sample, &found) {

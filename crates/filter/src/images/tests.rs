@@ -90,8 +90,12 @@ fn what_a_client_shows_bounds_a_picture_unless_the_query_says_how_large_it_is_to
     ] {
         let recipe = adapted(query, fields);
         assert_eq!(recipe.as_deref(), expected, "{query} {fields:?}");
-        let is_wish = recipe.is_some_and(|recipe| images(&[]).is_wish(&recipe));
-        assert_eq!(is_wish, expected.is_some_and(|expected| expected.ends_with("&adapted")), "{query} {fields:?}");
+        let is_preference = recipe.is_some_and(|recipe| images(&[]).is_preference(&recipe));
+        assert_eq!(
+            is_preference,
+            expected.is_some_and(|expected| expected.ends_with("&adapted")),
+            "{query} {fields:?}"
+        );
     }
     let six = ["smooth=1"; 6].join("&");
     let recipe = adapted(&six, &phone).expect("it is adapted");

@@ -170,7 +170,7 @@ fn what_fields_prefer_is_a_wish_and_what_a_query_says_is_none() {
         (Asked::Outline, false),
         (Asked::Section("outline:preferred".into()), false),
     ] {
-        assert_eq!(filter.is_wish(&asked.recipe().unwrap()), expected, "{asked:?}");
+        assert_eq!(filter.is_preference(&asked.recipe().unwrap()), expected, "{asked:?}");
     }
 }
 

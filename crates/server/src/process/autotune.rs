@@ -43,7 +43,7 @@ pub(crate) struct Adapter {
 
 /// A wanted change, and its reason.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct WantedChange {
     /// With what to go on.
     pub(crate) settings: Settings,
     /// Why, in one sentence.
@@ -129,7 +129,7 @@ impl Adapter {
     }
 
     /// Looks, if it is time to. Returns what is to be changed.
-    pub(crate) fn look(&mut self, running: &RunningEngine, shared_metrics: &SharedMetrics) -> Option<Wish> {
+    pub(crate) fn look(&mut self, running: &RunningEngine, shared_metrics: &SharedMetrics) -> Option<WantedChange> {
         if interval(&self.clock) == self.looked {
             return None;
         }
@@ -144,12 +144,12 @@ impl Adapter {
         if self.controller.is_some() {
             self.look_at_helpers(now_ms, running, &between);
         }
-        let change = change.map(|change| wish(settings, change));
+        let change = change.map(|change| wanted_change(settings, change));
         let change = change.or_else(|| self.look_at_workers(now_ms, settings, &between));
         change.or_else(|| self.look_at_threads(now_ms, settings, &between))
     }
 
-    /// A wish could not be met.
+    /// A wanted change could not be made.
     pub(crate) fn handle_failed(&mut self, wanted: Engine, settings: &Settings, why: &str) {
         let current = engine(settings.architecture).unwrap_or(Engine::Amped);
         self.controller.iter_mut().for_each(|controller| controller.handle_failed(wanted, current, why));
@@ -158,7 +158,7 @@ impl Adapter {
 
 // How many of what.
 impl Adapter {
-    fn look_at_workers(&mut self, now_ms: u64, settings: &Settings, between: &Between) -> Option<Wish> {
+    fn look_at_workers(&mut self, now_ms: u64, settings: &Settings, between: &Between) -> Option<WantedChange> {
         if !(settings.adapts && settings.workers_adapt) {
             return None;
         }
@@ -175,10 +175,10 @@ impl Adapter {
             count(processors, "processor")
         );
         self.why_so_many.clone_from(&because);
-        Some(Wish { settings: Settings { workers, ..settings.clone() }, because, engine: None })
+        Some(WantedChange { settings: Settings { workers, ..settings.clone() }, because, engine: None })
     }
 
-    fn look_at_threads(&mut self, now_ms: u64, settings: &Settings, between: &Between) -> Option<Wish> {
+    fn look_at_threads(&mut self, now_ms: u64, settings: &Settings, between: &Between) -> Option<WantedChange> {
         if !settings.threads_adapt || settings.architecture != Architecture::ThreadPool {
             self.threads = Pool::default();
             return None;
@@ -196,7 +196,7 @@ impl Adapter {
         let resize = self.threads.observe(now_ms, load)?;
         let because = describe(("thread", ""), "connections", resize, load);
         self.why_so_many.clone_from(&because);
-        Some(Wish { settings: Settings { threads: resize.size, ..settings.clone() }, because, engine: None })
+        Some(WantedChange { settings: Settings { threads: resize.size, ..settings.clone() }, because, engine: None })
     }
 
     /// Helpers are bounded where they are made, so their number needs no consent.
@@ -244,9 +244,9 @@ fn describe((noun, what): (&str, &str), who: &str, resize: Resize, load: PoolLoa
     format!("{}{what} instead of {before} for each worker: {why}", count(size, noun))
 }
 
-fn wish(settings: &Settings, change: Change) -> Wish {
+fn wanted_change(settings: &Settings, change: Change) -> WantedChange {
     let settings = Settings { architecture: architecture(change.to), ..settings.clone() };
-    Wish { settings, because: change.because, engine: Some(change.to) }
+    WantedChange { settings, because: change.because, engine: Some(change.to) }
 }
 
 /// The interval of the clock that it is now.

@@ -25,7 +25,7 @@ use lamna_io::listen::{BACKLOG, Listener};
 use lamna_io::log::errors::{self, Level};
 use lamna_tls::acme::AcmeService;
 
-use crate::process::autotune::{Adapter, Wish};
+use crate::process::autotune::{Adapter, WantedChange};
 use crate::process::error::ServeError;
 use crate::process::messages::report_lost;
 use crate::process::running_engine;
@@ -136,7 +136,7 @@ impl Server {
     fn adapt(&mut self) {
         let Some(adapter) = &mut self.adapter else { return };
         let looked = adapter.look(&self.running, &self.shared_metrics);
-        let Some(Wish { settings, because, engine }) = looked else {
+        let Some(WantedChange { settings, because, engine }) = looked else {
             return;
         };
         match self.switch(&settings) {

@@ -1,8 +1,8 @@
-//! Making the codings that clients wish for, off every thread that serves.
+//! Making the codings that clients ask for, off every thread that serves.
 //!
-//! Owns: a bounded queue and a bounded number of threads, spawned as wishes come in, gone when none have come for a while,
+//! Owns: a bounded queue and a bounded number of threads, spawned as requests come in, gone when none have come for a while,
 //! in the background. Guarantees: a coding of an entry is made once; who submits never waits; what is made was read in one
-//! state of the file, the one that the entry describes. Does not choose: `lamna_proto::codings` notes the wishes.
+//! state of the file, the one that the entry describes. Does not choose: `lamna_proto::codings` notes what is requested.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -50,10 +50,10 @@ struct Job {
     site: u32,
     path: Box<[u8]>,
     entry: Arc<Entry>,
-    wishes: CodingSet,
+    requested: CodingSet,
 }
 
-/// Jobs that may wait. A wish that finds no room is made again with the next request.
+/// Jobs that may wait. A coding that finds no room is requested again with the next request.
 const QUEUE_MAX: usize = 256;
 /// How long a thread without work stays.
 const RESERVE_TIME: Duration = Duration::from_secs(10);
@@ -71,18 +71,18 @@ impl Compressor {
     /// Has the codings of `entry` made that were wished for.
     pub(super) fn submit(&self, key: Key<'_>, entry: &Arc<Entry>) {
         let Some(codings) = entry.resource.variants.codings() else { return };
-        let wishes = codings.take_wishes();
-        if wishes == CodingSet::IDENTITY {
+        let requested = codings.take_requested();
+        if requested == CodingSet::IDENTITY {
             return;
         }
         self.pool.pending.fetch_add(1, SeqCst);
-        let job = Job { site: key.site, path: key.path.into(), entry: entry.clone(), wishes };
+        let job = Job { site: key.site, path: key.path.into(), entry: entry.clone(), requested };
         match self.jobs.try_send(job) {
             Ok(()) => self.spawn_if_needed(),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.pool.pending.fetch_sub(1, SeqCst);
                 self.pool.counters.compression_queue_full.fetch_add(1, Relaxed);
-                codings.put_back(wishes);
+                codings.put_back(requested);
             }
         }
     }
@@ -94,7 +94,7 @@ impl Compressor {
         }
         self.pool.threads.fetch_add(1, SeqCst);
         let pool = self.pool.clone();
-        // Without a thread the wishes wait in the queue until there is one, and clients get the identity.
+        // Without a thread the jobs wait in the queue until there is one, and clients get the identity.
         if std::thread::Builder::new().name("compressor".to_owned()).spawn(move || pool.work()).is_err() {
             self.pool.threads.fetch_sub(1, SeqCst);
         }
@@ -140,7 +140,7 @@ impl Pool {
                 None => return,
             },
         };
-        for coding in Coding::BY_PREFERENCE.into_iter().filter(|coding| is_among(*coding, job.wishes)) {
+        for coding in Coding::BY_PREFERENCE.into_iter().filter(|coding| is_among(*coding, job.requested)) {
             self.make(coding, codings, content);
         }
         self.shards.weigh_again(Key { site: job.site, path: &job.path }, &job.entry);

@@ -17,7 +17,7 @@ shared_counters! {
         /// Codings given up because they would not have been smaller, or could not be made.
         pub compressed_in_vain = Row::counter("lamna_codings_in_vain_total")
             .json("codings.in_vain").text("codings", "in vain");
-        /// Wishes for codings that had to wait because too many were waiting already.
+        /// Codings that had to wait because too many were waiting already.
         pub compression_queue_full = Row::counter("lamna_coding_queue_full_total")
             .json("codings.queue_full").text("codings", "queued too late");
         /// Entries whose files were watched.

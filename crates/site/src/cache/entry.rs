@@ -281,8 +281,8 @@ impl Entry {
     }
 
     /// Whether clients asked for codings that could be made.
-    pub fn has_wishes(&self) -> bool {
-        self.resource.variants.codings().is_some_and(|codings| codings.has_wishes())
+    pub fn has_requested_codings(&self) -> bool {
+        self.resource.variants.codings().is_some_and(|codings| codings.has_requested_codings())
     }
 
     /// Says where what an answer is made of is described. The entry itself has been fetched.

@@ -298,8 +298,8 @@ impl Store {
         self.flights.find_once(key, find)
     }
 
-    /// Has the codings of `entry` made that clients wish for, somewhere else.
-    pub fn grant_wishes(&self, key: Key<'_>, entry: &Arc<Entry>) {
+    /// Has the requested codings of `entry` made, somewhere else.
+    pub fn make_requested_codings(&self, key: Key<'_>, entry: &Arc<Entry>) {
         self.compressor.submit(key, entry);
     }
 

@@ -42,7 +42,7 @@ use crate::content::route::{Effective, Routes, variant_of};
 use crate::content::site::users::Users;
 use crate::content::texts::Texts;
 use crate::content::tree::leads_to_files;
-use crate::content::turns::Forms;
+use crate::content::turns::FormCounts;
 use crate::service::Registry;
 use crate::upstream::group::Group;
 
@@ -81,7 +81,7 @@ pub struct Site {
     /// Access control; none if every client is let in.
     pub guard: Option<Arc<Guard>>,
     /// How many forms of its files were made.
-    pub forms: Forms,
+    pub forms: FormCounts,
     /// How its pages are divided, where sections of them were asked for.
     pub structures: Kept<Structure>,
     /// The texts of its pages, if they are searched.
@@ -308,7 +308,7 @@ impl Site {
             guard: routes.keep_out().then(|| Arc::new(Guard::new(&settings.accounts))),
             routes,
             users: Users::default(),
-            forms: Forms::default(),
+            forms: FormCounts::default(),
             structures: Kept::new(STRUCTURES_BYTES_MAX),
             texts: settings.routes.iter().any(|route| route.search == Some(true)).then(Arc::default),
             change_poller: settings.live_reload.then(Arc::default),

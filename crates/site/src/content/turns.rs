@@ -5,7 +5,7 @@
 //!      └── too many wait ──> Crowded
 //! ```
 //!
-//! Owns: [`Turns`], a lock with a line, and [`Forms`], which counts by file. Guarantees: a waiting request keeps no
+//! Owns: [`Turns`], a lock with a line, and [`FormCounts`], which counts by file. Guarantees: a waiting request keeps no
 //! thread, nothing but its place in the line; one that has gone silent is passed over. Client networks take turns, so
 //! that one with many requests delays another by one form at most; few wait, and fewer of one network. Memory is
 //! bounded.
@@ -154,21 +154,21 @@ struct Made {
 }
 
 /// How many different forms of each file were made.
-pub struct Forms(Mutex<Generations<Made>>);
+pub struct FormCounts(Mutex<Generations<Made>>);
 
-impl Default for Forms {
-    fn default() -> Forms {
-        Forms(Mutex::new(Generations::new(COUNTS_BYTES_MAX)))
+impl Default for FormCounts {
+    fn default() -> FormCounts {
+        FormCounts(Mutex::new(Generations::new(COUNTS_BYTES_MAX)))
     }
 }
 
-impl fmt::Debug for Forms {
+impl fmt::Debug for FormCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Forms").finish_non_exhaustive()
+        formatter.debug_struct("FormCounts").finish_non_exhaustive()
     }
 }
 
-impl Forms {
+impl FormCounts {
     /// Counts the form of this number of the file at `key`; or in how many seconds there may be another one.
     pub(super) fn take(&self, rate: Rate, key: Key<'_>, form: u64, now_ms: u64) -> Option<u64> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn forms_are_counted_by_file_and_come_back_with_time() {
-        let (forms, rate) = (Forms::default(), "6/m burst 3".parse().unwrap());
+        let (forms, rate) = (FormCounts::default(), "6/m burst 3".parse().unwrap());
         let take = |path: &[u8], form: u64, now_ms: u64| forms.take(rate, Key { site: 0, path }, form, now_ms);
         assert!((0..3).all(|form| take(b"/a", form, 1000).is_none()));
         assert_eq!((take(b"/a", 3, 1000), take(b"/b", 3, 1000)), (Some(10), None));

@@ -38,7 +38,7 @@ use crate::upstream::resolve::Published;
 /// Pages that are known at the same time. Of those that have not been asked for since the last look one goes for another.
 pub(super) const PAGES_MAX: usize = 1_024;
 
-/// Most wishes that may wait for the maker.
+/// Most tasks that may wait for the maker.
 pub(super) const QUEUE_MAX: usize = 256;
 
 /// How long it waits between two looks while pages are asked for, and when none have been for [`IDLE_LOOKS`] looks.
@@ -63,7 +63,7 @@ const VIEWS_BELIEVED: u16 = 4;
 
 /// Something for the maker to do.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum MakerTask {
     /// This page is asked for.
     Page {
         /// The index of its site.
@@ -103,7 +103,7 @@ pub(super) struct Maker {
     hints: Box<[Option<Arc<SiteHints>>]>,
     numbers: UrlNumbers,
     pages: Arc<Published<Arc<Pages>>>,
-    queue: Receiver<Wish>,
+    queue: Receiver<MakerTask>,
     records: HashMap<u64, Record>,
     counters: SharedMemory<Counters>,
     /// Pages that are counted as known.
@@ -171,7 +171,7 @@ impl Maker {
         early_hints: &EarlyHints,
         sites: &Arc<Sites>,
         store: &Arc<Store>,
-        queue: Receiver<Wish>,
+        queue: Receiver<MakerTask>,
         counters: SharedMemory<Counters>,
     ) -> Maker {
         Maker {
@@ -194,7 +194,7 @@ impl Maker {
         thread::Builder::new().name("early-hints".to_owned()).spawn(move || self.work()).map(drop)
     }
 
-    /// The life of the thread: as long as anybody can wish.
+    /// The life of the thread: as long as somebody can give it a task.
     fn work(mut self) {
         // On Linux this concerns the calling thread alone. If it may not, it goes on as it is.
         let _ = rustix::process::setpriority_process(None, NICE);
@@ -202,11 +202,11 @@ impl Maker {
         loop {
             let wait = if idle_looks < IDLE_LOOKS { LOOK } else { IDLE_LOOK };
             let mut until = Instant::now() + wait;
-            let mut wishes = Vec::new();
-            while wishes.len() < QUEUE_MAX {
+            let mut tasks = Vec::new();
+            while tasks.len() < QUEUE_MAX {
                 match self.queue.recv_deadline(until) {
-                    Ok(wish) => {
-                        wishes.push(wish);
+                    Ok(task) => {
+                        tasks.push(task);
                         // Soon, but when the page that is asked for has been answered with.
                         until = until.min(Instant::now() + LOOK);
                     }
@@ -214,17 +214,17 @@ impl Maker {
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
-            let looked = contain("Hints stay as they are.", || self.look(wishes)).unwrap_or(0);
+            let looked = contain("Hints stay as they are.", || self.look(tasks)).unwrap_or(0);
             idle_looks = if looked > 0 { 0 } else { idle_looks.saturating_add(1) };
         }
     }
 
-    /// Carries out wishes, and looks at the pages that were asked for. How many that were.
-    pub(super) fn look(&mut self, wishes: Vec<Wish>) -> usize {
+    /// Carries out tasks, and looks at the pages that were asked for. How many that were.
+    pub(super) fn look(&mut self, tasks: Vec<MakerTask>) -> usize {
         let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let (Some(sites), Some(store)) = (self.sites.upgrade(), self.store.upgrade()) else { return 0 };
         let means = Means { sites, store, learned };
-        wishes.into_iter().for_each(|wish| self.carry_out(wish));
+        tasks.into_iter().for_each(|task| self.carry_out(task));
         let now = Instant::now();
         let wanted: Vec<u64> =
             self.records.iter().filter(|(_, one)| one.page.take_news()).map(|(number, _)| *number).collect();
@@ -254,9 +254,9 @@ impl Maker {
         self.counted = pages;
     }
 
-    fn carry_out(&mut self, wish: Wish) {
-        match wish {
-            Wish::Page { site, path, key } => {
+    fn carry_out(&mut self, task: MakerTask) {
+        match task {
+            MakerTask::Page { site, path, key } => {
                 let number = self.numbers.hash_one((site, &*path));
                 let Ok(path) = String::from_utf8(path.into_vec()) else { return };
                 if !is_hintable(path.as_bytes()) || self.records.contains_key(&number) {
@@ -270,7 +270,7 @@ impl Maker {
                 let record = Record { site, path, key, read, leads, next, page, is_published, wanted };
                 self.records.insert(number, record);
             }
-            Wish::Found { page, url, part, network } => {
+            MakerTask::Found { page, url, part, network } => {
                 let Some(record) = self.records.get_mut(&page) else { return };
                 let Ok(url) = String::from_utf8(url.into_vec()) else { return };
                 // What a client has put into a query may be its own.
@@ -279,7 +279,7 @@ impl Maker {
                     record.page.handle_news();
                 }
             }
-            Wish::Next { page, path, network } => {
+            MakerTask::Next { page, path, network } => {
                 let Some(record) = self.records.get_mut(&page) else { return };
                 let Ok(path) = String::from_utf8(path.into_vec()) else { return };
                 if is_hintable(path.as_bytes()) && path != record.path && !record.next.holds(&path) {

@@ -4,7 +4,7 @@
 //! ```text
 //!   a navigation ──> Pages (published) ──> which of the page's hints this client gets ──> 103, then the page
 //!        │                  ^                               │
-//!        └── Wish ──> maker thread <── tallies <── Viewing (of the connection): what was asked for after it
+//!        └── MakerTask ──> maker thread <── tallies <── Viewing (of the connection): what was asked for after it
 //!                       ^    ^
 //!     the page's HTML ──┘    └── what was learned (`crate::hints`), what views have found
 //! ```
@@ -60,7 +60,7 @@ use lamna_sys::shared_memory::SharedMemory;
 use crate::cache::Store;
 use crate::content::site::Sites;
 use crate::early_hints::counters::add;
-use crate::early_hints::maker::{Maker, Wish};
+use crate::early_hints::maker::{Maker, MakerTask};
 use crate::early_hints::url::UrlNumbers;
 use crate::hints::Hints;
 use crate::upstream::resolve::Published;
@@ -84,7 +84,7 @@ pub struct EarlyHints {
     sites: Box<[Option<Arc<SiteHints>>]>,
     numbers: UrlNumbers,
     pages: Arc<Published<Arc<Pages>>>,
-    wishes: Sender<Wish>,
+    tasks: Sender<MakerTask>,
     /// The current learner.
     learned: Arc<Mutex<Weak<Hints>>>,
 }
@@ -134,13 +134,13 @@ impl EarlyHints {
         if hints.iter().all(Option::is_none) {
             return None;
         }
-        let (wishes, queue) = bounded(maker::QUEUE_MAX);
+        let (tasks, queue) = bounded(maker::QUEUE_MAX);
         let pages = Arc::new(Published::new(Arc::default()));
         let early_hints = Arc::new(EarlyHints {
             sites: hints,
             numbers: UrlNumbers(counters.key()),
             pages: pages.clone(),
-            wishes,
+            tasks,
             learned: Arc::default(),
         });
         let maker = Maker::new(&early_hints, sites, store, queue, counters.clone());
@@ -178,9 +178,9 @@ impl EarlyHints {
     /// A page is asked for that is not among [`Pages`]: the one at `path` as it was received, which caches find by `key`. Says so to the maker, if
     /// that has room.
     pub fn want(&self, site: u32, path: &[u8], key: &[u8]) {
-        if path.len().max(key.len()) <= url::URL_BYTES_MAX && !self.wishes.is_full() {
+        if path.len().max(key.len()) <= url::URL_BYTES_MAX && !self.tasks.is_full() {
             // No request waits for it: it will be asked for again.
-            _ = self.wishes.try_send(Wish::Page { site, path: path.into(), key: key.into() });
+            _ = self.tasks.try_send(MakerTask::Page { site, path: path.into(), key: key.into() });
         }
     }
 
@@ -194,14 +194,14 @@ impl EarlyHints {
     /// A view of `page` has asked for `url`, which it was not known to need.
     pub fn tell_found(&self, page: &Page, url: &[u8], part: Part, network: u32) {
         if url.len() <= url::URL_BYTES_MAX && page.takes_one_more() {
-            _ = self.wishes.try_send(Wish::Found { page: page.number(), url: url.into(), part, network });
+            _ = self.tasks.try_send(MakerTask::Found { page: page.number(), url: url.into(), part, network });
         }
     }
 
     /// A view of `page` was followed by one of the page at `path`, which is not counted yet.
     pub fn tell_next(&self, page: &Page, path: &[u8], network: u32) {
         if path.len() <= url::URL_BYTES_MAX && page.takes_one_more() {
-            _ = self.wishes.try_send(Wish::Next { page: page.number(), path: path.into(), network });
+            _ = self.tasks.try_send(MakerTask::Next { page: page.number(), path: path.into(), network });
         }
     }
 

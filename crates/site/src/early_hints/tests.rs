@@ -18,7 +18,7 @@ use lamna_sys::clock::Clock;
 use lamna_sys::shared_memory::SharedMemory;
 use tempfile::TempDir;
 
-use super::maker::{Maker, PAGES_MAX, Wish};
+use super::maker::{Maker, MakerTask, PAGES_MAX};
 use super::{EarlyHints, Pages, Part};
 use crate::cache::Store;
 use crate::cache::two_generation_map::Key;
@@ -86,12 +86,12 @@ impl Setup {
     }
 
     fn ask(&mut self, path: &str) {
-        self.maker.look(vec![Wish::Page { site: 0, path: path.as_bytes().into(), key: path.as_bytes().into() }]);
+        self.maker.look(vec![MakerTask::Page { site: 0, path: path.as_bytes().into(), key: path.as_bytes().into() }]);
     }
 
     fn find(&mut self, path: &str, url: &str, part: Part) {
         let page = self.early_hints.number(0, path.as_bytes());
-        self.maker.look(vec![Wish::Found { page, url: url.as_bytes().into(), part, network: 1 }]);
+        self.maker.look(vec![MakerTask::Found { page, url: url.as_bytes().into(), part, network: 1 }]);
     }
 
     /// Nine views have asked for all that a page is known to need, from so many networks.
@@ -266,11 +266,11 @@ fn what_was_learned_of_what_a_page_needs_is_hinted_with_it() {
 #[test]
 fn so_many_pages_are_known_and_no_more() {
     let mut setup = Setup::new(|_| {});
-    let wish = |number: usize| {
+    let task = |number: usize| {
         let path: Box<[u8]> = format!("/{number}").into_bytes().into();
-        Wish::Page { site: 0, key: path.clone(), path }
+        MakerTask::Page { site: 0, key: path.clone(), path }
     };
-    setup.maker.look((0..PAGES_MAX + 100).map(wish).collect());
+    setup.maker.look((0..PAGES_MAX + 100).map(task).collect());
     assert_eq!(setup.pages().len(), PAGES_MAX);
 }
 
@@ -290,7 +290,7 @@ impl Setup {
         let number = self.early_hints.number(0, path.as_bytes());
         let (next_number, site) =
             (self.early_hints.number(0, next.as_bytes()), self.early_hints.site(0).cloned().unwrap());
-        self.maker.look(vec![Wish::Next { page: number, path: next.as_bytes().into(), network: 1 }]);
+        self.maker.look(vec![MakerTask::Next { page: number, path: next.as_bytes().into(), network: 1 }]);
         for view in 0..9 {
             let page = self.pages()[&number].clone();
             let link_prefetch = site.link_prefetch.as_ref().unwrap();

@@ -1,22 +1,22 @@
 //! How much of what costs us and carries nothing a peer may send.
 //!
-//! Owns: [`Allowance`], a bucket that is emptied by what a peer does and fills again with time. Guarantees: what is used up over any
+//! Owns: [`AbuseBudget`], a bucket that is emptied by what a peer does and fills again with time. Guarantees: what is used up over any
 //! time is at most a burst and so many a second. Does not know frames.
 
 use crate::time::Instant;
 
 /// So many at once, and so many a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Allowance {
+pub(super) struct AbuseBudget {
     /// In thousandths.
     left: u64,
     at: Instant,
 }
 
-impl Allowance {
+impl AbuseBudget {
     /// A full one.
-    pub(super) fn new(burst: u32, now: Instant) -> Allowance {
-        Allowance { left: u64::from(burst) * 1000, at: now }
+    pub(super) fn new(burst: u32, now: Instant) -> AbuseBudget {
+        AbuseBudget { left: u64::from(burst) * 1000, at: now }
     }
 
     /// Uses up one. False if there is none left.
@@ -40,8 +40,8 @@ mod tests {
 
     #[test]
     fn a_burst_is_allowed_and_then_so_many_a_second() {
-        let mut allowance = Allowance::new(3, Instant::from_ms(0));
-        let mut take = |now| allowance.take(3, 2, Instant::from_ms(now));
+        let mut budget = AbuseBudget::new(3, Instant::from_ms(0));
+        let mut take = |now| budget.take(3, 2, Instant::from_ms(now));
         assert!(take(0) && take(0) && take(0) && !take(0));
         assert!(!take(499) && take(500) && !take(500));
         assert!(take(1_000_000) && take(1_000_000) && take(1_000_000) && !take(1_000_000));

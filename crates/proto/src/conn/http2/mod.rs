@@ -45,7 +45,7 @@ use crate::limits::{self};
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
 use crate::workspace::Workspace;
-use abuse::Allowance;
+use abuse::AbuseBudget;
 use block::Block;
 use flow::{ReceiveWindow, SendWindow};
 use frame::{ErrorCode, PREFACE};
@@ -103,9 +103,9 @@ pub struct Connection {
     postponed_at: u64,
     /// Turns of sending so far.
     turn: u64,
-    resets: Allowance,
-    dropped: Allowance,
-    idle_frames: Allowance,
+    resets: AbuseBudget,
+    dropped: AbuseBudget,
+    idle_frames: AbuseBudget,
     /// The last progress of an answer.
     since: Instant,
     /// When the peer last sent something.
@@ -184,9 +184,9 @@ impl Connection {
             ignored_id: 0,
             postponed_at: 0,
             turn: 0,
-            resets: Allowance::new(limits::RESETS_BURST, now),
-            dropped: Allowance::new(limits::DROPPED_BURST, now),
-            idle_frames: Allowance::new(limits::IDLE_FRAMES_BURST, now),
+            resets: AbuseBudget::new(limits::RESETS_BURST, now),
+            dropped: AbuseBudget::new(limits::DROPPED_BURST, now),
+            idle_frames: AbuseBudget::new(limits::IDLE_FRAMES_BURST, now),
             since: now,
             received: now,
             now,

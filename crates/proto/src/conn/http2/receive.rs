@@ -1,7 +1,7 @@
 //! Taking frames from the input, and what each of them does to the connection and its streams (RFC 9113 5 and 6).
 //!
 //! Owns: the order in which frames are judged. Guarantees: a frame is acted on once, when it is complete, but for content and header
-//! blocks, which are taken in pieces; whatever carries nothing is counted against an allowance. Does not answer.
+//! blocks, which are taken in pieces; whatever carries nothing is counted against a budget. Does not answer.
 
 use super::flow::FlowError;
 use super::frame::{self, ACK, ErrorCode, Fault, FrameHead, HEAD_BYTES, Kind, PREFACE, protocol_error};

@@ -4,7 +4,7 @@
 //! memory is, with a strong validator of its own. Guarantees: with [`Wait::No`] no filter runs, so that it runs where
 //! the engine carries out long work. A recipe of a query takes long and much memory: only the holder of the turn makes
 //! it ([`Question::makes_until`]), and nothing is read for it before. A file that cannot be filtered is answered with
-//! 500, never as it is. But where a request only prefers the filtered form (a wish), it is given the file without.
+//! 500, never as it is. But where a request only prefers the filtered form (a preference), it is given the file without.
 //! Answers of applications are filtered as they arrive (`gateway`).
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -95,7 +95,7 @@ impl Question<'_> {
         }
         let bytes = open.stamp.size;
         // A page for an error is not what is asked for.
-        let is_possible = status.0 == 200 && (bytes <= BYTES_MAX || !self.is_wish());
+        let is_possible = status.0 == 200 && (bytes <= BYTES_MAX || !self.is_preference());
         let query = self.recipe.filter(|_| is_possible).map(str::to_owned);
         let until = self.makes_until.filter(|_| query.is_some());
         let leave = until.map(|until| Leave::new(move || Instant::now() < until));
@@ -114,8 +114,8 @@ impl Question<'_> {
     }
 
     /// Whether what a filter is asked for is only preferred.
-    pub(super) fn is_wish(&self) -> bool {
-        self.recipe.is_some_and(|recipe| self.rules.filters.is_wish(recipe))
+    pub(super) fn is_preference(&self) -> bool {
+        self.recipe.is_some_and(|recipe| self.rules.filters.is_preference(recipe))
     }
 
     /// Runs the filters over a file; the file as it is if the filters were only preferred and failed.
@@ -127,7 +127,7 @@ impl Question<'_> {
     ) -> Result<Arc<Entry>, Blocked> {
         let filtered = self.filtered(&open, status, is_immutable, filters)?;
         let is_unmade = filtered.as_ref().is_some_and(|entry| entry.is_unmade());
-        match filtered.filter(|_| !(is_unmade && self.is_wish())) {
+        match filtered.filter(|_| !(is_unmade && self.is_preference())) {
             Some(entry) => Ok(entry),
             None => {
                 let as_it_is = Question { recipe: None, ..*self }.file_as(directory, open, status, is_immutable)?;
@@ -161,7 +161,7 @@ impl Question<'_> {
         // A page has a bounded number of sections, and those that it has cost little where its structure is known.
         let limited = self.recipe.filter(|_| !matches!(excerpt, Some(Ok(_))));
         if let Some(wait_s) = limited.and_then(|recipe| self.forms_wait_s(recipe, open.stamp.size)) {
-            return if self.is_wish() { Ok(None) } else { self.too_many_forms(wait_s).map(Some) };
+            return if self.is_preference() { Ok(None) } else { self.too_many_forms(wait_s).map(Some) };
         }
         if excerpt.is_none() && !has_turn {
             return Ok(Some(self.unmade()));
@@ -171,14 +171,14 @@ impl Question<'_> {
             // What is read, and what may become of it.
             None => match self.read_within(open)? {
                 Some((content, stamp, _room)) => (self.make(filters, &content, stamp)?, stamp),
-                None if self.is_wish() => return Ok(None),
+                None if self.is_preference() => return Ok(None),
                 None => return self.fault(&Fault::TooLarge(BYTES_MAX), status, stamps).map(Some),
             },
         };
         let Made { content: made, media_type, fields, parts } = match made {
             Ok(made) => made,
-            // That a service has failed is not about the wish.
-            Err(fault) if self.is_wish() && !matches!(fault, Fault::Failed(_)) => return Ok(None),
+            // That a service has failed is not about the preference.
+            Err(fault) if self.is_preference() && !matches!(fault, Fault::Failed(_)) => return Ok(None),
             Err(Fault::TooSlow) => return Err(Blocked::Failed(Errno::BUSY)),
             Err(Fault::NoRoom) => return Err(Blocked::Failed(Errno::NOMEM)),
             Err(fault) => return self.fault(&fault, status, stamps).map(Some),
