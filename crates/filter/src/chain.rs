@@ -1,8 +1,9 @@
 //! Filters one behind the other.
 //!
-//! Owns: the chain as it is configured, which of its filters content of a media type meets, and a run of them over one stream.
-//! Guarantees: a run holds and gives at most as many bytes as it was allowed. It passes content on in pieces, the last filter that has
-//! something to do goes first, and it stops when it has given what is wanted at once: how much it makes of a piece is not how much is in memory.
+//! Owns: the chain as it is configured, which of its filters content of a media type meets, and a run of them over one
+//! stream. Guarantees: a run holds and gives at most as many bytes as it was allowed. It passes content on in pieces,
+//! the last filter that has something to do goes first, and it stops when it has given what is wanted at once: how much
+//! it makes of a piece is not how much is in memory.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -148,7 +149,8 @@ impl Chain {
         &self.name
     }
 
-    /// A number for its name, and for what it is asked for, never zero: what tells what it makes from what another chain makes of the same content.
+    /// A number for its name, and for what it is asked for, never zero: what tells what it makes from what another
+    /// chain makes of the same content.
     pub fn number(&self, recipe: Option<&str>) -> u64 {
         // FNV-1a, which stays the same from one build to the next.
         let mixed = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -160,8 +162,8 @@ impl Chain {
         self.steps.is_empty()
     }
 
-    /// The content codings of which the first filter that looks into content can read it, as in `Accept-Encoding`. None if no filter looks
-    /// into it: what is made of a part is a part then.
+    /// The content codings of which the first filter that looks into content can read it, as in `Accept-Encoding`. None
+    /// if no filter looks into it: what is made of a part is a part then.
     pub fn reads(&self) -> Option<&'static str> {
         self.steps.iter().find_map(|step| step.reads())
     }
@@ -223,7 +225,8 @@ impl Chain {
         self.steps.iter().any(|step| step.varies())
     }
 
-    /// A run over `content`; none if no filter has anything to do with it. What the run makes of it is said in `content`.
+    /// A run over `content`; none if no filter has anything to do with it. What the run makes of it is said in
+    /// `content`.
     pub fn start(&self, content: &mut Content, bounds: Bounds) -> Option<Run> {
         let mut stages = Vec::new();
         for step in &self.steps {
@@ -241,8 +244,8 @@ pub fn change_files(steps: &[Step]) -> bool {
     steps.iter().any(|step| effect_of(step) != Effect::None)
 }
 
-/// Whether who gets what these filters make of a file reads all words of it: of `content`, or of any file that does not say that something is left out.
-/// A filter that is not in the table may do anything.
+/// Whether who gets what these filters make of a file reads all words of it: of `content`, or of any file that does not
+/// say that something is left out. A filter that is not in the table may do anything.
 pub fn keep_words(steps: &[Step], content: Option<&[u8]>) -> bool {
     steps.iter().all(|step| match effect_of(step) {
         Effect::None | Effect::Form => true,
@@ -360,8 +363,9 @@ impl Run {
         self.go_on(&mut &[][..], Then::End, out, usize::MAX).map(drop)
     }
 
-    /// Goes on with `input`, of which it removes what it has taken, until there is nothing left to do before `then` or behind it, which is what
-    /// it returns, or until `out` has `out_max` bytes. In the second case it is to be called again with what is left, and the same `then`.
+    /// Goes on with `input`, of which it removes what it has taken, until there is nothing left to do before `then` or
+    /// behind it, which is what it returns, or until `out` has `out_max` bytes. In the second case it is to be called
+    /// again with what is left, and the same `then`.
     ///
     /// # Errors
     /// See [`Fault`]. The run is not used again then.

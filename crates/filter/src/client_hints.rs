@@ -1,14 +1,15 @@
 //! Client hints (RFC 8942) and `Save-Data`: a client's statements about itself, by which a fitting answer is chosen.
 //!
-//! Owns: [`ClientHints`], as a request has them. Guarantees: a hint that is malformed, out of bounds or said twice is none; what a client says is only
-//! a number in bounds here. Decides nothing.
+//! Owns: [`ClientHints`], as a request has them. Guarantees: a hint that is malformed, out of bounds or said twice is
+//! none; what a client says is only a number in bounds here. Decides nothing.
 
 use crate::Lines;
 
 /// The hints that a site asks clients for, as in `Accept-CH`.
 pub(crate) const ASKED_FOR: &[&str] = &["Sec-CH-DPR", "Sec-CH-Width", "Sec-CH-Viewport-Width"];
 
-/// The fields that [`ClientHints`] are read from, as in `Vary`. The names without `Sec-CH-` are those of older browsers.
+/// The fields that [`ClientHints`] are read from, as in `Vary`. The names without `Sec-CH-` are those of older
+/// browsers.
 pub(crate) const FIELDS: &[&str] =
     &["Save-Data", "Sec-CH-DPR", "Sec-CH-Width", "Sec-CH-Viewport-Width", "DPR", "Width", "Viewport-Width"];
 
@@ -47,7 +48,8 @@ impl ClientHints {
         }
     }
 
-    /// The width that a picture needs to have, in pixels; none if nothing is known of it. Who saves data is given one for each pixel of a style sheet.
+    /// The width that a picture needs to have, in pixels; none if nothing is known of it. Who saves data is given one
+    /// for each pixel of a style sheet.
     pub(crate) fn picture_width(&self) -> Option<u32> {
         let density_percent = self.density_percent.unwrap_or(100);
         match (self.width, self.viewport_width) {

@@ -1,7 +1,8 @@
 //! The filter `compress`: content under a coding that the client accepts.
 //!
-//! Owns: the choice of the coding, and encoders whose memory is bounded by small windows. For answers of applications: files are compressed once
-//! for all, by the server's cache. Gives at once what it was given when nothing follows for a while, so that events arrive when they happen.
+//! Owns: the choice of the coding, and encoders whose memory is bounded by small windows. For answers of applications:
+//! files are compressed once for all, by the server's cache. Gives at once what it was given when nothing follows for a
+//! while, so that events arrive when they happen.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Metadata of content before its first piece.
 //!
-//! Owns: [`Content`], as the next filter of a chain finds it and as it leaves it. Media types are compared without parameters and in any case.
+//! Owns: [`Content`], as the next filter of a chain finds it and as it leaves it. Media types are compared without
+//! parameters and in any case.
 
 use std::any::Any;
 use std::fmt;

@@ -1,7 +1,8 @@
 //! The filter `decompress`: content that is under a coding as it is without, so that filters behind it can read it.
 //!
-//! Owns: decoders for gzip, br and zstd that give a bounded piece at a time, and what is too much: content that grows more than so many times, or to
-//! more than so many bytes, ends in a fault. So does content that is malformed or ends too early.
+//! Owns: decoders for gzip, br and zstd that give a bounded piece at a time, and what is too much: content that grows
+//! more than so many times, or to more than so many bytes, ends in a fault. So does content that is malformed or ends
+//! too early.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Common parts of filters of pages: text as HTML, and `lol_html` as a filter.
 //!
-//! Owns: [`escaped`], and [`rewriting`]. HTML is understood by `lol_html`, in one pass and with bounded memory, as a browser would.
+//! Owns: [`escaped`], and [`rewriting`]. HTML is understood by `lol_html`, in one pass and with bounded memory, as a
+//! browser would.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

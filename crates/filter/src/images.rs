@@ -1,14 +1,18 @@
-//! The filter `images`: other sizes, sections and formats of pictures, as the query of a request asks for them (JAWS framework paper, 3.5).
+//! The filter `images`: other sizes, sections and formats of pictures, as the query of a request asks for them (JAWS
+//! framework paper, 3.5).
 //!
 //! ```text
 //! ?scale=420&format=auto ── recipe ──> scale=512&format=webp ── start ──> decode, each step in the order written, encode
 //! ```
 //!
-//! With `adapt` a client that says how wide its window or the picture in it is (client hints) is given no more pixels than it shows.
+//! With `adapt` a client that says how wide its window or the picture in it is (client hints) is given no more pixels
+//! than it shows.
 //!
-//! Owns: [`Recipe`], what is asked for with its values rounded, so that few different ones exist of each picture. `codecs` reads and writes the formats,
-//! `pixels` carries steps out. Guarantees: a picture of too many pixels, or for which there is no memory, is refused before it is decoded; nothing gets larger than it was; malformed
-//! pictures and recipes are faults; a picture that has no time left is given up between two steps. Needs the whole content. For files only.
+//! Owns: [`Recipe`], what is asked for with its values rounded, so that few different ones exist of each picture.
+//! `codecs` reads and writes the formats, `pixels` carries steps out. Guarantees: a picture of too many pixels, or for
+//! which there is no memory, is refused before it is decoded; nothing gets larger than it was; malformed pictures and
+//! recipes are faults; a picture that has no time left is given up between two steps. Needs the whole content. For
+//! files only.
 
 mod codecs;
 mod pixels;

@@ -282,7 +282,8 @@ impl Page<'_> {
         })
     }
 
-    /// `text` with the values of the variables that it names (`$name`, `${name}`). None if it is too long, or names one without an end.
+    /// `text` with the values of the variables that it names (`$name`, `${name}`). None if it is too long, or names one
+    /// without an end.
     fn substituted(&self, text: &str) -> Option<String> {
         let mut made = String::new();
         let mut rest = text;

@@ -1,16 +1,18 @@
-//! Filters of the Lamna web server: steps over content, and chains of them (JAWS framework paper, 3.5: a pipeline of filters).
+//! Filters of the Lamna web server: steps over content, and chains of them (JAWS framework paper, 3.5: a pipeline of
+//! filters).
 //!
 //! ```text
 //! pieces of content --> Filter --> pieces --> Filter --> pieces of another content
 //!                       └──────────── Chain ───────────┘
 //! ```
 //!
-//! Owns: the contract of a filter ([`Filter`], [`Make`]), the table of those that there are ([`KINDS`]), and [`Chain`], which puts
-//! them one behind the other. Guarantees: a filter makes no system call and reads no clock; equal inputs give equal outputs, so that
-//! what a chain makes of a file can be kept; a chain never gives more than its bound. Does not decide where a chain runs: the
-//! server's engines do.
+//! Owns: the contract of a filter ([`Filter`], [`Make`]), the table of those that there are ([`KINDS`]), and [`Chain`],
+//! which puts them one behind the other. Guarantees: a filter makes no system call and reads no clock; equal inputs
+//! give equal outputs, so that what a chain makes of a file can be kept; a chain never gives more than its bound. Does
+//! not decide where a chain runs: the server's engines do.
 //!
-//! A chain runs over a whole file at once, or over an answer of an application while it comes. Most filters need not know which.
+//! A chain runs over a whole file at once, or over an answer of an application while it comes. Most filters need not
+//! know which.
 
 mod chain;
 mod client_hints;
@@ -45,8 +47,8 @@ pub trait Filter: Send {
     /// See [`Fault`]. The filter is not used again then.
     fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault>;
 
-    /// For filters that may make much of little: writes more of what it has taken behind `out`, about [`PIECE_BYTES`] of it. False if
-    /// nothing was left. It is called until then before anything else is.
+    /// For filters that may make much of little: writes more of what it has taken behind `out`, about [`PIECE_BYTES`]
+    /// of it. False if nothing was left. It is called until then before anything else is.
     ///
     /// # Errors
     /// See [`Fault`].
@@ -72,10 +74,12 @@ pub trait Filter: Send {
 /// A factory of filters: a kind of them with its parameters. Many streams may be filtered at the same time, each by its
 /// own.
 pub trait Make: fmt::Debug + Send + Sync {
-    /// A filter for one stream, if it has anything to do with content like this. What it makes of it is said in `content` then.
+    /// A filter for one stream, if it has anything to do with content like this. What it makes of it is said in
+    /// `content` then.
     fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>>;
 
-    /// The content codings that it can read, as in `Accept-Encoding`; none if what is in the content does not matter to it.
+    /// The content codings that it can read, as in `Accept-Encoding`; none if what is in the content does not matter to
+    /// it.
     fn reads(&self) -> Option<&'static str> {
         Some("identity")
     }
@@ -86,13 +90,14 @@ pub trait Make: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether a request with this recipe only prefers what is made: it is given the content without it where that cannot be made.
+    /// Whether a request with this recipe only prefers what is made: it is given the content without it where that
+    /// cannot be made.
     fn is_preference(&self, _recipe: &str) -> bool {
         false
     }
 
-    /// How many different things may be asked for of content of so many bytes in a short time, if a request with this recipe asks this filter; none if
-    /// it does not, or if that is for who runs the filter to say.
+    /// How many different things may be asked for of content of so many bytes in a short time, if a request with this
+    /// recipe asks this filter; none if it does not, or if that is for who runs the filter to say.
     fn recipes_max(&self, _recipe: &str, _bytes: u64) -> Option<u32> {
         None
     }
@@ -168,7 +173,8 @@ pub enum Fault {
     Failed(String),
     /// The request asks for a part that the content does not have.
     Absent(String),
-    /// It is put together from files at these paths, which are absolute and decoded: it is to be filtered again when they are in [`Content::parts`].
+    /// It is put together from files at these paths, which are absolute and decoded: it is to be filtered again when
+    /// they are in [`Content::parts`].
     Wants(Vec<String>),
 }
 
@@ -200,7 +206,8 @@ pub struct Kind {
     pub name: &'static str,
     /// Its effect, as a sentence.
     pub about: &'static str,
-    /// Another number for each way it has ever worked: what was made by an older one is not taken for what this one makes.
+    /// Another number for each way it has ever worked: what was made by an older one is not taken for what this one
+    /// makes.
     pub version: u32,
     /// Its effect on the words of a file.
     pub effect: Effect,

@@ -1,7 +1,8 @@
 //! The filter `markdown`: pages of Markdown as HTML.
 //!
-//! Owns: the page around the text (title, style sheet, identifiers of headings). CommonMark with tables, footnotes, strikethrough and
-//! task lists is `pulldown-cmark`'s; [`crate::structured`] divides it into sections. Needs the whole content. Bytes that are not UTF-8 become U+FFFD, as a browser would show them.
+//! Owns: the page around the text (title, style sheet, identifiers of headings). CommonMark with tables, footnotes,
+//! strikethrough and task lists is `pulldown-cmark`'s; [`crate::structured`] divides it into sections. Needs the whole
+//! content. Bytes that are not UTF-8 become U+FFFD, as a browser would show them.
 
 mod allowed;
 
@@ -130,7 +131,8 @@ impl Markdown {
     }
 }
 
-/// Gives every heading an identifier that has none, so that links can lead to it. Returns the text of the first heading.
+/// Gives every heading an identifier that has none, so that links can lead to it. Returns the text of the first
+/// heading.
 pub(crate) fn name_headings(events: &mut [Event<'_>]) -> Option<String> {
     let mut title = None;
     let mut taken = HashMap::new();

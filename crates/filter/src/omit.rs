@@ -4,8 +4,9 @@
 //! ?omit=pictures,media, Save-Data: on ── recipe ──> omit=media,pictures ── start ──> elements are left out, a picture's text stays
 //! ```
 //!
-//! Owns: which elements are of which kind. Guarantees: without being asked it leaves pages alone; equal requests have one spelling. What style sheets
-//! and scripts load is none of the page's elements: it is left out with them only. For files only.
+//! Owns: which elements are of which kind. Guarantees: without being asked it leaves pages alone; equal requests have
+//! one spelling. What style sheets and scripts load is none of the page's elements: it is left out with them only. For
+//! files only.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

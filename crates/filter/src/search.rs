@@ -1,11 +1,13 @@
-//! Searching texts: what is asked for, and whether a page is what is asked for (JAWS framework paper, 3.5: a pipeline of positive and negative filters).
+//! Searching texts: what is asked for, and whether a page is what is asked for (JAWS framework paper, 3.5: a pipeline
+//! of positive and negative filters).
 //!
 //! ```text
 //!   "(performance AND (NOT symphonic))" ── Query ──> all of: has `performance`, has no `symphonic`
 //!   page of HTML, Markdown or text      ── Text  ──> title, words ── matches ──> how often, and an excerpt
 //! ```
 //!
-//! Owns: [`Query`], its grammar and its bounds, and [`Text`], which is what of a page is searched. Pure. Words are letters and digits; case does not count.
+//! Owns: [`Query`], its grammar and its bounds, and [`Text`], which is what of a page is searched. Pure. Words are
+//! letters and digits; case does not count.
 //!
 //! ```text
 //!   any  = all *( "OR" all )

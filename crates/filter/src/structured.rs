@@ -1,12 +1,14 @@
-//! The filter `structured`: an overview of a page, and its sections as pages of their own (JAWS framework paper, 3.6: structured caching).
+//! The filter `structured`: an overview of a page, and its sections as pages of their own (JAWS framework paper, 3.6:
+//! structured caching).
 //!
 //! ```text
 //! ?section=ID, ?view=outline, Prefer: view=outline, Save-Data: on ── recipe ──> section=ID, outline ── start ──> scan, structure, page
 //! ```
 //!
-//! Owns: what a request asks for ([`Asked`]), and what of a page that takes, where its structure is known already ([`Excerpt`]). `source` is what
-//! pages are written in, `html`, `markdown` and `plain` find headings, `scan` finds tags, `structure` keeps the sections, `page` makes what is served. Guarantees: without being asked it
-//! leaves pages alone. Needs the whole page. For files only.
+//! Owns: what a request asks for ([`Asked`]), and what of a page that takes, where its structure is known already
+//! ([`Excerpt`]). `source` is what pages are written in, `html`, `markdown` and `plain` find headings, `scan` finds
+//! tags, `structure` keeps the sections, `page` makes what is served. Guarantees: without being asked it leaves pages
+//! alone. Needs the whole page. For files only.
 
 mod html;
 mod markdown;

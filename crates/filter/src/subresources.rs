@@ -1,8 +1,9 @@
 //! Subresources and links of a page, found in its HTML.
 //!
-//! Owns: [`links`], which understands pages by `lol_html`, as browsers do: in one pass, with bounded memory. Guarantees: what it gives
-//! is what a browser would ask for early: style sheets that apply to screens, scripts that the parser waits for or that run in order, and
-//! what the page itself preloads. URLs are as written, but for character references. Does not resolve URLs, and does not follow them.
+//! Owns: [`links`], which understands pages by `lol_html`, as browsers do: in one pass, with bounded memory.
+//! Guarantees: what it gives is what a browser would ask for early: style sheets that apply to screens, scripts that
+//! the parser waits for or that run in order, and what the page itself preloads. URLs are as written, but for character
+//! references. Does not resolve URLs, and does not follow them.
 
 use std::cell::RefCell;
 
@@ -85,7 +86,8 @@ pub struct Links {
     pub base: Option<String>,
     /// Resources that it needs early.
     pub subresources: Vec<Subresource>,
-    /// Pictures that it shows, but for those that may wait until they are looked at (`loading=lazy`). As written, without a fragment.
+    /// Pictures that it shows, but for those that may wait until they are looked at (`loading=lazy`). As written,
+    /// without a fragment.
     pub pictures: Vec<String>,
     /// Where it leads.
     pub pages: Vec<String>,

@@ -1,6 +1,7 @@
 //! The filter `substitute`: one text in the place of another.
 //!
-//! Owns: finding the text wherever pieces end. Holds fewer bytes than the text has. Case matters, and nothing stands for anything else.
+//! Owns: finding the text wherever pieces end. Holds fewer bytes than the text has. Case matters, and nothing stands
+//! for anything else.
 
 use std::sync::Arc;
 

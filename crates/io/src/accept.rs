@@ -44,8 +44,8 @@ pub fn port_of(socket: BorrowedFd<'_>) -> Option<u16> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok().map(|address| address.port())
 }
 
-/// Descriptors that connections do not get: a connection without one for its file could only be told to come again. Where memory
-/// is limited, those as well for whose connections there is no room.
+/// Descriptors that connections do not get: a connection without one for its file could only be told to come again.
+/// Where memory is limited, those as well for whose connections there is no room.
 #[derive(Clone, Copy, Debug)]
 pub struct DescriptorReserve {
     /// The first descriptor number that belongs to it. The kernel gives out the lowest free number.
@@ -70,8 +70,8 @@ impl DescriptorReserve {
         i64::from(descriptor.as_raw_fd()) >= self.first
     }
 
-    /// Whether `descriptor` was taken from the half of it that is kept for files. Connections to applications, which a client may have held open as long as it
-    /// likes, do not get it, and leave descriptors to those that connect.
+    /// Whether `descriptor` was taken from the half of it that is kept for files. Connections to applications, which a
+    /// client may have held open as long as it likes, do not get it, and leave descriptors to those that connect.
     pub fn is_for_files(&self, descriptor: &impl AsRawFd) -> bool {
         let limit = getrlimit(Resource::Nofile).current.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX);
         i64::from(descriptor.as_raw_fd()) >= self.first + (limit - self.first) / 2
@@ -104,8 +104,8 @@ impl Default for DescriptorReserve {
     }
 }
 
-/// Whether accepting failed for the connection that was to be taken, not for those behind it: the peer has gone already,
-/// or the network has a complaint about it (accept(2), "Error handling").
+/// Whether accepting failed for the connection that was to be taken, not for those behind it: the peer has gone
+/// already, or the network has a complaint about it (accept(2), "Error handling").
 pub fn concerns_one_connection(errno: Errno) -> bool {
     matches!(errno, Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH)
 }

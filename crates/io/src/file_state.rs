@@ -4,14 +4,13 @@
 //! between two looks at the file that found it unchanged. Does not know targets or sites.
 //!
 //! # What an entity tag is made of
-//! Time of modification and size do not tell states apart where times are fixed or kept: Nix, OSTree, `SOURCE_DATE_EPOCH`,
-//! `rsync -t`, a link that is switched to another tree. A tag that is equal for different content has a client keep old content
-//! (304), or join halves of two versions (If-Range). So the inode counts as well, and the time of the last change,
-//! which no program can set. The price: machines that serve copies of a tree have different tags for the same file, and
-//! so has a file that was
-//! only renamed, linked or given other rights. A client then gets the whole answer again, which is right though it costs
-//! more. Tags that are equal everywhere would have to be made of the content, which for files that are not held in memory has to be
-//! read for that.
+//! Time of modification and size do not tell states apart where times are fixed or kept: Nix, OSTree,
+//! `SOURCE_DATE_EPOCH`, `rsync -t`, a link that is switched to another tree. A tag that is equal for different content
+//! has a client keep old content (304), or join halves of two versions (If-Range). So the inode counts as well, and the
+//! time of the last change, which no program can set. The price: machines that serve copies of a tree have different
+//! tags for the same file, and so has a file that was only renamed, linked or given other rights. A client then gets
+//! the whole answer again, which is right though it costs more. Tags that are equal everywhere would have to be made of
+//! the content, which for files that are not held in memory has to be read for that.
 
 use std::hash::{Hash, Hasher};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -60,16 +59,16 @@ impl Stamp {
     }
 
     /// The value of Last-Modified at `now_ns`, in seconds since 1970: never later than the date of the answer (RFC 9110
-    /// 8.8.2.1). Where the file claims to be of the future, the time at which it was last changed takes the place of that, so
-    /// that it stays the same from answer to answer; and where that is later than now as well, because the clock has been set
-    /// back, now does.
+    /// 8.8.2.1). Where the file claims to be of the future, the time at which it was last changed takes the place of
+    /// that, so that it stays the same from answer to answer; and where that is later than now as well, because the
+    /// clock has been set back, now does.
     pub fn last_modified(&self, now_ns: i64) -> Option<u64> {
         let claimed = if self.modified_ns > now_ns { self.changed_ns } else { self.modified_ns };
         seconds(claimed.min(now_ns))
     }
 
-    /// The strong validator of this state under `coding` (RFC 9110 8.8.3), of all that tells it from other states: size, time
-    /// of the last modification, time of the last change, inode. See above.
+    /// The strong validator of this state under `coding` (RFC 9110 8.8.3), of all that tells it from other states:
+    /// size, time of the last modification, time of the last change, inode. See above.
     pub fn etag(&self, coding: Coding) -> String {
         let state = [self.modified_ns as u64, self.changed_ns as u64, self.inode].into_iter().fold(0, mixed);
         match coding {
@@ -78,8 +77,8 @@ impl Stamp {
         }
     }
 
-    /// The state of what is made of this file by `maker`, of `size` bytes: another validator than the file's, and than that of what
-    /// another one makes.
+    /// The state of what is made of this file by `maker`, of `size` bytes: another validator than the file's, and than
+    /// that of what another one makes.
     pub fn of_derived(self, maker: u64, size: u64) -> Stamp {
         Stamp { size, inode: mixed(self.inode, maker), ..self }
     }
@@ -116,8 +115,8 @@ impl Stamp {
         (self.device, self.inode) == (stat.st_dev, stat.st_ino)
     }
 
-    /// A number for this state, never zero: what tells its content from that of another state of the same file. Losing a
-    /// name or changing owners is not another content.
+    /// A number for this state, never zero: what tells its content from that of another state of the same file. Losing
+    /// a name or changing owners is not another content.
     pub fn version(&self) -> u64 {
         // The same in all processes, also in those of another version of the program: it travels with connections.
         let mut hasher = SipHasher13::new();
@@ -182,8 +181,8 @@ impl Stamps {
         Stamps { files: Box::default(), settled: true }
     }
 
-    /// Whether all changes of these files could be noticed by watching their directories: there are files, each with one
-    /// name.
+    /// Whether all changes of these files could be noticed by watching their directories: there are files, each with
+    /// one name.
     pub fn are_watchable(&self) -> bool {
         self.settled && !self.files.is_empty() && self.files.iter().all(|stamp| stamp.links == 1)
     }
@@ -225,7 +224,8 @@ pub fn inspect(file: BorrowedFd<'_>) -> Result<(Kind, Stamp), Errno> {
     Ok((kind, Stamp::of(&stat)))
 }
 
-/// Reads all of the file in state `stamp` to `content`, which is as long as the file is then. False if it is no longer in that state.
+/// Reads all of the file in state `stamp` to `content`, which is as long as the file is then. False if it is no longer
+/// in that state.
 ///
 /// # Errors
 /// [`Blocked::Disk`] with [`Wait::No`] if it is not in the page cache; else what `read(2)` says.

@@ -1,13 +1,13 @@
 //! Files that grow while they are sent: whether a file still has the content that an answer describes.
 //!
-//! Owns: the rule. A file has that content if it is in the state that was described, or if it has only grown since: it is longer than it was
-//! then, and its first and its last [`END_BYTES`] of then are what they were. So a log that is still written is sent to the length that was said, and
-//! a file that was written anew in place is broken off, shorter or longer. Guarantees: a file of the same length in another state does not
-//! have that content, nor does one that has grown and whose ends were not seen before that. No thread waits to see
-//! them: they are looked at where they are in memory, or have just been written, as those of growing files are. A grown
-//! file is compared with two short reads. They may wait in theory, as bytes written a moment ago are in memory. A look
-//! in the very middle of a write says so ([`Content::Unsettled`]) and is repeated: none sleeps here, and [`Writes`]
-//! bounds for how long that goes on.
+//! Owns: the rule. A file has that content if it is in the state that was described, or if it has only grown since: it
+//! is longer than it was then, and its first and its last [`END_BYTES`] of then are what they were. So a log that is
+//! still written is sent to the length that was said, and a file that was written anew in place is broken off, shorter
+//! or longer. Guarantees: a file of the same length in another state does not have that content, nor does one that has
+//! grown and whose ends were not seen before that. No thread waits to see them: they are looked at where they are in
+//! memory, or have just been written, as those of growing files are. A grown file is compared with two short reads.
+//! They may wait in theory, as bytes written a moment ago are in memory. A look in the very middle of a write says so
+//! ([`Content::Unsettled`]) and is repeated: none sleeps here, and [`Writes`] bounds for how long that goes on.
 //!
 //! The rule does not see a change in the middle of a file that is added to as well. Times and sizes tell no more, and
 //! an operator who changes what is being served replaces the file.
@@ -28,8 +28,8 @@ const END_BYTES: u64 = 4096;
 /// A file that was modified within this time is in memory: its ends are read without a test.
 const RECENT_NS: i64 = 60_000_000_000;
 
-/// How long a write of some bytes to memory may take at the most, with a thread that has to wait for a processor in the middle of it. The time of files ticks
-/// every 1 to 10 ms.
+/// How long a write of some bytes to memory may take at the most, with a thread that has to wait for a processor in the
+/// middle of it. The time of files ticks every 1 to 10 ms.
 const WRITING_NS: i64 = 30_000_000;
 /// How long a write is remembered that has not come to its end in time.
 const REMEMBERED_NS: i64 = 10_000_000_000;
@@ -58,12 +58,14 @@ struct Write {
 }
 
 impl Writes {
-    /// Whether `content` is worth another look, of a file that was described as `state`: a write to it was not over, and may be soon.
+    /// Whether `content` is worth another look, of a file that was described as `state`: a write to it was not over,
+    /// and may be soon.
     pub fn is_to_be_awaited(&mut self, content: Content, state: &FileState) -> bool {
         content == Content::Unsettled && self.may_last(state.version, now_ns())
     }
 
-    /// A file is found in the middle of a write at `now_ns`. A write that has not come to its end in [`WRITING_NS`] is one in place, or many of them.
+    /// A file is found in the middle of a write at `now_ns`. A write that has not come to its end in [`WRITING_NS`] is
+    /// one in place, or many of them.
     fn may_last(&mut self, version: u64, now_ns: i64) -> bool {
         self.0.retain(|write| (0..REMEMBERED_NS).contains(&now_ns.saturating_sub(write.since_ns)));
         let known = self.0.iter().find(|write| write.version == version).map(|write| write.since_ns);
@@ -74,8 +76,8 @@ impl Writes {
     }
 }
 
-/// `representation`, which describes its file, if it has one, in the state of `stamp`. A head without validators tells no state but a length: then
-/// the file may have grown since it was looked at, as nothing of its content has been sent.
+/// `representation`, which describes its file, if it has one, in the state of `stamp`. A head without validators tells
+/// no state but a length: then the file may have grown since it was looked at, as nothing of its content has been sent.
 pub fn described(
     mut representation: Representation,
     (stamp, has_validators): (&Stamp, bool),
@@ -101,7 +103,8 @@ pub fn content_of(file: BorrowedFd<'_>, state: &FileState, abilities: &KernelFea
         return Content::Same;
     }
     let Some(known) = state.ends.get().filter(|_| state.version != 0) else { return Content::Other };
-    // What a write that adds to a file has not reached is as it was: other ends are another content, whatever the length.
+    // What a write that adds to a file has not reached is as it was: other ends are another content, whatever the
+    // length.
     let has_its_ends = || ends(file, state.size, Wait::Yes, abilities).map(|sum| sum.max(1)) == Some(known);
     let is_writing = stamp.size == state.size && stamp.was_modified_within(WRITING_NS, now_ns());
     if !(stamp.size > state.size || is_writing) || !has_its_ends() {

@@ -60,9 +60,8 @@ impl From<rustix::io::Errno> for Blocked {
     }
 }
 
-/// Which optional system calls may be used, and what came of them. Shared by all workers (the counters by those of other
-/// processes, too); counters are touched only
-/// where the disk is, never on the cached path.
+/// Which optional system calls may be used, and what came of them. Shared by all workers (the counters by those of
+/// other processes, too); counters are touched only where the disk is, never on the cached path.
 #[derive(Debug)]
 pub struct KernelFeatures {
     /// `openat2(2)`; without it names are resolved by path and checked afterwards.

@@ -34,13 +34,13 @@ pub const BACKLOG: i32 = 4096;
 /// request is accepted after that.
 const DEFER_ACCEPT_S: u8 = 1;
 
-/// Bytes that the kernel takes of a bounded connection beyond what it can send now: half a millisecond of a link of 1 Gbit/s.
-/// With at most one segment waiting, a connection whose segments are as long as that, as those of a loopback are, also never
-/// counts as slow because it is sent to in turns (docs/internals/adaptive.md).
+/// Bytes that the kernel takes of a bounded connection beyond what it can send now: half a millisecond of a link of 1
+/// Gbit/s. With at most one segment waiting, a connection whose segments are as long as that, as those of a loopback
+/// are, also never counts as slow because it is sent to in turns (docs/internals/adaptive.md).
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
-/// The same where threads wait for peers. A buffer that grows holds 4 MiB for a peer that reads nothing, and so few hundred of them all that the
-/// kernel has for TCP.
+/// The same where threads wait for peers. A buffer that grows holds 4 MiB for a peer that reads nothing, and so few
+/// hundred of them all that the kernel has for TCP.
 const UNSENT_BY_THREADS_BYTES_MAX: u32 = 256 * 1024;
 
 /// A listening socket: non-blocking, closed on exec. Dropping closes it, and removes the file of a Unix socket if this
@@ -69,9 +69,9 @@ pub struct BindError {
     remedy: String,
 }
 
-/// Binds every address, or none; a socket that a service manager passed for one of them is used in place of a new one, and
-/// one for another address is said to be unused. With no address: the sockets that were passed, else the first free port of
-/// loopback from 8080 to 8099.
+/// Binds every address, or none; a socket that a service manager passed for one of them is used in place of a new one,
+/// and one for another address is said to be unused. With no address: the sockets that were passed, else the first free
+/// port of loopback from 8080 to 8099.
 ///
 /// A stale Unix socket is removed; between two processes that find the same one stale at the same moment, the later
 /// one wins. The permissions of a new one follow the umask.
@@ -112,8 +112,8 @@ impl Listener {
         }
     }
 
-    /// Whether TLS is spoken here if sites speak it: on every port but that of plain HTTP. Unix sockets are for programs of this
-    /// machine.
+    /// Whether TLS is spoken here if sites speak it: on every port but that of plain HTTP. Unix sockets are for
+    /// programs of this machine.
     pub fn speaks_tls(&self) -> bool {
         !self.plain
     }
@@ -143,16 +143,16 @@ impl Listener {
     }
 
     /// Whether the kernel takes even less beyond what it can send of connections that are accepted from now on. Such a
-    /// connection holds less of its memory while its peer is slow. A thread that would have to wait for the peer wants to be rid
-    /// of more of the answer. Where the kernel cannot bound it, it is as large as the buffer.
+    /// connection holds less of its memory while its peer is slow. A thread that would have to wait for the peer wants
+    /// to be rid of more of the answer. Where the kernel cannot bound it, it is as large as the buffer.
     pub fn bound_unsent(&self, is_bounded: bool) {
         if let ListenAddress::Tcp(_) = self.address {
             _ = sys::tcp::bound_unsent(self, if is_bounded { UNSENT_BYTES_MAX } else { UNSENT_BY_THREADS_BYTES_MAX });
         }
     }
 
-    /// Leaves the file of a Unix socket to another process: for the copy that a fork makes, and for a process whose place
-    /// is taken.
+    /// Leaves the file of a Unix socket to another process: for the copy that a fork makes, and for a process whose
+    /// place is taken.
     pub fn leave_file(&self) {
         self.left.store(true, Relaxed);
     }
@@ -236,8 +236,8 @@ impl Listener {
         };
     }
 
-    /// Refuses who connects from now on, in all processes that have the socket. Who still waits in the queue of a port is
-    /// refused as well.
+    /// Refuses who connects from now on, in all processes that have the socket. Who still waits in the queue of a port
+    /// is refused as well.
     pub fn close(&self) {
         if !self.is_shared_with_others() {
             // It fails if that was done already.
@@ -319,8 +319,8 @@ pub fn bind_one(address: &ListenAddress) -> Result<Listener, BindError> {
     }
 }
 
-/// Whether an address could be bound here, as far as that can be found out while another server may be listening at it: an
-/// address of this machine; a path in a directory where a socket can be made.
+/// Whether an address could be bound here, as far as that can be found out while another server may be listening at it:
+/// an address of this machine; a path in a directory where a socket can be made.
 ///
 /// # Errors
 /// A message, and what to do about it.

@@ -102,8 +102,8 @@ impl NewFile {
         Ok(())
     }
 
-    /// Moves it to `name` in its directory, in the place of a file that is there, whose permissions it takes over. A symbolic link is
-    /// replaced, not followed.
+    /// Moves it to `name` in its directory, in the place of a file that is there, whose permissions it takes over. A
+    /// symbolic link is replaced, not followed.
     ///
     /// # Errors
     /// `EISDIR` if a directory is there; else what the system calls say. Then nothing has changed.
@@ -179,7 +179,8 @@ impl Drop for NewFile {
     }
 }
 
-/// Closes a file without a name, whose space is freed with that, in a thread for that: who gives a file up may be an event loop.
+/// Closes a file without a name, whose space is freed with that, in a thread for that: who gives a file up may be an
+/// event loop.
 pub(super) fn close_elsewhere(file: OwnedFd) {
     static CLOSER: OnceLock<Sender<OwnedFd>> = OnceLock::new();
     let closer = CLOSER.get_or_init(|| {

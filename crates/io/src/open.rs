@@ -97,7 +97,8 @@ fn find_by_path(root: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     if is_beneath { Ok(found) } else { Err(Errno::XDEV) }
 }
 
-/// The state of what [`open_beneath`] would open for `name`, without opening it: a device or a FIFO is not touched. Waits.
+/// The state of what [`open_beneath`] would open for `name`, without opening it: a device or a FIFO is not touched.
+/// Waits.
 ///
 /// # Errors
 /// The error of `open(2)`, with `EXDEV` for a file outside.
@@ -131,8 +132,8 @@ pub fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     retry(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
 }
 
-/// Whether this thread's sandbox keeps it from a directory that its user may read. What is there is then served by threads that come
-/// soon (`worker::confinement`).
+/// Whether this thread's sandbox keeps it from a directory that its user may read. What is there is then served by
+/// threads that come soon (`worker::confinement`).
 pub fn is_out_of_reach(directory: &OwnedFd) -> bool {
     let may_read = rustix::fs::accessat(directory, ".", Access::READ_OK, AtFlags::EACCESS).is_ok();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -151,9 +152,9 @@ pub fn open_root_cached(path: &Path) -> Result<OwnedFd, Blocked> {
     }
 }
 
-/// Opens the directory `name` beneath the home directory `home` of the user `owner`, as a root for [`open_beneath`]. No link
-/// of the user's is followed on the way, and what is found must be the user's own: otherwise anybody could have any
-/// directory of the machine served. `name` has no `.`, `..` or empty segments.
+/// Opens the directory `name` beneath the home directory `home` of the user `owner`, as a root for [`open_beneath`]. No
+/// link of the user's is followed on the way, and what is found must be the user's own: otherwise anybody could have
+/// any directory of the machine served. `name` has no `.`, `..` or empty segments.
 ///
 /// # Errors
 /// [`Blocked::Disk`] with [`Wait::No`] if the dentry cache does not know the way; `ENOENT` if the directory is another

@@ -1,10 +1,11 @@
 //! Files of which a part has arrived, kept so that their senders can go on.
 //!
-//! Owns: [`PartialFile`], and the hidden directory [`FOLDER`] of a root in which such files are. The name of one is a hash of where it
-//! is to be stored, and the bytes that it will have: so no name collides with another or leads out of the directory, and nothing
-//! else has to be remembered. Guarantees: one user at a time, over all processes, by a lock (`flock(2)`) that ends with its
-//! holder; together they are within [`Bounds`]; a file that has not grown for a while is deleted by the next user of
-//! the directory, and by [`sweep`]. The directory is there only as long as something is in it.
+//! Owns: [`PartialFile`], and the hidden directory [`FOLDER`] of a root in which such files are. The name of one is a
+//! hash of where it is to be stored, and the bytes that it will have: so no name collides with another or leads out of
+//! the directory, and nothing else has to be remembered. Guarantees: one user at a time, over all processes, by a lock
+//! (`flock(2)`) that ends with its holder; together they are within [`Bounds`]; a file that has not grown for a while
+//! is deleted by the next user of the directory, and by [`sweep`]. The directory is there only as long as something is
+//! in it.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -84,8 +85,8 @@ const OPEN: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW)
 const TRIES_MAX: usize = 16;
 
 impl PartialFile {
-    /// The file that is to have `total` bytes and to be stored as `path` of `root`, to be written from byte `from` on: what has
-    /// arrived behind that is given up. With `from` 0 it is begun if there is none.
+    /// The file that is to have `total` bytes and to be stored as `path` of `root`, to be written from byte `from` on:
+    /// what has arrived behind that is given up. With `from` 0 it is begun if there is none.
     ///
     /// # Errors
     /// See [`Refused`]; nothing has changed then.
@@ -126,7 +127,8 @@ impl PartialFile {
         Err(Refused::Busy)
     }
 
-    /// Bytes that have arrived of the file that is to have `total` bytes and to be stored as `path` of `root`; 0 if there is none.
+    /// Bytes that have arrived of the file that is to have `total` bytes and to be stored as `path` of `root`; 0 if
+    /// there is none.
     ///
     /// # Errors
     /// The error of a system call.
@@ -171,8 +173,8 @@ impl PartialFile {
         remove_folder(&folder);
     }
 
-    /// Moves it, which is complete, to `name` in `directory`: in the place of a file that is there, or only where nothing is. If that
-    /// cannot be done, it is given up. Says whether a file was replaced.
+    /// Moves it, which is complete, to `name` in `directory`: in the place of a file that is there, or only where
+    /// nothing is. If that cannot be done, it is given up. Says whether a file was replaced.
     ///
     /// # Errors
     /// The errors of [`NewFile::move_to`] and [`NewFile::move_to_unused`]; `EXDEV` if `directory` is on another file

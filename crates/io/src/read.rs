@@ -1,9 +1,9 @@
 //! Reading files and finding out whether reading would wait for the disk.
 //!
-//! Owns: the strategies for data: `preadv2(RWF_NOWAIT)`, whose miss starts the reading, and so is preceded by `cachestat`, lest
-//! the disk's queue be filled in the order in which things are looked for; `cachestat`; a page-by-page
-//! test for files that we may read but do not own; and plain blocking reads. `mincore` is not among them: for a file
-//! that the caller neither owns nor may write it reports every page as resident.
+//! Owns: the strategies for data: `preadv2(RWF_NOWAIT)`, whose miss starts the reading, and so is preceded by
+//! `cachestat`, lest the disk's queue be filled in the order in which things are looked for; `cachestat`; a
+//! page-by-page test for files that we may read but do not own; and plain blocking reads. `mincore` is not among them:
+//! for a file that the caller neither owns nor may write it reports every page as resident.
 
 use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
@@ -93,10 +93,10 @@ pub fn forgo_read_ahead(file: BorrowedFd<'_>) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
 }
 
-/// Writes to each page of `buffer`, so that all of it is in memory before the kernel writes to it. A page fault of ours holds
-/// the lock of its mapping (Linux 6.4), one of the kernel's for us that of the address space; and where the kernel has to
-/// make room under a limit first, it holds it for as long as 100 ms, and every change of the address space waits for
-/// that.
+/// Writes to each page of `buffer`, so that all of it is in memory before the kernel writes to it. A page fault of ours
+/// holds the lock of its mapping (Linux 6.4), one of the kernel's for us that of the address space; and where the
+/// kernel has to make room under a limit first, it holds it for as long as 100 ms, and every change of the address
+/// space waits for that.
 fn touch(buffer: &mut [u8]) {
     for page in buffer.chunks_mut(PAGE_BYTES as usize) {
         // The last byte as well, as the buffer may begin within a page.
@@ -166,7 +166,8 @@ pub enum Resident {
     Unknown,
 }
 
-/// How careful a test is with pages that are in the page cache and still being read from the disk, for which a sender waits.
+/// How careful a test is with pages that are in the page cache and still being read from the disk, for which a sender
+/// waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
     /// There will be none.
@@ -211,10 +212,10 @@ pub fn test_resident(
     test_pages(file, offset, first_page..first_page + pages, 1, abilities)
 }
 
-/// Pages that are read at once: `sendfile(2)` and helpers ask for 64 KiB, and readahead for more. Pages count as cached from
-/// the moment on at which their reading begins; of those that are read together one stands for the others. Smaller reads may be
-/// overlooked, which costs a wait. A test of every 16 KiB cost a tenth of a large download, so that is for times in which the
-/// kernel takes back single pages.
+/// Pages that are read at once: `sendfile(2)` and helpers ask for 64 KiB, and readahead for more. Pages count as cached
+/// from the moment on at which their reading begins; of those that are read together one stands for the others. Smaller
+/// reads may be overlooked, which costs a wait. A test of every 16 KiB cost a tenth of a large download, so that is for
+/// times in which the kernel takes back single pages.
 const READ_PAGES: usize = 16;
 
 /// Reads a byte of every so many of `pages`, and of the last, without waiting. Nothing before `offset` is read.

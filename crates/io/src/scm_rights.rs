@@ -44,12 +44,12 @@ pub fn send_with(socket: BorrowedFd<'_>, message: &[u8], passed: &[BorrowedFd<'_
     retry_on_intr(|| rustix::net::sendmsg(socket, &slices, &mut control, flags)).map(drop)
 }
 
-/// Receives a message of at most the length of `buffer`, and what was passed with it: how many bytes. None mean that the
-/// other end is gone. With `wait`, waits for it.
+/// Receives a message of at most the length of `buffer`, and what was passed with it: how many bytes. None mean that
+/// the other end is gone. With `wait`, waits for it.
 ///
 /// # Errors
-/// `EAGAIN` if none is there; `EMFILE` if there were not enough descriptors for what was passed, or there was not enough
-/// room for the message, and so it is lost; else the other end is gone as well.
+/// `EAGAIN` if none is there; `EMFILE` if there were not enough descriptors for what was passed, or there was not
+/// enough room for the message, and so it is lost; else the other end is gone as well.
 pub fn receive_with(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: bool) -> Result<(usize, Vec<OwnedFd>), Errno> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(PASSED_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

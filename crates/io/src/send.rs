@@ -13,11 +13,12 @@
 //! - *Auto* copies what is short and has the kernel send what is long.
 //!
 //! # The last byte
-//! A range is found unchanged before it gets here, and may be sent long after that, as slowly as its peer takes it. So the
-//! last page of an answer is copied whatever the strategy, and sent only if the file has the content that the head describes
-//! after the page has been read: an answer is complete only if its file has at most grown before that ([`growth`](crate::growth)). It costs a read and
-//! an `fstat` for each answer, and for one that is not copied anyway another send. What `sendfile` has given to the socket are the
-//! pages of the page cache themselves: an edit in place shows in them until the peer has taken them, and nothing can tell.
+//! A range is found unchanged before it gets here, and may be sent long after that, as slowly as its peer takes it. So
+//! the last page of an answer is copied whatever the strategy, and sent only if the file has the content that the head
+//! describes after the page has been read: an answer is complete only if its file has at most grown before that
+//! ([`growth`](crate::growth)). It costs a read and an `fstat` for each answer, and for one that is not copied anyway
+//! another send. What `sendfile` has given to the socket are the pages of the page cache themselves: an edit in place
+//! shows in them until the peer has taken them, and nothing can tell.
 
 use lamna_config::sending::{Plan, SendStrategy};
 use std::io::IoSlice;
@@ -46,7 +47,8 @@ pub enum Sent {
     Part(u64),
     /// The file ended before the segment did, or is no longer in the state that it was described in.
     Changed,
-    /// Nothing was offered: the file is being written to at this moment, and will be in a state that can be told. It is to be tried again soon.
+    /// Nothing was offered: the file is being written to at this moment, and will be in a state that can be told. It is
+    /// to be tried again soon.
     Unsettled,
     /// The connection is gone.
     Broken,
@@ -66,7 +68,8 @@ pub struct Sender<'a> {
     writes: Writes,
 }
 
-/// Bytes of a file that are copied at once: the socket takes about as many, and the buffer stays in the processor's cache.
+/// Bytes of a file that are copied at once: the socket takes about as many, and the buffer stays in the processor's
+/// cache.
 const COPY_BYTES: u64 = 64 * 1024;
 
 /// A range of an open file: from where on, how many bytes.
@@ -139,8 +142,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Reads what a file segment offers next, at most `most` bytes, for who sends it otherwise than to a socket as it is. What ends an answer
-    /// ends it only if the file has the content that the head describes.
+    /// Reads what a file segment offers next, at most `most` bytes, for who sends it otherwise than to a socket as it
+    /// is. What ends an answer ends it only if the file has the content that the head describes.
     ///
     /// # Errors
     /// [`Sent::Changed`], [`Sent::Unsettled`] or [`Sent::Broken`].

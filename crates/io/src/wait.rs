@@ -176,8 +176,8 @@ impl Awaited {
     }
 }
 
-/// Has one event reported by the set `epoll` when what `socket` waits for is there, or an error; at once if it is already.
-/// `was_registered` is whether one of its number probably has been: a wrong guess costs a system call.
+/// Has one event reported by the set `epoll` when what `socket` waits for is there, or an error; at once if it is
+/// already. `was_registered` is whether one of its number probably has been: a wrong guess costs a system call.
 ///
 /// # Errors
 /// No memory, or the limit on watches.
@@ -203,7 +203,8 @@ pub fn await_once(
     }
 }
 
-/// Sockets of programs that a thread waits for beside one connection, with `poll(2)`: it is readable while one of them is ready.
+/// Sockets of programs that a thread waits for beside one connection, with `poll(2)`: it is readable while one of them
+/// is ready.
 #[derive(Debug)]
 pub struct SocketSet {
     epoll: OwnedFd,
@@ -243,8 +244,8 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// Has one event reported when what `connection` waits for is there, or an error; at once if it is already. `registered` is
-    /// whether it has been registered before.
+    /// Has one event reported when what `connection` waits for is there, or an error; at once if it is already.
+    /// `registered` is whether it has been registered before.
     ///
     /// # Errors
     /// No memory, or the limit on watches.

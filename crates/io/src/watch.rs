@@ -1,5 +1,5 @@
-//! Sockets that the event loop of a thread waits for again and again: each is registered with its epoll set once, edge-triggered, in place of
-//! once for each wait.
+//! Sockets that the event loop of a thread waits for again and again: each is registered with its epoll set once,
+//! edge-triggered, in place of once for each wait.
 //!
 //! Owns: [`Watch`], the state of one such socket, and which loop this thread has. Guarantees: a waiter is told of what
 //! is there, however it came, as if the registration were level-triggered; a socket is registered with one loop at a
@@ -76,8 +76,8 @@ pub fn handle_event(number: u32, event: &Event) {
     });
 }
 
-/// Has an event reported of what `socket` waits for, or of what is there already, if it is watched here. Whether it is: one system call, and
-/// none where nothing has come since it was last received from.
+/// Has an event reported of what `socket` waits for, or of what is there already, if it is watched here. Whether it is:
+/// one system call, and none where nothing has come since it was last received from.
 ///
 /// # Errors
 /// None that a socket that is open can cause.
@@ -125,8 +125,8 @@ impl Loop {
 }
 
 impl Watch {
-    /// Has the loop of this thread watch `socket`, and no other one that has watched it `before`. Where that cannot be, it is waited for as
-    /// other sockets are.
+    /// Has the loop of this thread watch `socket`, and no other one that has watched it `before`. Where that cannot be,
+    /// it is waited for as other sockets are.
     pub fn begin(socket: BorrowedFd<'_>, before: Option<Arc<Watch>>) -> Option<Arc<Watch>> {
         LOOP.with_borrow_mut(|here| {
             let Some(here) = here else { return before };

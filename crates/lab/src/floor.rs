@@ -1,8 +1,8 @@
 //! The floor: an event loop that parses nothing and answers whatever arrives with the same bytes.
 //!
-//! Owns: a server of one thread for comparison. What a small cached answer costs in the kernel is what it costs here; a web
-//! server can come close to that, not below it with the same system calls. Not a web server: each arrival counts as one
-//! request, so clients have to wait for each answer.
+//! Owns: a server of one thread for comparison. What a small cached answer costs in the kernel is what it costs here; a
+//! web server can come close to that, not below it with the same system calls. Not a web server: each arrival counts as
+//! one request, so clients have to wait for each answer.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

@@ -1,8 +1,9 @@
 //! The servers that are compared, and how each is configured.
 //!
-//! Owns: the list, the configurations and their reasons; `docs/internals/laboratory.md` shows them. Guarantees of fairness: all
-//! serve the same directory, on the same processors, without an access log, with keep-alive and sendfile, with limits that no
-//! scenario reaches; each is tuned as its own documentation advises. What differs is said in its note.
+//! Owns: the list, the configurations and their reasons; `docs/internals/laboratory.md` shows them. Guarantees of
+//! fairness: all serve the same directory, on the same processors, without an access log, with keep-alive and sendfile,
+//! with limits that no scenario reaches; each is tuned as its own documentation advises. What differs is said in its
+//! note.
 //!
 //! A new peer is an entry in [`PEERS`] and a function that writes its configuration.
 
@@ -25,8 +26,8 @@ pub const FLOOR: &str = "floor";
 /// Suffix that runs Lamna with the smallest content cache it accepts, 1 MiB, which holds next to nothing of most sites.
 const SMALL_CACHE: &str = "-small-cache";
 
-/// Begins a suffix that runs Lamna with some of its three caches only, by their initials: `-caches-te` with translations and
-/// entries, `-caches-off` with none.
+/// Begins a suffix that runs Lamna with some of its three caches only, by their initials: `-caches-te` with
+/// translations and entries, `-caches-off` with none.
 const SOME_CACHES: &str = "-caches-";
 
 /// Whether `name` is Lamna under one of its engines, or under the one that it chooses.

@@ -1,8 +1,9 @@
 //! Counts what the kernel does for a server, by perf-stat(1): system calls and context switches.
 //!
-//! Owns: attaching to running processes and detaching again. Guarantees: threads and processes that begin or end meanwhile
-//! are counted; where the kernel, its settings or a missing program do not allow it, that is an error with its reason, never
-//! a zero. Costs about a fifth of a microsecond for each system call, so counts are taken apart from times.
+//! Owns: attaching to running processes and detaching again. Guarantees: threads and processes that begin or end
+//! meanwhile are counted; where the kernel, its settings or a missing program do not allow it, that is an error with
+//! its reason, never a zero. Costs about a fifth of a microsecond for each system call, so counts are taken apart from
+//! times.
 
 use std::fmt;
 use std::fs;

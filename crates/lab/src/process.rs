@@ -1,11 +1,12 @@
 //! Servers under test as child processes, and what the kernel says about them.
 //!
-//! Owns: start on chosen processors and in a control group, end of the whole process group, and figures over the process
-//! tree and its threads. A process that leaves its group and its parent is not seen.
+//! Owns: start on chosen processors and in a control group, end of the whole process group, and figures over the
+//! process tree and its threads. A process that leaves its group and its parent is not seen.
 //!
 //! CPU time has two sources. proc_pid_stat(5) includes threads and children that have ended, in clock ticks of usually
-//! 10 ms, rounded down for each process: a server of 256 processes may lose seconds. `schedstat` counts nanoseconds, of the
-//! threads that are alive. So the larger of the two counts for each process, and with it what its ended children used.
+//! 10 ms, rounded down for each process: a server of 256 processes may lose seconds. `schedstat` counts nanoseconds, of
+//! the threads that are alive. So the larger of the two counts for each process, and with it what its ended children
+//! used.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -85,8 +86,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `invocation` on `processors` (none: any) in the control groups whose `cgroup.procs` files are given, with its
-    /// output in `output`, and waits until it accepts connections at `address`.
+    /// Starts `invocation` on `processors` (none: any) in the control groups whose `cgroup.procs` files are given, with
+    /// its output in `output`, and waits until it accepts connections at `address`.
     ///
     /// # Errors
     /// If it cannot be started, ends, or does not accept in time.
@@ -161,8 +162,8 @@ impl Drop for Server {
     }
 }
 
-/// Keeps the calling thread, and those that it starts, on `processors`; none: any. Processors that do not exist leave it
-/// where it is.
+/// Keeps the calling thread, and those that it starts, on `processors`; none: any. Processors that do not exist leave
+/// it where it is.
 pub fn stay_on(processors: &[usize]) {
     if !processors.is_empty() {
         _ = sched_setaffinity(None, &set_of(processors));
@@ -214,7 +215,8 @@ fn end_of(output: &Path) -> String {
     if text.is_empty() { "it printed nothing".to_owned() } else { text }
 }
 
-/// CPU time of a process with its threads, ended ones too, to the nanosecond, and of its children that have ended, in ticks.
+/// CPU time of a process with its threads, ended ones too, to the nanosecond, and of its children that have ended, in
+/// ticks.
 fn cpu_time(pid: u32) -> Duration {
     // Field 14 of proc_pid_stat(5) counts ticks: too coarse for a short round.
     let clock = i32::try_from(pid).ok().and_then(|pid| clock_getcpuclockid(nix::unistd::Pid::from_raw(pid)).ok());
@@ -223,7 +225,8 @@ fn cpu_time(pid: u32) -> Duration {
     own + Duration::from_secs_f64(children_ticks as f64 / clock_ticks_per_second() as f64)
 }
 
-/// Time on a processor of the thread with the folder `/proc/PID/task/TID`; zero where it is not kept, or if it has ended.
+/// Time on a processor of the thread with the folder `/proc/PID/task/TID`; zero where it is not kept, or if it has
+/// ended.
 pub fn time_of_thread(thread: &Path) -> Duration {
     let text = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
     let ns = text.split_ascii_whitespace().next().and_then(|number| number.parse().ok());
@@ -253,8 +256,8 @@ fn parse_stat(text: &str) -> Option<Stat> {
 }
 
 fn tree(root: u32) -> Vec<u32> {
-    // Threads know their children, unless the kernel was built without that (CONFIG_PROC_CHILDREN). It takes a tenth of the time, and
-    // this is called while a server is measured.
+    // Threads know their children, unless the kernel was built without that (CONFIG_PROC_CHILDREN). It takes a tenth of
+    // the time, and this is called while a server is measured.
     match Path::new("/proc/thread-self/children").exists() {
         true => tree_by(root, children_of),
         false => {
@@ -376,7 +379,8 @@ mod tests {
 
     #[test]
     fn a_process_that_has_worked_for_less_than_a_tick_has_worked() {
-        // Something that has begun, has worked for next to nothing, and is still there; it is ended before anything can fail.
+        // Something that has begun, has worked for next to nothing, and is still there; it is ended before anything can
+        // fail.
         let mut child = Command::new("sleep").arg("60").spawn().expect("sleep exists");
         // It may not have been scheduled yet.
         let looks = || {

@@ -132,8 +132,8 @@ pub struct Site {
     pub webstone: bool,
     /// A page of 50 KB of text that compresses.
     pub text: bool,
-    /// The files of a workload: `profile:NAME`, `zipf:FILES,EXPONENT,BYTES` or `trace:LOG`, a file whose requests come in
-    /// its order, again and again.
+    /// The files of a workload: `profile:NAME`, `zipf:FILES,EXPONENT,BYTES` or `trace:LOG`, a file whose requests come
+    /// in its order, again and again.
     pub workload: Option<String>,
     /// Cold files beside the hot one.
     pub cold_files: u64,

@@ -1,8 +1,8 @@
 //! Medians and how sure they are.
 //!
 //! The interval is that of order statistics: it assumes nothing about the distribution, only that the samples are
-//! independent. Of n samples, the k-th smallest and k-th largest enclose the median with a probability that follows from
-//! the binomial distribution.
+//! independent. Of n samples, the k-th smallest and k-th largest enclose the median with a probability that follows
+//! from the binomial distribution.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Pure decisions over numbers: cache replacement, order of service, hints, which engine serves, which upstream gets a request,
-//! rate limits, statistics, and how numbers are told. No I/O, no clocks, no threads.
+//! Pure decisions over numbers: cache replacement, order of service, hints, which engine serves, which upstream gets a
+//! request, rate limits, statistics, and how numbers are told. No I/O, no clocks, no threads.
 //!
 //! The server and the simulator run the same code, so that what the simulator says about a policy is said about the
 //! policy that serves.

@@ -1,12 +1,12 @@
 //! Numbers as people read them: a count with its noun, and tables for a terminal.
 //!
-//! Owns: singular and plural, and the widths of columns. Every table of the program is written here, so that no cell can
-//! run into the next one, however long it is.
+//! Owns: singular and plural, and the widths of columns. Every table of the program is written here, so that no cell
+//! can run into the next one, however long it is.
 
 use std::fmt;
 
-/// A count and its noun in singular or plural: `1 worker`, `2 workers`, `0 processes`. `noun` is the singular of a regular
-/// English noun.
+/// A count and its noun in singular or plural: `1 worker`, `2 workers`, `0 processes`. `noun` is the singular of a
+/// regular English noun.
 ///
 /// ```
 /// use lamna_policy::words::count;

@@ -7,8 +7,8 @@ use lamna_policy::hints::Table;
 /// A table's head, before the number of its URLs.
 const HEAD: &[u8] = b"LMHT\x01\x00";
 
-/// Bytes behind the head of a table, with the check that belongs to them, are a table or an error. A table is the same when it is kept again, as
-/// long as there is room for all of it. The first byte says how much room there is.
+/// Bytes behind the head of a table, with the check that belongs to them, are a table or an error. A table is the same
+/// when it is kept again, as long as there is room for all of it. The first byte says how much room there is.
 pub(crate) fn hint_table(input: &[u8]) {
     let [room, body @ ..] = input else { return };
     let mut bytes = [HEAD, body].concat();

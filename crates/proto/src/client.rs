@@ -1,11 +1,11 @@
 //! The mirror image of [`crate::conn`]: takes responses apart as they arrive (RFC 9112 4 and 6.3).
 //!
-//! Owns: where a response ends and whether the connection can carry another one. Guarantees: the outcome does not depend
-//! on how the input is divided; a message whose end two readers could find in different places is an error; content is
-//! skipped, not read. Interim responses (1xx) are given out as heads of their own with `interim` set.
+//! Owns: where a response ends and whether the connection can carry another one. Guarantees: the outcome does not
+//! depend on how the input is divided; a message whose end two readers could find in different places is an error;
+//! content is skipped, not read. Interim responses (1xx) are given out as heads of their own with `interim` set.
 //!
-//! The load generator reads with it, and `gateway::http1`, which adds what a server must know before it passes an answer
-//! on. Here is only what decides where a response ends: it costs the load generator a comparison a field.
+//! The load generator reads with it, and `gateway::http1`, which adds what a server must know before it passes an
+//! answer on. Here is only what decides where a response ends: it costs the load generator a comparison a field.
 //!
 //! Does not send requests, keep content, or know more than one response at a time: the caller says with each what the
 //! request was, because the answer to HEAD has no content whatever its fields say.

@@ -1,8 +1,8 @@
 //! One representation and the content codings of it that are made while it is being served (RFC 9110 8.4).
 //!
-//! Owns: [`Codings`]: which codings there may be, which there are, and which were asked for in vain. Guarantees: a coding
-//! is filled in at most once and never changes; asking never waits: a request in vain gets an existing one. Does not
-//! compress: the server does, somewhere else, when it finds requests for it.
+//! Owns: [`Codings`]: which codings there may be, which there are, and which were asked for in vain. Guarantees: a
+//! coding is filled in at most once and never changes; asking never waits: a request in vain gets an existing one. Does
+//! not compress: the server does, somewhere else, when it finds requests for it.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};

@@ -1,7 +1,7 @@
 //! HTTP dates (RFC 9110 5.6.7): from and to seconds since 1970-01-01 00:00:00 UTC.
 //!
-//! Owns: the two conversions, and what happens at the edges of the calendar. Does not know the time. The calendar itself
-//! is the `httpdate` crate's.
+//! Owns: the two conversions, and what happens at the edges of the calendar. Does not know the time. The calendar
+//! itself is the `httpdate` crate's.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -50,8 +50,8 @@ struct Departure {
     found: Option<Finding>,
 }
 
-/// The answers of one connection, in the order in which they leave. They are in the workspace while the connection is driven, and in the
-/// connection while it is parked.
+/// The answers of one connection, in the order in which they leave. They are in the workspace while the connection is
+/// driven, and in the connection while it is parked.
 #[derive(Debug, Default)]
 pub(crate) struct Departures {
     queue: VecDeque<Departure>,
@@ -84,7 +84,8 @@ impl Departures {
         self.queue.capacity() * size_of::<Departure>() + self.requests.capacity()
     }
 
-    /// An answer has been written, the last byte of which is the `end`th of the output. `request` is there if it is to be reported.
+    /// An answer has been written, the last byte of which is the `end`th of the output. `request` is there if it is to
+    /// be reported.
     #[inline]
     pub(crate) fn push(&mut self, end: usize, outcome: Outcome, request: Option<Request<'_>>) {
         let departure = self.departure(end, outcome, request);
@@ -172,7 +173,8 @@ impl Departures {
         (self.left, self.taken, self.is_held) = (self.queue.len(), self.queue.len(), false);
     }
 
-    /// One that is to be reported. Its request is there until something else is asked of this, and `reported` has its head.
+    /// One that is to be reported. Its request is there until something else is asked of this, and `reported` has its
+    /// head.
     pub(crate) fn poll<'a>(&'a mut self, reported: &'a mut Option<Head>) -> Option<Answered<'a>> {
         if self.left == 0 {
             if self.queue.is_empty() {

@@ -1,8 +1,8 @@
 //! Connections as bytes and open files, for drivers in other processes.
 //!
-//! Owns: the layout of single values, and its version. Guarantees: any bytes decode to a value or to [`Malformed`]; what
-//! is reserved while decoding is bounded by the bytes that are there. What belongs to a connection is written and read
-//! beside each type. Sends nothing: files travel beside the bytes, in the order in which they are listed.
+//! Owns: the layout of single values, and its version. Guarantees: any bytes decode to a value or to [`Malformed`];
+//! what is reserved while decoding is bounded by the bytes that are there. What belongs to a connection is written and
+//! read beside each type. Sends nothing: files travel beside the bytes, in the order in which they are listed.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! How much memory parked connections hold, all together.
 //!
-//! Owns: [`Held`], one sum for all connections of a process. Guarantees: what a connection added it takes off again when it
-//! holds less, or is gone. Only connections that hold much add to it, and only when they are parked, so that a connection
-//! whose requests are answered at once never touches it.
+//! Owns: [`Held`], one sum for all connections of a process. Guarantees: what a connection added it takes off again
+//! when it holds less, or is gone. Only connections that hold much add to it, and only when they are parked, so that a
+//! connection whose requests are answered at once never touches it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

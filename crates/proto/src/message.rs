@@ -1,4 +1,5 @@
-//! The vocabulary of HTTP messages (RFC 9110): methods, versions, statuses, the fields we act on, and a view of a request.
+//! The vocabulary of HTTP messages (RFC 9110): methods, versions, statuses, the fields we act on, and a view of a
+//! request.
 //!
 //! Owns: the types. Guarantees: a [`Request`] is a view of bytes that the head parser accepted. Does not parse.
 
@@ -379,8 +380,8 @@ impl<'a> Request<'a> {
         FieldLines { field, first, rest }
     }
 
-    /// The values of all lines of the field of this name, in order: for fields that [`Field`] does not list. It reads the
-    /// head line by line.
+    /// The values of all lines of the field of this name, in order: for fields that [`Field`] does not list. It reads
+    /// the head line by line.
     pub fn lines_named(self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let lines = &self.bytes[usize::from(self.head.fields_at)..usize::from(self.head.length)];
         let mut start = 0;

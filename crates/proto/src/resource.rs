@@ -197,7 +197,8 @@ pub struct Representation {
     block: OnceLock<Box<[u8]>>,
 }
 
-/// A last modification in seconds since 1970, if there is one, in the space of the number: there are many representations.
+/// A last modification in seconds since 1970, if there is one, in the space of the number: there are many
+/// representations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Modified(u64);
 
@@ -253,7 +254,8 @@ impl Representation {
 
     /// Describes a representation whose content is in `file` (or that has none).
     ///
-    /// `Server` and `X-Content-Type-Options` among the described fields stand in the place of ours, so that no field is sent twice.
+    /// `Server` and `X-Content-Type-Options` among the described fields stand in the place of ours, so that no field is
+    /// sent twice.
     ///
     /// # Errors
     /// The described head is longer than [`HEAD_BYTES_MAX`].
@@ -351,8 +353,8 @@ impl Representation {
         Ok(Representation { bytes: [described.head(), content].concat().into_boxed_slice(), ..described })
     }
 
-    /// Describes a representation and holds its content, which `read` writes to where it stays: `description.size` bytes, zeros at
-    /// first. Nothing if `read` says that this is not what was described.
+    /// Describes a representation and holds its content, which `read` writes to where it stays: `description.size`
+    /// bytes, zeros at first. Nothing if `read` says that this is not what was described.
     ///
     /// # Errors
     /// Those of `read` and of [`Representation::new`].
@@ -382,8 +384,9 @@ impl Representation {
         self.message().is_none() && self.later.set([self.head(), content].concat().into_boxed_slice()).is_ok()
     }
 
-    /// This representation, of status 200, under `coding`, as `content`: with the same fields but for those that describe the coding. The
-    /// validator is the same with `suffix` added, as different bytes need different strong ones (RFC 9110 8.8.1).
+    /// This representation, of status 200, under `coding`, as `content`: with the same fields but for those that
+    /// describe the coding. The validator is the same with `suffix` added, as different bytes need different strong
+    /// ones (RFC 9110 8.8.1).
     ///
     /// # Errors
     /// As [`Representation::new`]: the head becomes a little longer.
@@ -433,7 +436,8 @@ impl Representation {
         self.message().map(|message| &message[usize::from(self.head_length)..])
     }
 
-    /// The head as a header block of HTTP/2, without date and server. `build` makes it when it is asked for the first time.
+    /// The head as a header block of HTTP/2, without date and server. `build` makes it when it is asked for the first
+    /// time.
     pub(crate) fn block(&self, build: fn(&Representation) -> Box<[u8]>) -> &[u8] {
         self.block.get_or_init(|| build(self))
     }

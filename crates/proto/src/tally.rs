@@ -1,8 +1,8 @@
 //! The answers of one worker in numbers: statuses, bytes, durations.
 //!
-//! Owns: [`Outcome`], which is what is counted of an answer, the counters, and the bounds of the buckets that durations are counted
-//! in. Guarantees: fixed memory, and no more than a few additions for each answer; one worker adds, and nobody else writes. Durations
-//! are as exact as the instants that connections are given.
+//! Owns: [`Outcome`], which is what is counted of an answer, the counters, and the bounds of the buckets that durations
+//! are counted in. Guarantees: fixed memory, and no more than a few additions for each answer; one worker adds, and
+//! nobody else writes. Durations are as exact as the instants that connections are given.
 
 use std::sync::atomic::Ordering::Relaxed;
 

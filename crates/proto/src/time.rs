@@ -2,8 +2,8 @@
 //!
 //! Owns: the type. Nothing in this crate reads a clock; every step that depends on time is given it.
 
-/// Microseconds since an origin that the driver chooses, never going back. Timeouts (`limits`) are in milliseconds; what answers take is
-/// told in microseconds.
+/// Microseconds since an origin that the driver chooses, never going back. Timeouts (`limits`) are in milliseconds;
+/// what answers take is told in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant {
     us: u64,

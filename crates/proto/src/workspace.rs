@@ -108,8 +108,8 @@ impl Workspace {
         self.draining = true;
     }
 
-    /// The connection that this is lent to next is finished: one that `stays` is drained; of another, what has begun is finished, and further
-    /// requests stay in its input.
+    /// The connection that this is lent to next is finished: one that `stays` is drained; of another, what has begun is
+    /// finished, and further requests stay in its input.
     pub fn begin_finishing(&mut self, stays: bool) {
         (self.draining, self.holds_requests) = (stays, !stays);
     }
@@ -119,8 +119,8 @@ impl Workspace {
         self.ids = seed;
     }
 
-    /// From now on answers tell clients what their request is called. If `keeps_names`, requests that come with a name may be called
-    /// by that, and are not told another one.
+    /// From now on answers tell clients what their request is called. If `keeps_names`, requests that come with a name
+    /// may be called by that, and are not told another one.
     pub fn tell_ids(&mut self, keeps_names: bool) {
         self.outlet.tells_ids = if keeps_names { TellsIds::Unnamed } else { TellsIds::Everybody };
     }
@@ -186,8 +186,8 @@ impl Workspace {
         self.departures.handle_left(now, &self.tally, self.keeps_requests);
     }
 
-    /// An answer has been written to its end, which is that of the output, or of the `behind` bytes that follow it. `last` is when something
-    /// left last.
+    /// An answer has been written to its end, which is that of the output, or of the `behind` bytes that follow it.
+    /// `last` is when something left last.
     pub(crate) fn handle_written(
         &mut self,
         outcome: Outcome,
@@ -208,7 +208,8 @@ impl Workspace {
         }
     }
 
-    /// Whether something has not left, and is to be parked with what of the output has not been sent. What is not reported is forgotten.
+    /// Whether something has not left, and is to be parked with what of the output has not been sent. What is not
+    /// reported is forgotten.
     pub(crate) fn has_departures(&mut self) -> bool {
         self.departures.forget(self.outlet.sent);
         !self.departures.is_empty()

@@ -30,8 +30,8 @@ fn count() {
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
-// SAFETY: every call is passed on to `System` with the same arguments, so its guarantees are this one's. Counting touches
-// a thread-local without a destructor, which does not allocate.
+// SAFETY: every call is passed on to `System` with the same arguments, so its guarantees are this one's. Counting
+// touches a thread-local without a destructor, which does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -74,7 +74,8 @@ fn workspace() -> Box<Workspace> {
     Workspace::new(Arc::new(Limits::default()), Arc::new(pages), COPY_BYTES_MAX, 0)
 }
 
-/// Receives `input`, serves `resource` to each request in it, after hints and with a link if there are `links`, and parks. Gives the bytes sent and requests answered.
+/// Receives `input`, serves `resource` to each request in it, after hints and with a link if there are `links`, and
+/// parks. Gives the bytes sent and requests answered.
 fn serve(
     connection: &mut Connection,
     workspace: Box<Workspace>,
@@ -110,7 +111,8 @@ fn serve(
     (connection.reclaim(), sent, answered)
 }
 
-/// HEADERS of `count` requests from stream `first` on, as a client sends them that has sent the same before: by references to its table.
+/// HEADERS of `count` requests from stream `first` on, as a client sends them that has sent the same before: by
+/// references to its table.
 fn http2_requests(first: u32, count: usize, is_new: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     for at in 0..count as u32 {

@@ -1,11 +1,12 @@
 //! Advice for a machine and a log: which architecture, policy and number of workers, what limits, and what to buy next.
 //!
-//! Every statement is a difference between two simulations of the same requests. A difference that is no larger than the
-//! uncertainty is not shown as one: that is the confidence interval of the two simulations together, and never less than
+//! Every statement is a difference between two simulations of the same requests. A difference that is no larger than
+//! the uncertainty is not shown as one: that is the confidence interval of the two simulations together, and never less
+//! than
 //! [`DECIDES`], because the parameter set is at some distance from the machine in question.
 //!
-//! A machine that has more of something is compared at its own best architecture and number of workers, not at those of the
-//! machine without it, which would suffocate it.
+//! A machine that has more of something is compared at its own best architecture and number of workers, not at those of
+//! the machine without it, which would suffocate it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -40,8 +41,8 @@ pub struct Question {
 /// Advice. Outcomes carry their scenarios.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// Every architecture with LRU and a worker for each processor, best first; but `amped` first of all if none is better
-    /// by more than the uncertainty. Likewise below.
+    /// Every architecture with LRU and a worker for each processor, best first; but `amped` first of all if none is
+    /// better by more than the uncertainty. Likewise below.
     pub architectures: Vec<Outcome>,
     /// Every policy under the best architecture, best first.
     pub policies: Vec<Outcome>,
@@ -66,7 +67,8 @@ pub struct Investment {
     pub outcome: Outcome,
 }
 
-/// Simulates what is needed for an answer: about seventy runs. `progress` hears how many are done, and of about how many.
+/// Simulates what is needed for an answer: about seventy runs. `progress` hears how many are done, and of about how
+/// many.
 pub fn advise(
     question: &Question,
     parameters: &Parameters,
@@ -118,9 +120,9 @@ pub fn advise(
     Ok(Advice { architectures, policies, workers, investments, source: parameters.source.clone() })
 }
 
-/// The first outcome that `is_usual` goes to the front if the best is not better by more than the uncertainty: otherwise
-/// chance would choose among what is level. Usual are `amped`, the policy that Lamna has by default, and a worker for each
-/// processor, as too few of them are what a machine with more of something else suffers from.
+/// The first outcome that `is_usual` goes to the front if the best is not better by more than the uncertainty:
+/// otherwise chance would choose among what is level. Usual are `amped`, the policy that Lamna has by default, and a
+/// worker for each processor, as too few of them are what a machine with more of something else suffers from.
 fn usual_first(mut outcomes: Vec<Outcome>, is_usual: impl Fn(&Scenario) -> bool) -> Vec<Outcome> {
     let at = outcomes.iter().position(|outcome| is_usual(&outcome.scenario) && is_level(&outcomes[0], outcome));
     if let Some(at) = at {
@@ -187,8 +189,8 @@ fn memory(bytes: u64) -> String {
 }
 
 impl Investment {
-    /// In words. More of something never has to make a server slower, because it can be left unused: a loss says that the
-    /// models differ, not that the machine would be worse.
+    /// In words. More of something never has to make a server slower, because it can be left unused: a loss says that
+    /// the models differ, not that the machine would be worse.
     fn verdict(&self) -> String {
         let percent = self.gain * 100.0;
         if self.gain.abs() <= self.uncertainty {

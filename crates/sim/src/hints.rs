@@ -1,15 +1,16 @@
 //! The worth of hints to a cache: every policy over a trace, the `hinted` one, reading ahead, and oracles that know
 //! what will be asked for.
 //!
-//! Owns: the experiment. Policies, table and budget are those of `lamna_policy`. A trace is read once: its first half warms caches up
-//! and teaches the table, its second half counts, and the table goes on learning. So nothing is predicted from the
-//! requests that are to be predicted.
+//! Owns: the experiment. Policies, table and budget are those of `lamna_policy`. A trace is read once: its first half
+//! warms caches up and teaches the table, its second half counts, and the table goes on learning. So nothing is
+//! predicted from the requests that are to be predicted.
 //!
-//! Traces of the project name no clients. So what belongs together is not known and has to be guessed from the order of all requests: each
-//! request is taken to follow from each page requested in the [`Settings::window_s`] seconds before. A server knows
-//! better (Referer, connections).
+//! Traces of the project name no clients. So what belongs together is not known and has to be guessed from the order of
+//! all requests: each request is taken to follow from each page requested in the [`Settings::window_s`] seconds before.
+//! A server knows better (Referer, connections).
 //!
-//! A read ahead is done by the time of the next request, and the disk is always idle: the traces have less than one request a second.
+//! A read ahead is done by the time of the next request, and the disk is always idle: the traces have less than one
+//! request a second.
 
 use std::collections::VecDeque;
 
@@ -313,10 +314,11 @@ enum Oracle {
     ReadsAheadAll,
 }
 
-/// Belady (1966) with files of different sizes: of those that are held, the one goes whose size times the distance to its next
-/// use is largest ("Belady-Size": Berger, Beckmann, Harchol-Balter: "Practical bounds on optimal caching with variable object sizes",
-/// SIGMETRICS 2018). With equal sizes no order has fewer reads. With these it is no bound, only hard to beat; the optimum cannot be
-/// computed in reasonable time. Reading ahead, just in time, makes no request wait for the same reads, and adds none.
+/// Belady (1966) with files of different sizes: of those that are held, the one goes whose size times the distance to
+/// its next use is largest ("Belady-Size": Berger, Beckmann, Harchol-Balter: "Practical bounds on optimal caching with
+/// variable object sizes", SIGMETRICS 2018). With equal sizes no order has fewer reads. With these it is no bound, only
+/// hard to beat; the optimum cannot be computed in reasonable time. Reading ahead, just in time, makes no request wait
+/// for the same reads, and adds none.
 fn clairvoyant(trace: &Trace, bound: u64, oracle: Oracle) -> HintOutcome {
     let files = trace.sizes.len();
     let mut next_use = vec![usize::MAX; trace.requests.len()];

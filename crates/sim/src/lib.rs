@@ -5,11 +5,12 @@
 //! experiments: [`run`] one scenario, [`sweep`] a grid, reproduce the [`paper`], [`advise`] on a machine; [`policies`], [`schedules`]
 //! and [`hints`] without a server around them.
 //!
-//! Guarantees: a result is a function of scenario, parameter set and seed, to the byte. Replacement policies, orders of service
-//! and tables of hints are those of the server (`lamna_policy`), not imitations.
+//! Guarantees: a result is a function of scenario, parameter set and seed, to the byte. Replacement policies, orders of
+//! service and tables of hints are those of the server (`lamna_policy`), not imitations.
 //!
-//! Does not: open sockets, start processes or measure anything. Measuring parameters, and holding predictions against the real server, is
-//! the laboratory's (`lamna_lab::simulator`). What the models leave out is listed in `docs/internals/simulator.md`.
+//! Does not: open sockets, start processes or measure anything. Measuring parameters, and holding predictions against
+//! the real server, is the laboratory's (`lamna_lab::simulator`). What the models leave out is listed in
+//! `docs/internals/simulator.md`.
 
 pub mod advise;
 pub mod arch;

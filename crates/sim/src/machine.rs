@@ -64,7 +64,8 @@ enum Event {
 pub struct Spawned {
     /// Processor time.
     pub work: Nanos,
-    /// The thread has to wait for another one of its process before it can begin: both change the memory of the process.
+    /// The thread has to wait for another one of its process before it can begin: both change the memory of the
+    /// process.
     pub waits: bool,
 }
 
@@ -74,7 +75,8 @@ struct Request {
     issued: Nanos,
 }
 
-/// `RWSEM_WAIT_TIMEOUT` of Linux (`kernel/locking/rwsem.c`): for so long those that run pass one that sleeps until `mmap_lock` is free.
+/// `RWSEM_WAIT_TIMEOUT` of Linux (`kernel/locking/rwsem.c`): for so long those that run pass one that sleeps until
+/// `mmap_lock` is free.
 const MEMORY_TURN: Nanos = 4_000_000;
 
 /// The thread of the clients, where they share the machine. The tasks of the architecture have the numbers after it.
@@ -91,8 +93,8 @@ pub struct Machine {
     send_quantum_bytes: u64,
     /// And if they are in the page cache.
     send_file_quantum_bytes: u64,
-    /// Bytes of long content that a helper brings into memory at once, into the page cache or, if `replaces_page_cache`, beside
-    /// it.
+    /// Bytes of long content that a helper brings into memory at once, into the page cache or, if
+    /// `replaces_page_cache`, beside it.
     read_quantum_bytes: u64,
     calendar: Calendar<Event>,
     processors: Processors,
@@ -287,8 +289,8 @@ impl Machine {
         self.processors.bind(TaskId(task.0 + 1), processor % self.processors_len);
     }
 
-    /// Making the thread that is just beginning, and ending it. It takes more where another processor runs one of the same
-    /// process, since the kernel has to interrupt that when the stack goes.
+    /// Making the thread that is just beginning, and ending it. It takes more where another processor runs one of the
+    /// same process, since the kernel has to interrupt that when the stack goes.
     pub fn spawn(&mut self) -> Spawned {
         let runs_server = |other| self.processors.running(other).is_some_and(|task| task != LOAD);
         match (0..self.processors_len).any(|other| other != self.processor && runs_server(other)) {
@@ -357,8 +359,8 @@ impl Machine {
         fresh
     }
 
-    /// Processor time of sending the header of the response to `request`, and of fetching from memory what the processor's
-    /// cache does not hold of it.
+    /// Processor time of sending the header of the response to `request`, and of fetching from memory what the
+    /// processor's cache does not hold of it.
     pub fn header(&mut self, request: RequestId) -> Nanos {
         let (object, bytes) = (self.own_object(request), self.size(request));
         // No processor touches content that leaves from the page cache, and content that a helper has copied is near.

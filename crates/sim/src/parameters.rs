@@ -1,8 +1,7 @@
 //! Named sets of parameters: what each step costs, on what.
 //!
-//! A set is a TOML file (`parameters/*.toml` are built in; any other is given by path). The fields are documented here, the
-//! values where they stand, each with its source. `lamna sim calibrate` measures a machine and writes
-//! such a file.
+//! A set is a TOML file (`parameters/*.toml` are built in; any other is given by path). The fields are documented here,
+//! the values where they stand, each with its source. `lamna sim calibrate` measures a machine and writes such a file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,8 +23,8 @@ pub struct Parameters {
     pub source: String,
     /// Processor time of the steps.
     pub costs: Costs,
-    /// Processor time of a request that an engine takes beyond these steps, in microseconds, by its name; 0 for those that
-    /// are not named.
+    /// Processor time of a request that an engine takes beyond these steps, in microseconds, by its name; 0 for those
+    /// that are not named.
     #[serde(default)]
     pub engines: BTreeMap<String, f64>,
     /// The same of a read from disk.
@@ -34,14 +33,15 @@ pub struct Parameters {
     /// The same of each started unit of what is read ([`Costs::read_unit_us`]).
     #[serde(default)]
     pub read_units: BTreeMap<String, f64>,
-    /// The same of content, at lengths in ascending order: bytes and microseconds. Content between two of them takes what the line
-    /// through both says, shorter content what the first takes, longer content in proportion to the last.
+    /// The same of content, at lengths in ascending order: bytes and microseconds. Content between two of them takes
+    /// what the line through both says, shorter content what the first takes, longer content in proportion to the last.
     #[serde(default)]
     pub contents: BTreeMap<String, Vec<(u64, f64)>>,
     /// The same of each unit of long content that leaves from the page cache ([`Costs::file_unit_us`]).
     #[serde(default)]
     pub long_units: BTreeMap<String, f64>,
-    /// The same of the clients' processor time for each segment after the first of long content ([`LoadParameters::segment_us`]).
+    /// The same of the clients' processor time for each segment after the first of long content
+    /// ([`LoadParameters::segment_us`]).
     #[serde(default)]
     pub long_segments: BTreeMap<String, f64>,
     /// The same for each response while they share processors with the server ([`LoadParameters::shared_us`]).
@@ -117,8 +117,8 @@ pub struct Costs {
     /// The same for content that the data cache does not take ([`MemoryParameters::content_bytes_max`]).
     #[serde(default)]
     pub read_long_unit_us: f64,
-    /// Each started unit of long content that a helper copies from the page cache into memory of the server's own, which is new to the
-    /// process each time.
+    /// Each started unit of long content that a helper copies from the page cache into memory of the server's own,
+    /// which is new to the process each time.
     #[serde(default)]
     pub copy_unit_us: f64,
     /// Making a cached object of a file whose pages are in memory, beside what its length costs: opening, comparing,
@@ -128,8 +128,8 @@ pub struct Costs {
     pub load_unit_us: f64,
     /// An event loop's or a stage's attempt to do that without waiting, where it fails because pages are missing.
     pub try_us: f64,
-    /// Creating and ending a thread while no other of the process runs on another processor, with what the kernel does afterwards in
-    /// threads of its own.
+    /// Creating and ending a thread while no other of the process runs on another processor, with what the kernel does
+    /// afterwards in threads of its own.
     pub spawn_us: f64,
     /// The same while one does, which the kernel has to tell of each stack that goes.
     pub spawn_shared_us: f64,
@@ -144,8 +144,8 @@ pub struct Costs {
     /// The same of content that is in none that processors share, either, in place of that.
     #[serde(default)]
     pub remote_unit_us: f64,
-    /// Answering with another file than before, in addition: the nearest cache does not have its structures, and what a processor has
-    /// learnt of the way through the code is of less use.
+    /// Answering with another file than before, in addition: the nearest cache does not have its structures, and what a
+    /// processor has learnt of the way through the code is of less use.
     #[serde(default)]
     pub varied_us: f64,
     /// The cost of waking and running a process beyond a thread: another address space.
@@ -188,8 +188,8 @@ pub struct ProcessorParameters {
     pub call_us: f64,
     /// How long a processor is idle before it sleeps.
     pub sleeps_after_us: f64,
-    /// How fast the machine was: what a fixed piece of work took that has nothing to do with the server, see `lab/src/simulator/micro.rs`. 0: not
-    /// known.
+    /// How fast the machine was: what a fixed piece of work took that has nothing to do with the server, see
+    /// `lab/src/simulator/micro.rs`. 0: not known.
     #[serde(default)]
     pub yardstick_us: f64,
 }
@@ -240,7 +240,8 @@ pub struct MemoryParameters {
     pub data_copies: DataCopies,
     /// Longer files are not copied into the data cache but sent from the page cache, where there is one; 0: none are.
     pub content_bytes_max: u64,
-    /// Nor is content that is longer than this part of the data cache, which it would push too much out of: 8 for an eighth; 0: any is.
+    /// Nor is content that is longer than this part of the data cache, which it would push too much out of: 8 for an
+    /// eighth; 0: any is.
     #[serde(default)]
     pub content_share: u64,
     /// Files that a process's own cache holds at most; 0: as many as there is room for.
@@ -253,8 +254,8 @@ pub struct MemoryParameters {
     pub far_bytes: u64,
     /// The memory of a process of the server beside its caches.
     pub process_bytes: u64,
-    /// Memory that the data cache really takes for each byte that it counts, where one thread fills it: what an allocator
-    /// cannot use. At least 1.
+    /// Memory that the data cache really takes for each byte that it counts, where one thread fills it: what an
+    /// allocator cannot use. At least 1.
     pub held_ratio: f64,
     /// The same where several threads do, each with an arena of its own. At least 1.
     pub held_ratio_threads: f64,
@@ -283,7 +284,8 @@ pub struct Concurrency {
     pub copy_quantum_bytes: u64,
     /// `pipelined`: content in memory up to this size leaves together with the header, in the stage of that.
     pub send_with_header_bytes: u64,
-    /// Whether a stage wakes the next one when it has no more to do, once for all that it has passed on, and not for each.
+    /// Whether a stage wakes the next one when it has no more to do, once for all that it has passed on, and not for
+    /// each.
     #[serde(default)]
     pub passes_batches: bool,
 }
@@ -332,9 +334,9 @@ pub struct LoadParameters {
     pub receive_us: f64,
     /// Receiving each started unit of content ([`Costs::transmit_unit_bytes`]).
     pub receive_unit_us: f64,
-    /// Receiving each segment after the first ([`Costs::segment_bytes`]), in addition, where it arrives by itself: in long content,
-    /// which is sent by turns ([`Parameters::long_segments`] has what engines differ by), and by a thread that sleeps, which is woken for
-    /// the first.
+    /// Receiving each segment after the first ([`Costs::segment_bytes`]), in addition, where it arrives by itself: in
+    /// long content, which is sent by turns ([`Parameters::long_segments`] has what engines differ by), and by a thread
+    /// that sleeps, which is woken for the first.
     #[serde(default)]
     pub segment_us: f64,
     /// The same where it has been sent at once and is there before the thread, which never sleeps, has looked again.
@@ -403,7 +405,8 @@ impl Parameters {
         }
     }
 
-    /// The same machine when the yardstick takes so long: all processor time in proportion. Unchanged where either is not known (0).
+    /// The same machine when the yardstick takes so long: all processor time in proportion. Unchanged where either is
+    /// not known (0).
     pub fn at_speed(&self, yardstick_us: f64) -> Parameters {
         let mut set = self.clone();
         if yardstick_us > 0.0 && self.processor.yardstick_us > 0.0 {

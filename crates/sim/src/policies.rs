@@ -1,8 +1,8 @@
 //! Hit ratios of the replacement policies on a workload, without a server around them: the policies of `lamna_policy`
 //! driven by the same requests, at cache sizes given as shares of the data set.
 //!
-//! With sizes all equal, the offline optimum (Belady, 1966: evict what is needed latest) is a bound for every policy; with
-//! real sizes the optimum is not computable in reasonable time and is left out.
+//! With sizes all equal, the offline optimum (Belady, 1966: evict what is needed latest) is a bound for every policy;
+//! with real sizes the optimum is not computable in reasonable time and is left out.
 
 use std::collections::BinaryHeap;
 

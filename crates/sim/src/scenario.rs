@@ -32,11 +32,12 @@ pub struct Scenario {
     /// in the data cache is read from disk. Otherwise the data cache's bound is the server's own: it counts an entry's
     /// structures, too.
     pub page_cache_bytes: u64,
-    /// Whether what is read from disk for the data cache leaves the page cache at once: the server's way where its cache is the
-    /// larger of the two. Longer files stay in the page cache.
+    /// Whether what is read from disk for the data cache leaves the page cache at once: the server's way where its
+    /// cache is the larger of the two. Longer files stay in the page cache.
     pub replaces_page_cache: bool,
-    /// Whether the caches of processes that have content of their own (`mp` where a process stays with its client, and `co-amped`)
-    /// are simulated one by one and begin empty, as in a trial. If not, one in the state after a long time stands for all.
+    /// Whether the caches of processes that have content of their own (`mp` where a process stays with its client, and
+    /// `co-amped`) are simulated one by one and begin empty, as in a trial. If not, one in the state after a long time
+    /// stands for all.
     pub separate_caches: bool,
     /// A disk of the parameter set.
     pub disk: String,

@@ -1,12 +1,13 @@
 //! The effect of the order of service: one bottleneck, turn by turn, under an open load of a mix of sizes.
 //!
-//! Owns: the experiment. The order is that of `lamna_policy::schedule`, the code that serves. Requests arrive by a Poisson
-//! process, so many for each of the bottleneck's capacity, whether or not others are finished: in a closed loop a slow answer
-//! would hold back the next request, and every order would look alike. Every schedule meets the same arrivals.
+//! Owns: the experiment. The order is that of `lamna_policy::schedule`, the code that serves. Requests arrive by a
+//! Poisson process, so many for each of the bottleneck's capacity, whether or not others are finished: in a closed loop
+//! a slow answer would hold back the next request, and every order would look alike. Every schedule meets the same
+//! arrivals.
 //!
-//! The bottleneck is a link that sends one turn after the other (the queue is in the server, as with `TCP_NOTSENT_LOWAT`), or a
-//! disk that reads as many pieces at once as it has places. A turn that has begun ends. Nothing else costs anything: what else
-//! a server does adds to every order alike.
+//! The bottleneck is a link that sends one turn after the other (the queue is in the server, as with
+//! `TCP_NOTSENT_LOWAT`), or a disk that reads as many pieces at once as it has places. A turn that has begun ends.
+//! Nothing else costs anything: what else a server does adds to every order alike.
 
 use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
 use lamna_policy::stats::{Histogram, Moments};

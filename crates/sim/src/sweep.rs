@@ -1,5 +1,5 @@
-//! A grid of scenarios: every combination of the listed values. Points run in parallel; a point's result does not depend
-//! on which others run.
+//! A grid of scenarios: every combination of the listed values. Points run in parallel; a point's result does not
+//! depend on which others run.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -113,8 +113,8 @@ proptest! {
         prop_assert!(outcome.processor_utilisation <= 1.02, "{outcome:?}");
         prop_assert!((0.0..=1.0).contains(&outcome.hit_ratio));
         prop_assert!(outcome.reads_per_request <= 1.0 - outcome.hit_ratio + 0.05, "{outcome:?}");
-        // Little: each client always has one request under way. Those under way at the two ends blur it, by at most
-        // the longest there can be: the longest that ended, or one that waits at the end for the reads of all others, or
+        // Little: each client always has one request under way. Those under way at the two ends blur it, by at most the
+        // longest there can be: the longest that ended, or one that waits at the end for the reads of all others, or
         // for the turns on a processor of all others, each of which may go on until the tick after its slice.
         let under_way = outcome.requests_per_s.mean * outcome.latency_mean_us / 1e6;
         let clients = f64::from(scenario.clients);

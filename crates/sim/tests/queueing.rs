@@ -1,5 +1,5 @@
-//! Kernel and resources against the closed forms of queueing theory. Long enough that 2 % is many standard errors for the
-//! fixed seeds; nothing here depends on real time.
+//! Kernel and resources against the closed forms of queueing theory. Long enough that 2 % is many standard errors for
+//! the fixed seeds; nothing here depends on real time.
 
 use lamna_policy::stats::Moments;
 use lamna_sim::kernel::{Calendar, Nanos, Stream};

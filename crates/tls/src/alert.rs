@@ -1,6 +1,7 @@
 //! Failures of a TLS connection, and the alert that the peer is told (RFC 8446 6).
 //!
-//! Owns: the list of failures that are found here. Those that rustls finds in a handshake have the alert that it has written.
+//! Owns: the list of failures that are found here. Those that rustls finds in a handshake have the alert that it has
+//! written.
 
 /// An alert that is sent from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The files of certificates that are ordered (ACME, RFC 8555), as all processes of all servers that share a state directory see them.
+//! The files of certificates that are ordered (ACME, RFC 8555), as all processes of all servers that share a state
+//! directory see them.
 //!
 //! ```text
 //!   STATE/acme/CA/account-key.pem           the key of the account
@@ -9,9 +10,10 @@
 //!                 locks/NAME                held by the process that orders
 //! ```
 //!
-//! Owns: the names of the files, their permissions, the key of the account and what follows from it alone: answers to HTTP-01
-//! challenges, and certificates of TLS-ALPN-01 challenges (RFC 8737). The key is made before anything is served, so every process can answer
-//! a challenge from the start. A key and its chain are one file, so they cannot be of two states. Orders nothing.
+//! Owns: the names of the files, their permissions, the key of the account and what follows from it alone: answers to
+//! HTTP-01 challenges, and certificates of TLS-ALPN-01 challenges (RFC 8737). The key is made before anything is
+//! served, so every process can answer a challenge from the start. A key and its chain are one file, so they cannot be
+//! of two states. Orders nothing.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
@@ -217,7 +219,8 @@ impl StateFiles {
         Ok(base64url(&crypto::sha256(jwk.as_bytes())))
     }
 
-    /// Keeps a key and a chain, both in PEM, for `name`: the file is replaced if they are a pair for it, and is what it was if not.
+    /// Keeps a key and a chain, both in PEM, for `name`: the file is replaced if they are a pair for it, and is what it
+    /// was if not.
     ///
     /// # Errors
     /// They are no such pair, or cannot be written.
@@ -257,7 +260,8 @@ impl StateFiles {
         write(&self.account(), text, 0o600)
     }
 
-    /// Lets every process answer the TLS-ALPN-01 challenge for `name`, of which `digest` is that of the key authorization.
+    /// Lets every process answer the TLS-ALPN-01 challenge for `name`, of which `digest` is that of the key
+    /// authorization.
     ///
     /// # Errors
     /// The certificate cannot be made or written.

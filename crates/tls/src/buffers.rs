@@ -1,8 +1,8 @@
 //! Buffers that sessions work in: lent by the thread, and given back as soon as they are empty.
 //!
-//! Owns: [`Window`], the bytes of one direction of one session, and the spare buffers of each thread. Guarantees: a window without
-//! bytes holds no memory; one that waits holds about as much as it has bytes. The spare buffers of a thread are few, so they stay
-//! in the processor's cache.
+//! Owns: [`Window`], the bytes of one direction of one session, and the spare buffers of each thread. Guarantees: a
+//! window without bytes holds no memory; one that waits holds about as much as it has bytes. The spare buffers of a
+//! thread are few, so they stay in the processor's cache.
 
 use std::cell::RefCell;
 use std::fmt;

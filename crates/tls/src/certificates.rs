@@ -1,8 +1,9 @@
 //! Certificates and keys from files: reading, judging, and noticing new ones.
 //!
-//! Owns: what of a pair of files is usable, and the words for what is not. A pair is taken as a whole or not at all: a certificate and
-//! a key that belong together, read while neither file changed. What is doubtful, as a date that has passed or a name that is missing, is
-//! said and used all the same: the operator may know why, and no server at all is worse.
+//! Owns: what of a pair of files is usable, and the words for what is not. A pair is taken as a whole or not at all: a
+//! certificate and a key that belong together, read while neither file changed. What is doubtful, as a date that has
+//! passed or a name that is missing, is said and used all the same: the operator may know why, and no server at all is
+//! worse.
 
 use std::fmt;
 use std::fs::{self, File};

@@ -1,7 +1,7 @@
 //! The client's side of TLS, for what a server asks of others: trust, and a stream over any other.
 //!
-//! Owns: the configuration, and [`ClientSession`], which never waits. Opens no socket: the stream under it is the caller's, who says how
-//! long it may wait.
+//! Owns: the configuration, and [`ClientSession`], which never waits. Opens no socket: the stream under it is the
+//! caller's, who says how long it may wait.
 
 use std::fmt;
 use std::io::{self, BufRead, ErrorKind, Read, Write};
@@ -195,8 +195,8 @@ impl ClientSession {
         Ok(bytes)
     }
 
-    /// Appends plaintext, up to the capacity of `into`. 0 at the end, which the server has to say: a connection that ends without a word is
-    /// an error.
+    /// Appends plaintext, up to the capacity of `into`. 0 at the end, which the server has to say: a connection that
+    /// ends without a word is an error.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] if nothing is there.
@@ -229,7 +229,8 @@ impl ClientSession {
         }
     }
 
-    /// Whether the connection is open, and the server has said nothing that is not read. What it says about the session is taken in.
+    /// Whether the connection is open, and the server has said nothing that is not read. What it says about the session
+    /// is taken in.
     pub fn is_quiet<S: Read>(&mut self, stream: &mut S) -> bool {
         // Tickets and requests for new keys: one that sends without end is none to be kept.
         for _ in 0..QUIET_RECEIVES_MAX {

@@ -1,8 +1,9 @@
 //! A ClientHello (RFC 8446 4.1.2, RFC 6066 3), looked at before the handshake begins.
 //!
-//! Owns: finding the name that a client asks for, and what else is decided by before the handshake. Which certificate, and which
-//! certificates of clients, belong to a handshake depends on the name, so it has to be known before rustls is given the message.
-//! Guarantees: what is not understood is refused, and never taken for a message without a name. rustls reads the same message once more;
+//! Owns: finding the name that a client asks for, and what else is decided by before the handshake. Which certificate,
+//! and which certificates of clients, belong to a handshake depends on the name, so it has to be known before rustls is
+//! given the message. Guarantees: what is not understood is refused, and never taken for a message without a name.
+//! rustls reads the same message once more;
 //! [`ClientHello::config`] has it refuse whatever it finds another name in.
 
 use std::borrow::Cow;
@@ -43,7 +44,8 @@ const APPLICATION_PROTOCOLS: u16 = 16;
 /// Bytes before the content of a message: its type and its length.
 const MESSAGE_HEADER_BYTES: usize = 4;
 
-/// The longest message. Those of clients have hundreds of bytes, or some thousands with keys that withstand quantum computers.
+/// The longest message. Those of clients have hundreds of bytes, or some thousands with keys that withstand quantum
+/// computers.
 pub const HELLO_BYTES_MAX: usize = 16 * 1024;
 
 /// Records that a message may be cut into, so that looking at it again whenever more has come stays cheap.
@@ -170,8 +172,8 @@ impl<'b> ClientHello<'b> {
         first().is_some_and(|suite| CHACHA20.contains(&suite))
     }
 
-    /// `chosen` for this client: a handshake in which rustls finds another name fails before anything has been agreed on. Where ChaCha20
-    /// costs the client less than AES, its order of suites counts.
+    /// `chosen` for this client: a handshake in which rustls finds another name fails before anything has been agreed
+    /// on. Where ChaCha20 costs the client less than AES, its order of suites counts.
     pub fn config(&self, chosen: &Chosen) -> Arc<ServerConfig> {
         let mut config = ServerConfig::clone(&chosen.config);
         let certificate = config.cert_resolver.clone();
@@ -185,7 +187,8 @@ impl<'b> ClientHello<'b> {
     }
 }
 
-/// A certificate for those who ask for this name, or for none. rustls asks for it in every handshake, also where a ticket is used.
+/// A certificate for those who ask for this name, or for none. rustls asks for it in every handshake, also where a
+/// ticket is used.
 #[derive(Debug)]
 struct OfOneName {
     name: Option<Box<str>>,
@@ -201,8 +204,8 @@ impl ResolvesServerCert for OfOneName {
     }
 }
 
-/// The host name in a `server_name` extension, in lower case: none within if the client asks by an address, which counts as no name
-/// (RFC 6066 3). None at all if it is not understood.
+/// The host name in a `server_name` extension, in lower case: none within if the client asks by an address, which
+/// counts as no name (RFC 6066 3). None at all if it is not understood.
 fn name(value: &[u8]) -> Option<Option<Box<str>>> {
     let mut reader = Reader(value);
     let mut names = Reader(reader.vector(2)?);
@@ -482,7 +485,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// Whatever a client sends, and however it cuts it: rustls never takes a message by another name than it was chosen for.
+        /// Whatever a client sends, and however it cuts it: rustls never takes a message by another name than it was
+        /// chosen for.
         #[test]
         fn both_readings_of_a_message_find_the_same_name(
             message in a_message(),

@@ -1,8 +1,9 @@
-//! The cryptography that TLS is made of, in one place: which provider, which protocol versions, cipher suites and groups.
+//! The cryptography that TLS is made of, in one place: which provider, which protocol versions, cipher suites and
+//! groups.
 //!
-//! Owns: the choice. `ring` builds in seconds and is the default. With the feature `aws-lc-rs` the provider is AWS-LC, which also
-//! offers the post-quantum key exchange X25519MLKEM768, and offers it first. Both have the same interface for what the record
-//! layer and the tickets need, so nothing else depends on the choice.
+//! Owns: the choice. `ring` builds in seconds and is the default. With the feature `aws-lc-rs` the provider is AWS-LC,
+//! which also offers the post-quantum key exchange X25519MLKEM768, and offers it first. Both have the same interface
+//! for what the record layer and the tickets need, so nothing else depends on the choice.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ pub(super) use ring::{aead, digest, hmac, rand};
 
 /// The provider of every handshake of this process.
 ///
-/// AES-128 comes before AES-256: 128 bits are enough, and what goes with it is SHA-256, for which processors have instructions. Where they
-/// have none for SHA-512, SHA-384 took a sixth of a handshake.
+/// AES-128 comes before AES-256: 128 bits are enough, and what goes with it is SHA-256, for which processors have
+/// instructions. Where they have none for SHA-512, SHA-384 took a sixth of a handshake.
 pub fn provider() -> Arc<CryptoProvider> {
     #[cfg(feature = "aws-lc-rs")]
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();

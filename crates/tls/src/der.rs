@@ -1,7 +1,7 @@
 //! Reading what an X.509 certificate says about itself: from when to when it is valid, and whose it is (RFC 5280 4.1).
 //!
-//! Owns: the few fields that are shown to people and checked at start. Trust is judged by rustls alone. Whatever cannot be read is
-//! left out; nothing here panics whatever the bytes are.
+//! Owns: the few fields that are shown to people and checked at start. Trust is judged by rustls alone. Whatever cannot
+//! be read is left out; nothing here panics whatever the bytes are.
 
 use lamna_config::access::SUBJECT_CHARACTERS_MAX;
 

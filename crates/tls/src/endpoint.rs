@@ -4,9 +4,10 @@
 //! no certificate, and never that of another site. Renewed files are taken while serving; a pair that does not fit together is not, and
 //! the one before stays. Both are said once. Shared by all workers of a process; [`Endpoint::look`] is called by its main thread.
 //!
-//! A site whose certificates are ordered has one for each host, which `acme` puts into files ([`automatic`]). Before the first one is there,
-//! a handshake for the host ends with an alert. The handshake of a TLS-ALPN-01 challenge is the one for which a file is read while it is under
-//! way: another process may have ordered, and has written the file just before.
+//! A site whose certificates are ordered has one for each host, which `acme` puts into files ([`automatic`]). Before
+//! the first one is there, a handshake for the host ends with an alert. The handshake of a TLS-ALPN-01 challenge is the
+//! one for which a file is read while it is under way: another process may have ordered, and has written the file just
+//! before.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -133,7 +134,8 @@ pub fn printable(name: &str) -> String {
 }
 
 impl Endpoint {
-    /// For the sites of `settings` that speak TLS; none if none does. Speaks `protocols`, best first, and counts handshakes in `counters`.
+    /// For the sites of `settings` that speak TLS; none if none does. Speaks `protocols`, best first, and counts
+    /// handshakes in `counters`.
     ///
     /// # Errors
     /// A pair that cannot be used.
@@ -264,7 +266,8 @@ impl Endpoint {
             source.seen = stamps;
             match load(files, source.identity, &self.provider, &self.tickets, &self.protocols) {
                 Ok(loaded) => {
-                    // Who was judged by others, or comes in a moment with the choice of before, is sent away to be judged again.
+                    // Who was judged by others, or comes in a moment with the choice of before, is sent away to be
+                    // judged again.
                     if let Some((identity, now)) = loaded.chosen.judges()
                         && let Some(authorities) = self.authorities.get(&identity)
                     {
@@ -363,7 +366,8 @@ fn load(
     protocols: &[Alpn],
 ) -> Result<Loaded, TlsError> {
     let pair = Arc::new(certificates::load(files, provider)?);
-    // A ticket stands for a handshake, and so it would for the judgement of a client's certificate of whatever day: there is none.
+    // A ticket stands for a handshake, and so it would for the judgement of a client's certificate of whatever day:
+    // there is none.
     let tickets = pair.clients.is_none().then(|| tickets.bound_to(pair.chain_digest()));
     let config = Arc::new(config_of(&pair, provider, tickets.is_some(), protocols)?);
     let authorities = pair.clients.as_ref().map(|clients| clients.digest);
@@ -393,7 +397,8 @@ fn config_of(
     let resolver = SingleCertAndKey::from(pair.certified.clone());
     let mut config = builder.with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.name().to_vec()).collect();
-    // Tickets hold what a session needs; the server holds nothing for clients that are not there. What has no tickets takes none either.
+    // Tickets hold what a session needs; the server holds nothing for clients that are not there. What has no tickets
+    // takes none either.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     // Each handshake has its own: see `ClientHello::config`.
     config.send_tls13_tickets = if gives_tickets { TICKETS_OF_A_CLIENT } else { 0 };

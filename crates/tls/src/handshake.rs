@@ -1,8 +1,9 @@
 //! A handshake in progress: rustls, given one record at a time.
 //!
-//! Owns: the connection of rustls until the handshake is over, and how much a client may send before that. Then the traffic keys
-//! go to the record layer (`record`), and of rustls only what key updates need stays ([`KernelConnection`]): an established
-//! connection holds no buffers of rustls. One record at a time, so that none is taken that belongs to the time after.
+//! Owns: the connection of rustls until the handshake is over, and how much a client may send before that. Then the
+//! traffic keys go to the record layer (`record`), and of rustls only what key updates need stays
+//! ([`KernelConnection`]): an established connection holds no buffers of rustls. One record at a time, so that none is
+//! taken that belongs to the time after.
 
 use std::sync::Arc;
 
@@ -61,8 +62,8 @@ impl Handshake {
         self.endpoint.counters()
     }
 
-    /// Goes as far as `input` lets it. What the client is to be sent is in `output`. True if the handshake is over: what is left
-    /// in `input` was encrypted with the keys of the connection.
+    /// Goes as far as `input` lets it. What the client is to be sent is in `output`. True if the handshake is over:
+    /// what is left in `input` was encrypted with the keys of the connection.
     ///
     /// # Errors
     /// It cannot go on. The alert is in `output`.

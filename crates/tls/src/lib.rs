@@ -7,8 +7,8 @@
 //!   socket <── bytes ──> TlsSession <── plaintext ──> connection
 //! ```
 //!
-//! Owns: everything that is TLS. Makes no system call on sockets and starts no thread: `worker::transport` moves the bytes, and the main
-//! thread has files looked at. The dependency on rustls is here and nowhere else.
+//! Owns: everything that is TLS. Makes no system call on sockets and starts no thread: `worker::transport` moves the
+//! bytes, and the main thread has files looked at. The dependency on rustls is here and nowhere else.
 
 #![forbid(unsafe_code)]
 

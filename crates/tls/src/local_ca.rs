@@ -33,7 +33,8 @@ const RENEW_DAYS: i64 = 30;
 /// Days that the authority is valid.
 const AUTHORITY_DAYS: i64 = 3650;
 
-/// Names of which the last labels are these mean nothing outside of a machine or a network (RFC 6761, RFC 6762, RFC 8375).
+/// Names of which the last labels are these mean nothing outside of a machine or a network (RFC 6761, RFC 6762, RFC
+/// 8375).
 const LOCAL_SUFFIXES: [&str; 7] = ["localhost", "local", "test", "internal", "lan", "home.arpa", "localdomain"];
 
 /// Addresses of machines and networks that are not on the internet.
@@ -123,7 +124,8 @@ fn machine_name() -> Vec<String> {
     if name.contains('.') { vec![name] } else { vec![format!("{name}.local"), name] }
 }
 
-/// Whether the authority may sign `name`, which may be a pattern. A name without a dot means something in this network only.
+/// Whether the authority may sign `name`, which may be a pattern. A name without a dot means something in this network
+/// only.
 pub fn is_local(name: &str) -> bool {
     if let Ok(address) = name.parse::<IpAddr>() {
         return is_local_address(address);
@@ -156,8 +158,9 @@ fn is_local_address(address: IpAddr) -> bool {
     }
 }
 
-/// The pair of the server for `names`, which are all local, signed by the authority of `files`. Both are made if they are not there, and the
-/// pair if it is for other names or about to expire. Two processes that begin at the same time make one.
+/// The pair of the server for `names`, which are all local, signed by the authority of `files`. Both are made if they
+/// are not there, and the pair if it is for other names or about to expire. Two processes that begin at the same time
+/// make one.
 ///
 /// # Errors
 /// The files cannot be read or written.

@@ -76,7 +76,8 @@ pub struct Over<'a> {
     pub socket: Option<BorrowedFd<'a>>,
 }
 
-/// How a connection is secured. It follows from the socket and the session, so that it is the same wherever the connection goes.
+/// How a connection is secured. It follows from the socket and the session, so that it is the same wherever the
+/// connection goes.
 #[derive(Clone, Copy, Debug)]
 pub enum Way<'a> {
     /// In clear text, over a network.

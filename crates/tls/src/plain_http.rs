@@ -1,8 +1,8 @@
 //! The answer to a client that speaks plain HTTP where TLS is spoken.
 //!
-//! Owns: telling the two apart by the first bytes, and the answer: 400 with a link to the same place over https. It is a page and
-//! not a redirect, because the user who typed the port meant it, and an application that sends its credentials in clear
-//! text should fail.
+//! Owns: telling the two apart by the first bytes, and the answer: 400 with a link to the same place over https. It is
+//! a page and not a redirect, because the user who typed the port meant it, and an application that sends its
+//! credentials in clear text should fail.
 
 use super::alert::Failure;
 

@@ -1,8 +1,8 @@
 //! The record layer of an established connection: plaintext to records and back (RFC 8446 5, RFC 5246 6.2.3).
 //!
-//! Owns: the traffic keys of one direction each ([`Sealer`], [`Opener`]) and the form of records. Encrypts into the buffer that is
-//! sent, and decrypts in the buffer that was received into: each byte is copied once, and nothing is allocated. Keys come from
-//! the handshake, which rustls does; what a record means is the session's business.
+//! Owns: the traffic keys of one direction each ([`Sealer`], [`Opener`]) and the form of records. Encrypts into the
+//! buffer that is sent, and decrypts in the buffer that was received into: each byte is copied once, and nothing is
+//! allocated. Keys come from the handshake, which rustls does; what a record means is the session's business.
 
 use std::ops::Range;
 
@@ -146,8 +146,8 @@ impl Sealer {
         self.0.sequence >= RECORDS_MAX
     }
 
-    /// Appends one record to `out` at `at`, with as much of `parts` as it is told. Returns where the record ends. The caller sees
-    /// to it that there is room: [`OVERHEAD_BYTES_MAX`] beside the plaintext.
+    /// Appends one record to `out` at `at`, with as much of `parts` as it is told. Returns where the record ends. The
+    /// caller sees to it that there is room: [`OVERHEAD_BYTES_MAX`] beside the plaintext.
     ///
     /// # Errors
     /// The keys must not be used any more.

@@ -1,16 +1,17 @@
 //! A TLS connection as a state machine over bytes: records in, plaintext out; plaintext in, records out.
 //!
-//! Owns: the trait [`Session`], which is all that a transport knows, and [`TlsSession`], which keeps it for the server's side of TLS
-//! 1.2 and 1.3. Makes no system call and reads no clock. Guarantees: every step does bounded work; what a peer sends never
-//! causes more than the end of its own session; a session that waits holds no buffer but for bytes that it cannot use yet.
+//! Owns: the trait [`Session`], which is all that a transport knows, and [`TlsSession`], which keeps it for the
+//! server's side of TLS 1.2 and 1.3. Makes no system call and reads no clock. Guarantees: every step does bounded work;
+//! what a peer sends never causes more than the end of its own session; a session that waits holds no buffer but for
+//! bytes that it cannot use yet.
 //!
 //! ```text
 //!   Hello ── name known ──> Handshake ── finished ──> Established ── close_notify, both ways ──> over
 //!     └── no TLS: answered in words ──> Over <── failure: alert ──┘
 //! ```
 //!
-//! rustls does the handshake, and the keys of later key updates (`handshake`). Records of an established connection are made and
-//! read here (`record`): no allocation, one copy, and an idle connection holds two keys and their schedule.
+//! rustls does the handshake, and the keys of later key updates (`handshake`). Records of an established connection are
+//! made and read here (`record`): no allocation, one copy, and an idle connection holds two keys and their schedule.
 
 use std::fmt;
 use std::ops::Range;
@@ -80,7 +81,8 @@ pub trait Session: fmt::Debug + Send {
     /// Why it has failed.
     fn failure(&self) -> Option<&Failure>;
 
-    /// Whether nothing is lost by ending it: no handshake has begun, no record is incomplete, and nothing waits to be read or sent.
+    /// Whether nothing is lost by ending it: no handshake has begun, no record is incomplete, and nothing waits to be
+    /// read or sent.
     fn is_idle(&self) -> bool;
 
     /// Takes bytes back that were received elsewhere. [`Session::advance`] looks at them.

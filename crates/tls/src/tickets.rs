@@ -1,11 +1,12 @@
 //! Session tickets: a client that comes again does without the private key (RFC 5077, RFC 8446 4.6.1).
 //!
-//! Owns: the keys that tickets are encrypted with, what a ticket is good for, a certificate with its chain ([`BoundTickets`]) and nothing
-//! else, and for how long. Guarantees: a client makes a whole handshake once a day at least, as a ticket says when the last one was, and those that
-//! are given for it say the same ([`HandshakeTickets`]). Sites that ask clients for certificates give none and take none (`endpoint`): what a client has shown counts for one connection.
-//! The keys change every six hours, by a step that cannot be undone: who finds the keys
-//! of today cannot read the tickets of yesterday. All workers and processes that begin with the same bytes
-//! ([`Tickets::to_bytes`]) take the same steps by the clock and say nothing to each other; an upgraded program gets the bytes as well.
+//! Owns: the keys that tickets are encrypted with, what a ticket is good for, a certificate with its chain
+//! ([`BoundTickets`]) and nothing else, and for how long. Guarantees: a client makes a whole handshake once a day at
+//! least, as a ticket says when the last one was, and those that are given for it say the same ([`HandshakeTickets`]).
+//! Sites that ask clients for certificates give none and take none (`endpoint`): what a client has shown counts for one
+//! connection. The keys change every six hours, by a step that cannot be undone: who finds the keys of today cannot
+//! read the tickets of yesterday. All workers and processes that begin with the same bytes ([`Tickets::to_bytes`]) take
+//! the same steps by the clock and say nothing to each other; an upgraded program gets the bytes as well.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,7 +20,8 @@ use super::crypto::{RandomError, aead, fill_random, hmac};
 /// For how long tickets are made with the same keys, and how long a client is told to keep one.
 pub const PERIOD_SECONDS: u64 = 6 * 60 * 60;
 
-/// How long after a whole handshake a client may come again without another one, however often it has come meanwhile. RFC 8446 4.6.1 allows seven days.
+/// How long after a whole handshake a client may come again without another one, however often it has come meanwhile.
+/// RFC 8446 4.6.1 allows seven days.
 pub const AGE_SECONDS_MAX: u64 = 24 * 60 * 60;
 
 /// How far ahead the clock of another process, or this one's before it was set, may have been.

@@ -1,7 +1,7 @@
 //! Formats of pictures: reading and writing them.
 //!
-//! Owns: [`Format`]. Guarantees: how many pixels there are is known, and judged, before room is made for them. A picture is shown the way that its camera
-//! says; other metadata and colour profiles are left out.
+//! Owns: [`Format`]. Guarantees: how many pixels there are is known, and judged, before room is made for them. A
+//! picture is shown the way that its camera says; other metadata and colour profiles are left out.
 
 use std::io::Cursor;
 use std::panic::AssertUnwindSafe;
@@ -60,8 +60,8 @@ impl Bounds<'_> {
         Bounds { pixels_max, room, held: None }
     }
 
-    /// Whether there may be so many pixels, and there is room for them in a picture of this format: for what reads it, and
-    /// then for what each step and what writes it take, which is a copy and a half of four bytes a pixel at most.
+    /// Whether there may be so many pixels, and there is room for them in a picture of this format: for what reads it,
+    /// and then for what each step and what writes it take, which is a copy and a half of four bytes a pixel at most.
     fn judge(&mut self, format: Format, width: usize, height: usize) -> Result<(), Fault> {
         let pixels = (width as u64) * (height as u64);
         if width > SIDE_MAX || height > SIDE_MAX || pixels > self.pixels_max {
@@ -102,7 +102,8 @@ fn malformed(format: Format, why: &dyn std::fmt::Display) -> Fault {
     Fault::Unreadable(format!("it cannot be read as {}: {why}", format.name()))
 }
 
-/// Whether it is a sequential JPEG (T.81 4.11) whose colours have a scan each. The usual decoder gives the wrong ones for some of these.
+/// Whether it is a sequential JPEG (T.81 4.11) whose colours have a scan each. The usual decoder gives the wrong ones
+/// for some of these.
 fn has_scan_for_each_colour(bytes: &[u8]) -> bool {
     let (mut rest, mut colours) = (bytes, 0);
     loop {
@@ -157,7 +158,8 @@ fn read_jpeg(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
     })
 }
 
-/// The pixels of a JPEG whose colours have a scan each, by a decoder that keeps all coefficients until the last scan: slower, and with more memory.
+/// The pixels of a JPEG whose colours have a scan each, by a decoder that keeps all coefficients until the last scan:
+/// slower, and with more memory.
 fn read_scan_by_scan(bytes: &[u8], pixels_max: u64) -> Result<Vec<u8>, Fault> {
     let fault = |why: &dyn std::fmt::Display| malformed(Format::Jpeg, why);
     let mut decoder = jpeg_decoder::Decoder::new(bytes);

@@ -1,7 +1,7 @@
 //! The effect of steps on pixels.
 //!
-//! Owns: [`Picture`]. Guarantees: no step makes a picture larger than it is, nor one without pixels; work and memory are bounded by its pixels: a step has what there was
-//! and what there will be, and a few rows.
+//! Owns: [`Picture`]. Guarantees: no step makes a picture larger than it is, nor one without pixels; work and memory
+//! are bounded by its pixels: a step has what there was and what there will be, and a few rows.
 
 use std::collections::VecDeque;
 
@@ -203,7 +203,8 @@ impl Picture {
         self
     }
 
-    /// By a whole number, so that it stays at least twice as large as it is to be: quick, and what is left is little. By which, too.
+    /// By a whole number, so that it stays at least twice as large as it is to be: quick, and what is left is little.
+    /// By which, too.
     fn shrunk(self, width: usize, height: usize) -> (Picture, usize) {
         let by = (self.width / (2 * width)).min(self.height / (2 * height)).min(SHRUNK_MAX);
         if by < 2 {

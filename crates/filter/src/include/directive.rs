@@ -1,7 +1,7 @@
 //! Directives of server-side includes, as they stand in a text: `<!--#name attribute="value" -->`.
 //!
-//! Owns: where they begin and end, their attributes, and conditions. Guarantees: every byte of a text is either between two directives or in
-//! one; what is no directive that there is, is said to be wrong and nothing else. Knows no files.
+//! Owns: where they begin and end, their attributes, and conditions. Guarantees: every byte of a text is either between
+//! two directives or in one; what is no directive that there is, is said to be wrong and nothing else. Knows no files.
 
 use memchr::memmem;
 

@@ -1,8 +1,9 @@
 //! The parts of a text that an untrusted writer may bring into a page (`html = "show"`).
 //!
-//! Owns: the list of what is allowed. Guarantees: HTML is shown as the text that it is; of attributes a heading keeps its `id` and its classes; a link and an
-//! image lead to `http`, `https` and `mailto`, or to a place relative to the page, as a browser would read them, else their text is all that stays.
-//! Everything else is left out, whatever the parser may come to know.
+//! Owns: the list of what is allowed. Guarantees: HTML is shown as the text that it is; of attributes a heading keeps
+//! its `id` and its classes; a link and an image lead to `http`, `https` and `mailto`, or to a place relative to the
+//! page, as a browser would read them, else their text is all that stays. Everything else is left out, whatever the
+//! parser may come to know.
 
 use pulldown_cmark::{CowStr, Event, LinkType, Tag, TagEnd};
 
@@ -38,8 +39,9 @@ pub(super) fn allow(events: &mut [Event<'_>]) {
     }
 }
 
-/// Whether a browser takes `address` for one of [`SCHEMES`], or for one without a scheme. It leaves out line breaks and tabs wherever they are, and
-/// what is not visible at the beginning (WHATWG URL 4.4); here no control character and no space counts.
+/// Whether a browser takes `address` for one of [`SCHEMES`], or for one without a scheme. It leaves out line breaks and
+/// tabs wherever they are, and what is not visible at the beginning (WHATWG URL 4.4); here no control character and no
+/// space counts.
 fn is_allowed(address: &str) -> bool {
     let is_seen = |letter: &char| !letter.is_control() && !letter.is_whitespace();
     let read: String =

@@ -1,8 +1,9 @@
 //! Sections of Markdown, without the page that is made of it.
 //!
-//! Owns: where the sections of a text are, and the HTML of one of them. Guarantees: only headings that are in no other block begin a section, so
-//! that none is cut. A section has the links and the footnotes that it has in the whole: what they mean is shared
-//! ([`Structure::shared`]), up to [`SHARED_MAX`] places of the text. Does not divide texts that are not UTF-8.
+//! Owns: where the sections of a text are, and the HTML of one of them. Guarantees: only headings that are in no other
+//! block begin a section, so that none is cut. A section has the links and the footnotes that it has in the whole: what
+//! they mean is shared ([`Structure::shared`]), up to [`SHARED_MAX`] places of the text. Does not divide texts that are
+//! not UTF-8.
 
 use std::ops::Range;
 
@@ -13,7 +14,8 @@ use super::structure::{Builder, Section, Structure, plain_id, shown};
 use crate::html::escaped;
 use crate::markdown::{Markdown, OPTIONS, heading_text, name_headings};
 
-/// Places in a text where links or footnotes are defined. Links that are defined elsewhere are text in sections that do not define them.
+/// Places in a text where links or footnotes are defined. Links that are defined elsewhere are text in sections that do
+/// not define them.
 const SHARED_MAX: usize = 64;
 
 /// The structure of a text. None if it is not UTF-8.

@@ -1,7 +1,8 @@
 //! The pages that are made of a structure: the overview, and a section as a page of its own.
 //!
-//! Owns: their HTML. Guarantees: elements are balanced, whatever the section was cut out of: what is open at its end is closed, what it closes without
-//! having opened it is left out. Of the head of the page the title, the language and the style sheets remain. Does not change attributes.
+//! Owns: their HTML. Guarantees: elements are balanced, whatever the section was cut out of: what is open at its end is
+//! closed, what it closes without having opened it is left out. Of the head of the page the title, the language and the
+//! style sheets remain. Does not change attributes.
 
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -1,6 +1,7 @@
 //! Plain texts, as pages that have sections.
 //!
-//! Owns: which lines of a text are headings, and the HTML of a part of it. Guarantees: everything that is in the text is in that of its sections, as text.
+//! Owns: which lines of a text are headings, and the HTML of a part of it. Guarantees: everything that is in the text
+//! is in that of its sections, as text.
 //!
 //! | heading | level |
 //! | --- | --- |
@@ -165,7 +166,8 @@ fn underline(line: &[u8], title: &[u8]) -> Option<usize> {
     }
 }
 
-/// How many numbers a line begins with, as `2.1. Title` with two. A sentence is no title, nor is a line without a capital letter.
+/// How many numbers a line begins with, as `2.1. Title` with two. A sentence is no title, nor is a line without a
+/// capital letter.
 fn numbers(line: &[u8]) -> Option<usize> {
     let end = line.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
     let (number, rest) = line.split_at(end);

@@ -1,8 +1,9 @@
 //! Where tags and texts of HTML are.
 //!
-//! Owns: [`Tokens`], which divides bytes of HTML into tags, texts and what is neither, each with its range. Guarantees: the ranges follow each other
-//! without gaps, from the first byte to the last, whatever the bytes are; it takes linear time. It divides as a browser does in content of
-//! HTML: attributes in quotes may hold `>`, what is in scripts and styles is no tag. Does not decode entities, and builds no tree.
+//! Owns: [`Tokens`], which divides bytes of HTML into tags, texts and what is neither, each with its range. Guarantees:
+//! the ranges follow each other without gaps, from the first byte to the last, whatever the bytes are; it takes linear
+//! time. It divides as a browser does in content of HTML: attributes in quotes may hold `>`, what is in scripts and
+//! styles is no tag. Does not decode entities, and builds no tree.
 
 use std::ops::Range;
 

@@ -1,8 +1,9 @@
 //! The structure of a page: its sections, and what they use.
 //!
-//! Owns: [`Structure`], and [`Builder`], which makes it of one heading after the other. Guarantees: the sections follow each other without gaps
-//! from the first byte to the last; each has an id of its own; the structure holds no more than a twentieth of the content's size, or 4 KiB.
-//! A section left out for that is part of the one before. The reader of the content says what a heading is:
+//! Owns: [`Structure`], and [`Builder`], which makes it of one heading after the other. Guarantees: the sections follow
+//! each other without gaps from the first byte to the last; each has an id of its own; the structure holds no more than
+//! a twentieth of the content's size, or 4 KiB. A section left out for that is part of the one before. The reader of
+//! the content says what a heading is:
 //! [`super::source`].
 
 use std::collections::HashMap;
@@ -26,7 +27,8 @@ pub struct Structure {
     pub source: Source,
     /// Where the body begins.
     pub body: usize,
-    /// Parts that each section needs as well: elements of the head that say how the page looks, or what links and footnotes mean.
+    /// Parts that each section needs as well: elements of the head that say how the page looks, or what links and
+    /// footnotes mean.
     pub shared: Vec<Range<usize>>,
     /// In order; never none.
     pub sections: Vec<Section>,
@@ -132,7 +134,8 @@ impl Builder {
         &mut self.made.sections[at]
     }
 
-    /// Adds a section that begins at `section.range.start`, if there is room for it. `text` is that of the heading, as HTML.
+    /// Adds a section that begins at `section.range.start`, if there is room for it. `text` is that of the heading, as
+    /// HTML.
     pub(super) fn add(&mut self, mut section: Section, text: &[u8]) {
         section.text = shown(text);
         if section.id.is_empty() {

@@ -1,7 +1,7 @@
 //! Socket activation: listening sockets that a service manager bound and passed to this process (sd_listen_fds(3)).
 //!
-//! Owns: the reading of LISTEN_PID and LISTEN_FDS and the checks. LISTEN_FDNAMES is ignored: every listener serves every
-//! site. The variables stay set, which is harmless: they name this process, not its children.
+//! Owns: the reading of LISTEN_PID and LISTEN_FDS and the checks. LISTEN_FDNAMES is ignored: every listener serves
+//! every site. The variables stay set, which is harmless: they name this process, not its children.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -22,8 +22,8 @@ const FIRST: RawFd = 3;
 /// The process id that this program was started as, if that is another process than this one; 0 if it is not.
 static STARTED_AS: AtomicU32 = AtomicU32::new(0);
 
-/// This process was started by one that the program had been started as, and that has this id: what was passed to that one is
-/// for this one.
+/// This process was started by one that the program had been started as, and that has this id: what was passed to that
+/// one is for this one.
 pub fn set_started_as(id: u32) {
     STARTED_AS.store(id, Relaxed);
 }

@@ -50,8 +50,8 @@ pub struct OwnSocket {
 }
 
 impl OwnSocket {
-    /// Binds a path, in the place of any socket there: who connects finds the old one or the new one. The socket waits, as programs expect it, and
-    /// only this user may connect.
+    /// Binds a path, in the place of any socket there: who connects finds the old one or the new one. The socket waits,
+    /// as programs expect it, and only this user may connect.
     ///
     /// # Errors
     /// The existing file is no socket, or none can be made.

@@ -1,7 +1,7 @@
 //! The lines that one worker has not handed to the writer of the access log yet.
 //!
-//! Owns: the worker's side of the hand-over, and the counters that both sides share. Guarantees that a worker never waits:
-//! what cannot be handed over is dropped and counted. Does not know where lines go.
+//! Owns: the worker's side of the hand-over, and the counters that both sides share. Guarantees that a worker never
+//! waits: what cannot be handed over is dropped and counted. Does not know where lines go.
 
 use std::sync::atomic::Ordering;
 

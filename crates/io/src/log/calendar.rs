@@ -57,7 +57,8 @@ impl Calendar {
     }
 }
 
-/// The second of a date (year, month, day) and a time of day (hour, minute, second) in UTC. None if there is no such day, or it is before 1970.
+/// The second of a date (year, month, day) and a time of day (hour, minute, second) in UTC. None if there is no such
+/// day, or it is before 1970.
 pub(crate) fn unix_seconds_of(date: (u64, u64, u64), time: (u64, u64, u64)) -> Option<u64> {
     let (year, month, day) = date;
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {

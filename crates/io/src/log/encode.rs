@@ -56,8 +56,8 @@ pub(super) fn push_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends the inside of a JSON string (RFC 8259 7). Control characters are escaped, also those above ASCII (C1) and the line
-/// and paragraph separators: terminals act on the former, and some readers end lines at the latter.
+/// Appends the inside of a JSON string (RFC 8259 7). Control characters are escaped, also those above ASCII (C1) and
+/// the line and paragraph separators: terminals act on the former, and some readers end lines at the latter.
 pub(super) fn push_json_escaped(line: &mut Vec<u8>, value: &[u8]) {
     if is_plain(value) {
         return line.extend_from_slice(value);

@@ -106,8 +106,8 @@ struct Line<'a> {
     message: &'a str,
 }
 
-/// From now on lines are written as these settings say. Before, they go to standard error as text. To be called first in a
-/// process that forks others.
+/// From now on lines are written as these settings say. Before, they go to standard error as text. To be called first
+/// in a process that forks others.
 ///
 /// # Errors
 /// The file cannot be opened; then everything is as it was.

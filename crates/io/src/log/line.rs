@@ -118,8 +118,8 @@ pub fn append(line: &mut Vec<u8>, format: LogFormat, time: &LogTime, record: &Re
     }
 }
 
-/// Apache's combined log format: `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, with its escapes and with `-`
-/// for what is missing. `%l` always is; `%u` is the verified user. The ID of the request stands behind it, if the
+/// Apache's combined log format: `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, with its escapes and with
+/// `-` for what is missing. `%l` always is; `%u` is the verified user. The ID of the request stands behind it, if the
 /// record has it.
 pub fn append_combined(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
     line.reserve(typical_length(record));
@@ -159,8 +159,8 @@ fn push_user(line: &mut Vec<u8>, user: Option<&str>) {
 }
 
 /// One JSON object. Attributes have the names of OpenTelemetry's semantic conventions where there are such; `time` is
-/// after RFC 3339, `duration` in seconds, `bytes` those of the content sent. What is missing is left out. Bytes that are
-/// not UTF-8 become U+FFFD.
+/// after RFC 3339, `duration` in seconds, `bytes` those of the content sent. What is missing is left out. Bytes that
+/// are not UTF-8 become U+FFFD.
 pub fn append_json(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
     line.reserve(typical_length(record) + 320);
     line.extend_from_slice(b"{\"time\":\"");

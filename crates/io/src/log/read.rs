@@ -1,4 +1,5 @@
-//! Lines of access logs, read: those of [`line`](super::line) in both formats, and so those of Apache and nginx in the combined format.
+//! Lines of access logs, read: those of [`line`](super::line) in both formats, and so those of Apache and nginx in the
+//! combined format.
 //!
 //! Owns: which parts of a line say who asked for which target, when, and how much was sent. Reads nothing from files.
 

@@ -2,9 +2,9 @@
 //!
 //! Owns: the log file and the thread. Guarantees that no worker ever waits for the log: a worker fills its own
 //! [`LogBuffer`], hands it over without blocking and gets an emptied one back; when the writer cannot keep up, the buffer
-//! is dropped and its lines are counted. Write errors (a full disk, a closed pipe) lose lines, which are counted too, and
-//! never stop the server. Buffers are written whole to a file opened for appending, so that several processes can share
-//! one. Does not rotate files.
+//! is dropped and its lines are counted. Write errors (a full disk, a closed pipe) lose lines, which are counted too,
+//! and never stop the server. Buffers are written whole to a file opened for appending, so that several processes can
+//! share one. Does not rotate files.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -50,7 +50,8 @@ pub struct AccessLog {
 
 impl AccessLog {
     /// Opens the target and starts the writer; none if the log is off. A file is created with mode 0640 if need be and
-    /// is appended to. What becomes of lines is added to `counters`. Fails if it cannot be opened or the thread cannot be started.
+    /// is appended to. What becomes of lines is added to `counters`. Fails if it cannot be opened or the thread cannot
+    /// be started.
     pub fn open(
         target: &LogTarget,
         format: LogFormat,

@@ -1,12 +1,13 @@
 //! Chunks of large files that are mapped, kept for the next request for them (Flash 5.4).
 //!
-//! Owns: the mappings that are kept, in order of last use, of all workers of a process; the one used longest ago goes when
-//! too much is held. Guarantees: a chunk is found by the file that it shows, not by a descriptor or a name, so it never
-//! shows another one; no more than the bound is kept, and what is mapped counts as the cache's memory as long as it is, in
-//! use or not; small files map no more than their own pages; no lock is held while something is mapped or unmapped.
+//! Owns: the mappings that are kept, in order of last use, of all workers of a process; the one used longest ago goes
+//! when too much is held. Guarantees: a chunk is found by the file that it shows, not by a descriptor or a name, so it
+//! never shows another one; no more than the bound is kept, and what is mapped counts as the cache's memory as long as
+//! it is, in use or not; small files map no more than their own pages; no lock is held while something is mapped or
+//! unmapped.
 //!
-//! Pages of a mapping are those of the page cache, so they are in memory once. A chunk keeps its file's blocks on the disk,
-//! even if the file is removed, until others have taken its place.
+//! Pages of a mapping are those of the page cache, so they are in memory once. A chunk keeps its file's blocks on the
+//! disk, even if the file is removed, until others have taken its place.
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
@@ -103,7 +104,8 @@ impl Chunks {
         self.lock().books.bytes()
     }
 
-    /// A panic cannot have left it half changed in a way that matters: what is found is compared with what is asked for.
+    /// A panic cannot have left it half changed in a way that matters: what is found is compared with what is asked
+    /// for.
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,9 @@
-//! Sending ranges of files from the chunks of them that are mapped ([`chunks`](crate::page_cache::mapped_chunks::Chunks)).
+//! Sending ranges of files from the chunks of them that are mapped
+//! ([`chunks`](crate::page_cache::mapped_chunks::Chunks)).
 //!
-//! Guarantees: what lies beyond the end of the file is not sent, if that is where it is when a range begins to be sent. If the
-//! file is truncated at that very moment, the rest of its last page is sent as zeros. No answer ends with them: its last page is copied,
-//! and the file looked at after that ([`send`](crate::send)).
+//! Guarantees: what lies beyond the end of the file is not sent, if that is where it is when a range begins to be sent.
+//! If the file is truncated at that very moment, the rest of its last page is sent as zeros. No answer ends with them:
+//! its last page is copied, and the file looked at after that ([`send`](crate::send)).
 
 use std::os::fd::BorrowedFd;
 

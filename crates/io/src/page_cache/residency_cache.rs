@@ -1,13 +1,15 @@
 //! Which ranges of files a test found in memory a moment ago.
 //!
-//! Owns: a table of what was found, for all workers of a process, without locks. Guarantees: nothing counts as found that was found
-//! longer ago than [`FOUND_MS`]. It is *quiet* if no test has missed for [`MISSED_MS`]; else files are read from the disk, memory is
-//! short, or the kernel takes pages back that it believes to be idle, and each puts others out: nothing should count then. Does not
-//! test. A range that went within that time is sent all the same, and the event loop waits for the disk.
+//! Owns: a table of what was found, for all workers of a process, without locks. Guarantees: nothing counts as found
+//! that was found longer ago than [`FOUND_MS`]. It is *quiet* if no test has missed for [`MISSED_MS`]; else files are
+//! read from the disk, memory is short, or the kernel takes pages back that it believes to be idle, and each puts
+//! others out: nothing should count then. Does not test. A range that went within that time is sent all the same, and
+//! the event loop waits for the disk.
 //!
-//! For large files that many ask for at once: to test every quarter of a megabyte of each answer took a seventh of what they cost.
-//! Sixteen files of a megabyte are tested 4,000 times a second at most, so (calculated). While it is not
-//! quiet, pages that are being read are found only by asking for each; that is done where they are likely (`is_being_read`).
+//! For large files that many ask for at once: to test every quarter of a megabyte of each answer took a seventh of what
+//! they cost. Sixteen files of a megabyte are tested 4,000 times a second at most, so (calculated). While it is not
+//! quiet, pages that are being read are found only by asking for each; that is done where they are likely
+//! (`is_being_read`).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -27,7 +29,8 @@ const PERIOD_BITS: u32 = 24;
 /// See the module.
 #[derive(Debug)]
 pub struct ResidencyCache {
-    /// At each place what was found last, and when. None of this is ordered: a place that is overwritten is tested again.
+    /// At each place what was found last, and when. None of this is ordered: a place that is overwritten is tested
+    /// again.
     places: Box<[AtomicU64]>,
     /// When a test missed, in milliseconds of the server's clock.
     missed_ms: AtomicU64,

@@ -1,4 +1,5 @@
-//! Runs scenarios: servers side by side, in turn, round by round, so that a drift of the machine's speed meets all of them.
+//! Runs scenarios: servers side by side, in turn, round by round, so that a drift of the machine's speed meets all of
+//! them.
 //!
 //! Owns: the order of measurements and what is written down after each, so that an interruption costs one measurement.
 //! How a point is prepared is in `prepare`, what a procedure does in the files of their names, results in [`store`].
@@ -6,7 +7,8 @@
 //! ```text
 //!   for each point:  site -> servers up -> warm up each -> rounds x servers: measure, write down -> servers down
 //! ```
-//! With limits on memory or disk each measurement has a server of its own, freshly started, whose files are not in memory.
+//! With limits on memory or disk each measurement has a server of its own, freshly started, whose files are not in
+//! memory.
 
 mod disk;
 mod idle;
@@ -150,7 +152,8 @@ impl<'a> Bench<'a> {
             server_processors: options.server_processors.clone(),
             client_processors: options.client_processors.clone(),
         };
-        // Looking after a measurement is not to take the server's time. A server that may run anywhere would inherit it.
+        // Looking after a measurement is not to take the server's time. A server that may run anywhere would inherit
+        // it.
         if !options.server_processors.is_empty() {
             crate::process::stay_on(&options.client_processors);
         }
@@ -225,8 +228,8 @@ impl<'a> Bench<'a> {
         let refused = |error: NotPermitted| Failure::Server(format!("the limit cannot be set here: {error}"));
         let groups = Groups::new(&limits, &site.directory).map_err(refused)?;
         site.evict();
-        // Starting is not measured: programs, which a slow disk would bring in for half a minute, come at the disk's own speed,
-        // and likewise what a warm-up fills memory with.
+        // Starting is not measured: programs, which a slow disk would bring in for half a minute, come at the disk's
+        // own speed, and likewise what a warm-up fills memory with.
         groups.limit_reads(None).map_err(refused)?;
         // Ends before its groups do.
         let server = match self.scenario.procedure {

@@ -205,8 +205,8 @@ fn of_trace(path: &Path, data_set_mib: Option<u64>) -> Result<(Vec<File>, Asked)
     Ok((trace.files, Asked { paths, sequence: Some(sequence) }))
 }
 
-/// Makes the kernel forget the content of the files below `directory`. Names and attributes stay in memory: to forget those
-/// as well would take emptying the caches of the whole machine.
+/// Makes the kernel forget the content of the files below `directory`. Names and attributes stay in memory: to forget
+/// those as well would take emptying the caches of the whole machine.
 pub(crate) fn evict(directory: &Path) {
     let mut directories = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {
@@ -225,8 +225,8 @@ pub(crate) fn evict(directory: &Path) {
     }
 }
 
-/// A free port of loopback that this process has not given out before: a server takes a moment to bind what it was given.
-/// Below the ports that the kernel gives to clients.
+/// A free port of loopback that this process has not given out before: a server takes a moment to bind what it was
+/// given. Below the ports that the kernel gives to clients.
 pub(crate) fn free_port() -> Option<u16> {
     const PORTS: std::ops::Range<u16> = 18_700..28_700;
     static GIVEN: AtomicU16 = AtomicU16::new(0);

@@ -1,7 +1,7 @@
 //! Results as data: one file of JSON lines for each scenario, written measurement by measurement.
 //!
-//! Guarantees: whatever ends a run, what was measured before is there and is not measured again; a file made under another
-//! scenario, length or mode is begun anew. A last line that was cut off is ignored.
+//! Guarantees: whatever ends a run, what was measured before is there and is not measured again; a file made under
+//! another scenario, length or mode is begun anew. A last line that was cut off is ignored.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Load for a time, with the server's processor time, context switches and memory beside it; and a shorter load after it,
-//! once for each server and point, in which its system calls are counted, because counting takes time itself.
+//! Load for a time, with the server's processor time, context switches and memory beside it; and a shorter load after
+//! it, once for each server and point, in which its system calls are counted, because counting takes time itself.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! One connection of the load generator: its socket, the requests under way on it, and the answer that is arriving.
 //!
 //! Owns: the dialogue on one socket. Guarantees: each request that was asked is answered, given back for another
-//! connection, or counted as failed; what the server sends is never a panic. Does not decide when to ask or when to connect.
+//! connection, or counted as failed; what the server sends is never a panic. Does not decide when to ask or when to
+//! connect.
 //!
 //! ```text
 //!   Closed --open--> Connecting --writable--> Open --end, error, nonsense, timeout, last answer--> Closed

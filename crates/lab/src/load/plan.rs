@@ -11,7 +11,8 @@ use std::time::Duration;
 pub struct Plan {
     /// Where the server listens.
     pub address: SocketAddr,
-    /// Addresses to connect from, in turn; none leaves it to the kernel. One address has about 28,000 ports for one server.
+    /// Addresses to connect from, in turn; none leaves it to the kernel. One address has about 28,000 ports for one
+    /// server.
     pub sources: Vec<IpAddr>,
     /// The targets to ask for. At least one.
     pub targets: Vec<Target>,
@@ -48,7 +49,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The simplest job against `address`: 64 connections in one thread that ask as fast as they are answered, for 10 s.
+    /// The simplest job against `address`: 64 connections in one thread that ask as fast as they are answered, for 10
+    /// s.
     pub fn simple(address: SocketAddr, targets: Vec<Target>) -> Plan {
         Plan {
             address,
@@ -72,7 +74,8 @@ impl Plan {
         }
     }
 
-    /// Connects from several addresses if the server is on IPv4 loopback, no address was chosen, and one has too few ports.
+    /// Connects from several addresses if the server is on IPv4 loopback, no address was chosen, and one has too few
+    /// ports.
     pub fn spread_sources(&mut self) {
         let needed = (self.connections + self.idle_connections).div_ceil(CONNECTIONS_OF_SOURCE);
         if needed > 1 && self.sources.is_empty() && matches!(self.address.ip(), IpAddr::V4(ip) if ip.is_loopback()) {

@@ -1,7 +1,7 @@
 //! The records of one thread while it runs, and the state that threads share.
 //!
-//! Owns: when something counts as measured. Guarantees: every request that was made is, in the end, in exactly one of the
-//! numbers of [`Counts`] that add up to `requests`.
+//! Owns: when something counts as measured. Guarantees: every request that was made is, in the end, in exactly one of
+//! the numbers of [`Counts`] that add up to `requests`.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

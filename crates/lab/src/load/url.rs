@@ -1,7 +1,7 @@
 //! URLs as the load generator takes them: `http://HOST[:PORT][/PATH]`.
 //!
-//! Guarantees: the path is sent as it was given, so that a test can send what a browser never would; only spaces and control
-//! bytes are refused, because they would end the request line.
+//! Guarantees: the path is sent as it was given, so that a test can send what a browser never would; only spaces and
+//! control bytes are refused, because they would end the request line.
 
 use std::fmt;
 use std::io;

@@ -1,6 +1,7 @@
 //! Whether the figures are those of the server: reasons for doubt, by rule.
 //!
-//! The rules and their bounds are here and nowhere else. A doubt does not make a figure wrong; it says what else it may be.
+//! The rules and their bounds are here and nowhere else. A doubt does not make a figure wrong; it says what else it may
+//! be.
 
 use std::fmt;
 

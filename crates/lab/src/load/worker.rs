@@ -1,7 +1,8 @@
 //! One event loop of the load generator.
 //!
-//! Owns: a share of the connections, and when each of them is asked. Guarantees: a turn of the loop costs one wait and, for
-//! each answer, one receive and one send; a time stamp is taken when bytes have arrived, not when the loop gets round to it.
+//! Owns: a share of the connections, and when each of them is asked. Guarantees: a turn of the loop costs one wait and,
+//! for each answer, one receive and one send; a time stamp is taken when bytes have arrived, not when the loop gets
+//! round to it.
 //!
 //! ```text
 //!   Connecting --all there, or too late--> (barrier) --> Running --time over, or no more requests--> Draining --> done
@@ -238,8 +239,8 @@ impl<'a> Worker<'a> {
         self.running && (!self.is_ending() || !self.backlog.is_empty())
     }
 
-    /// Decides what a connection does that has nothing to wait for, or room for more. `is_rested`: it has thought, or has
-    /// waited to connect again.
+    /// Decides what a connection does that has nothing to wait for, or room for more. `is_rested`: it has thought, or
+    /// has waited to connect again.
     fn settle(&mut self, index: usize, is_rested: bool) {
         let wanted = self.wants_more();
         let (plan, now_ns) = (self.thread_state.plan, self.thread_state.now_ns);

@@ -1,7 +1,8 @@
 //! Servers' lives: started with nothing in memory, then phase after phase, in each one engine after the other.
 //!
-//! Owns: the clock of the run, the jobs' threads, and the moments at which the servers' processor time is read. Guarantees:
-//! servers are ended and their groups removed, whatever happens; a job that cannot be done is a problem of its phase.
+//! Owns: the clock of the run, the jobs' threads, and the moments at which the servers' processor time is read.
+//! Guarantees: servers are ended and their groups removed, whatever happens; a job that cannot be done is a problem of
+//! its phase.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -276,8 +277,9 @@ fn execute(
         Role::Load | Role::Visitor => length + GRACE,
     };
     if job.role == Role::Visitor {
-        // It shares the generator's processor, and is to wait for the server only. Without the permission it waits for the
-        // generator as well, for a time slice at most. On Linux this is of the calling thread and those that it starts.
+        // It shares the generator's processor, and is to wait for the server only. Without the permission it waits for
+        // the generator as well, for a time slice at most. On Linux this is of the calling thread and those that it
+        // starts.
         _ = setpriority_process(None, VISITOR_NICENESS);
     }
     load::run(&job.plan, &mut |seen| {
@@ -316,7 +318,8 @@ fn summarize(phase: Phase, began_s: f64, length: Duration, cpu: &[Duration], don
     }
 }
 
-/// Latencies of the jobs of `role`. Requests without an answer count with the second part, in which they were found out.
+/// Latencies of the jobs of `role`. Requests without an answer count with the second part, in which they were found
+/// out.
 fn latencies(done: &[Done], role: Role, is_settling: bool) -> Latencies {
     let mut all = Latencies::default();
     for outcome in done.iter().filter(|job| job.role == role).filter_map(Done::outcome) {

@@ -1,5 +1,5 @@
-//! One server life under six loads, one after the other: whether a server that chooses its engine keeps up with the best
-//! fixed one in each, and beats all of them over the whole.
+//! One server life under six loads, one after the other: whether a server that chooses its engine keeps up with the
+//! best fixed one in each, and beats all of them over the whole.
 //!
 //! Owns: the order of the measurements and where they are kept. The loads are in [`workload`], one server's life in
 //! [`measure`], its record in [`mod@run`], what follows in [`verdict`], [`table`] and [`plot`]; long constant loads in

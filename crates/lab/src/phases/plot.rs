@@ -1,8 +1,8 @@
 //! The phases as a plot over time: one SVG with everything in it.
 //!
-//! Above, good answers a second of every engine on a logarithmic scale, because the phases differ by a factor of a thousand;
-//! below, `auto` by the best fixed engine at the same moment. Changes of engine are lines through both. Guarantees: no script
-//! and no external reference; readable on a light and a dark page; all text is escaped.
+//! Above, good answers a second of every engine on a logarithmic scale, because the phases differ by a factor of a
+//! thousand; below, `auto` by the best fixed engine at the same moment. Changes of engine are lines through both.
+//! Guarantees: no script and no external reference; readable on a light and a dark page; all text is escaped.
 
 use std::fmt::Write as _;
 

@@ -136,8 +136,8 @@ impl Latencies {
         self.refused + self.unanswered
     }
 
-    /// The time within which `share` of all requests had a good answer, in nanoseconds; none if fewer ever had. Refusals
-    /// count as no answer, and are taken for the fastest of those that came.
+    /// The time within which `share` of all requests had a good answer, in nanoseconds; none if fewer ever had.
+    /// Refusals count as no answer, and are taken for the fastest of those that came.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         let answers = self.answers.count();
         let needed = share * (answers + self.unanswered) as f64 + self.refused as f64;

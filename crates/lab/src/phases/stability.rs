@@ -1,7 +1,7 @@
 //! Loads that stay as they are for minutes: how often a server that chooses its engine changes its mind.
 //!
-//! Owns: the two loads and the count. Requests come at a rate that the server can bear, so that other work on the machine
-//! changes the figures but not the load.
+//! Owns: the two loads and the count. Requests come at a rate that the server can bear, so that other work on the
+//! machine changes the figures but not the load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

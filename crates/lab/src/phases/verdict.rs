@@ -1,8 +1,9 @@
 //! Verdicts on the runs: how an engine did in each phase, and how `auto` did beside the best fixed one.
 //!
-//! Owns: the rules. Runs of the same turn are compared. Throughput decides where the server was what limited it. Where the load generator had no reserve, all
-//! engines answer as fast as it asks; there the processor time for each request decides as well. An engine that refused or
-//! left unanswered more than [`FAILED_MAX`] of what a phase asks is not the best of it, however fast the rest was.
+//! Owns: the rules. Runs of the same turn are compared. Throughput decides where the server was what limited it. Where
+//! the load generator had no reserve, all engines answer as fast as it asks; there the processor time for each request
+//! decides as well. An engine that refused or left unanswered more than [`FAILED_MAX`] of what a phase asks is not the
+//! best of it, however fast the rest was.
 
 use super::AUTO;
 use super::run::{Latencies, Run};
@@ -147,7 +148,8 @@ pub struct Beside {
     pub visitor: Estimate,
 }
 
-/// The ratios of runs that took turns with each other: what the machine did in one round and not in the next is in both.
+/// The ratios of runs that took turns with each other: what the machine did in one round and not in the next is in
+/// both.
 pub fn beside(runs: &[Run]) -> Vec<Beside> {
     let mut engines: Vec<&str> = runs.iter().map(|run| run.engine.as_str()).filter(|engine| *engine != AUTO).collect();
     engines.dedup();

@@ -220,9 +220,9 @@ pub(super) fn at_rate(
 }
 
 impl Site {
-    /// Has the large files in the kernel's memory, without the server's limit. Where the machine takes back what seems not to
-    /// be used (DAMON-based reclaim), content that is only sent, and never read, seems so after seconds; a byte read of each
-    /// page shows that it is used.
+    /// Has the large files in the kernel's memory, without the server's limit. Where the machine takes back what seems
+    /// not to be used (DAMON-based reclaim), content that is only sent, and never read, seems so after seconds; a byte
+    /// read of each page shows that it is used.
     fn keep_large(&self) {
         self.read(&self.large, LARGE_BYTES);
     }

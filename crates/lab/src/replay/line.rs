@@ -1,7 +1,7 @@
 //! One line of an access log, in any of the formats that servers write.
 //!
-//! Read: common and combined (NCSA httpd; nginx, Apache, lighttpd, h2o and Lamna by default), and JSON by Lamna, Caddy, and
-//! the field names usual with nginx. Guarantees: any bytes are a line or none, never a panic.
+//! Read: common and combined (NCSA httpd; nginx, Apache, lighttpd, h2o and Lamna by default), and JSON by Lamna, Caddy,
+//! and the field names usual with nginx. Guarantees: any bytes are a line or none, never a panic.
 
 use serde_json::Value;
 
@@ -27,8 +27,8 @@ pub fn parse(line: &str) -> Option<Line> {
     if line.trim_start().starts_with('{') { parse_json(line) } else { parse_common(line) }
 }
 
-/// `host ident user [time] "METHOD target PROTOCOL" status bytes ...`. The quote that ends the request is looked for from
-/// behind the status, because some servers log quotes as they come.
+/// `host ident user [time] "METHOD target PROTOCOL" status bytes ...`. The quote that ends the request is looked for
+/// from behind the status, because some servers log quotes as they come.
 fn parse_common(line: &str) -> Option<Line> {
     let (before, rest) = line.split_once('"')?;
     let at_ns = before.rsplit_once('[').and_then(|(_, time)| time::read_ncsa(time.trim_end().strip_suffix(']')?));

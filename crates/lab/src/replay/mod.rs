@@ -1,11 +1,12 @@
-//! Logs as workloads: reading them, cutting them, asking a server for them again, and building the site they were served
-//! from.
+//! Logs as workloads: reading them, cutting them, asking a server for them again, and building the site they were
+//! served from.
 //!
 //! Owns: the form in which a log is replayed ([`Trace`]) and what becomes a request. Reading is in [`mod@read`] and [`mod@line`],
 //! workloads that never were a log in [`synthetic`], document roots in [`site`].
 //!
-//! A request is replayed if it was GET or HEAD and its file has a known size, that is, was sent once with status 200; the
-//! rest was not served from files, or nothing is known to serve. What is left out is counted by reason, never silently.
+//! A request is replayed if it was GET or HEAD and its file has a known size, that is, was sent once with status 200;
+//! the rest was not served from files, or nothing is known to serve. What is left out is counted by reason, never
+//! silently.
 
 pub mod line;
 pub mod read;
@@ -100,8 +101,8 @@ impl Trace {
         self.requests.last().map_or(0, |request| request.at_ns)
     }
 
-    /// Cuts the trace off where the files asked for so far reach `data_set_bytes`, as Flash (6.2) varies its data set; the
-    /// whole trace if it has fewer. Files that are no longer asked for go as well.
+    /// Cuts the trace off where the files asked for so far reach `data_set_bytes`, as Flash (6.2) varies its data set;
+    /// the whole trace if it has fewer. Files that are no longer asked for go as well.
     pub fn truncate(&mut self, data_set_bytes: u64) {
         let mut numbers: Vec<Option<u32>> = vec![None; self.files.len()];
         let (mut kept, mut bytes) = (Vec::new(), 0);

@@ -191,7 +191,8 @@ fn read_table(path: &Path, builder: &mut Builder) -> Result<HashMap<String, u32>
     Ok(names)
 }
 
-/// The path that stands for file number `file`: a thousand to a directory, and the extension kept, because servers go by it.
+/// The path that stands for file number `file`: a thousand to a directory, and the extension kept, because servers go
+/// by it.
 pub(super) fn anonymous_path(file: u64, extension: &str) -> String {
     let plain = !extension.is_empty() && extension.len() <= 8 && extension.bytes().all(|b| b.is_ascii_alphanumeric());
     let extension = if plain && !matches!(extension, "dir" | "none") { extension } else { "html" };

@@ -1,7 +1,8 @@
 //! Document roots with files of the right names and sizes.
 //!
-//! Guarantees: nothing is written outside the directory; a file that is there with the right size is left alone, so that
-//! an interrupted build goes on. The content is text that says its path, line by line, so that a wrong answer can be seen.
+//! Guarantees: nothing is written outside the directory; a file that is there with the right size is left alone, so
+//! that an interrupted build goes on. The content is text that says its path, line by line, so that a wrong answer can
+//! be seen.
 
 use std::collections::HashSet;
 use std::fmt;

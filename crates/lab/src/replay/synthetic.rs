@@ -67,8 +67,8 @@ impl Model {
         Model { files: (0..).zip(file_sizes(files, bytes)).map(file).collect(), weights: zipf(files, exponent) }
     }
 
-    /// Keeps the files that are asked for until they reach `data_set_bytes`, as Flash (6.2) cuts a log; all if they never
-    /// do. The weights stay as they are.
+    /// Keeps the files that are asked for until they reach `data_set_bytes`, as Flash (6.2) cuts a log; all if they
+    /// never do. The weights stay as they are.
     pub fn truncate(&mut self, data_set_bytes: u64, seed: u64) {
         if self.files.iter().map(|file| file.bytes).sum::<u64>() <= data_set_bytes {
             return;
@@ -122,7 +122,8 @@ mod tests {
 
     use super::*;
 
-    /// Share of the requests that a least-recently-used cache of `bytes` has, if it was filled by `before`, oldest first.
+    /// Share of the requests that a least-recently-used cache of `bytes` has, if it was filled by `before`, oldest
+    /// first.
     fn lru_hits(trace: &Trace, before: impl Iterator<Item = u32>, bytes: u64) -> f64 {
         let (mut by_age, mut ages, mut held, mut hits) = (BTreeMap::new(), HashMap::new(), 0, 0);
         let requests = trace.requests.iter().map(|request| (request.file, true));

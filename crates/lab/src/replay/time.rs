@@ -1,7 +1,7 @@
 //! Times as logs write them, as nanoseconds since 1970.
 //!
-//! Read: `10/Oct/2000:13:55:36 -0700` (NCSA), `2000-10-10T20:55:36.5Z` and with an offset (RFC 3339), and seconds since 1970
-//! with a fraction. Leap seconds count as the second after.
+//! Read: `10/Oct/2000:13:55:36 -0700` (NCSA), `2000-10-10T20:55:36.5Z` and with an offset (RFC 3339), and seconds since
+//! 1970 with a fraction. Leap seconds count as the second after.
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 

@@ -1,7 +1,7 @@
 //! The headline: Lamna's best engine, and the one that it chooses itself, against every peer in every scenario.
 //!
-//! Owns: which figures are compared and how places of a sweep become one number: the geometric mean of the ratios at all
-//! places, so that no place and no unit has more weight than another. Losses are in it like gains.
+//! Owns: which figures are compared and how places of a sweep become one number: the geometric mean of the ratios at
+//! all places, so that no place and no unit has more weight than another. Losses are in it like gains.
 
 use crate::compare::store::Results;
 use crate::metric::format_number;

@@ -1,7 +1,7 @@
 //! The report: one HTML file with everything in it, for screen (light and dark) and paper.
 //!
-//! Owns: the page. Guarantees: no network, no script needed to read it; all text from results is escaped. The script only
-//! lets one hide servers by clicking on their names.
+//! Owns: the page. Guarantees: no network, no script needed to read it; all text from results is escaped. The script
+//! only lets one hide servers by clicking on their names.
 
 use std::fmt::Write as _;
 

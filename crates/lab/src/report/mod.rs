@@ -1,6 +1,7 @@
 //! Reports: what the results say, for people.
 //!
-//! Owns: tables ([`table`], [`headline`]), claims held against figures ([`check`]), and one page with all of it ([`html`], drawn by
+//! Owns: tables ([`table`], [`headline`]), claims held against figures ([`check`]), and one page with all of it
+//! ([`html`], drawn by
 //! [`svg`]).
 
 pub mod check;

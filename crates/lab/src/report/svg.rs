@@ -1,7 +1,7 @@
 //! Plots as SVG: lines over a sweep, bars without one.
 //!
-//! Guarantees: readable without scripts and styles (every mark has a title with its figures), drawn in the colours of the
-//! page (`currentColor` and the classes `s0` to `s11`), no external references. All text is escaped.
+//! Guarantees: readable without scripts and styles (every mark has a title with its figures), drawn in the colours of
+//! the page (`currentColor` and the classes `s0` to `s11`), no external references. All text is escaped.
 
 use std::fmt::Write as _;
 

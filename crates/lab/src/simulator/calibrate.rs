@@ -1,13 +1,13 @@
 //! Measuring a parameter set: what each step of a request costs Lamna on this machine.
 //!
-//! Owns: which trial gives which parameter, and how. Guarantees: each trial is repeated in rounds, so that a drift of the
-//! machine meets all of them, and what counts is [`undisturbed`]; every figure carries a sentence on how it was got. What is not measured
-//! keeps the value of the estimate (`linux-2026`) and says so.
+//! Owns: which trial gives which parameter, and how. Guarantees: each trial is repeated in rounds, so that a drift of
+//! the machine meets all of them, and what counts is [`undisturbed`]; every figure carries a sentence on how it was
+//! got. What is not measured keeps the value of the estimate (`linux-2026`) and says so.
 //!
-//! Three ways are combined. Sums come from the real server under load: processor time for each request, slopes over sizes.
-//! How a sum divides into steps comes from single calls ([`super::micro`]), so errors in the division move time from one step to
-//! another, and never invent any. And what an engine costs beyond the steps is the value with which the model of a trial
-//! takes the processor time that the trial took, so nothing is counted twice.
+//! Three ways are combined. Sums come from the real server under load: processor time for each request, slopes over
+//! sizes. How a sum divides into steps comes from single calls ([`super::micro`]), so errors in the division move time
+//! from one step to another, and never invent any. And what an engine costs beyond the steps is the value with which
+//! the model of a trial takes the processor time that the trial took, so nothing is counted twice.
 //!
 //! None of the trials is one of the scenarios of the validation: clients and content are others.
 

@@ -1,8 +1,8 @@
 //! The disk beneath a folder, measured by reading files that are not in memory.
 //!
-//! Owns: making files and putting them out of memory, one by one (`posix_fadvise`); the machine's page cache as a whole is
-//! never touched. Guarantees: reads only what it has written. What a host beneath a virtual disk keeps in memory cannot be
-//! put out, and counts as the disk's speed.
+//! Owns: making files and putting them out of memory, one by one (`posix_fadvise`); the machine's page cache as a whole
+//! is never touched. Guarantees: reads only what it has written. What a host beneath a virtual disk keeps in memory
+//! cannot be put out, and counts as the disk's speed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,8 +17,8 @@ use rustix::fs::{Advice, fadvise};
 
 use super::micro::middle;
 
-/// Writes files of the given sizes to `folder`, named by their numbers, with content that does not compress. A folder that has
-/// the last of them is believed to have all.
+/// Writes files of the given sizes to `folder`, named by their numbers, with content that does not compress. A folder
+/// that has the last of them is believed to have all.
 ///
 /// # Errors
 /// The error of writing.

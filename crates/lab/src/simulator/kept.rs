@@ -1,7 +1,8 @@
 //! The store of trials: measurements kept in a file as they are made, so that an interrupted run goes on where it
 //! stopped.
 //!
-//! Owns: the file's form (JSON). Guarantees: what is in the file is whole, whenever the process ends. Does not judge what it keeps.
+//! Owns: the file's form (JSON). Guarantees: what is in the file is whole, whenever the process ends. Does not judge
+//! what it keeps.
 
 use std::fs;
 use std::io;

@@ -38,8 +38,8 @@ pub(super) fn page_cache_bytes(scenario: &Scenario, memory_bytes: u64, parameter
     memory_bytes.saturating_sub(taken).max(PAGE_CACHE_BYTES_LEAST)
 }
 
-/// The server's own rule: content is in memory once where the cache is at least a third of it, except in processes that have
-/// caches of their own.
+/// The server's own rule: content is in memory once where the cache is at least a third of it, except in processes that
+/// have caches of their own.
 pub(super) fn replaces_page_cache(kind: Kind, cache_bytes: u64, memory_bytes: u64) -> bool {
     cache_bytes >= memory_bytes / 3 && !matches!(kind, Kind::Mp | Kind::CoAmped)
 }

@@ -103,8 +103,8 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const SILENCE: Duration = Duration::from_secs(20);
 
 impl<'a> Load<'a> {
-    /// Uses `connections` to `address`. A load that `spins` never sleeps: it needs a processor to itself, and the server never
-    /// has to wake it, as it never has to wake clients that are elsewhere.
+    /// Uses `connections` to `address`. A load that `spins` never sleeps: it needs a processor to itself, and the
+    /// server never has to wake it, as it never has to wake clients that are elsewhere.
     ///
     /// # Errors
     /// The error of the sockets, or an address that is not loopback.
@@ -135,8 +135,9 @@ impl<'a> Load<'a> {
         Ok(load)
     }
 
-    /// Asks for `duration`, and until so many `requests` are answered if that is not longer than [`LONGEST`]; `next` names the target
-    /// of the next request of a client. Requests under way at the end stay so, and the next call goes on with them.
+    /// Asks for `duration`, and until so many `requests` are answered if that is not longer than [`LONGEST`]; `next`
+    /// names the target of the next request of a client. Requests under way at the end stay so, and the next call goes
+    /// on with them.
     ///
     /// # Errors
     /// A connection that ends or is silent, or a response other than 200.

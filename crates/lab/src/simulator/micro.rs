@@ -1,8 +1,8 @@
 //! Single steps by themselves: what a call of the core, a system call, a switch or a lock costs here, in microseconds.
 //!
-//! Owns: the loops that repeat a step. Guarantees: each figure is the median of several repetitions, so that one interruption
-//! does not count. The caller confines the thread to one processor: two threads of these take turns on it, which is what
-//! a switch is. Everything is warm, as it is in a busy server and is not in an idle one.
+//! Owns: the loops that repeat a step. Guarantees: each figure is the median of several repetitions, so that one
+//! interruption does not count. The caller confines the thread to one processor: two threads of these take turns on it,
+//! which is what a switch is. Everything is warm, as it is in a busy server and is not in an idle one.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -144,8 +144,8 @@ pub fn socket_calls() -> io::Result<SocketCalls> {
     })
 }
 
-/// How fast the machine is just now: what a fixed piece of work takes, a request and its answer over a TCP connection of loopback with
-/// both ends in one thread, on each of its processors. About ten milliseconds for each.
+/// How fast the machine is just now: what a fixed piece of work takes, a request and its answer over a TCP connection
+/// of loopback with both ends in one thread, on each of its processors. About ten milliseconds for each.
 ///
 /// # Errors
 /// No sockets.
@@ -176,8 +176,8 @@ fn exchange_us() -> io::Result<f64> {
     failed.map(|()| us)
 }
 
-/// Going over from one thread to another on the same processor, waking it and going to sleep included: two threads that pass a
-/// byte through two pipes, less what the same calls cost one thread.
+/// Going over from one thread to another on the same processor, waking it and going to sleep included: two threads that
+/// pass a byte through two pipes, less what the same calls cost one thread.
 ///
 /// # Errors
 /// No pipes or threads.

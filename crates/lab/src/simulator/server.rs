@@ -1,7 +1,7 @@
 //! A server under measurement: a real `lamna serve`, started for the purpose and stopped with it.
 //!
-//! Owns: how the simulator's trials start it, and what they ask of it beyond what every measurement does ([`crate::process`], which has the
-//! process, its processor time and its end).
+//! Owns: how the simulator's trials start it, and what they ask of it beyond what every measurement does
+//! ([`crate::process`], which has the process, its processor time and its end).
 
 use std::fs;
 use std::io;

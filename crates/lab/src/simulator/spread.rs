@@ -43,9 +43,9 @@ pub(super) fn open(server: &Server, count: usize, workers: usize, probe: &Target
     Ok(Spread { connections, workers })
 }
 
-/// Connections that `worker` will probably take: they are opened from another worker's processor, which is kept busy until they
-/// are accepted, which is when they have asked for something (`TCP_DEFER_ACCEPT`). The other worker wakes for the first one, and would
-/// push aside a thread that is no more important than it.
+/// Connections that `worker` will probably take: they are opened from another worker's processor, which is kept busy
+/// until they are accepted, which is when they have asked for something (`TCP_DEFER_ACCEPT`). The other worker wakes
+/// for the first one, and would push aside a thread that is no more important than it.
 fn for_worker(
     server: &Server,
     worker: usize,

@@ -1,11 +1,12 @@
 //! One trial: a server, a load on it, and what both of them did in a stretch of time.
 //!
-//! Owns: which processors they run on, and which worker has which connection. The load has the last processor; a server with one
-//! worker has the first to itself, one with more has each of its workers, and the threads that belong to it, on one (`--pin`), with as
-//! many connections as the others. A load that has its processor to itself spins. Left to itself, Linux puts a loop and the load that it
-//! exchanges messages with on one processor in one run and on two in the next, which halves or doubles the result and is
-//! nothing that a model of an architecture could predict. And a load that sleeps makes the server pay for waking it: on a
-//! virtual machine a few microseconds or twenty, as the sleep of its processor is light or deep.
+//! Owns: which processors they run on, and which worker has which connection. The load has the last processor; a server
+//! with one worker has the first to itself, one with more has each of its workers, and the threads that belong to it,
+//! on one (`--pin`), with as many connections as the others. A load that has its processor to itself spins. Left to
+//! itself, Linux puts a loop and the load that it exchanges messages with on one processor in one run and on two in the
+//! next, which halves or doubles the result and is nothing that a model of an architecture could predict. And a load
+//! that sleeps makes the server pay for waking it: on a virtual machine a few microseconds or twenty, as the sleep of
+//! its processor is light or deep.
 
 use std::fs;
 use std::io;
@@ -84,7 +85,8 @@ pub struct Observed {
     /// How fast the machine was before and after: see [`micro::yardstick_us`]. 0: not known.
     #[serde(default)]
     pub yardstick_us: f64,
-    /// How far apart the first and the last processor were, before or after, whichever is more: see [`super::quiet`]. 0: not known.
+    /// How far apart the first and the last processor were, before or after, whichever is more: see [`super::quiet`].
+    /// 0: not known.
     #[serde(default)]
     pub line_ns: f64,
     /// The worker of each connection, with more than one.
@@ -92,8 +94,8 @@ pub struct Observed {
     pub client_workers: Vec<u32>,
 }
 
-/// Others may use this share of the processors' time before a trial counts as disturbed; ticks alone make up for one in a
-/// hundred.
+/// Others may use this share of the processors' time before a trial counts as disturbed; ticks alone make up for one in
+/// a hundred.
 pub const FOREIGN_MAX: f64 = 0.04;
 /// How often a trial is made at most until others do not disturb it.
 pub const ATTEMPTS: u32 = 3;
@@ -191,7 +193,8 @@ fn sorted_quarter(mut values: Vec<f64>) -> f64 {
     values[values.len() / 4]
 }
 
-/// Time that all processors together have worked since the machine was started: the line `cpu` of `/proc/stat`, proc(5).
+/// Time that all processors together have worked since the machine was started: the line `cpu` of `/proc/stat`,
+/// proc(5).
 fn busy_s() -> io::Result<f64> {
     let text = fs::read_to_string("/proc/stat")?;
     let ticks: Vec<u64> = text
@@ -230,16 +233,16 @@ impl Observed {
         }
     }
 
-    /// Processor time that the server costs for each request, with what the kernel does on its behalf in threads of its own: all
-    /// that is not the load's. In a trial that others disturb it is theirs, too.
+    /// Processor time that the server costs for each request, with what the kernel does on its behalf in threads of its
+    /// own: all that is not the load's. In a trial that others disturb it is theirs, too.
     pub fn server_and_kernel_us(&self) -> f64 {
         self.server_us + self.foreign * processors() as f64 * 1e6 / self.requests_per_s.max(1.0)
     }
 }
 
 impl Trial<'_> {
-    /// Runs it, again if others disturbed it; `next` names the target that a client asks for next. `None`: the program has no
-    /// such engine.
+    /// Runs it, again if others disturbed it; `next` names the target that a client asks for next. `None`: the program
+    /// has no such engine.
     ///
     /// # Errors
     /// The server does not start, or does not answer as it should.

@@ -1,10 +1,12 @@
-//! Predictions held against reality: each engine in scenarios on this machine, simulated with measured parameters and run.
+//! Predictions held against reality: each engine in scenarios on this machine, simulated with measured parameters and
+//! run.
 //!
-//! Owns: the scenarios, once as trials of the real server and once as scenarios of the models, and the order in which trials are made.
-//! Guarantees: the prediction is made from the parameter set alone, from which worker took which connection, which is a matter
-//! of who was awake when they came, and from how fast the machine was by its yardstick; nothing else that is observed flows into it. Where the set is calibrated in the same go, its
-//! trials and these alternate, engine by engine and round by round, so that both meet the same hours of the machine. A scenario
-//! that this machine does not permit, and an engine that the program does not have, are left out and named.
+//! Owns: the scenarios, once as trials of the real server and once as scenarios of the models, and the order in which
+//! trials are made. Guarantees: the prediction is made from the parameter set alone, from which worker took which
+//! connection, which is a matter of who was awake when they came, and from how fast the machine was by its yardstick;
+//! nothing else that is observed flows into it. Where the set is calibrated in the same go, its trials and these
+//! alternate, engine by engine and round by round, so that both meet the same hours of the machine. A scenario that
+//! this machine does not permit, and an engine that the program does not have, are left out and named.
 
 mod predict;
 mod reason;
@@ -81,8 +83,8 @@ pub struct Plan {
     pub memory_bytes: u64,
     /// Rounds of all trials. At least 1.
     pub rounds: u32,
-    /// Where trials are kept (JSON). Those that are there already are not repeated: so a table can be made in several goes,
-    /// and predicted anew from the same trials.
+    /// Where trials are kept (JSON). Those that are there already are not repeated: so a table can be made in several
+    /// goes, and predicted anew from the same trials.
     pub trials: Option<PathBuf>,
     /// Calibrates a set of this name in the same go, with trials that alternate with the others.
     pub calibrate: Option<String>,
@@ -143,8 +145,8 @@ pub struct Validation {
     pub calibration: Option<Calibration>,
 }
 
-/// Runs and simulates everything. `parameters` count where no set is calibrated. `progress` hears how many trials are done, of how
-/// many.
+/// Runs and simulates everything. `parameters` count where no set is calibrated. `progress` hears how many trials are
+/// done, of how many.
 ///
 /// # Errors
 /// Files cannot be made, a server fails that calibration needs, or a kept trial cannot be read.
@@ -403,8 +405,8 @@ impl Setting {
     }
 }
 
-/// A thread of the server's takes its time to watch files that have come into the cache; until then they are compared with the file
-/// system now and then.
+/// A thread of the server's takes its time to watch files that have come into the cache; until then they are compared
+/// with the file system now and then.
 const WATCHED_AFTER: Duration = Duration::from_millis(1_500);
 /// Passes through a log before anything is counted, for the caches to have the content that they have from then on.
 const PASSES: u64 = 2;

@@ -2,7 +2,8 @@
 
 use lamna_sim::parameters::Parameters;
 
-/// `parameters` as TOML; `comments` by path (`costs.parse_us`). Times keep four decimals, which is more than they are worth.
+/// `parameters` as TOML; `comments` by path (`costs.parse_us`). Times keep four decimals, which is more than they are
+/// worth.
 pub(super) fn with_comments(parameters: &Parameters, comments: &[(&str, String)]) -> String {
     let plain = toml::to_string(parameters).unwrap_or_else(|_| unreachable!("plain data is TOML"));
     let mut table = String::new();

@@ -1,8 +1,8 @@
 //! The lines of a kernel trace, and what they say about where time on a processor went.
 //!
-//! Owns: the arithmetic. A thread is on a processor from the moment that it is switched to until it is switched away; within
-//! that time it is in a system call or, between them, in its own code. Lines that are not understood are skipped. What a
-//! thread did before its first line is not known and not counted.
+//! Owns: the arithmetic. A thread is on a processor from the moment that it is switched to until it is switched away;
+//! within that time it is in a system call or, between them, in its own code. Lines that are not understood are
+//! skipped. What a thread did before its first line is not known and not counted.
 //!
 //! ```text
 //!   unknown --first line--> Own code <--enter, exit--> In a call

@@ -1,7 +1,8 @@
-//! A trace of a server's system calls and switches, by an instance of the kernel's own (Documentation/trace/ftrace.rst).
+//! A trace of a server's system calls and switches, by an instance of the kernel's own
+//! (Documentation/trace/ftrace.rst).
 //!
-//! Owns: the instance, which is removed with the value. Guarantees: other traces of this machine are not disturbed; threads
-//! and processes that begin meanwhile are followed; a trace that lost events is an error.
+//! Owns: the instance, which is removed with the value. Guarantees: other traces of this machine are not disturbed;
+//! threads and processes that begin meanwhile are followed; a trace that lost events is an error.
 
 use std::fmt;
 use std::fs;

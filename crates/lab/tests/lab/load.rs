@@ -50,8 +50,8 @@ fn every_request_that_was_due_in_a_pause_is_charged_with_it() {
     let mut plan = plan(&server, 200);
     plan.pace = Pace::Rate { per_second: 100.0, poisson: false };
     let outcome = execute(&plan);
-    // Requests are due every 10 ms: 40 of them in the first 400 ms of the pause, and each waited for the rest of it. The
-    // first of them may have been sent up to one interval after the pause began.
+    // Requests are due every 10 ms: 40 of them in the first 400 ms of the pause, and each waited for the rest of it.
+    // The first of them may have been sent up to one interval after the pause began.
     let slow: u64 = outcome.latency.buckets().filter(|(ns, _)| *ns >= 400_000_000).map(|(_, count)| count).sum();
     assert!(slow >= 39, "only {slow} requests were charged");
     assert!(outcome.latency.max_ns() >= 790_000_000);

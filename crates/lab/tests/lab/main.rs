@@ -1,7 +1,7 @@
 //! The laboratory against servers whose behaviour is known.
 //!
-//! All sockets are on loopback; all waits are bounded. Latencies are only ever asserted from below: a server that waited
-//! cannot have been faster.
+//! All sockets are on loopback; all waits are bounded. Latencies are only ever asserted from below: a server that
+//! waited cannot have been faster.
 
 mod compare;
 mod load;

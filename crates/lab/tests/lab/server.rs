@@ -1,6 +1,7 @@
 //! A server that does what a test says, and remembers what it answered.
 //!
-//! Owns: a thread for each connection, which ends with the connection. Answers are written in the order of the requests.
+//! Owns: a thread for each connection, which ends with the connection. Answers are written in the order of the
+//! requests.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,7 +1,7 @@
 //! A replacement policy of one's own: CLOCK, also called second chance (Corbató, 1968).
 //!
-//! Objects stand in a circle. A use sets an object's bit. The hand goes round: it clears a set bit, and stops at an object whose
-//! bit is clear. That is the victim. Copy the file to begin with: docs/extending.md says how.
+//! Objects stand in a circle. A use sets an object's bit. The hand goes round: it clears a set bit, and stops at an
+//! object whose bit is clear. That is the victim. Copy the file to begin with: docs/extending.md says how.
 
 use lamna_policy::cache::{ObjectId, Removal, Replacement};
 

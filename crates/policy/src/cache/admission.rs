@@ -1,12 +1,12 @@
 //! A size-aware admission filter: whether a new object deserves the place of those that would have to leave.
 //!
-//! After TinyLFU (Einziger, Friedman, Manes, ACM ToS 2017) and its size-aware successor (Einziger, Eytan, Friedman, Manes:
-//! "Lightweight robust size aware cache management", ACM ToS 2022). The filter counts how often each object was asked for within a
-//! sliding window of requests. A new object must have been asked for more often than the victim; per byte, if requests are what
-//! counts.
+//! After TinyLFU (Einziger, Friedman, Manes, ACM ToS 2017) and its size-aware successor (Einziger, Eytan, Friedman,
+//! Manes: "Lightweight robust size aware cache management", ACM ToS 2022). The filter counts how often each object was
+//! asked for within a sliding window of requests. A new object must have been asked for more often than the victim; per
+//! byte, if requests are what counts.
 //!
-//! Departures: identifiers are dense, so the count is exact, in one byte for each object, where the papers need a sketch. Only the first
-//! victim is weighed, because the filter is asked again for each further one.
+//! Departures: identifiers are dense, so the count is exact, in one byte for each object, where the papers need a
+//! sketch. Only the first victim is weighed, because the filter is asked again for each further one.
 //!
 //! An object larger than [`Admission::object_bytes_max`] is never admitted: one huge file is not worth the hot set.
 

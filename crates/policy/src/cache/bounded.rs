@@ -1,5 +1,5 @@
-//! The accounts of a cache: what it holds, how many bytes that is, and the bound on these bytes. It owns no content. The caller
-//! frees what it is told was evicted.
+//! The accounts of a cache: what it holds, how many bytes that is, and the bound on these bytes. It owns no content.
+//! The caller frees what it is told was evicted.
 //!
 //! Guarantees: after every call the bytes held are at most the bound. An object is held at most once. If a policy names
 //! no victim where one is needed, or one that is not held, nothing more is admitted, and only growth

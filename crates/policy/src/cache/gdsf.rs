@@ -1,13 +1,13 @@
-//! GreedyDual-Size with frequency. The victim is the object with the smallest `age + uses * cost / size`. The age is the key of the
-//! last victim (Cherkasova: "Improving WWW proxies performance with Greedy-Dual-Size-Frequency caching policy", HP Labs 1998; Cao
-//! and Irani, USITS 1997, for the ageing).
+//! GreedyDual-Size with frequency. The victim is the object with the smallest `age + uses * cost / size`. The age is
+//! the key of the last victim (Cherkasova: "Improving WWW proxies performance with Greedy-Dual-Size-Frequency caching
+//! policy", HP Labs 1998; Cao and Irani, USITS 1997, for the ageing).
 //!
-//! The cost is 1 if as many requests as possible are to be answered from memory: then small objects stay. It is the object's size if
-//! as many bytes as possible are: that is LFU with ageing. Keys are fixed point numbers in units of 1 / 2^24 of a use per byte. So
-//! comparisons are exact, and the order is the same on every machine.
+//! The cost is 1 if as many requests as possible are to be answered from memory: then small objects stay. It is the
+//! object's size if as many bytes as possible are: that is LFU with ageing. Keys are fixed point numbers in units of 1
+//! / 2^24 of a use per byte. So comparisons are exact, and the order is the same on every machine.
 //!
-//! Departures: an object of 4 GiB or more counts as one of 4 GiB. An object that is worth more than 128 uses per byte counts as one
-//! that is worth 128.
+//! Departures: an object of 4 GiB or more counts as one of 4 GiB. An object that is worth more than 128 uses per byte
+//! counts as one that is worth 128.
 
 use super::heap::Heap;
 use super::{ObjectId, Objective, Removal, Replacement, bounded};

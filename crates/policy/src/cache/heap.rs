@@ -1,14 +1,15 @@
-//! A heap of objects by a value that ages, over dense identifiers. The object with the smallest `age + value` is on top. The age is
-//! that of the last victim. Of equal objects the one that was placed longest ago is on top.
+//! A heap of objects by a value that ages, over dense identifiers. The object with the smallest `age + value` is on
+//! top. The age is that of the last victim. Of equal objects the one that was placed longest ago is on top.
 //!
-//! A use places an object higher than it was. This writes to the object's own node and nowhere else. The heap is ordered by keys that
-//! the objects had at some time, each at most the key that the object has now. An object that comes to the top with an old key gets
-//! its present key and sinks. This is repeated until the object on top has its present key: then no other can have a smaller one. So a
-//! hit touches one cache line instead of several on each level, and an object that is used often is moved once for many uses.
+//! A use places an object higher than it was. This writes to the object's own node and nowhere else. The heap is
+//! ordered by keys that the objects had at some time, each at most the key that the object has now. An object that
+//! comes to the top with an old key gets its present key and sinks. This is repeated until the object on top has its
+//! present key: then no other can have a smaller one. So a hit touches one cache line instead of several on each level,
+//! and an object that is used often is moved once for many uses.
 //!
-//! Guarantees: the order is that of unbounded numbers as long as values stay within [`VALUE_MAX`]. It takes at most 24 bytes for each
-//! object beside what the policy notes, because content cannot have what a policy takes. A node has four children: a path through a
-//! million objects has ten steps, and the children that are compared lie in one cache line.
+//! Guarantees: the order is that of unbounded numbers as long as values stay within [`VALUE_MAX`]. It takes at most 24
+//! bytes for each object beside what the policy notes, because content cannot have what a policy takes. A node has four
+//! children: a path through a million objects has ten steps, and the children that are compared lie in one cache line.
 
 use super::{ObjectId, address_of, cover, grow};
 
@@ -118,7 +119,8 @@ impl<Note: Copy + Default> Heap<Note> {
         }
     }
 
-    /// Whether an object of this value, placed now, would stay longer than the one that should go next. Nothing is there: yes.
+    /// Whether an object of this value, placed now, would stay longer than the one that should go next. Nothing is
+    /// there: yes.
     pub(super) fn would_outlast_top(&mut self, value: u64) -> bool {
         let sum = self.age + value.min(VALUE_MAX);
         // Of equals, the one that was placed longest ago goes: not this one.
@@ -175,8 +177,8 @@ impl<Note: Copy + Default> Heap<Note> {
         }
     }
 
-    /// Takes the age off every key and counts instants from one again, in the same order. Once in thousands of turnovers of
-    /// what is held.
+    /// Takes the age off every key and counts instants from one again, in the same order. Once in thousands of
+    /// turnovers of what is held.
     fn rebase(&mut self) {
         let mut order: Vec<(u64, ObjectId)> =
             self.objects.drain(..).map(|object| (self.nodes[object.index()].key(), object)).collect();
@@ -195,8 +197,8 @@ impl<Note: Copy + Default> Heap<Note> {
         self.instant = self.keys.len() as u32;
     }
 
-    /// Gives every object its own key and orders them, in a time that grows with their number only: for the first one that has to
-    /// go after all were used while there was room. One by one they would take thirty times as long.
+    /// Gives every object its own key and orders them, in a time that grows with their number only: for the first one
+    /// that has to go after all were used while there was room. One by one they would take thirty times as long.
     fn rebuild(&mut self) {
         for (key, object) in self.keys.iter_mut().zip(&self.objects) {
             *key = self.nodes[object.index()].key();
@@ -264,8 +266,8 @@ mod tests {
                         heap.remove(object);
                         plain.retain(|(_, other)| *other != object);
                     }
-                    // Seldom, so that many are placed meanwhile and all are ordered anew. The first of equals: they are in
-                    // order of placing.
+                    // Seldom, so that many are placed meanwhile and all are ordered anew. The first of equals: they are
+                    // in order of placing.
                     1 | 2 => {
                         let least = plain.iter().min_by_key(|(key, _)| *key).copied();
                         prop_assert_eq!(heap.top(), least.map(|(_, object)| object));

@@ -1,9 +1,9 @@
-//! Hinted: GreedyDual-Size with frequency, and what is expected to be asked for next counts as if it had been asked for more often
-//! (the hinted caching of the *JAWS framework*, 1998, 3.6; [`Gdsf`](super::Gdsf) for the rest).
+//! Hinted: GreedyDual-Size with frequency, and what is expected to be asked for next counts as if it had been asked for
+//! more often (the hinted caching of the *JAWS framework*, 1998, 3.6; [`Gdsf`](super::Gdsf) for the rest).
 //!
-//! An expectation of probability `p` counts as `p *` [`EXPECTED_USES`] uses until the object is used. Like every value it ages: what is
-//! expected and not asked for loses its place to what has been used since, and the expectation need not be taken back.
-//! Without expectations the order is GDSF's, to the object.
+//! An expectation of probability `p` counts as `p *` [`EXPECTED_USES`] uses until the object is used. Like every value
+//! it ages: what is expected and not asked for loses its place to what has been used since, and the expectation need
+//! not be taken back. Without expectations the order is GDSF's, to the object.
 //!
 //! An object that is read ahead of its request enters with its expectation alone: it has not been used yet. It deserves
 //! room if it would not be the next victim itself.

@@ -1,7 +1,7 @@
-//! Least frequently used, with dynamic ageing. The victim is the object with the smallest `uses + age`. The age of the cache is the
-//! key of its last victim (Arlitt, Cherkasova, Dilley, Friedrich, Jin: "Evaluating content management techniques for web proxy
-//! caches", 1999; there it is LFU-DA with unit cost). New objects start at the age, so objects that were popular long ago leave in
-//! the end. Objects with equal keys leave in order of last use.
+//! Least frequently used, with dynamic ageing. The victim is the object with the smallest `uses + age`. The age of the
+//! cache is the key of its last victim (Arlitt, Cherkasova, Dilley, Friedrich, Jin: "Evaluating content management
+//! techniques for web proxy caches", 1999; there it is LFU-DA with unit cost). New objects start at the age, so objects
+//! that were popular long ago leave in the end. Objects with equal keys leave in order of last use.
 
 use super::heap::Heap;
 use super::{ObjectId, Removal, Replacement};

@@ -1,5 +1,5 @@
-//! Least recently used: the victim is the object whose last use lies farthest back. The policy of Flash (5.4) and of the
-//! PIPELINED paper's simulator.
+//! Least recently used: the victim is the object whose last use lies farthest back. The policy of Flash (5.4) and of
+//! the PIPELINED paper's simulator.
 
 use super::list::{Links, List};
 use super::{ObjectId, Removal, Replacement, cover};

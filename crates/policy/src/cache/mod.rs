@@ -1,7 +1,7 @@
 //! Cache replacement: which object should go when room is needed.
 //!
-//! Owns: the order of the objects it was told about. A policy *hears* what happened (`admit`, `hit`, `remove`) and *names*
-//! a victim; it holds no object and frees none. The cache's owner removes the victim and says so with `remove`.
+//! Owns: the order of the objects it was told about. A policy *hears* what happened (`admit`, `hit`, `remove`) and
+//! *names* a victim; it holds no object and frees none. The cache's owner removes the victim and says so with `remove`.
 //!
 //! Guarantees: a victim is an object that is held; naming it changes nothing that a caller can see, and the same object
 //! is named again until a notification arrives. No method allocates except when an identifier larger than any before
@@ -80,8 +80,8 @@ pub trait Replacement: Send {
     /// `object`, which is held, was used.
     fn hit(&mut self, object: ObjectId);
 
-    /// `object`, which is held, was used `count` times since it was last said so. Counts above [`USES_AT_ONCE_MAX`] may be
-    /// taken as that.
+    /// `object`, which is held, was used `count` times since it was last said so. Counts above [`USES_AT_ONCE_MAX`] may
+    /// be taken as that.
     fn uses(&mut self, object: ObjectId, count: u32) {
         for _ in 0..count.min(USES_AT_ONCE_MAX) {
             self.hit(object);
@@ -91,8 +91,8 @@ pub trait Replacement: Send {
     /// `object`, which is held, occupies `size_bytes` from now on. Only policies that weigh sizes care.
     fn resize(&mut self, _object: ObjectId, _size_bytes: u64) {}
 
-    /// The identifier of `object`, which is not held, will stand for another object. Only policies that remember what they
-    /// threw away care.
+    /// The identifier of `object`, which is not held, will stand for another object. Only policies that remember what
+    /// they threw away care.
     fn forget(&mut self, _object: ObjectId) {}
 
     /// `object`, held or not, will be asked for soon with this probability, as far as is known. Said before it is
@@ -109,8 +109,8 @@ pub trait Replacement: Send {
     /// Bytes of memory that the policy itself has allocated.
     fn memory_bytes(&self) -> usize;
 
-    /// The object that should go next, or `None` if nothing is held. Settles the policy's own queues where the algorithm
-    /// does that on eviction (S3-FIFO, SIEVE), hence `&mut`.
+    /// The object that should go next, or `None` if nothing is held. Settles the policy's own queues where the
+    /// algorithm does that on eviction (S3-FIFO, SIEVE), hence `&mut`.
     fn victim(&mut self) -> Option<ObjectId>;
 
     /// `object`, which was held, is gone.
@@ -268,8 +268,8 @@ impl fmt::Display for UnknownAlgorithm {
 
 impl std::error::Error for UnknownAlgorithm {}
 
-/// Hands everything `from` holds over to `to`, least valuable first, so that a recency order survives. `size_bytes` tells
-/// an object's size. Afterwards `from` holds nothing.
+/// Hands everything `from` holds over to `to`, least valuable first, so that a recency order survives. `size_bytes`
+/// tells an object's size. Afterwards `from` holds nothing.
 pub fn hand_over(from: &mut dyn Replacement, to: &mut dyn Replacement, size_bytes: impl Fn(ObjectId) -> u64) {
     while let Some(object) = from.victim() {
         from.remove(object, Removal::Withdrawn);
@@ -287,8 +287,8 @@ fn address_of<T>(values: &[T], object: ObjectId) -> *const u8 {
     values.get(object.index()).map_or(std::ptr::null(), |value| std::ptr::from_ref(value).cast())
 }
 
-/// Makes `values` have a place for one more. Grows in smaller steps than doubling, because what is not used counts as well
-/// where memory is bounded.
+/// Makes `values` have a place for one more. Grows in smaller steps than doubling, because what is not used counts as
+/// well where memory is bounded.
 fn grow<T>(values: &mut Vec<T>) {
     if values.len() == values.capacity() {
         values.reserve_exact(values.len() / 8 + 64);

@@ -1,10 +1,11 @@
-//! Which pieces of files are likely to be in memory, where the system cannot tell. The page replacement of the operating system
-//! is simulated beside it, and corrected by the page faults that occur (Flash 5.7 proposes this and leaves it open).
+//! Which pieces of files are likely to be in memory, where the system cannot tell. The page replacement of the
+//! operating system is simulated beside it, and corrected by the page faults that occur (Flash 5.7 proposes this and
+//! leaves it open).
 //!
-//! Owns: the pieces that are believed to be in memory, in order of last use, and an estimate of how many fit. Guarantees: the
-//! number of pieces that are believed in is at most the estimate, which stays within its bounds. A piece is believed in only after
-//! it was said to be there. Every operation takes constant time. Does not read, test or count faults: the caller does, and says
-//! what came of it.
+//! Owns: the pieces that are believed to be in memory, in order of last use, and an estimate of how many fit.
+//! Guarantees: the number of pieces that are believed in is at most the estimate, which stays within its bounds. A
+//! piece is believed in only after it was said to be there. Every operation takes constant time. Does not read, test or
+//! count faults: the caller does, and says what came of it.
 //!
 //! ```text
 //!              admit: it has been read            unused for longer than any other
@@ -13,10 +14,10 @@
 //!              it was there; the estimate grows   the estimate shrinks
 //! ```
 //!
-//! Departure: Flash names the clock algorithm, because systems use it. But two clocks whose hands stand at different places
-//! disagree about much. The test below compares both ways with a page cache that is a clock, over 20,000 questions. Another clock
-//! was wrong 500 times in what it believed and 4,285 times in what it did not believe. The order of last use, which Flash takes for
-//! what is mapped (5.4), was wrong 65 and 811 times.
+//! Departure: Flash names the clock algorithm, because systems use it. But two clocks whose hands stand at different
+//! places disagree about much. The test below compares both ways with a page cache that is a clock, over 20,000
+//! questions. Another clock was wrong 500 times in what it believed and 4,285 times in what it did not believe. The
+//! order of last use, which Flash takes for what is mapped (5.4), was wrong 65 and 811 times.
 
 use std::collections::HashMap;
 
@@ -49,8 +50,8 @@ const SHRINK_SHARE: usize = 16;
 const GROW_SHARE: usize = 256;
 
 impl Residency {
-    /// Believes in nothing yet. Of pieces at least `estimate_min`, which is not zero, and at most `estimate_max` are taken to
-    /// fit; it begins in the middle.
+    /// Believes in nothing yet. Of pieces at least `estimate_min`, which is not zero, and at most `estimate_max` are
+    /// taken to fit; it begins in the middle.
     pub fn new(estimate_min: usize, estimate_max: usize) -> Residency {
         let estimate_min = estimate_min.max(1);
         let estimate_max = estimate_max.clamp(estimate_min, u32::MAX as usize);
@@ -102,8 +103,8 @@ impl Residency {
         self.admit(piece);
     }
 
-    /// `piece`, which was believed in, was not there: using it took the disk, so it is there now. What is believed in is too
-    /// much.
+    /// `piece`, which was believed in, was not there: using it took the disk, so it is there now. What is believed in
+    /// is too much.
     pub fn fault(&mut self, piece: PieceId) {
         let believed = self.len();
         self.estimate = (believed - believed / SHRINK_SHARE).clamp(self.estimate_min, self.estimate_max);

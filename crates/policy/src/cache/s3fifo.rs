@@ -1,9 +1,10 @@
-//! S3-FIFO: three static queues (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP 2023,
-//! algorithm 1).
+//! S3-FIFO: three static queues (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP
+//! 2023, algorithm 1).
 //!
-//! New objects enter a small queue, which has a tenth of the bytes. An object that is used more than once there moves on to the main
-//! queue. The others leave, and are remembered as ghosts. A ghost that returns enters the main queue at once. The main queue gives
-//! each object one further round for each use, at most three. A scan passes through the small queue and leaves the main queue alone.
+//! New objects enter a small queue, which has a tenth of the bytes. An object that is used more than once there moves
+//! on to the main queue. The others leave, and are remembered as ghosts. A ghost that returns enters the main queue at
+//! once. The main queue gives each object one further round for each use, at most three. A scan passes through the
+//! small queue and leaves the main queue alone.
 //!
 //! Departure: as in the paper the ghost queue is as long as the main queue has objects, but never shorter than [`GHOSTS_MIN`]. So a
 //! cache that has just started remembers something.

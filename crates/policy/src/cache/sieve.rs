@@ -1,8 +1,8 @@
 //! SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi: "SIEVE is simpler than LRU", NSDI 2024, algorithm 1).
 //!
-//! There is one queue in order of arrival, one bit for each object, and a hand that moves from old to new. A use sets the bit. The
-//! hand clears set bits and stops at the first clear one: that object is the victim. The hand stays there. So an object that survived
-//! is not looked at again until the hand has been round.
+//! There is one queue in order of arrival, one bit for each object, and a hand that moves from old to new. A use sets
+//! the bit. The hand clears set bits and stops at the first clear one: that object is the victim. The hand stays there.
+//! So an object that survived is not looked at again until the hand has been round.
 
 use super::list::{Links, List};
 use super::{ObjectId, Removal, Replacement, address_of, cover};

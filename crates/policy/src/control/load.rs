@@ -1,7 +1,7 @@
 //! The kind of load that a server has, from what it counts.
 //!
-//! Owns: the kinds, the bounds between them, and how near to a bound a load is. Two loads are of different kinds if the order of the
-//! engines' costs differs between them. It is not enough that they look different.
+//! Owns: the kinds, the bounds between them, and how near to a bound a load is. Two loads are of different kinds if the
+//! order of the engines' costs differs between them. It is not enough that they look different.
 
 /// The measurements of one interval, for the whole server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -87,8 +87,8 @@ impl Load {
 const REQUESTS_PER_S_MIN: f64 = 20.0;
 /// Waits for the disk, per thousand requests, from which on they matter.
 const BLOCKED_PER_THOUSAND: f64 = 2.0;
-/// Waits for the disk a second from which on they matter, however many requests need none: where one takes 5 ms, a loop that
-/// waits itself stands still for a tenth of its time.
+/// Waits for the disk a second from which on they matter, however many requests need none: where one takes 5 ms, a loop
+/// that waits itself stands still for a tenth of its time.
 const BLOCKED_PER_S: f64 = 20.0;
 /// Mean bytes per request from which on moving them is what costs.
 const LARGE_BYTES: f64 = 128.0 * 1024.0 - 1.0;

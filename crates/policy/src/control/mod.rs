@@ -24,16 +24,16 @@
 //!   ▼
 //!  change
 //! ```
-//! The expected cost decides, however uncertain it is: it is as likely to be too high as too low, and a change costs little. The
-//! uncertainty says what is worth a trial, and how much a trial teaches. A trial disturbs more than a correct change, so the
-//! controller makes one only if the load seems to last.
+//! The expected cost decides, however uncertain it is: it is as likely to be too high as too low, and a change costs
+//! little. The uncertainty says what is worth a trial, and how much a trial teaches. A trial disturbs more than a
+//! correct change, so the controller makes one only if the load seems to last.
 //!
-//! When the load has clearly become another one, the controller answers after [`STEADY_CLEAR`] readings, in little more than a
-//! second, however recent the last change was. Near a bound between kinds it answers after [`STEADY`].
+//! When the load has clearly become another one, the controller answers after [`STEADY_CLEAR`] readings, in little more
+//! than a second, however recent the last change was. Near a bound between kinds it answers after [`STEADY`].
 //!
-//! Costs are CPU time per request. The cost of another engine is estimated from the present cost and the ratio of the two engines'
-//! costs under this kind of load. Ratios hold from machine to machine and from site to site far better than costs do. They come from
-//! a [`Profile`], built in or measured by `lamna tune`, and from trials.
+//! Costs are CPU time per request. The cost of another engine is estimated from the present cost and the ratio of the
+//! two engines' costs under this kind of load. Ratios hold from machine to machine and from site to site far better
+//! than costs do. They come from a [`Profile`], built in or measured by `lamna tune`, and from trials.
 
 use std::collections::VecDeque;
 
@@ -102,8 +102,8 @@ impl Engine {
         if self.stalls() { STALL_RISK } else { 0.0 }
     }
 
-    /// Whether a request that has to wait for the disk makes all others of its worker wait: then it is never chosen while
-    /// there are such requests, whatever it costs.
+    /// Whether a request that has to wait for the disk makes all others of its worker wait: then it is never chosen
+    /// while there are such requests, whatever it costs.
     pub fn stalls(self) -> bool {
         self == Engine::Sped
     }
@@ -138,8 +138,8 @@ pub struct Controller {
     rate: Mean,
     /// When the engine was last changed, and under which kind of load.
     changed: Option<(u64, Load)>,
-    /// The next reading is not of this engine under this load alone: of a change, in which connections move and caches are
-    /// cold, or of the interval in which the load became another.
+    /// The next reading is not of this engine under this load alone: of a change, in which connections move and caches
+    /// are cold, or of the interval in which the load became another.
     settling: bool,
     /// When requests last had to wait for the disk.
     waited_ms: Option<u64>,
@@ -170,8 +170,8 @@ struct Trial {
     until_ms: u64,
 }
 
-/// Gain, as a part of the present cost, for which an engine is changed. Below this the difference is not worth a line in
-/// the log; between equal engines noise would decide.
+/// Gain, as a part of the present cost, for which an engine is changed. Below this the difference is not worth a line
+/// in the log; between equal engines noise would decide.
 pub const GAIN_MIN: f64 = 0.03;
 /// The saving that a change must be expected to make, as a part of one processor. A server that has little to do has
 /// little to gain.
@@ -182,19 +182,19 @@ const STALL_RISK: f64 = 0.03;
 pub const STAY_MS: u64 = 5_000;
 /// How long a trial lasts. Long against the time that a change takes (some 10 ms), short against what users notice.
 pub const TRIAL_MS: u64 = 1_500;
-/// When trials begin, counted from the beginning of a kind of load, in milliseconds. One that has lasted for ten seconds will
-/// probably last long enough for a trial to pay; and half a minute after its beginning all are over.
+/// When trials begin, counted from the beginning of a kind of load, in milliseconds. One that has lasted for ten
+/// seconds will probably last long enough for a trial to pay; and half a minute after its beginning all are over.
 pub const TRIALS_MS: std::ops::Range<u64> = 10_000..27_500;
-/// How often a minute what is wanted may become another engine and be followed: as often as an engine may change. A load that
-/// goes to and fro more often is between two kinds, and is not followed.
+/// How often a minute what is wanted may become another engine and be followed: as often as an engine may change. A
+/// load that goes to and fro more often is between two kinds, and is not followed.
 const TURNS_MAX: usize = (MINUTE_MS / STAY_MS) as usize;
 const MINUTE_MS: u64 = 60_000;
 /// Readings in a row that speak for an engine before it takes over. The first one may be of two kinds of load.
 pub const STEADY: u32 = 3;
 /// The same where the load is clearly of one kind, or the kinds that it might be of want the same engine.
 pub const STEADY_CLEAR: u32 = 2;
-/// Readings of an engine's cost before another is compared with it. A server that has just been started gets cheaper by the
-/// second, which three readings may hide.
+/// Readings of an engine's cost before another is compared with it. A server that has just been started gets cheaper by
+/// the second, which three readings may hide.
 const COMPARABLE: u32 = 4;
 /// How well readings of a cost have to agree to be compared with another, as a part of it.
 const AGREEING: f64 = 0.05;

@@ -1,7 +1,7 @@
 //! How many threads a pool should have, or how many helpers there may be: enough that no work waits, within a bound.
 //!
-//! Owns: the bounds between which nothing is changed. With one thread too few, a request waits while the disk or a client would
-//! have time for it. One thread too many takes memory, and a place in the run queue.
+//! Owns: the bounds between which nothing is changed. With one thread too few, a request waits while the disk or a
+//! client would have time for it. One thread too many takes memory, and a place in the run queue.
 //!
 //! # How it decides
 //! ```text
@@ -14,10 +14,11 @@
 //!        │      ▼ half as many: not even half have been busy at once, for FEWER_AFTER_MS
 //!   min ─┴──────────────────── never fewer
 //! ```
-//! Growing is quick, because it is a client who waits. Shrinking is slow, so that a burst each minute finds the threads there.
-//! Where the pool's throughput is known, growing has to pay: if twice as many threads do not do [`GAIN`] times as much in the next
-//! interval, what they wait for (a disk, as a rule) can do no more. Half of them would then wait in its queue instead of in ours, and
-//! in ours the most wanted comes first. So the pool returns to its size, and does not try again for [`IN_VAIN_FOR_MS`].
+//! Growing is quick, because it is a client who waits. Shrinking is slow, so that a burst each minute finds the threads
+//! there. Where the pool's throughput is known, growing has to pay: if twice as many threads do not do [`GAIN`] times
+//! as much in the next interval, what they wait for (a disk, as a rule) can do no more. Half of them would then wait in
+//! its queue instead of in ours, and in ours the most wanted comes first. So the pool returns to its size, and does not
+//! try again for [`IN_VAIN_FOR_MS`].
 
 /// The measurements of a pool in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,7 +112,8 @@ impl Pool {
         Some(Resize { size: wanted, in_vain: None })
     }
 
-    /// Back to the size before the last interval, if this one brought nothing. It proves nothing if there was not enough to do.
+    /// Back to the size before the last interval, if this one brought nothing. It proves nothing if there was not
+    /// enough to do.
     fn undo_growth(&mut self, now_ms: u64, load: PoolLoad) -> Option<Resize> {
         let growth = self.growth.take()?;
         let after_per_s = load.done_per_s?;

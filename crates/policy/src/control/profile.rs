@@ -46,10 +46,10 @@ impl Profile {
         self.estimates.insert((load, engine), estimate);
     }
 
-    /// A trial has shown that under `load` `engine` costs `ratio` times what `other` costs, give or take `doubt` as a part of
-    /// it. What was expected of each counts as much as its doubt lets it: what was known less well moves more, and is known
-    /// better afterwards. That is the update of a Kalman filter for the difference of two logarithms, but for what the two
-    /// have in common from then on.
+    /// A trial has shown that under `load` `engine` costs `ratio` times what `other` costs, give or take `doubt` as a
+    /// part of it. What was expected of each counts as much as its doubt lets it: what was known less well moves more,
+    /// and is known better afterwards. That is the update of a Kalman filter for the difference of two logarithms, but
+    /// for what the two have in common from then on.
     pub fn learn(&mut self, load: Load, other: Engine, engine: Engine, ratio: f64, doubt: f64) {
         let (theirs, its) = (self.estimate(load, other), self.estimate(load, engine));
         let [of_other, of_engine, of_trial] = [theirs.doubt, its.doubt, doubt].map(|doubt| doubt.max(0.001).powi(2));
@@ -86,15 +86,15 @@ impl Profile {
 /// Nothing speaks for an engine that nothing is known of.
 const UNKNOWN: Estimate = Estimate { ratio: 10.0, doubt: 0.0 };
 
-/// In the order of [`Engine::ALL`]: ratio and doubt. Measured under 64 connections of small files, new connections, a mix
-/// with a slow disk, 10,000 connections and files of 1 MiB (`results/engines`, `results/phases`); doubted as far as the next
-/// machine may differ. `proactor` takes and gives what many active connections have to receive and to send with one call, where
-/// a loop takes two for each request: that is a twentieth of a small answer. Among thousands of idle connections as much is lost
-/// again, for its own state of each. It needs more steps where a connection comes and goes (to arm, to cancel, to wait for both).
-/// Long files it sends from the page cache by hand, as a loop does, at the same cost. What io_uring gains differs from kernel to
-/// kernel. The thread engines are known well enough not to be tried: what a switch of threads for each request
-/// costs does not become less than nothing on another machine; that large files are as cheap with them does not make up for the
-/// small ones beside, which cost up to eight times as much.
+/// In the order of [`Engine::ALL`]: ratio and doubt. Measured under 64 connections of small files, new connections, a
+/// mix with a slow disk, 10,000 connections and files of 1 MiB (`results/engines`, `results/phases`); doubted as far as
+/// the next machine may differ. `proactor` takes and gives what many active connections have to receive and to send
+/// with one call, where a loop takes two for each request: that is a twentieth of a small answer. Among thousands of
+/// idle connections as much is lost again, for its own state of each. It needs more steps where a connection comes and
+/// goes (to arm, to cancel, to wait for both). Long files it sends from the page cache by hand, as a loop does, at the
+/// same cost. What io_uring gains differs from kernel to kernel. The thread engines are known well enough not to be
+/// tried: what a switch of threads for each request costs does not become less than nothing on another machine; that
+/// large files are as cheap with them does not make up for the small ones beside, which cost up to eight times as much.
 const BUILT_IN: [(Load, [(f64, f64); 7]); 5] = [
     (Load::Cached, [(1.0, 0.02), (1.0, 0.0), (1.6, 0.1), (0.95, 0.1), (3.0, 0.1), (8.0, 0.1), (3.5, 0.1)]),
     (Load::Disk, [(1.0, 0.02), (1.0, 0.0), (1.6, 0.1), (0.95, 0.15), (1.7, 0.1), (8.0, 0.1), (3.5, 0.1)]),

@@ -1,13 +1,13 @@
-//! The controller under six kinds of load of eight seconds each, with engines whose costs differ by a tenth. The costs and the
-//! profile are those that were measured once, of an earlier `amped` and `proactor`.
+//! The controller under six kinds of load of eight seconds each, with engines whose costs differ by a tenth. The costs
+//! and the profile are those that were measured once, of an earlier `amped` and `proactor`.
 //!
-//! Owns: these costs, and what the controller is to reach with them. The measurement itself is `lamna lab phases`. Here it can be
-//! repeated, with readings at any distance from the beginnings of phases and with any noise.
+//! Owns: these costs, and what the controller is to reach with them. The measurement itself is `lamna lab phases`. Here
+//! it can be repeated, with readings at any distance from the beginnings of phases and with any noise.
 
 use super::*;
 
-/// Good answers a second and CPU time for each in microseconds: of `sped`, `amped`, `pipelined`, `proactor`, `thread-pool`,
-/// `thread-per-request` and `thread-per-session`.
+/// Good answers a second and CPU time for each in microseconds: of `sped`, `amped`, `pipelined`, `proactor`,
+/// `thread-pool`, `thread-per-request` and `thread-per-session`.
 type Measured = [(f64, f64); 7];
 
 const PHASES: [(&str, Measured); 6] = [

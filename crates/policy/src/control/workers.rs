@@ -1,8 +1,8 @@
 //! How many workers an engine should have: as many as are busy, and no more than there are processors.
 //!
-//! Owns: the bounds between which nothing is changed. A worker too many costs a second warm cache, and wakes for nothing. A
-//! worker too few leaves a processor idle while requests wait. Where the workers wait for a processor that other programs use,
-//! another worker would wait as well.
+//! Owns: the bounds between which nothing is changed. A worker too many costs a second warm cache, and wakes for
+//! nothing. A worker too few leaves a processor idle while requests wait. Where the workers wait for a processor that
+//! other programs use, another worker would wait as well.
 
 /// The measurements of the workers in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! How much may be hinted to clients of what pages need: `103 Early Hints` with preload links.
 //!
-//! Owns: an account in bytes. What is hinted may be fetched in vain, at the client's cost and ours. So each hint is *sent*, and then
-//! *used* (the client asked for it and the page wanted it) or *wasted*; the caller says which, and when it knows.
-//! No more is hinted while waste exceeds the site's budget.
+//! Owns: an account in bytes. What is hinted may be fetched in vain, at the client's cost and ours. So each hint is
+//! *sent*, and then *used* (the client asked for it and the page wanted it) or *wasted*; the caller says which, and
+//! when it knows. No more is hinted while waste exceeds the site's budget.
 //!
 //! Guarantees: when a hint is allowed, what was wasted and what is not decided, this hint included, are at most `share`
 //! of what was sent plus the grace. What is not decided counts as wasted, so hints that are never reported on end by

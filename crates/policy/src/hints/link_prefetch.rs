@@ -6,13 +6,15 @@
 //! - *wanted* by the control group: asked for after the page that would have told them,
 //! - *asked* for in the ordinary way by those who were told: they cannot fetch ahead, or could not use what they had fetched.
 //!
-//! If of N + 1 groups of clients of the same size one is the control group, the others have shown N times what it wanted, and what of that was not
-//! asked for came from what was fetched ahead. So *used* is N × wanted − asked, and *wasted* is fetched − used. Both are estimates: the control group
-//! is small, and as random as the caller's choice of it.
+//! If of N + 1 groups of clients of the same size one is the control group, the others have shown N times what it
+//! wanted, and what of that was not asked for came from what was fetched ahead. So *used* is N × wanted − asked, and
+//! *wasted* is fetched − used. Both are estimates: the control group is small, and as random as the caller's choice of
+//! it.
 //!
-//! Guarantees: whenever more is allowed, what was wasted is at most `share` of what was fetched, plus the grace. Old results fade: they count half
-//! after [`VIEWS_PER_HALVING`] views of pages. So a site whose clients fetched in vain gets another try, as large as the grace, and no more than that.
-//! Threads share an account: it is counts that they add to, without a lock.
+//! Guarantees: whenever more is allowed, what was wasted is at most `share` of what was fetched, plus the grace. Old
+//! results fade: they count half after [`VIEWS_PER_HALVING`] views of pages. So a site whose clients fetched in vain
+//! gets another try, as large as the grace, and no more than that. Threads share an account: it is counts that they add
+//! to, without a lock.
 //!
 //! Does not: choose the control group, or know what a client has.
 
@@ -36,7 +38,8 @@ pub struct LinkPrefetchBudget {
 }
 
 impl LinkPrefetchBudget {
-    /// So many thousandths of the bytes fetched ahead may be wasted. For each client of the control group there are `told_per_control` others.
+    /// So many thousandths of the bytes fetched ahead may be wasted. For each client of the control group there are
+    /// `told_per_control` others.
     pub fn new(share_per_mille: u16, grace_bytes: u64, told_per_control: u32) -> LinkPrefetchBudget {
         LinkPrefetchBudget {
             share_per_mille,
@@ -104,7 +107,8 @@ mod tests {
 
     const BYTES: u64 = 1_000;
 
-    /// Sixteen groups of clients, of which the first is told nothing. `wants` of 100 want the next page, and `able` of 100 can fetch ahead.
+    /// Sixteen groups of clients, of which the first is told nothing. `wants` of 100 want the next page, and `able` of
+    /// 100 can fetch ahead.
     fn serve(budget: &LinkPrefetchBudget, views: u32, wants: u32, able: u32) -> u32 {
         let mut told = 0;
         for view in 0..views {

@@ -1,20 +1,21 @@
 //! Hints: what is likely to be asked for next, and how much may be done about it.
 //!
-//! Owns: a learned table of what follows what ([`Table`]), and budgets that bound what guessing may cost: reads ahead of
-//! requests ([`PrecacheBudget`]), hints of what a page needs ([`ClientHintBudget`]) and of what page is next ([`LinkPrefetchBudget`]). The `hinted` replacement policy
-//! ([`crate::cache::Hinted`]) keeps longer what the table predicts.
+//! Owns: a learned table of what follows what ([`Table`]), and budgets that bound what guessing may cost: reads ahead
+//! of requests ([`PrecacheBudget`]), hints of what a page needs ([`ClientHintBudget`]) and of what page is next
+//! ([`LinkPrefetchBudget`]). The `hinted` replacement policy ([`crate::cache::Hinted`]) keeps longer what the table
+//! predicts.
 //!
 //! The idea is the hinted caching of the *JAWS framework* (1998, 3.6): links between pages tell what will be asked for
-//! next. A table of what followed what, with probabilities, is the dependency graph of Padmanabhan and Mogul ("Using predictive
-//! prefetching to improve World Wide Web latency", ACM CCR 1996).
+//! next. A table of what followed what, with probabilities, is the dependency graph of Padmanabhan and Mogul ("Using
+//! predictive prefetching to improve World Wide Web latency", ACM CCR 1996).
 //!
 //! Its users: the server's learner, off the serving threads, feeds [`Table::visit`] with each request and
 //! [`Table::follow`] with each pair that it knows to belong together (a Referer of the same site, the order of requests
 //! on a connection, the links of a parsed page). Helpers ask [`Table::successors`] when a page is served. The simulator
 //! does the same with traces.
 //!
-//! Guarantees: the table holds numbers of URLs, counts and delays: no addresses, no users, no text. Its memory is bounded
-//! when it is made. No call on it but making, saving and loading allocates.
+//! Guarantees: the table holds numbers of URLs, counts and delays: no addresses, no users, no text. Its memory is
+//! bounded when it is made. No call on it but making, saving and loading allocates.
 //!
 //! Does not: find pairs, map numbers to URLs, read, send, lock, or know the time: delays are told, and the owner of a
 //! clock calls [`Table::decay`].
@@ -34,8 +35,8 @@ pub use saved::Malformed;
 pub use shard::{Name, SUCCESSORS_MAX, Shard};
 pub use table::{Layout, Table};
 
-/// A URL, as a hash of 64 bits that the caller makes. It has to be the same after a restart if tables are to be kept over it.
-/// An attacker who could choose URLs that collide could spoil hints, nothing else; a keyed hash prevents it.
+/// A URL, as a hash of 64 bits that the caller makes. It has to be the same after a restart if tables are to be kept
+/// over it. An attacker who could choose URLs that collide could spoil hints, nothing else; a keyed hash prevents it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UrlId(u64);
 
@@ -65,7 +66,8 @@ impl Probability {
         if is_more { Probability::CERTAIN } else { Probability(thousandths) }
     }
 
-    /// How often it was so, of how often it might have been. One more is added to the latter: what was seen once is not certain.
+    /// How often it was so, of how often it might have been. One more is added to the latter: what was seen once is not
+    /// certain.
     pub fn of_counts(times: u16, of: u16) -> Probability {
         let thousandths = u32::from(times) * 1_000 / (u32::from(of) + 1);
         Probability(thousandths.min(1_000) as u16)

@@ -1,15 +1,16 @@
 //! How much may be read ahead of requests.
 //!
 //! Owns: an account in reads from the disk, and the outcome of each read. A read ahead of a request is paid for when it
-//! begins, and paid back when its object is requested: then a client would have waited for the read. What was
-//! brought in vain stays paid for. If something went to make room for it and has to be read again before it was of use, that
-//! is paid for as well: that read would not have been needed. (Once it was of use, the request would have pushed out as much.)
-//! Every read that was needed earns a share of one.
+//! begins, and paid back when its object is requested: then a client would have waited for the read. What was brought
+//! in vain stays paid for. If something went to make room for it and has to be read again before it was of use, that is
+//! paid for as well: that read would not have been needed. (Once it was of use, the request would have pushed out as
+//! much.) Every read that was needed earns a share of one.
 //!
-//! Guarantees: whenever a read ahead is allowed, the reads in vain and those made necessary, this one included, are at most `share`
-//! of the reads needed plus [`BURST_READS`]. What has been brought and may yet be asked for counts as in vain until it is. So with a
-//! share of 10 % a server reads at most 10 % more than it would have, [`BURST_READS`], and what evictions before the last one
-//! that was allowed cost later. Memory: 12 bytes for each identifier up to the largest one read ahead or evicted for that.
+//! Guarantees: whenever a read ahead is allowed, the reads in vain and those made necessary, this one included, are at
+//! most `share` of the reads needed plus [`BURST_READS`]. What has been brought and may yet be asked for counts as in
+//! vain until it is. So with a share of 10 % a server reads at most 10 % more than it would have, [`BURST_READS`], and
+//! what evictions before the last one that was allowed cost later. Memory: 12 bytes for each identifier up to the
+//! largest one read ahead or evicted for that.
 //!
 //! Does not: know what is hot. Whether something may go for a newcomer is the replacement policy's to say
 //! ([`crate::cache::Replacement::deserves_room`]); what it says wrong is charged here.

@@ -1,9 +1,10 @@
 //! A table as bytes, to be kept over restarts and upgrades.
 //!
-//! Format, version 1, little endian: `LMHT`, version (2 bytes), number of URLs (4); for each URL, in ascending order of hash:
-//! hash (8), visits (2), number of successors (1), and for each of those the place of its URL in this order (4), count
-//! (2) and delay (1); at the end the FNV-1a hash of all before it (8). A table of any size reads what one of any other size wrote: what
-//! does not fit is left out. The sketch is not kept: pairs that were too rare for a row begin anew.
+//! Format, version 1, little endian: `LMHT`, version (2 bytes), number of URLs (4); for each URL, in ascending order of
+//! hash: hash (8), visits (2), number of successors (1), and for each of those the place of its URL in this order (4),
+//! count (2) and delay (1); at the end the FNV-1a hash of all before it (8). A table of any size reads what one of any
+//! other size wrote: what does not fit is left out. The sketch is not kept: pairs that were too rare for a row begin
+//! anew.
 //!
 //! Anything else is an error and never a panic. The check finds damage, not malice: a writer of the file can write any
 //! hints.

@@ -1,12 +1,12 @@
 //! One shard of the table: rows of URLs, and what follows each of them.
 //!
-//! Owns: rows in buckets of eight, where a URL may stand in either of two buckets; and a count-min sketch of the pairs that are
-//! in no row. Each row has the six most frequent successors, as names of rows, with a count and a mean delay each. A pair that
-//! is seen more often than the least of six takes its place, and that one goes back to the sketch (top-k over a sketch:
-//! Cormode, Muthukrishnan 2005). When both buckets are full, the URL with the fewest visits goes.
+//! Owns: rows in buckets of eight, where a URL may stand in either of two buckets; and a count-min sketch of the pairs
+//! that are in no row. Each row has the six most frequent successors, as names of rows, with a count and a mean delay
+//! each. A pair that is seen more often than the least of six takes its place, and that one goes back to the sketch
+//! (top-k over a sketch: Cormode, Muthukrishnan 2005). When both buckets are full, the URL with the fewest visits goes.
 //!
-//! Counts fade: after so many observations as it has room for sixteen times, or when it is told, all counts of a shard are halved.
-//! A row is brought up to date when it is touched, so halving costs nothing but a pass over the sketch.
+//! Counts fade: after so many observations as it has room for sixteen times, or when it is told, all counts of a shard
+//! are halved. A row is brought up to date when it is touched, so halving costs nothing but a pass over the sketch.
 //!
 //! A successor may stand in another shard. So a pair is counted in two steps, and each takes one shard: [`Shard::enter`] in
 //! the successor's gives its [`Name`], [`Shard::follow`] in the page's counts it. A server that shares the table puts a lock

@@ -1,7 +1,7 @@
-//! A count-min sketch with conservative update (Cormode, Muthukrishnan: "An improved data stream summary: the count-min sketch
-//! and its applications", J. Algorithms 2005; Estan, Varghese: "New directions in traffic measurement and accounting",
-//! SIGCOMM 2002, for the update): how often each of any number of pairs was seen, in fixed memory, never too low since
-//! the last halving by more than the halvings take, too high where pairs collide in all rows.
+//! A count-min sketch with conservative update (Cormode, Muthukrishnan: "An improved data stream summary: the count-min
+//! sketch and its applications", J. Algorithms 2005; Estan, Varghese: "New directions in traffic measurement and
+//! accounting", SIGCOMM 2002, for the update): how often each of any number of pairs was seen, in fixed memory, never
+//! too low since the last halving by more than the halvings take, too high where pairs collide in all rows.
 
 const ROWS: usize = 4;
 

@@ -1,8 +1,8 @@
 //! The table: shards, and the way from one to another.
 //!
-//! Memory: a URL takes 56 bytes, whether anything follows it or not, and a sixteenth of all is for the sketch. In 64 MiB there
-//! are 1,123,456 rows. Of 1,000,000 URLs that are each asked for once, 99.5 % are in them afterwards: the others found both of their
-//! buckets full, and of those 16 URLs one with the fewest visits had to go.
+//! Memory: a URL takes 56 bytes, whether anything follows it or not, and a sixteenth of all is for the sketch. In 64
+//! MiB there are 1,123,456 rows. Of 1,000,000 URLs that are each asked for once, 99.5 % are in them afterwards: the
+//! others found both of their buckets full, and of those 16 URLs one with the fewest visits had to go.
 
 use super::shard::{BUCKET, ROW_BYTES, ROWS_MAX};
 use super::sketch::mix;
@@ -33,7 +33,8 @@ impl Layout {
     }
 }
 
-/// See [`super`]. One owner uses it as it is; several take [`Table::layout`], [`Table::into_shards`] and a lock for each shard.
+/// See [`super`]. One owner uses it as it is; several take [`Table::layout`], [`Table::into_shards`] and a lock for
+/// each shard.
 #[derive(Clone, Debug)]
 pub struct Table {
     shards: Vec<Shard>,
@@ -41,7 +42,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Nothing is known. Takes at most `bytes_max`, but never less than a bucket for each of `shards`, and so many shards, at least one.
+    /// Nothing is known. Takes at most `bytes_max`, but never less than a bucket for each of `shards`, and so many
+    /// shards, at least one.
     pub fn new(bytes_max: usize, shards: usize) -> Table {
         let shards = shards.clamp(1, ROWS_MAX / BUCKET);
         // The largest power of two that a shard's sketch may take is what it takes.
@@ -61,8 +63,8 @@ impl Table {
         self.shards[shard].visit(url);
     }
 
-    /// A request for `page` was followed by one for `next` because of it, after so many milliseconds. Once for each request for
-    /// `page`, whatever the number of requests for `next`.
+    /// A request for `page` was followed by one for `next` because of it, after so many milliseconds. Once for each
+    /// request for `page`, whatever the number of requests for `next`.
     pub fn follow(&mut self, page: UrlId, next: UrlId, after_ms: u32) {
         let (of_next, of_page) = (self.layout.shard_of(next), self.layout.shard_of(page));
         let name = self.shards[of_next].enter(next);
@@ -113,7 +115,8 @@ impl Table {
         self.shards
     }
 
-    /// The table of these shards, which [`Table::into_shards`] gave out, in the same order. `None` if they are not of this layout.
+    /// The table of these shards, which [`Table::into_shards`] gave out, in the same order. `None` if they are not of
+    /// this layout.
     pub fn from_shards(layout: Layout, shards: Vec<Shard>) -> Option<Table> {
         let fits = shards.len() == layout.shards && shards.iter().all(|shard| shard.rows() == layout.rows);
         fits.then_some(Table { shards, layout })

@@ -1,6 +1,7 @@
 //! `auto`: round robin, and shortest first while that is worth something.
 //!
-//! Owns: the decision, from what waits when a turn is given. Guarantees: a function of what it is told; it changes its mind once in
+//! Owns: the decision, from what waits when a turn is given. Guarantees: a function of what it is told; it changes its
+//! mind once in
 //! [`WINDOW`] choices at most. Does not order anything: [`Queue`](super::Queue) does, by the discipline that is in force.
 //!
 //! Shortest first is worth something where several wait, and what they have left differs. The one that has waited

@@ -1,7 +1,8 @@
 //! Order of service: which of several that can go on has the next turn.
 //!
-//! Owns: the order of those that wait for a turn, for any resource that serves one turn after the other. A turn is bounded
-//! (so many bytes, one read, one job), so a long answer takes many. A slot that had a turn and wants more waits again.
+//! Owns: the order of those that wait for a turn, for any resource that serves one turn after the other. A turn is
+//! bounded (so many bytes, one read, one job), so a long answer takes many. A slot that had a turn and wants more waits
+//! again.
 //!
 //! Guarantees: a [`Slot`] waits once at most. [`Queue::pop`] takes the best rank of the highest urgency, and no slot
 //! starves: each has its turn after at most `patience + (PASSED_OVER_MAX + 1) * (ahead + 1)` choices, where `ahead` is
@@ -10,9 +11,9 @@
 //! removal cost O(log n); nothing is allocated except when a slot number larger than any before, or more slots than
 //! ever before, wait. The order is a function of the calls alone.
 //!
-//! Does not: hold what waits, measure time, count bytes or lock. The caller says what remains, and in which unit: bytes to
-//! send, reads from the disk, work of a stage. It should be what takes time: where a read of 500 bytes takes as long as one of 50,000,
-//! reads are the unit and not bytes. Only differences within one queue count.
+//! Does not: hold what waits, measure time, count bytes or lock. The caller says what remains, and in which unit: bytes
+//! to send, reads from the disk, work of a stage. It should be what takes time: where a read of 500 bytes takes as long
+//! as one of 50,000, reads are the unit and not bytes. Only differences within one queue count.
 //!
 //! Its uses:
 //! - *The run queue of an event loop* (`engine/src/worker/run_queue.rs`). The slot is the number of the connection in its table,
@@ -23,10 +24,10 @@
 //! - *The streams of an HTTP/2 connection*. The slot is the stream's place in its connection. Urgency and `incremental` are those
 //!   of RFC 9218; [`Queue::update`] on PRIORITY_UPDATE, [`Queue::remove`] on RST_STREAM. A queue without members holds no memory.
 //!
-//! A discipline is a rank ([`Discipline`]), one file each: [`fifo`], [`round_robin`], [`srpt`]. [`auto`] goes by one of the latter two, as
-//! those that wait have it. Urgency stands above the rank, and the bound on waiting stands above both. The bound gives
-//! the overdue one choice in four and no more: if it gave all, a long queue, in which every slot is overdue, would be
-//! round robin under any name, just when the order matters most.
+//! A discipline is a rank ([`Discipline`]), one file each: [`fifo`], [`round_robin`], [`srpt`]. [`auto`] goes by one of
+//! the latter two, as those that wait have it. Urgency stands above the rank, and the bound on waiting stands above
+//! both. The bound gives the overdue one choice in four and no more: if it gave all, a long queue, in which every slot
+//! is overdue, would be round robin under any name, just when the order matters most.
 //!
 //! ```
 //! use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
@@ -54,8 +55,8 @@ pub use queue::Queue;
 /// While a slot is overdue, so many others may be chosen in a row before it: a quarter of all choices is for those.
 pub const PASSED_OVER_MAX: u32 = 3;
 
-/// Choices after which one that waits is overdue, unless the caller says otherwise. With turns of 64 KiB on a link of 100
-/// Mb/s these are a third of a second. Chosen with the simulator: docs/internals/simulator.md.
+/// Choices after which one that waits is overdue, unless the caller says otherwise. With turns of 64 KiB on a link of
+/// 100 Mb/s these are a third of a second. Chosen with the simulator: docs/internals/simulator.md.
 pub const PATIENCE: u32 = 64;
 
 /// A small, dense number that stands for a waiter. Memory of a queue grows with the largest one that ever waited.

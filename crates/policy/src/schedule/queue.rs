@@ -1,7 +1,7 @@
 //! Those that wait, in two orders: by rank in a heap, and by how long they have waited in a list.
 //!
-//! Owns: both orders, and the rule that chooses between them. Memory: at most 80 bytes for each number up to the largest slot,
-//! none before the first arrival.
+//! Owns: both orders, and the rule that chooses between them. Memory: at most 80 bytes for each number up to the
+//! largest slot, none before the first arrival.
 
 use super::auto::Observer;
 use super::ranks::{Entry, Ranks};
@@ -83,7 +83,8 @@ impl Queue {
         self.enter(slot, claim, None);
     }
 
-    /// `slot`, which was pushed before and has been chosen since, wants the rest of the same. As [`Queue::push`] if it never was.
+    /// `slot`, which was pushed before and has been chosen since, wants the rest of the same. As [`Queue::push`] if it
+    /// never was.
     pub fn resume(&mut self, slot: Slot, claim: Claim) {
         let arrived = self.nodes.get(slot.0 as usize).map(|node| node.standing.arrived).filter(|&arrived| arrived > 0);
         self.enter(slot, claim, arrived);

@@ -1,16 +1,16 @@
 //! Shortest remaining first. It makes the mean number that wait, and so the mean time in the system, the least that any
-//! order can (Schrage: "A proof of the optimality of the shortest remaining processing time discipline", Operations Research
-//! 1968). Harchol-Balter, Schroeder, Bansal and Agrawal ("Size-based scheduling to improve web performance", ACM TOCS 2003) built it
-//! into a server of static files and found that long answers hardly lose by it, because most bytes are in few answers. *JAWS*
-//! (1997, section 6) names the idea: small objects before large ones.
+//! order can (Schrage: "A proof of the optimality of the shortest remaining processing time discipline", Operations
+//! Research 1968). Harchol-Balter, Schroeder, Bansal and Agrawal ("Size-based scheduling to improve web performance",
+//! ACM TOCS 2003) built it into a server of static files and found that long answers hardly lose by it, because most
+//! bytes are in few answers. *JAWS* (1997, section 6) names the idea: small objects before large ones.
 //!
 //! Remaining work is compared by powers of two, and within one the first to come goes first. So answers that differ by
 //! a per cent, as the reads of small files do, are served in the order of arrival, and of two long ones the first is
 //! finished before the second begins. Harchol-Balter and others had five such bands and lost little by it.
 //!
-//! It is no better than its knowledge of sizes: content whose length is not known has to be given one, for which the mean
-//! of what its kind has had is as good as any. It takes no account of `incremental`: sharing would delay the answer
-//! nearest to its end, and RFC 9218 leaves that to the server (section 10).
+//! It is no better than its knowledge of sizes: content whose length is not known has to be given one, for which the
+//! mean of what its kind has had is as good as any. It takes no account of `incremental`: sharing would delay the
+//! answer nearest to its end, and RFC 9218 leaves that to the server (section 10).
 
 use super::{Discipline, Standing};
 

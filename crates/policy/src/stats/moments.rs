@@ -85,8 +85,8 @@ pub struct Interval {
 }
 
 /// The 0.975 quantile of Student's t distribution, for a two-sided interval of 95 %. Exact closed forms for one and two
-/// degrees of freedom; above that the expansion about the normal quantile (Abramowitz and Stegun 26.7.5), whose error is
-/// below 1 % at three degrees and below 0.1 % from five.
+/// degrees of freedom; above that the expansion about the normal quantile (Abramowitz and Stegun 26.7.5), whose error
+/// is below 1 % at three degrees and below 0.1 % from five.
 pub fn student_quantile(degrees_of_freedom: u64) -> f64 {
     const Z: f64 = 1.959_963_984_540_054;
     match degrees_of_freedom {

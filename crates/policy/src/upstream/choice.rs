@@ -1,9 +1,10 @@
-//! The choice among upstreams that are in use: power of two choices (Mitzenmacher, IEEE TPDS 12(10), 2001) with weights.
+//! The choice among upstreams that are in use: power of two choices (Mitzenmacher, IEEE TPDS 12(10), 2001) with
+//! weights.
 //!
-//! Owns: [`choose`]. Two different candidates are drawn at random, each with a probability in proportion to its weight; the
-//! one with fewer requests under way for its weight gets the request, and the one that was drawn first if they have equally
-//! many. So at no load shares follow the weights, under load what is under way does, and a crowd of choosers that all see
-//! the same old numbers does not run to one upstream.
+//! Owns: [`choose`]. Two different candidates are drawn at random, each with a probability in proportion to its weight;
+//! the one with fewer requests under way for its weight gets the request, and the one that was drawn first if they have
+//! equally many. So at no load shares follow the weights, under load what is under way does, and a crowd of choosers
+//! that all see the same old numbers does not run to one upstream.
 
 /// Shares are parts of this.
 pub const WHOLE: u32 = 256;

@@ -1,5 +1,5 @@
-//! Whether an upstream is in use: what requests have found (passive health), what checks have found (active health), and
-//! how it comes back.
+//! Whether an upstream is in use: what requests have found (passive health), what checks have found (active health),
+//! and how it comes back.
 //!
 //! Owns: [`Health`], of one upstream. Guarantees: an upstream that is out because requests failed is tried again, after
 //! a pause that grows and is bounded; by one request at a time; and gets its full share only some time later, because
@@ -28,8 +28,8 @@ pub struct HealthSettings {
     pub failures_max: u32,
     /// Time in which failures are counted together.
     pub window_ms: u64,
-    /// The first pause. Each that follows is twice as long, until requests have been answered for as long as the last one
-    /// was.
+    /// The first pause. Each that follows is twice as long, until requests have been answered for as long as the last
+    /// one was.
     pub pause_ms: u64,
     /// The longest pause.
     pub pause_max_ms: u64,
@@ -131,8 +131,8 @@ impl Health {
         }
     }
 
-    /// A request is on its way to find out. Who began it may be gone before it ends; then another may try after as long as
-    /// the last pause was.
+    /// A request is on its way to find out. Who began it may be gone before it ends; then another may try after as long
+    /// as the last pause was.
     pub(super) fn begin_trial(&mut self, now_ms: u64) {
         self.state = State::Trial { until_ms: now_ms.saturating_add(self.pause_ms) };
     }
@@ -188,7 +188,8 @@ impl Health {
         self.state = State::Rising { since_ms: now_ms };
     }
 
-    /// Full use after the slow start, and a short pause next time after it has answered for as long as the last pause was.
+    /// Full use after the slow start, and a short pause next time after it has answered for as long as the last pause
+    /// was.
     fn go_on_rising(&mut self, now_ms: u64, since_ms: u64, settings: &HealthSettings) {
         let passed = now_ms.saturating_sub(since_ms);
         if passed >= settings.slow_start_ms.max(self.pause_ms) {

@@ -33,8 +33,8 @@ struct Upstream {
     health: Health,
 }
 
-/// A request that was given to an upstream. It has to be given back with [`Upstreams::handle_ended`], whatever becomes of
-/// it.
+/// A request that was given to an upstream. It has to be given back with [`Upstreams::handle_ended`], whatever becomes
+/// of it.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Attempt {
@@ -89,8 +89,8 @@ impl Upstreams {
     }
 
     /// Chooses for a request that was tried with `tried` before. `may_retry`: should the attempt fail, it may be tried
-    /// elsewhere, so it may serve to find out whether an upstream that was out can be used again. None if every upstream is
-    /// held to be down by checks, or was tried.
+    /// elsewhere, so it may serve to find out whether an upstream that was out can be used again. None if every
+    /// upstream is held to be down by checks, or was tried.
     ///
     /// The work is bounded by the number of upstreams.
     pub fn choose(&mut self, now_ms: u64, tried: &[usize], may_retry: bool) -> Option<Attempt> {

@@ -1,9 +1,9 @@
 //! Which requests may be given to another upstream when the first has failed.
 //!
-//! Owns: the rule, and the bound on how many. Guarantees: what may have had an effect is not asked again, unless the route
-//! says that idempotent methods may be (RFC 9110 9.2.2: a proxy must not retry other methods by itself); nothing is asked
-//! again of which the client has been told anything; retries are a bounded part of all requests, so that they cannot
-//! multiply the load of what is failing.
+//! Owns: the rule, and the bound on how many. Guarantees: what may have had an effect is not asked again, unless the
+//! route says that idempotent methods may be (RFC 9110 9.2.2: a proxy must not retry other methods by itself); nothing
+//! is asked again of which the client has been told anything; retries are a bounded part of all requests, so that they
+//! cannot multiply the load of what is failing.
 
 /// Which requests a route lets be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

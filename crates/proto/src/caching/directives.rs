@@ -1,7 +1,7 @@
 //! `Cache-Control` (RFC 9111 5.2, RFC 5861) and `Pragma`.
 //!
-//! Owns: its grammar. Guarantees: a directive that is said twice counts in its stricter form; an invalid time is none at all; a quoted text
-//! that never ends forbids everything, because it may hide what does.
+//! Owns: its grammar. Guarantees: a directive that is said twice counts in its stricter form; an invalid time is none
+//! at all; a quoted text that never ends forbids everything, because it may hide what does.
 
 use crate::parse::list;
 

@@ -10,7 +10,8 @@ use crate::gateway::fields::Fields;
 /// The settings of a route for storing answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Seconds for which an answer is fresh that does not say so itself. None: as long as its last modification lets expect (RFC 9111 4.2.2).
+    /// Seconds for which an answer is fresh that does not say so itself. None: as long as its last modification lets
+    /// expect (RFC 9111 4.2.2).
     pub fresh_s: Option<u32>,
     /// Seconds of staleness for which an answer is used while the application fails, if it does not say so itself.
     pub stale_if_error_s: u32,
@@ -59,7 +60,8 @@ pub struct Terms {
 pub enum NotKept {
     /// It was asked for by another method than GET.
     Method,
-    /// The status: partial answers, what comes of conditions, interim answers, and those that do not say that they may be kept.
+    /// The status: partial answers, what comes of conditions, interim answers, and those that do not say that they may
+    /// be kept.
     Status,
     /// `no-store`, of the answer or of the request.
     NoStore,
@@ -91,8 +93,9 @@ pub fn is_of_condition(status: u16) -> bool {
     matches!(status, 206 | 304 | 412 | 416)
 }
 
-/// Whether an answer of this status may have come of fields of one request that the application does not like: then it says nothing of what
-/// others get, who do not send these. What is not there, or not any more, is not there for anybody.
+/// Whether an answer of this status may have come of fields of one request that the application does not like: then it
+/// says nothing of what others get, who do not send these. What is not there, or not any more, is not there for
+/// anybody.
 pub fn is_of_request(status: u16) -> bool {
     status >= 400 && !matches!(status, 404 | 410)
 }
@@ -186,7 +189,8 @@ fn is_of_events(fields: Fields<'_>) -> bool {
     types.any(|value| value.get(..EVENTS.len()).is_some_and(|start| start.eq_ignore_ascii_case(EVENTS)))
 }
 
-/// Whether an answer of this status to a request with this method makes what was kept for its target unusable (RFC 9111 4.4).
+/// Whether an answer of this status to a request with this method makes what was kept for its target unusable (RFC 9111
+/// 4.4).
 pub fn invalidates(method: &[u8], status: u16) -> bool {
     // A tunnel (RFC 8441) is opened, and changes nothing by that.
     let is_safe = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"CONNECT" | b"PROPFIND" | b"SEARCH");

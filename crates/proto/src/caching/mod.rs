@@ -7,14 +7,16 @@
 //!  unsafe request ── invalidates ──> what was kept for its target is not used any more, nor for what its answer names (named)
 //! ```
 //!
-//! Owns: what may be kept ([`keepable`]), for how long ([`Terms`]), for which request it may be used ([`usable`]), what `Vary` selects by
-//! ([`VaryNames`]), what a validation changes ([`update()`]), and the words of `Cache-Status` ([`status`]). Guarantees: pure; what is said
-//! in two ways counts in the stricter one; judging a request allocates nothing. Keeps nothing, and asks nobody.
+//! Owns: what may be kept ([`keepable`]), for how long ([`Terms`]), for which request it may be used ([`usable`]), what
+//! `Vary` selects by ([`VaryNames`]), what a validation changes ([`update()`]), and the words of `Cache-Status`
+//! ([`status`]). Guarantees: pure; what is said in two ways counts in the stricter one; judging a request allocates
+//! nothing. Keeps nothing, and asks nobody.
 //!
-//! Where this is stricter than RFC 9111 has to be: an answer with `Set-Cookie` is not kept; an answer that does not say itself how long it is
-//! fresh is neither made for nor used for a request with cookies; `no-cache` and `private` with field names count as those without. Where it
-//! is laxer: a `stale-while-revalidate` or `stale-if-error` counts beside `s-maxage` (RFC 9111 5.2.2.10 would have that forbid it), because
-//! whoever writes both means both, and other shared caches read it so.
+//! Where this is stricter than RFC 9111 has to be: an answer with `Set-Cookie` is not kept; an answer that does not say
+//! itself how long it is fresh is neither made for nor used for a request with cookies; `no-cache` and `private` with
+//! field names count as those without. Where it is laxer: a `stale-while-revalidate` or `stale-if-error` counts beside
+//! `s-maxage` (RFC 9111 5.2.2.10 would have that forbid it), because whoever writes both means both, and other shared
+//! caches read it so.
 
 mod directives;
 mod keep;

@@ -1,6 +1,7 @@
 //! URIs that an answer names besides its target (`Location`, `Content-Location`), as targets of the same server.
 //!
-//! Owns: its resolution (RFC 3986 5.2). Guarantees: another origin than that of the request is never given (RFC 9111 4.4).
+//! Owns: its resolution (RFC 3986 5.2). Guarantees: another origin than that of the request is never given (RFC 9111
+//! 4.4).
 
 use crate::gateway::path;
 
@@ -13,8 +14,8 @@ pub struct Named<'a> {
     pub query: Option<&'a [u8]>,
 }
 
-/// The target that `reference` means in an answer to a request for `target`, in the spelling in which it was asked for, at `authority`. None if it is of another origin, or of
-/// none.
+/// The target that `reference` means in an answer to a request for `target`, in the spelling in which it was asked for,
+/// at `authority`. None if it is of another origin, or of none.
 pub fn named<'a>(reference: &'a [u8], is_secure: bool, authority: &[u8], target: &[u8]) -> Option<Named<'a>> {
     let reference = until(reference.trim_ascii(), b"#");
     let rest = match scheme_of(reference) {

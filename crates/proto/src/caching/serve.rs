@@ -49,8 +49,8 @@ pub enum Unfit {
 }
 
 impl Facts {
-    /// Those of a request with these fields. `is_ignored` says which cookies do not matter, by name; what the request says about caches is
-    /// passed over if it `ignores_directives`.
+    /// Those of a request with these fields. `is_ignored` says which cookies do not matter, by name; what the request
+    /// says about caches is passed over if it `ignores_directives`.
     pub fn of(is_get: bool, fields: Fields<'_>, ignores_directives: bool, is_ignored: impl Fn(&[u8]) -> bool) -> Facts {
         let mut facts = Facts { is_get, ..Facts::default() };
         let mut has_control = false;
@@ -80,7 +80,8 @@ impl Facts {
     }
 }
 
-/// Fields by which some applications take another method, target or host than those of the request, which are what keys are made of.
+/// Fields by which some applications take another method, target or host than those of the request, which are what keys
+/// are made of.
 fn diverts(name: &[u8]) -> bool {
     const NAMES: [&str; 8] = [
         "x-http-method-override",
@@ -138,7 +139,8 @@ pub fn usable(terms: &Terms, age_ms: u64, facts: &Facts) -> Use {
     }
 }
 
-/// Whether a kept answer, of an age of `age_ms`, may be used for a request of `facts` because the application fails (RFC 5861 4).
+/// Whether a kept answer, of an age of `age_ms`, may be used for a request of `facts` because the application fails
+/// (RFC 5861 4).
 pub fn usable_after_failure(terms: &Terms, age_ms: u64, facts: &Facts) -> bool {
     let is_for_it = !matches!(usable(terms, 0, facts), Use::Unfit(_));
     let until_ms = terms.lifetime_s.saturating_add(terms.stale_if_error_s).saturating_mul(1000);

@@ -1,13 +1,14 @@
 //! Validation (RFC 9111 4.3): what is asked, and what a 304 changes.
 //!
-//! Owns: the conditions of a request that validates ([`write_conditions`]), and the fields of the kept answer after a 304 ([`update`]).
+//! Owns: the conditions of a request that validates ([`write_conditions`]), and the fields of the kept answer after a
+//! 304 ([`update`]).
 
 use super::serve::is_condition;
 use crate::exchange::conditional::Validators;
 use crate::gateway::fields::Fields;
 
-/// Appends the fields of a request that asks whether an answer with these validators still holds: those of the client without its own
-/// conditions and ranges, which are judged when it is known.
+/// Appends the fields of a request that asks whether an answer with these validators still holds: those of the client
+/// without its own conditions and ranges, which are judged when it is known.
 pub fn write_conditions(fields: Fields<'_>, etag: Option<&[u8]>, modified: Option<&[u8]>, out: &mut Vec<u8>) {
     let stays = |name: &[u8]| !is_condition(name) && !name.eq_ignore_ascii_case(b"range");
     let conditions = [(&b"If-None-Match"[..], etag), (b"If-Modified-Since", modified)];
@@ -26,8 +27,8 @@ pub fn is_validated_by(kept: Validators<'_>, fields: Fields<'_>) -> bool {
     }
 }
 
-/// Appends the fields of a kept answer after a 304 (RFC 9111 3.2): those of the 304 in the place of what had the same names, but for those
-/// that describe the content that is kept.
+/// Appends the fields of a kept answer after a 304 (RFC 9111 3.2): those of the 304 in the place of what had the same
+/// names, but for those that describe the content that is kept.
 pub fn update(kept: Fields<'_>, given: Fields<'_>, out: &mut Vec<u8>) {
     let is_new =
         |name: &[u8]| !describes_content(name) && given.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));

@@ -1,8 +1,8 @@
 //! `Vary` (RFC 9110 12.5.5, RFC 9111 4.1): which fields of a request select among the answers of one target.
 //!
-//! Owns: [`VaryNames`], and the part of a key that is made of their values. Guarantees: requests that differ in a field that is named have
-//! different parts, but for white space between members, and for case where the field has none; writing a part allocates nothing but room
-//! for it.
+//! Owns: [`VaryNames`], and the part of a key that is made of their values. Guarantees: requests that differ in a field
+//! that is named have different parts, but for white space between members, and for case where the field has none;
+//! writing a part allocates nothing but room for it.
 
 use crate::gateway::fields::Fields;
 use crate::gateway::forwarding;
@@ -59,8 +59,8 @@ impl VaryNames {
         self.0.iter().map(|name| size_of_val(name) + name.len()).sum()
     }
 
-    /// Appends what a request with these fields selects by. A field that its client has named in `Connection` does not reach the application
-    /// (RFC 9110 7.6.1), so that it selects nothing.
+    /// Appends what a request with these fields selects by. A field that its client has named in `Connection` does not
+    /// reach the application (RFC 9110 7.6.1), so that it selects nothing.
     pub fn write(&self, fields: Fields<'_>, out: &mut Vec<u8>) {
         for name in self.iter() {
             let is_caseless = CASELESS.contains(&name);

@@ -1,7 +1,8 @@
 //! A connection of whichever version of HTTP its peer speaks.
 //!
-//! Owns: which version that is. Guarantees: a connection begins as one of HTTP/1.x, and becomes one of HTTP/2 if its first bytes are the
-//! preface and the workspace allows that (RFC 9113 3.3), or if it was made as one because TLS said so. Does not change after that.
+//! Owns: which version that is. Guarantees: a connection begins as one of HTTP/1.x, and becomes one of HTTP/2 if its
+//! first bytes are the preface and the workspace allows that (RFC 9113 3.3), or if it was made as one because TLS said
+//! so. Does not change after that.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -77,8 +78,8 @@ impl Connection {
         either!(self, one => one.is_lent())
     }
 
-    /// Parks the connection: takes the workspace back, and keeps what is the connection's own. Reports that have not been
-    /// taken may be lost.
+    /// Parks the connection: takes the workspace back, and keeps what is the connection's own. Reports that have not
+    /// been taken may be lost.
     ///
     /// # Panics
     /// If it has no workspace, or a need was handed out that was neither answered nor deferred.
@@ -93,9 +94,10 @@ impl Connection {
         either!(self, one => one.interest())
     }
 
-    /// Why it could go on although nothing happens, which is a defect: nothing would ever wake it. Said of a connection that is left: it was polled
-    /// until it gave nothing more, and the sockets of its programs have been asked for. Whatever has been received and not been read, has been
-    /// given or made and not been written, has room, or has ended and is not told is part of this. Drivers ask in builds with debug assertions.
+    /// Why it could go on although nothing happens, which is a defect: nothing would ever wake it. Said of a connection
+    /// that is left: it was polled until it gave nothing more, and the sockets of its programs have been asked for.
+    /// Whatever has been received and not been read, has been given or made and not been written, has room, or has
+    /// ended and is not told is part of this. Drivers ask in builds with debug assertions.
     pub fn standstill(&self) -> Option<&'static str> {
         either!(self, one => one.standstill())
     }
@@ -111,7 +113,8 @@ impl Connection {
         either!(self, one => one.is_asking())
     }
 
-    /// Whether it drains and is idle, and its peer may ask once more: the last answer did not say that it was the last. With HTTP/2 all are told.
+    /// Whether it drains and is idle, and its peer may ask once more: the last answer did not say that it was the last.
+    /// With HTTP/2 all are told.
     pub fn is_promised(&self) -> bool {
         match self {
             Connection::Http1(one) => one.is_promised(),
@@ -294,15 +297,16 @@ impl Connection {
         either!(self, one => one.translate_of(id))
     }
 
-    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran` the
-    /// program is the driver's.
+    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran`
+    /// the program is the driver's.
     #[inline]
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         either!(self, one => one.step(id, now))
     }
 
-    /// A socket that a program waits for. Each wait is handed out once; after `recall_needs` those that are not over are handed out again. A
-    /// socket that is not waited for any more by the program may still be reported: that is ignored.
+    /// A socket that a program waits for. Each wait is handed out once; after `recall_needs` those that are not over
+    /// are handed out again. A socket that is not waited for any more by the program may still be reported: that is
+    /// ignored.
     #[inline]
     pub fn poll_socket(&mut self) -> Option<(ExchangeId, SocketWait<'_>)> {
         either!(self, one => one.poll_socket())
@@ -315,7 +319,8 @@ impl Connection {
         self.check_invariants();
     }
 
-    /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
+    /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the
+    /// program.
     #[inline]
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
         either!(self, one => one.handle_ran(id, program, ran, now));
@@ -325,16 +330,17 @@ impl Connection {
 
 // What the application asks.
 impl Connection {
-    /// Gives the client of exchange `id` hints before its answer (`103 Early Hints`). To be told while the translation of the request is asked for
-    /// and not known; what is answered then leaves behind it, with the same send if it is known at once. At least one link. False, and
-    /// nothing is given, where that cannot be: earlier requests of a connection of HTTP/1.1 are still being answered, the version is HTTP/1.0, or the
-    /// exchange is gone. Over HTTP/1.1 it is for clients that are known to read such answers (RFC 8297 3).
+    /// Gives the client of exchange `id` hints before its answer (`103 Early Hints`). To be told while the translation
+    /// of the request is asked for and not known; what is answered then leaves behind it, with the same send if it is
+    /// known at once. At least one link. False, and nothing is given, where that cannot be: earlier requests of a
+    /// connection of HTTP/1.1 are still being answered, the version is HTTP/1.0, or the exchange is gone. Over HTTP/1.1
+    /// it is for clients that are known to read such answers (RFC 8297 3).
     pub fn give_early_hints<'l>(&mut self, id: ExchangeId, links: impl Iterator<Item = &'l LinkField>) -> bool {
         either!(self, one => one.give_early_hints(id, links))
     }
 
-    /// `link` goes with the answer to exchange `id`, whose target is being found, if that is a whole resource (200): what is likely to be
-    /// wanted after it. In the place of one that was given before.
+    /// `link` goes with the answer to exchange `id`, whose target is being found, if that is a whole resource (200):
+    /// what is likely to be wanted after it. In the place of one that was given before.
     #[inline]
     pub fn give_link(&mut self, id: ExchangeId, link: &Arc<LinkField>) {
         either!(self, one => one.give_link(id, link));
@@ -354,8 +360,8 @@ impl Connection {
         self.check_invariants();
     }
 
-    /// Needs that were handed out and are not met will be handed out again: the driver that had deferred them has let go
-    /// of them. Its late results are ignored.
+    /// Needs that were handed out and are not met will be handed out again: the driver that had deferred them has let
+    /// go of them. Its late results are ignored.
     ///
     /// # Panics
     /// If the connection is not parked, as with the other methods of those that move.

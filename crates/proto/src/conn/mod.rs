@@ -41,9 +41,9 @@ use crate::workspace::Workspace;
 
 /// The events that a connection waits for: any of these, whichever comes first.
 ///
-/// Versions of HTTP differ in which go together. HTTP/1.x waits for one thing at a time: what it has to send leaves before the next
-/// request is looked at; but while a program answers, any may go together. HTTP/2 receives while it has something to send and while
-/// needs are being met.
+/// Versions of HTTP differ in which go together. HTTP/1.x waits for one thing at a time: what it has to send leaves
+/// before the next request is looked at; but while a program answers, any may go together. HTTP/2 receives while it has
+/// something to send and while needs are being met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     /// Bytes from the peer. Without it, input stays in the socket.

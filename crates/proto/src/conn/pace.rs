@@ -1,8 +1,8 @@
 //! How slowly the content of a request may arrive.
 //!
-//! Owns: [`Pace`], for all versions of HTTP. Guarantees: a client pays for each second that it keeps a request waiting, by bytes of
-//! content, at `body_rate_min`; what it sends faster counts for a bounded time, so that a fast beginning pays for no endless rest. Time
-//! that a program takes is not the client's. Does not know framing.
+//! Owns: [`Pace`], for all versions of HTTP. Guarantees: a client pays for each second that it keeps a request waiting,
+//! by bytes of content, at `body_rate_min`; what it sends faster counts for a bounded time, so that a fast beginning
+//! pays for no endless rest. Time that a program takes is not the client's. Does not know framing.
 
 use crate::limits::{BODY_CREDIT_TIMEOUTS, Limits};
 use crate::time::Instant;

@@ -1,8 +1,8 @@
 //! Until when a peer has to take what there is for it.
 //!
-//! Owns: [`SendDeadline`]. Guarantees: nothing moves it but what the peer has taken, and enough of that. No byte that the peer sends, no step
-//! of ours and no frame that carries nothing does, because there is no method that could. While it is for us to go on, its time stands
-//! still. Does not know what is to be sent.
+//! Owns: [`SendDeadline`]. Guarantees: nothing moves it but what the peer has taken, and enough of that. No byte that
+//! the peer sends, no step of ours and no frame that carries nothing does, because there is no method that could. While
+//! it is for us to go on, its time stands still. Does not know what is to be sent.
 
 use crate::time::Instant;
 

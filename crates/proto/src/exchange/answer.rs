@@ -1,8 +1,8 @@
 //! From a request and the resource it asks for to the answer: preconditions, choice of representation, ranges.
 //!
-//! Owns: the decisions of RFC 9110 12 to 14 in their order, and how far an answer has been handed over. Guarantees: pure, and the
-//! same for every version of HTTP; the plain cached case ([`plain_choice`]) is a lookup of flags and allocates nothing. Writes
-//! nothing: `conn/http1/writer.rs` and `conn/http2/response.rs` do.
+//! Owns: the decisions of RFC 9110 12 to 14 in their order, and how far an answer has been handed over. Guarantees:
+//! pure, and the same for every version of HTTP; the plain cached case ([`plain_choice`]) is a lookup of flags and
+//! allocates nothing. Writes nothing: `conn/http1/writer.rs` and `conn/http2/response.rs` do.
 
 mod encoding;
 
@@ -98,8 +98,9 @@ pub(crate) struct Grounds<'a> {
 /// The status of answers that links go with.
 pub(crate) const OK: Status = Status(200);
 
-/// Whether an answer of this status holds whatever the content of its request is: refusals and redirects do. So it is given where the
-/// content is too large, late or not to be invited, and the client learns what it has to do first: say who it is, ask elsewhere, wait.
+/// Whether an answer of this status holds whatever the content of its request is: refusals and redirects do. So it is
+/// given where the content is too large, late or not to be invited, and the client learns what it has to do first: say
+/// who it is, ask elsewhere, wait.
 pub(crate) fn holds_without_content(status: Status) -> bool {
     !(200..300).contains(&status.0)
 }
@@ -144,8 +145,8 @@ pub(crate) fn asks_authority(request: Request<'_>) -> bool {
     request.head.method == Method::Connect && !has_path
 }
 
-/// The host that a request asks, without its port, if it says so in one way: it may be a request that is refused for its host.
-/// As received.
+/// The host that a request asks, without its port, if it says so in one way: it may be a request that is refused for
+/// its host. As received.
 pub(crate) fn host_of(request: Request<'_>) -> Option<&[u8]> {
     let is_told_once = !request.head.repeated.contains(Field::Host);
     let authority = match target::parse(request.target(), asks_authority(request)) {

@@ -17,8 +17,8 @@ pub struct Validators<'a> {
 }
 
 /// The preconditions of a request. `If-Match` and `If-None-Match` are lists and may take several lines; each iterator
-/// yields the values of these lines, and none if the field is absent. A date that occurs twice is not valid and is to be
-/// left out.
+/// yields the values of these lines, and none if the field is absent. A date that occurs twice is not valid and is to
+/// be left out.
 #[derive(Clone, Debug)]
 pub struct Preconditions<'a, Match, NoneMatch> {
     /// The lines of `If-Match`.
@@ -44,8 +44,8 @@ pub enum Outcome {
 
 /// Evaluates the preconditions in the order of RFC 9110 13.2.2. `reads` says that the method is GET or HEAD.
 ///
-/// An entity tag that is malformed matches nothing, nor does anything after it on its line: a broken `If-Match` fails and
-/// a broken `If-None-Match` is met, so either way nothing is overwritten or withheld that should not be.
+/// An entity tag that is malformed matches nothing, nor does anything after it on its line: a broken `If-Match` fails
+/// and a broken `If-None-Match` is met, so either way nothing is overwritten or withheld that should not be.
 pub fn evaluate<'a, 'b>(
     preconditions: Preconditions<'a, impl Iterator<Item = &'b [u8]>, impl Iterator<Item = &'b [u8]>>,
     reads: bool,
@@ -69,8 +69,8 @@ pub fn evaluate<'a, 'b>(
 
 /// Whether the condition of an `If-Range` field holds; if not, the `Range` field is ignored (RFC 9110 13.1.5).
 ///
-/// A date holds if it is exactly the last modification, and a strong validator: the second that it names must be over at
-/// `now_unix_seconds`, else the representation could change once more under the same date (8.8.2.2).
+/// A date holds if it is exactly the last modification, and a strong validator: the second that it names must be over
+/// at `now_unix_seconds`, else the representation could change once more under the same date (8.8.2.2).
 pub fn if_range_holds(field: &[u8], validators: Validators<'_>, now_unix_seconds: u64) -> bool {
     let field = list::trim(field);
     if let Some((tag, rest)) = entity_tag(field) {
@@ -80,8 +80,8 @@ pub fn if_range_holds(field: &[u8], validators: Validators<'_>, now_unix_seconds
     date::parse(field).is_some_and(|date| modified == Some(date) && date < now_unix_seconds)
 }
 
-/// Whether any tag of the lines matches, or `None` if there are no lines. A line `*` matches any representation, also one
-/// without an entity tag (RFC 9110 13.1.1 and 13.1.2).
+/// Whether any tag of the lines matches, or `None` if there are no lines. A line `*` matches any representation, also
+/// one without an entity tag (RFC 9110 13.1.1 and 13.1.2).
 fn any_match<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     etag: Option<&[u8]>,

@@ -1,9 +1,10 @@
-//! Links that whoever drives a connection adds: `103 Early Hints` (RFC 8297), what a client can begin to fetch before the answer is there, and
-//! a link that goes with the answer itself, for what is likely to be wanted after it.
+//! Links that whoever drives a connection adds: `103 Early Hints` (RFC 8297), what a client can begin to fetch before
+//! the answer is there, and a link that goes with the answer itself, for what is likely to be wanted after it.
 //!
-//! Owns: [`LinkField`], a `Link` field (RFC 8288) as both versions of HTTP write it, built once. Guarantees: writing hints allocates
-//! nothing once the output has grown; a value that is not one of a field is none. Does not decide what is hinted, and to whom: whoever
-//! drives the connection does ([`give_early_hints`](crate::conn::Connection::give_early_hints),
+//! Owns: [`LinkField`], a `Link` field (RFC 8288) as both versions of HTTP write it, built once. Guarantees: writing
+//! hints allocates nothing once the output has grown; a value that is not one of a field is none. Does not decide what
+//! is hinted, and to whom: whoever drives the connection does
+//! ([`give_early_hints`](crate::conn::Connection::give_early_hints),
 //! [`give_link`](crate::conn::Connection::give_link)).
 
 use crate::conn::http2::hpack::write_field;

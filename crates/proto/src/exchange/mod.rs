@@ -35,13 +35,14 @@ pub struct ExchangeId(pub u32);
 /// The need of an exchange before it can go on. Each may block; where it is carried out is the driver's choice.
 #[derive(Clone, Copy, Debug)]
 pub enum Need<'a> {
-    /// Find out what a request is answered with. Answer: [`Done::Translated`], [`Done::Refused`] or [`Done::Run`]. The content of the
-    /// request, if it has any, has not been received yet.
+    /// Find out what a request is answered with. Answer: [`Done::Translated`], [`Done::Refused`] or [`Done::Run`]. The
+    /// content of the request, if it has any, has not been received yet.
     Translate(Translate<'a>),
     /// Make a stretch of a representation sendable without waiting: content in memory ([`Representation::fill`]) or
     /// pages of its file resident. Answer: [`Done::Ready`], [`Done::Content`] or [`Done::Failed`].
     Read(Read<'a>),
-    /// Carry out a step of the program that answers the request: [`step`](crate::conn::Connection::step) gives it. Answer:
+    /// Carry out a step of the program that answers the request: [`step`](crate::conn::Connection::step) gives it.
+    /// Answer:
     /// [`handle_ran`](crate::conn::Connection::handle_ran). It is never deferred by `defer`: the driver has the program meanwhile.
     Run,
 }
@@ -59,8 +60,8 @@ pub struct Translate<'a> {
     pub path_and_query: &'a [u8],
     /// The request, for what depends on more than the target; none if no client asks.
     pub request: Option<Request<'a>>,
-    /// The same request was asked about before: a program has wished so, there was no room for what it stood for, or who was asked has
-    /// gone. What counts requests has counted it.
+    /// The same request was asked about before: a program has wished so, there was no room for what it stood for, or
+    /// who was asked has gone. What counts requests has counted it.
     pub is_again: bool,
     /// How often an application has named another path in its place ([`Ran::Redirected`](program::Ran::Redirected)).
     pub redirects: u8,

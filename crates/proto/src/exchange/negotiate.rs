@@ -85,18 +85,20 @@ impl CodingSet {
     }
 }
 
-/// The coding to send, given the lines of `Accept-Encoding` (RFC 9110 12.5.3); no lines mean that there is no such field.
+/// The coding to send, given the lines of `Accept-Encoding` (RFC 9110 12.5.3); no lines mean that there is no such
+/// field.
 ///
 /// The highest quality wins; among equals, [`Coding::BY_PREFERENCE`]. A coding that is named twice counts as at first.
 /// Malformed members are ignored. Identity needs no mention, but gives way to all that is mentioned.
 ///
-/// If nothing that is available is acceptable, the answer is identity, as RFC 9110 12.5.3 permits. Without the field every
-/// coding is acceptable, and identity is what each client is certain to read.
+/// If nothing that is available is acceptable, the answer is identity, as RFC 9110 12.5.3 permits. Without the field
+/// every coding is acceptable, and identity is what each client is certain to read.
 pub fn select_coding<'a>(accept_encoding: impl Iterator<Item = &'a [u8]>, available: CodingSet) -> Coding {
     choose(accept_encoding, Coding::BY_PREFERENCE.into_iter().filter(|&coding| available.contains(coding)))
 }
 
-/// The same with a preference of one's own: among equals, the first of `available`, to which identity belongs as the last.
+/// The same with a preference of one's own: among equals, the first of `available`, to which identity belongs as the
+/// last.
 pub fn prefer_coding<'a>(accept_encoding: impl Iterator<Item = &'a [u8]>, available: &[Coding]) -> Coding {
     choose(accept_encoding, available.iter().copied().chain([Coding::Identity]))
 }
@@ -120,8 +122,8 @@ fn choose<'a>(accept_encoding: impl Iterator<Item = &'a [u8]>, available: impl I
 /// field. Candidates are media types without parameters, such as `text/html`, the default first: it wins ties, and also
 /// if none is acceptable. The answer is 0 if there are no candidates.
 ///
-/// The quality of a candidate is that of the most specific range that matches it, and the highest among equally specific
-/// ones. Parameters of a range other than the weight are ignored: the candidates have none to tell apart.
+/// The quality of a candidate is that of the most specific range that matches it, and the highest among equally
+/// specific ones. Parameters of a range other than the weight are ignored: the candidates have none to tell apart.
 pub fn prefer_media<'a>(accept: impl Iterator<Item = &'a [u8]> + Clone, candidates: &[&str]) -> usize {
     let mut best = (0, 0);
     for (index, candidate) in candidates.iter().enumerate() {

@@ -15,9 +15,10 @@
 //!                            the answer is sent
 //! ```
 //!
-//! An answer is a resource that is sent whole (`Ran::Answer`), or a stream of parts that is sent while it is made (`Ran::Gives`). A
-//! stream goes on only as fast as the peer takes it: a program is asked for the next part when there is room for it. A program that
-//! waits for another application has a socket: the driver of the connection waits for that socket as for its own.
+//! An answer is a resource that is sent whole (`Ran::Answer`), or a stream of parts that is sent while it is made
+//! (`Ran::Gives`). A stream goes on only as fast as the peer takes it: a program is asked for the next part when there
+//! is room for it. A program that waits for another application has a socket: the driver of the connection waits for
+//! that socket as for its own.
 //!
 //! # Streams
 //! - A program is dropped as soon as its answer is whole, and when the peer is gone or the answer cannot be completed. An answer without
@@ -53,13 +54,14 @@ pub trait Program: fmt::Debug + Send {
         Next::CONTENT
     }
 
-    /// Keeps a piece of content for the next step, without waiting for anything. False if it has no room, or has to be asked first:
-    /// then it is a step. For drivers that have steps carried out elsewhere, at a price for each.
+    /// Keeps a piece of content for the next step, without waiting for anything. False if it has no room, or has to be
+    /// asked first: then it is a step. For drivers that have steps carried out elsewhere, at a price for each.
     fn gather(&mut self, _content: &[u8]) -> bool {
         false
     }
 
-    /// Whether a step may wait for a disk or for anything else. One that says no is carried out in line by every driver.
+    /// Whether a step may wait for a disk or for anything else. One that says no is carried out in line by every
+    /// driver.
     fn may_block(&self) -> bool {
         true
     }
@@ -128,8 +130,9 @@ pub enum Ran {
     Again,
     /// The same, and the translation is given this, as often as this request is translated from now on.
     Found(Finding),
-    /// The answer is what a GET of this path and query gives, or a HEAD if the request is one (RFC 3875 6.2.2): they are translated in the place
-    /// of the request's own. What remains of the content is not read. Only before anything has been given.
+    /// The answer is what a GET of this path and query gives, or a HEAD if the request is one (RFC 3875 6.2.2): they
+    /// are translated in the place of the request's own. What remains of the content is not read. Only before anything
+    /// has been given.
     Redirected(Box<[u8]>),
     /// This is the answer. What remains of the content is not read, and the connection closes behind the answer.
     Answer(Arc<Resource>),
@@ -142,8 +145,8 @@ pub enum Ran {
     Failed,
 }
 
-/// When the next step is carried out: when any of these comes about. If none of them can come about, the program has failed: all are absent, what
-/// is waited for is content whose end has been told, or a socket that is not there.
+/// When the next step is carried out: when any of these comes about. If none of them can come about, the program has
+/// failed: all are absent, what is waited for is content whose end has been told, or a socket that is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
     /// Content has arrived, or its end has (which is told once).
@@ -167,9 +170,10 @@ pub struct Part {
     pub head: Option<StreamHead>,
     /// Content; only behind a head.
     pub content: Option<Arc<dyn ContentBuffer>>,
-    /// The answer is whole, and the program is done: with these trailer fields, if the version has a place for them. As lines, each with its
-    /// CRLF; mostly none. HTTP/1.1 sends them with chunks, to those who say `TE: trailers` (RFC 9110 6.5.1). An answer of HTTP/1.x whose length is known
-    /// ends without it too, when all has been given, but the program stays until it has said so; a stream of HTTP/2 ends with it.
+    /// The answer is whole, and the program is done: with these trailer fields, if the version has a place for them. As
+    /// lines, each with its CRLF; mostly none. HTTP/1.1 sends them with chunks, to those who say `TE: trailers` (RFC
+    /// 9110 6.5.1). An answer of HTTP/1.x whose length is known ends without it too, when all has been given, but the
+    /// program stays until it has said so; a stream of HTTP/2 ends with it.
     pub end: Option<Vec<u8>>,
 }
 
@@ -178,17 +182,18 @@ pub struct Part {
 pub struct StreamHead {
     /// The status.
     pub status: Status,
-    /// Field lines as in HTTP/1.1, each with its CRLF: valid, without those of framing and connection. `Date` and `Server` are added if they
-    /// are not there.
+    /// Field lines as in HTTP/1.1, each with its CRLF: valid, without those of framing and connection. `Date` and
+    /// `Server` are added if they are not there.
     pub fields: Vec<u8>,
-    /// Bytes of content, if that is known. More are not sent, and end the program; fewer break the answer off. Not of the
-    /// content that is left out because the request was HEAD, or for the status (204, 304).
+    /// Bytes of content, if that is known. More are not sent, and end the program; fewer break the answer off. Not of
+    /// the content that is left out because the request was HEAD, or for the status (204, 304).
     pub length: Option<u64>,
-    /// It is the last head, and all that follows is content of another protocol, both ways. HTTP/1.1: the status is 101, the request has an
-    /// `Upgrade` field and has been received, and `fields` has the `Upgrade` field of the answer; else it is a failure. What the peer sends
-    /// until it ends its side is content. With the part that has the end our side ends; what the peer still sends is discarded.
-    /// HTTP/2: the status is 2xx, to a CONNECT with a protocol ([`Workspace::offer_tunnels`](crate::workspace::Workspace)), which the
-    /// request has in a field `upgrade`, and DATA goes both ways as with other streams.
+    /// It is the last head, and all that follows is content of another protocol, both ways. HTTP/1.1: the status is
+    /// 101, the request has an `Upgrade` field and has been received, and `fields` has the `Upgrade` field of the
+    /// answer; else it is a failure. What the peer sends until it ends its side is content. With the part that has the
+    /// end our side ends; what the peer still sends is discarded. HTTP/2: the status is 2xx, to a CONNECT with a
+    /// protocol ([`Workspace::offer_tunnels`](crate::workspace::Workspace)), which the request has in a field
+    /// `upgrade`, and DATA goes both ways as with other streams.
     pub tunnels: bool,
 }
 
@@ -242,7 +247,8 @@ pub struct Step<'a> {
     pub input: Input<'a>,
 }
 
-/// A socket that a program waits for: what `poll_socket` of a connection asks for. Once for each time that it is to be waited for.
+/// A socket that a program waits for: what `poll_socket` of a connection asks for. Once for each time that it is to be
+/// waited for.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketWait<'a> {
     /// The socket.

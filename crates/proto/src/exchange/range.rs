@@ -48,8 +48,8 @@ const PART_OVERHEAD_BYTES: u64 = 80;
 /// those with a last position before the first; more than `ranges_max` ranges; and ranges that add up to more than the
 /// representation, which no client needs and which a few bytes of request could use to make the answer large.
 ///
-/// An empty representation satisfies no range of positions. A suffix of it is all of it, and since `Content-Range` cannot
-/// say so, that is `Whole`.
+/// An empty representation satisfies no range of positions. A suffix of it is all of it, and since `Content-Range`
+/// cannot say so, that is `Whole`.
 pub fn resolve(field: &[u8], size: u64, ranges_max: usize) -> Resolved {
     let Some(set) = byte_range_set(field) else {
         return Resolved::Whole;

@@ -12,7 +12,8 @@ use crate::parse::host;
 use crate::parse::target::{self, Target, TargetError};
 use crate::workspace::pages::PagesByHost;
 
-/// Whether OPTIONS is answered from the pages, and not asked for: that of the server as a whole always is (RFC 9110 9.3.7).
+/// Whether OPTIONS is answered from the pages, and not asked for: that of the server as a whole always is (RFC 9110
+/// 9.3.7).
 pub(crate) fn answers_options(request: Request<'_>, pages: &dyn PagesByHost) -> bool {
     let is_of_server = || request.target() == b"*";
     request.head.method == Method::Options && (is_of_server() || !pages.asks_for_every_method(answer::host_of(request)))
@@ -34,7 +35,8 @@ pub(crate) fn check_host_and_target(request: Request<'_>) -> Result<(), Refusal>
     })?;
     match target {
         Target::Asterisk if request.head.method != Method::Options => Err(Refusal::TargetForm),
-        // An empty one says that the target has no authority (RFC 9112 3.2). Those of http and https have one (RFC 9110 4.2.1).
+        // An empty one says that the target has no authority (RFC 9112 3.2). Those of http and https have one (RFC 9110
+        // 4.2.1).
         Target::Origin { .. } | Target::Absolute { .. } if has_empty_host => Err(Refusal::HostInvalid),
         _ => Ok(()),
     }

@@ -1,8 +1,8 @@
 //! The head of a request that is kept, for as long as it is needed.
 //!
-//! Owns: [`Saved`], and what stands in the place of a request whose application names another path of the server (RFC 3875 6.2.2).
-//! Guarantees: the received head stays as it was, for the log. Does not count how often that is allowed: the
-//! translation does.
+//! Owns: [`Saved`], and what stands in the place of a request whose application names another path of the server (RFC
+//! 3875 6.2.2). Guarantees: the received head stays as it was, for the log. Does not count how often that is allowed:
+//! the translation does.
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ pub(crate) struct Saved {
     /// Goes with its answer, if that is a page. It does not travel either: no client misses it.
     pub(crate) link: Option<Arc<LinkField>>,
     redirected: Option<Box<Redirected>>,
-    /// How often the driver has been asked what it stands for. This does not travel: another process is asked for the first time.
+    /// How often the driver has been asked what it stands for. This does not travel: another process is asked for the
+    /// first time.
     asked: u8,
 }
 
@@ -45,8 +46,8 @@ struct Redirected {
     asked: u8,
 }
 
-/// How often the driver is asked what a request stands for. Who has to say who he is, and is asked about by a service, and waits for others, makes it
-/// three or four times.
+/// How often the driver is asked what a request stands for. Who has to say who he is, and is asked about by a service,
+/// and waits for others, makes it three or four times.
 const ASKED_MAX: u8 = 64;
 
 /// Fields of content that is not there any more, and of another protocol.
@@ -79,7 +80,8 @@ impl Saved {
         Request { bytes: &self.bytes, head: &self.head }
     }
 
-    /// The driver is asked what it stands for: whether it was asked before. The first time counts as a request, whatever stands in it.
+    /// The driver is asked what it stands for: whether it was asked before. The first time counts as a request,
+    /// whatever stands in it.
     pub(crate) fn ask(&mut self) -> bool {
         let was_asked = self.asked > 0;
         self.asked = self.asked.saturating_add(1);
@@ -112,7 +114,8 @@ impl Saved {
         self.bytes.capacity() + self.redirected.as_deref().map_or(0, redirected)
     }
 
-    /// From now on it is answered as one that reads `target` of the same host, by the same client. What was found out does not count for that.
+    /// From now on it is answered as one that reads `target` of the same host, by the same client. What was found out
+    /// does not count for that.
     ///
     /// # Errors
     /// `target` is no path, or the head becomes too long.

@@ -1,7 +1,7 @@
 //! When the next step of a program is carried out.
 //!
-//! Owns: what the last step named, and what of it has come about. The same for all versions of HTTP: they say what has arrived
-//! and what there is room for. Does not keep the program.
+//! Owns: what the last step named, and what of it has come about. The same for all versions of HTTP: they say what has
+//! arrived and what there is room for. Does not keep the program.
 
 use std::os::fd::BorrowedFd;
 
@@ -60,8 +60,8 @@ impl Wake {
         self.next.until.filter(|_| !self.is_late)
     }
 
-    /// Whether a step can be carried out. `has_content`: something has arrived, or `has_ended`: nothing more will; `has_room`: what was
-    /// given has been sent.
+    /// Whether a step can be carried out. `has_content`: something has arrived, or `has_ended`: nothing more will;
+    /// `has_room`: what was given has been sent.
     pub(crate) fn is_due(&self, has_content: bool, has_ended: bool, has_room: bool) -> bool {
         self.is_ready
             || self.is_late

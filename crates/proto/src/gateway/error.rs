@@ -1,7 +1,7 @@
 //! Failures between us and an application, and the status that the client is told.
 //!
-//! Owns: the closed list. The client is told the status only. The sentence is for the error log, together with the name of
-//! the upstream: it says nothing about the request.
+//! Owns: the closed list. The client is told the status only. The sentence is for the error log, together with the name
+//! of the upstream: it says nothing about the request.
 
 use std::fmt;
 
@@ -76,7 +76,8 @@ gateway_errors! {
     Record = 502, "The application sent a malformed FastCGI record.";
     /// FastCGI: the application does not take the request (another role, or one at a time).
     Rejected = 502, "The FastCGI application does not take requests of this kind.";
-    /// CGI: the head has no fields, or `Status`, `Location` or `Content-Type` more than once, or not as RFC 3875 6.3 says.
+    /// CGI: the head has no fields, or `Status`, `Location` or `Content-Type` more than once, or not as RFC 3875 6.3
+    /// says.
     Script = 502, "The head of the script's output is not one of a CGI response.";
     /// CGI: one path after the other is named in the place of an answer.
     Redirects = 502, "The application led from one path of the server to another too often.";

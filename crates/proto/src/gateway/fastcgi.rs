@@ -2,10 +2,10 @@
 //! Market 1996).
 //!
 //! Owns: [`write_begin`], [`StdinWriter`] and [`abort`] for what goes there, [`AnswerReader`] for what comes back.
-//! Guarantees: records may be split anywhere; what is held is a record's header and the head of the answer. One request at
-//! a time uses a connection (the specification's request id is always 1): applications that mix several on one connection
-//! are hardly to be found, and one that is slow would hold up the others. A connection is kept for the next request if both
-//! sides say so.
+//! Guarantees: records may be split anywhere; what is held is a record's header and the head of the answer. One request
+//! at a time uses a connection (the specification's request id is always 1): applications that mix several on one
+//! connection are hardly to be found, and one that is slow would hold up the others. A connection is kept for the next
+//! request if both sides say so.
 //!
 //! ```text
 //!  us:   BEGIN_REQUEST, PARAMS ..., PARAMS (empty), STDIN ..., STDIN (empty)       ABORT_REQUEST at any time after the first

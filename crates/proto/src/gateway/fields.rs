@@ -1,7 +1,8 @@
 //! Header fields on their way through a gateway: which of them go on, and which concern one connection only.
 //!
-//! Owns: [`Fields`], all fields of a message, and the rules of RFC 9110 7.6 on which are passed on. Guarantees: names are
-//! tokens, values hold no control bytes, whatever the source of the lines. Borrows; bounded by the length of the lines.
+//! Owns: [`Fields`], all fields of a message, and the rules of RFC 9110 7.6 on which are passed on. Guarantees: names
+//! are tokens, values hold no control bytes, whatever the source of the lines. Borrows; bounded by the length of the
+//! lines.
 
 use memchr::memchr;
 
@@ -112,8 +113,8 @@ pub(crate) fn is_value(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |valid, &byte| valid & ((byte >= 0x20) & (byte != 0x7f) | (byte == b'\t')))
 }
 
-/// The fields of a message that go on to the next party: all but those of one connection (RFC 9110 7.6.1), and but those
-/// whose place is taken by what we write ourselves: `Content-Length`.
+/// The fields of a message that go on to the next party: all but those of one connection (RFC 9110 7.6.1), and but
+/// those whose place is taken by what we write ourselves: `Content-Length`.
 #[derive(Clone, Copy, Debug)]
 pub struct EndToEnd<'a> {
     fields: Fields<'a>,
@@ -185,8 +186,8 @@ pub const NAMED_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyNamed;
 
-/// Whether a field concerns one connection whether or not `Connection` names it: RFC 9110 7.6.1, with those that are for
-/// the next proxy only (11.7) and `HTTP2-Settings`, which goes with an upgrade (RFC 7540 3.2.1).
+/// Whether a field concerns one connection whether or not `Connection` names it: RFC 9110 7.6.1, with those that are
+/// for the next proxy only (11.7) and `HTTP2-Settings`, which goes with an upgrade (RFC 7540 3.2.1).
 pub(crate) fn is_of_connection(name: &[u8]) -> bool {
     let lower: &[&[u8]] = match name.len() {
         2 => &[b"te"],
@@ -203,8 +204,8 @@ pub(crate) fn is_of_connection(name: &[u8]) -> bool {
     lower.iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
-/// Whether a field may be passed on as a trailer: not what frames, routes, authenticates or describes the content (RFC 9110
-/// 6.5.1), which a recipient that merges trailers would take for true.
+/// Whether a field may be passed on as a trailer: not what frames, routes, authenticates or describes the content (RFC
+/// 9110 6.5.1), which a recipient that merges trailers would take for true.
 pub fn may_trail(name: &[u8]) -> bool {
     const NOT: [&str; 27] = [
         "content-length",

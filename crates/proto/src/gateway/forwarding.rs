@@ -1,7 +1,7 @@
 //! The way of a request in its fields: `Via` (RFC 9110 7.6.3), `Forwarded` (RFC 7239) and `X-Forwarded-*`.
 //!
-//! Owns: these fields in what goes to an application. Guarantees: an application sees what we know, and what a proxy that
-//! is trusted said; nothing that any other client claims, in whatever spelling.
+//! Owns: these fields in what goes to an application. Guarantees: an application sees what we know, and what a proxy
+//! that is trusted said; nothing that any other client claims, in whatever spelling.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -13,8 +13,8 @@ use crate::parse::list;
 /// Our name in `Via`.
 const PSEUDONYM: &str = "lamna";
 
-/// Whether a field is one of those that tell of the way of a request, whose values are believed. `_` counts as `-`, because
-/// interfaces like CGI and WSGI make no difference between the two.
+/// Whether a field is one of those that tell of the way of a request, whose values are believed. `_` counts as `-`,
+/// because interfaces like CGI and WSGI make no difference between the two.
 pub(crate) fn tells_of_the_way(name: &[u8]) -> bool {
     spells(name, "forwarded") || spells(name, "x-real-ip") || spells(&name[..name.len().min(11)], "x-forwarded")
 }
@@ -29,7 +29,8 @@ pub(crate) fn tells_of_client(name: &[u8]) -> bool {
     ["x-forwarded-for", "x-real-ip", "forwarded", "x-request-id"].iter().any(|own| spells(name, own))
 }
 
-/// Whether `name` is `lower` to some application: in any case, and with another sign for `-`. CGI has `_` for it (RFC 3875 4.1.18), PHP for `.` too.
+/// Whether `name` is `lower` to some application: in any case, and with another sign for `-`. CGI has `_` for it (RFC
+/// 3875 4.1.18), PHP for `.` too.
 pub fn spells(name: &[u8], lower: &str) -> bool {
     let same = |(a, b): (&u8, u8)| match a.is_ascii_alphanumeric() {
         true => a.to_ascii_lowercase() == b,
@@ -38,8 +39,8 @@ pub fn spells(name: &[u8], lower: &str) -> bool {
     name.len() == lower.len() && name.iter().zip(lower.bytes()).all(same)
 }
 
-/// Appends the lines for `request`: `Via` and `X-Forwarded-*` always, `Forwarded` if the route wants it or a trusted proxy
-/// writes it.
+/// Appends the lines for `request`: `Via` and `X-Forwarded-*` always, `Forwarded` if the route wants it or a trusted
+/// proxy writes it.
 pub(crate) fn write(request: &Inbound<'_>, wants_forwarded: bool, out: &mut Vec<u8>) {
     let Inbound { fields, origin, .. } = *request;
     let authority = request.authority.filter(|authority| !authority.is_empty());
@@ -60,8 +61,8 @@ pub(crate) fn write(request: &Inbound<'_>, wants_forwarded: bool, out: &mut Vec<
     }
 }
 
-/// Whether a field that tells of the way of a request goes on to a script, as it came: if a trusted proxy writes it. `X-Real-IP` is nobody's, and goes on
-/// if it names the client that is believed.
+/// Whether a field that tells of the way of a request goes on to a script, as it came: if a trusted proxy writes it.
+/// `X-Real-IP` is nobody's, and goes on if it names the client that is believed.
 pub(crate) fn is_believed(name: &[u8], value: &[u8], origin: Origin) -> bool {
     let is_client = || origin.behind.is_some() && address(value) == origin.behind.map(|client| client.to_canonical());
     match origin.believed {
@@ -79,8 +80,9 @@ pub(crate) fn is_kept(name: &[u8], value: &[u8], origin: Origin) -> bool {
     is_believed(name, value, origin) && !WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
 }
 
-/// Appends what a trusted proxy says of the way of a request that an answer may depend on, whoever the client is: each such field with its value. A
-/// host and a scheme that are said once are left out: a caller knows them as `authority` and `is_secure`.
+/// Appends what a trusted proxy says of the way of a request that an answer may depend on, whoever the client is: each
+/// such field with its value. A host and a scheme that are said once are left out: a caller knows them as `authority`
+/// and `is_secure`.
 pub fn append_told(fields: Fields<'_>, believed: Believed, (authority, is_secure): (&[u8], bool), out: &mut Vec<u8>) {
     match believed {
         Believed::Nothing => {}
@@ -157,7 +159,8 @@ fn write_addresses(origin: Origin, from_proxy: Fields<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// An address as text. The usual ones are written without the machinery of formatting, which costs more than all the rest of the line.
+/// An address as text. The usual ones are written without the machinery of formatting, which costs more than all the
+/// rest of the line.
 fn append_address(address: IpAddr, out: &mut Vec<u8>) {
     let IpAddr::V4(address) = address else {
         // Writing to a vector does not fail.

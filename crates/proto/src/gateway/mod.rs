@@ -1,15 +1,15 @@
 //! Gateways: requests that another program answers, over HTTP/1.1, FastCGI or CGI.
 //!
-//! Owns: the codecs, and what they have in common. [`Inbound`] is a request as we understood it; [`AnswerStep`] is what a
-//! reader found in what the application sent; [`GatewayError`] is what can go wrong and what the client is told.
+//! Owns: the codecs, and what they have in common. [`Inbound`] is a request as we understood it; [`AnswerStep`] is what
+//! a reader found in what the application sent; [`GatewayError`] is what can go wrong and what the client is told.
 //! Guarantees: pure. A codec takes slices of bytes and gives out bytes and ranges. It holds a bounded number of bytes
-//! whatever the application sends, and its outcome does not depend on how the input is divided. What goes to an application
-//! is written from an [`Inbound`]; bytes of the client's head are never passed through. Does not connect, wait, choose an
-//! upstream (that is `lamna_policy::upstream`) or write the answer to the client.
+//! whatever the application sends, and its outcome does not depend on how the input is divided. What goes to an
+//! application is written from an [`Inbound`]; bytes of the client's head are never passed through. Does not connect,
+//! wait, choose an upstream (that is `lamna_policy::upstream`) or write the answer to the client.
 //!
 //! # How an engine carries out a gateway
-//! By a [`Program`](crate::exchange::program::Program), which the server has for HTTP/1.1 and FastCGI (`gateway/` there): it is begun once, goes
-//! with its exchange, waits for a socket, and gives its answer in parts.
+//! By a [`Program`](crate::exchange::program::Program), which the server has for HTTP/1.1 and FastCGI (`gateway/`
+//! there): it is begun once, goes with its exchange, waits for a socket, and gives its answer in parts.
 //!
 //! - *Needs.* The look-up of a request whose route is a gateway gives a program that holds the channel to the application:
 //!   its socket, one of the readers below, and two buffers. A step sends what content there is, and reads what has come. It
@@ -58,7 +58,8 @@ use crate::message::Content;
 pub struct Inbound<'a> {
     /// The method as received.
     pub method: &'a [u8],
-    /// The path in the one spelling that [`path::write`] gives it, so that what rules judged is what the application sees.
+    /// The path in the one spelling that [`path::write`] gives it, so that what rules judged is what the application
+    /// sees.
     pub path: &'a [u8],
     /// The query as received, without the question mark.
     pub query: Option<&'a [u8]>,
@@ -87,7 +88,8 @@ pub struct Origin {
     pub protocol: Protocol,
 }
 
-/// Which fields about the way of a request a trusted proxy has written. A proxy that writes one of them passes the others on as the client sent them.
+/// Which fields about the way of a request a trusted proxy has written. A proxy that writes one of them passes the
+/// others on as the client sent them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Believed {
     /// None: the peer is no trusted proxy.
@@ -153,7 +155,8 @@ impl From<Content> for RequestContent {
     }
 }
 
-/// Whether a request with this method is told to have no content where it has none (RFC 9110 8.6): what receives it expects some.
+/// Whether a request with this method is told to have no content where it has none (RFC 9110 8.6): what receives it
+/// expects some.
 fn usually_has_content(method: &[u8]) -> bool {
     matches!(method, b"POST" | b"PUT" | b"PATCH")
 }

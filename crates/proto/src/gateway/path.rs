@@ -2,14 +2,14 @@
 //!
 //! Owns: [`write()`]. Guarantees: what is written is a path of RFC 3986 and means what
 //! [`normalise`](crate::parse::path::normalise) found the received one to mean, so that no application finds another path
-//! in it than our rules judged. Reserved characters keep the spelling in which they came, encoded or not, because the two
-//! may differ to an application (RFC 3986 2.2).
+//! in it than our rules judged. Reserved characters keep the spelling in which they came, encoded or not, because the
+//! two may differ to an application (RFC 3986 2.2).
 
 use crate::parse::path::PathError;
 
 /// Appends `path` to `out`: without dot segments and empty segments, unreserved characters as they are, everything else
-/// that was encoded in upper-case digits, and encoded what RFC 3986 does not allow in a path. At most three times as long
-/// as the path.
+/// that was encoded in upper-case digits, and encoded what RFC 3986 does not allow in a path. At most three times as
+/// long as the path.
 ///
 /// # Errors
 /// Whatever [`normalise`](crate::parse::path::normalise) refuses; `out` is then as it was.

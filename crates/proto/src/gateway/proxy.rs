@@ -1,4 +1,5 @@
-//! Writing the header of the PROXY protocol, versions 1 and 2: for whom a connection is made, before anything else on it.
+//! Writing the header of the PROXY protocol, versions 1 and 2: for whom a connection is made, before anything else on
+//! it.
 //!
 //! Owns: the bytes. `parse::proxy` reads such headers. Guarantees: a header is at most [`HEADER_BYTES_MAX`] long.
 

@@ -1,9 +1,10 @@
 //! The chunked transfer coding, taken apart as it arrives (RFC 9112 7.1).
 //!
 //! Guarantees: what two readers could understand differently is an error, because a request that a proxy and a server
-//! delimit differently smuggles another one in. Hence: CR LF and nothing else ends a line; a size is 1 to 16 hexadecimal
-//! digits; an extension is `name`, `name=token` or `name="quoted string"` and ends on its line. The outcome does not depend on how the input is divided.
-//! Extensions and trailer fields are checked, counted and dropped (7.1.1 and 7.1.2 allow it).
+//! delimit differently smuggles another one in. Hence: CR LF and nothing else ends a line; a size is 1 to 16
+//! hexadecimal digits; an extension is `name`, `name=token` or `name="quoted string"` and ends on its line. The outcome
+//! does not depend on how the input is divided. Extensions and trailer fields are checked, counted and dropped (7.1.1
+//! and 7.1.2 allow it).
 //!
 //! Does not copy content or bound its length: the caller takes the ranges and adds them up.
 
@@ -28,7 +29,8 @@ pub struct ChunkedDecoder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Step {
-    /// Bytes of input that are done with. At least 1, unless the input was empty, or the body or what was asked for had ended.
+    /// Bytes of input that are done with. At least 1, unless the input was empty, or the body or what was asked for had
+    /// ended.
     pub consumed: usize,
     /// Where in the input the content is that was found; ends at `consumed` if it is not empty.
     pub content: Range<usize>,
@@ -42,8 +44,8 @@ pub enum ChunkError {
     /// A chunk size that is not 1 to 16 hexadecimal digits, or is followed by something else than an extension or the
     /// end of the line.
     Size,
-    /// An extension without a name, with a value that is neither a token nor a quoted string, or with a quoted string that
-    /// does not end on its line.
+    /// An extension without a name, with a value that is neither a token nor a quoted string, or with a quoted string
+    /// that does not end on its line.
     Extension,
     /// A line ends in something else than CR LF.
     LineEnd,
@@ -143,8 +145,8 @@ impl ChunkedDecoder {
         self.state == State::Ended
     }
 
-    /// Takes input up to the end of the first piece of content in it, or of the body, or of the input. Call it again with
-    /// the rest until that is empty or the body has ended.
+    /// Takes input up to the end of the first piece of content in it, or of the body, or of the input. Call it again
+    /// with the rest until that is empty or the body has ended.
     ///
     /// Work is bounded by the bytes of input which are not content; content is skipped, not read.
     ///
@@ -162,8 +164,8 @@ impl ChunkedDecoder {
         )
     }
 
-    /// As [`ChunkedDecoder::decode`]; if `stops_at_trailers`, no further than to the beginning of the trailer section, so
-    /// that what the next calls consume is that section.
+    /// As [`ChunkedDecoder::decode`]; if `stops_at_trailers`, no further than to the beginning of the trailer section,
+    /// so that what the next calls consume is that section.
     ///
     /// # Errors
     /// As [`ChunkedDecoder::decode`].
@@ -242,8 +244,8 @@ impl ChunkedDecoder {
         }
     }
 
-    /// RFC 9112 7.1.1: `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`. White space is bad there, but must be
-    /// accepted; none may stand before the end of the line.
+    /// RFC 9112 7.1.1: `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`. White space is bad there, but
+    /// must be accepted; none may stand before the end of the line.
     fn after_extension(&mut self, byte: u8) -> Result<State, ChunkError> {
         let may_end = matches!(self.state, State::Name | State::Token | State::ValueEnd);
         match byte {

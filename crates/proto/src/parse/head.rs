@@ -1,8 +1,9 @@
 //! The request head of HTTP/1.x: request line, header fields, empty line (RFC 9112 2 to 5).
 //!
-//! Owns: the syntax of heads. Guarantees: an accepted head has exactly one reading (CR LF line ends only, no folding, no
-//! control bytes, no space before a colon), so that no other party can read it differently. Says where parts are and
-//! copies nothing. Does not judge the target (`parse::target`), the host (`parse::host`) or the framing (`conn::http1`).
+//! Owns: the syntax of heads. Guarantees: an accepted head has exactly one reading (CR LF line ends only, no folding,
+//! no control bytes, no space before a colon), so that no other party can read it differently. Says where parts are and
+//! copies nothing. Does not judge the target (`parse::target`), the host (`parse::host`) or the framing
+//! (`conn::http1`).
 //!
 //! Written here rather than taken from `httparse` because that accepts bare LF, knows two versions only, and reports
 //! errors that do not tell 400, 414, 431 and 505 apart; the tests hold this parser against it.
@@ -135,7 +136,8 @@ fn method_length(input: &[u8]) -> Result<Option<usize>, Refusal> {
     if input.len() > METHOD_BYTES_MAX { Err(Refusal::RequestLine) } else { Ok(None) }
 }
 
-/// RFC 9112 2.3 and RFC 9110 2.5: the name is case-sensitive, and a later minor version is served as the latest we know.
+/// RFC 9112 2.3 and RFC 9110 2.5: the name is case-sensitive, and a later minor version is served as the latest we
+/// know.
 fn version(bytes: &[u8]) -> Result<Version, Refusal> {
     match bytes {
         b"HTTP/1.1" => Ok(Version::Http11),

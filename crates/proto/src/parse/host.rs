@@ -25,7 +25,8 @@ pub enum HostError {
     Empty,
     /// A name contains a byte that is not allowed there, or a broken percent-encoding.
     Name,
-    /// A name begins with a dot or has two in a row: it has an empty label. One dot at the end is the DNS root, and allowed.
+    /// A name begins with a dot or has two in a row: it has an empty label. One dot at the end is the DNS root, and
+    /// allowed.
     Label,
     /// Brackets do not hold an IPv6 address, or something other than a port follows them. Zones and the address formats
     /// of the future (RFC 3986, IPvFuture) are refused as well: no peer can know our zones.
@@ -92,8 +93,8 @@ pub fn name_of(authority: &[u8]) -> &[u8] {
     &authority[..end.unwrap_or(authority.len())]
 }
 
-/// Nearly every authority, with one look at each byte, because every request comes through here: a name without an encoding, and a
-/// port or none. None for whatever else there is, right or wrong.
+/// Nearly every authority, with one look at each byte, because every request comes through here: a name without an
+/// encoding, and a port or none. None for whatever else there is, right or wrong.
 fn plain(authority: &[u8]) -> Option<Host<'_>> {
     let mut previous = b'.';
     let mut is_plain = |&byte: &u8| {
@@ -148,8 +149,8 @@ fn is_registered_name(mut name: &[u8]) -> bool {
     }
 }
 
-/// RFC 3986 3.2.2 allows any dots. But names of `http` are resolved as domain names, whose labels have at least one byte
-/// (RFC 1034 3.1), and an origin server must not guess which host was meant (RFC 9110 7.2).
+/// RFC 3986 3.2.2 allows any dots. But names of `http` are resolved as domain names, whose labels have at least one
+/// byte (RFC 1034 3.1), and an origin server must not guess which host was meant (RFC 9110 7.2).
 fn has_empty_label(name: &[u8]) -> bool {
     name[0] == b'.' || name.windows(2).any(|pair| pair == b"..")
 }

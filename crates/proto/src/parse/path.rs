@@ -45,9 +45,9 @@ impl std::error::Error for PathError {}
 ///
 /// Percent-encodings are decoded exactly once, and only then are `.` and `..` resolved, so that an encoding cannot hide
 /// them. Repeated slashes become one. The result begins with a slash, and ends with one if the path ended with `/`,
-/// `/.` or `/..`; it is not longer than the path. A segment may hold any byte that a name of a file may: all but NUL and the
-/// slash, so line ends, backslashes and bytes that are not UTF-8, too. Whoever shows it must escape it. It may hold
-/// percent signs (from `%25`): do not normalise it again.
+/// `/.` or `/..`; it is not longer than the path. A segment may hold any byte that a name of a file may: all but NUL
+/// and the slash, so line ends, backslashes and bytes that are not UTF-8, too. Whoever shows it must escape it. It may
+/// hold percent signs (from `%25`): do not normalise it again.
 ///
 /// # Errors
 /// See [`PathError`]; `out` is then empty.
@@ -56,8 +56,8 @@ pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     normalise_into(path, out).inspect_err(|_| out.clear())
 }
 
-/// Whether [`normalise`] would give `path` out as it is. False for some of which it would, names that begin with a dot: it is for
-/// one look at each byte of every request.
+/// Whether [`normalise`] would give `path` out as it is. False for some of which it would, names that begin with a dot:
+/// it is for one look at each byte of every request.
 pub fn is_normal(path: &[u8]) -> bool {
     let mut previous = 0;
     path.first() == Some(&b'/')

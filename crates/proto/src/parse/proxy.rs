@@ -1,14 +1,14 @@
 //! The header by which a proxy says for whom it has connected: the PROXY protocol, versions 1 and 2.
 //!
-//! Owns: its syntax. Guarantees: what is taken is at most [`BYTES_MAX`] long; a beginning is never taken for the whole; nothing that
-//! a peer sends panics. Does not decide whether the proxy is believed.
+//! Owns: its syntax. Guarantees: what is taken is at most [`BYTES_MAX`] long; a beginning is never taken for the whole;
+//! nothing that a peer sends panics. Does not decide whether the proxy is believed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use self::Parsed::{Complete, Partial};
 
-/// The longest header. Version 1 has 107 bytes at most; of version 2 this leaves room for a few hundred bytes of extensions, among which
-/// proxies send a name and a certificate's subject.
+/// The longest header. Version 1 has 107 bytes at most; of version 2 this leaves room for a few hundred bytes of
+/// extensions, among which proxies send a name and a certificate's subject.
 pub const BYTES_MAX: usize = 1024;
 
 /// The beginning of a connection.

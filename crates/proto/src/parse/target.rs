@@ -108,8 +108,8 @@ fn any_form(target: &[u8], connect: bool) -> Result<Target<'_>, TargetError> {
     }
 }
 
-/// Nearly every target, with one look at each byte, because every request comes through here: an origin-form without a query. None
-/// for whatever else there is, right or wrong.
+/// Nearly every target, with one look at each byte, because every request comes through here: an origin-form without a
+/// query. None for whatever else there is, right or wrong.
 fn plain_origin_form(target: &[u8]) -> Option<Target<'_>> {
     let is_origin = target.first() == Some(&b'/') && target.iter().all(|&byte| PLAIN[usize::from(byte)]);
     is_origin.then_some(Target::Origin { path: target, query: None })

@@ -1,8 +1,9 @@
 //! Kept answers of applications as representations: their own date, and an age that goes on.
 //!
-//! Owns: what of a kept answer's head becomes which part of a representation, and how the age gets into each copy. Guarantees: nothing is
-//! added to the fields of the application but `Server` where it has none, `Content-Length`, `Age` and what says where the answer is from.
-//! A hit copies the head in three pieces in the place of one, and allocates nothing. Does not decide what is kept: that is `caching`'s.
+//! Owns: what of a kept answer's head becomes which part of a representation, and how the age gets into each copy.
+//! Guarantees: nothing is added to the fields of the application but `Server` where it has none, `Content-Length`,
+//! `Age` and what says where the answer is from. A hit copies the head in three pieces in the place of one, and
+//! allocates nothing. Does not decide what is kept: that is `caching`'s.
 
 use std::io::Write;
 
@@ -72,7 +73,8 @@ impl Representation {
         Representation::with_content(&description, content)
     }
 
-    /// The fields of a kept answer as the application gave them, as lines: without `Date` and `Age`, and without `cache_status`.
+    /// The fields of a kept answer as the application gave them, as lines: without `Date` and `Age`, and without
+    /// `cache_status`.
     pub fn write_answer_fields(&self, cache_status: &str, out: &mut Vec<u8>) {
         let lines = self.lines(super::Part::All).filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-length"));
         for (name, value) in lines {
@@ -107,7 +109,8 @@ impl Representation {
         self.is_aged().then(|| Digits::of(age))
     }
 
-    /// Appends `part` of the head, or of the message, which begins at `at`: with the age at `unix_seconds` if that is a part of it.
+    /// Appends `part` of the head, or of the message, which begins at `at`: with the age at `unix_seconds` if that is a
+    /// part of it.
     pub(crate) fn push_part(&self, at: usize, part: &[u8], unix_seconds: u64, out: &mut Vec<u8>) {
         let place = |end: u16| usize::from(end).wrapping_sub(at);
         let (start, end) = (place(self.age.start), place(self.age.end));

@@ -12,19 +12,20 @@ use crate::resource::Resource;
 
 /// Which pages answer for a host. The core does not know sites: whoever drives it does.
 pub trait PagesByHost: fmt::Debug + Send + Sync {
-    /// The pages of the site that `host` (in any case of letters, without port) names. Without a host, because the request
-    /// has none or cannot be read so far, those of the site that answers for unknown hosts.
+    /// The pages of the site that `host` (in any case of letters, without port) names. Without a host, because the
+    /// request has none or cannot be read so far, those of the site that answers for unknown hosts.
     fn pages_of(&self, host: Option<&[u8]>) -> &Pages;
 
-    /// The page for `request`, which is refused; there is none if its head could not be read. What is answered may depend on
-    /// more than the host.
+    /// The page for `request`, which is refused; there is none if its head could not be read. What is answered may
+    /// depend on more than the host.
     fn refusal_of(&self, host: Option<&[u8]>, request: Option<Request<'_>>, refusal: Refusal) -> Arc<Resource> {
         let _ = request;
         self.pages_of(host).refusal(refusal).clone()
     }
 
-    /// Whether requests of every method are asked for ([`Need::Translate`](crate::exchange::Need::Translate)), because of the site that `host`
-    /// names: OPTIONS and methods that are not known as well, which are answered from the pages otherwise.
+    /// Whether requests of every method are asked for ([`Need::Translate`](crate::exchange::Need::Translate)), because
+    /// of the site that `host` names: OPTIONS and methods that are not known as well, which are answered from the pages
+    /// otherwise.
     fn asks_for_every_method(&self, host: Option<&[u8]>) -> bool {
         let _ = host;
         false

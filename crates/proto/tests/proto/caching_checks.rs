@@ -5,8 +5,9 @@
 use lamna_proto::caching::{Facts, Given, Settings, Use, Varies, keepable, usable};
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 
-/// `input` is the lines of a request, a zero byte, and the lines of its answer. Nothing panics; whatever else an answer says, `private` keeps it
-/// from being kept; what is kept is not used longer because the request asks for less; and equal requests select the same.
+/// `input` is the lines of a request, a zero byte, and the lines of its answer. Nothing panics; whatever else an answer
+/// says, `private` keeps it from being kept; what is kept is not used longer because the request asks for less; and
+/// equal requests select the same.
 pub(crate) fn cache_control(input: &[u8]) {
     let (request, answer) = match input.iter().position(|byte| *byte == 0) {
         Some(at) => (&input[..at], &input[at + 1..]),

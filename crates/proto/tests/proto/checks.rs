@@ -1,7 +1,8 @@
 //! What must hold whatever a peer sends and however the world behaves. Run on seeded inputs by `properties`, and on
 //! inputs that look for trouble by the targets in `fuzz/`.
 //!
-//! Owns: the checks; each panics if what it says does not hold. Does not make inputs, but for the [`PHRASES`] that help.
+//! Owns: the checks; each panics if what it says does not hold. Does not make inputs, but for the [`PHRASES`] that
+//! help.
 
 use lamna_proto::conn::Connection;
 use lamna_proto::encoding;
@@ -141,8 +142,8 @@ fn operate(peer: &mut Peer, sent: &mut Vec<u8>, operation: &Operation) {
     }
 }
 
-/// What a parked connection may hold: its waiting requests and one that is being received, the input twice (buffers grow
-/// by doubling), and the output up to where no further request is taken, with an answer for each that waits.
+/// What a parked connection may hold: its waiting requests and one that is being received, the input twice (buffers
+/// grow by doubling), and the output up to where no further request is taken, with an answer for each that waits.
 fn memory_bytes_bound() -> usize {
     let limits = Site::shared().limits();
     let requests = (limits.exchanges_max + 2) * 2 * (limits.head_bytes_max + 512);
@@ -240,7 +241,8 @@ pub(crate) fn host_has_labels(input: &[u8]) {
     }
 }
 
-/// A path that is accepted is absolute, has no segments that lead elsewhere, and names the same when it is encoded again.
+/// A path that is accepted is absolute, has no segments that lead elsewhere, and names the same when it is encoded
+/// again.
 pub(crate) fn target_path(input: &[u8]) {
     host_has_labels(input);
     let Ok(Target::Origin { path, .. } | Target::Absolute { path, .. }) = target::parse(input, false) else {

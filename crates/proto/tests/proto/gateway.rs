@@ -1,7 +1,8 @@
 //! Gateways: requests that go to an application have one reading, and answers of applications are read the same however
 //! they are divided.
 //!
-//! Owns: the ambiguous forms, and inputs that are almost answers. The checks are in `gateway_checks`, which `fuzz/` shares.
+//! Owns: the ambiguous forms, and inputs that are almost answers. The checks are in `gateway_checks`, which `fuzz/`
+//! shares.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-//! What must hold of gateways whatever a client asks and an application answers. Run on seeded inputs by `gateway`, and on
-//! inputs that look for trouble by the targets in `fuzz/`.
+//! What must hold of gateways whatever a client asks and an application answers. Run on seeded inputs by `gateway`, and
+//! on inputs that look for trouble by the targets in `fuzz/`.
 //!
 //! Owns: the checks; each panics if what it says does not hold. Does not make inputs.
 
@@ -179,7 +179,8 @@ fn independent<R: Reader + Clone>(reader: &R, input: &[u8], sizes: &[usize]) -> 
     whole
 }
 
-/// However an answer over HTTP/1.1 is divided, it is read the same; a head that is accepted is read likewise by `httparse`.
+/// However an answer over HTTP/1.1 is divided, it is read the same; a head that is accepted is read likewise by
+/// `httparse`.
 pub(crate) fn http1_answer(input: &[u8], sizes: &[usize], is_head: bool, upgrades: bool) {
     let upgrade = upgrades.then(|| (*b"websocket").into());
     let reader = http1::AnswerReader::new(http1::Asked { is_head, upgrade });

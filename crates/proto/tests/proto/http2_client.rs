@@ -1,6 +1,7 @@
 //! A client of HTTP/2 for the tests, which compresses and reads headers by another implementation than ours.
 //!
-//! Owns: writing frames, and reading what came back. Checks that what comes back is in the form of RFC 9113, and nothing else.
+//! Owns: writing frames, and reading what came back. Checks that what comes back is in the form of RFC 9113, and
+//! nothing else.
 
 use std::collections::BTreeMap;
 

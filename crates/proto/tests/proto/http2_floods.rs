@@ -118,8 +118,8 @@ fn blocks_that_stand_for_much_more_than_they_are() {
 
 #[test]
 fn a_block_that_nobody_needs_ends_the_connection_at_once() {
-    // A field of 3,800 bytes again and again, also where fields are not wanted: behind content, and behind the end of a stream; a name of so
-    // many bytes with ever new values; and the smallest field there is.
+    // A field of 3,800 bytes again and again, also where fields are not wanted: behind content, and behind the end of a
+    // stream; a name of so many bytes with ever new values; and the smallest field there is.
     for (value, repeated, ends, path) in [
         ("x".repeat(3_800), &[0xbe][..], END_STREAM, "/small"),
         ("x".repeat(3_800), &[0xbe], 0, "/echo"),

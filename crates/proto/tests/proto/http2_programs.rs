@@ -1,5 +1,5 @@
-//! Programs on streams of HTTP/2: content with back-pressure, answers before and after its end, and what becomes of a program when its
-//! stream or its driver goes.
+//! Programs on streams of HTTP/2: content with back-pressure, answers before and after its end, and what becomes of a
+//! program when its stream or its driver goes.
 //!
 //! Owns: these cases.
 

@@ -1,5 +1,5 @@
-//! Answers that are sent while they are made, over HTTP/2: what they wait for, windows, and what becomes of them when they cannot be
-//! completed. What the programs do stands in their targets: see `script`.
+//! Answers that are sent while they are made, over HTTP/2: what they wait for, windows, and what becomes of them when
+//! they cannot be completed. What the programs do stands in their targets: see `script`.
 //!
 //! Owns: these cases.
 

@@ -1,7 +1,8 @@
-//! Windows of HTTP/2 that we give: whatever becomes of the streams that content belongs to, no byte of a window is lost, and none is given
-//! twice. And frames of streams that are passed over.
+//! Windows of HTTP/2 that we give: whatever becomes of the streams that content belongs to, no byte of a window is
+//! lost, and none is given twice. And frames of streams that are passed over.
 //!
-//! Owns: these cases. The account itself is checked by the connection after each step, in builds with assertions (`check_windows`).
+//! Owns: these cases. The account itself is checked by the connection after each step, in builds with assertions
+//! (`check_windows`).
 
 use proptest::prelude::*;
 
@@ -158,7 +159,8 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 proptest! {
-    /// The connection holds its own account; from outside, what is given is never more than was taken and what a window may be.
+    /// The connection holds its own account; from outside, what is given is never more than was taken and what a window
+    /// may be.
     #[test]
     fn windows_are_never_lost_nor_given_twice(
         habits in habits(),

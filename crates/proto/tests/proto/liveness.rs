@@ -1,9 +1,11 @@
-//! Whatever can go on does: connections with streams, programs and uploads of every kind between a client and a driver that wait as real ones do, in
-//! an order that a seed decides. They always come to the end, and at every rest something is there that wakes them.
+//! Whatever can go on does: connections with streams, programs and uploads of every kind between a client and a driver
+//! that wait as real ones do, in an order that a seed decides. They always come to the end, and at every rest something
+//! is there that wakes them.
 //!
-//! Owns: pipes with little room, a driver that is told of changes only (as `epoll` edge-triggered tells), and a client that stops reading and goes
-//! on. What is deferred is met in any order; sockets of programs become ready at any time; frames and heads are cut anywhere. A run that does not come
-//! to its end prints its seed: `LAMNA_SEED=7 cargo test -p lamna-proto liveness` runs it alone, `LAMNA_SEEDS=10000` so many.
+//! Owns: pipes with little room, a driver that is told of changes only (as `epoll` edge-triggered tells), and a client
+//! that stops reading and goes on. What is deferred is met in any order; sockets of programs become ready at any time;
+//! frames and heads are cut anywhere. A run that does not come to its end prints its seed: `LAMNA_SEED=7 cargo test -p
+//! lamna-proto liveness` runs it alone, `LAMNA_SEEDS=10000` so many.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -59,7 +61,8 @@ impl Dice {
     }
 }
 
-/// An answer that is received from elsewhere as fast as it comes, whether there is room for it or not: as kept answers are.
+/// An answer that is received from elsewhere as fast as it comes, whether there is room for it or not: as kept answers
+/// are.
 #[derive(Debug)]
 struct Ahead {
     dice: u64,

@@ -1,6 +1,7 @@
 //! The core's integration tests: conversations, properties and seeded runs of the fuzzed checks.
 //!
-//! Owns: nothing but the list. The checks that `fuzz/` shares are in `checks`, `gateway_checks`, `peer`, `responses`, `script` and `site`.
+//! Owns: nothing but the list. The checks that `fuzz/` shares are in `checks`, `gateway_checks`, `peer`, `responses`,
+//! `script` and `site`.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests take the driver's part")]
 
 mod caching;

@@ -67,8 +67,8 @@ pub(crate) struct Habits {
     pub(crate) batches: Cycle<bool>,
     /// Whether a Read fails.
     pub(crate) fails: Cycle<bool>,
-    /// Each time that nothing is left to do the connection moves to another driver, as long as there are values: so many
-    /// bytes had been received ahead, or taken back from what was sent.
+    /// Each time that nothing is left to do the connection moves to another driver, as long as there are values: so
+    /// many bytes had been received ahead, or taken back from what was sent.
     pub(crate) moves: Vec<usize>,
     /// Whether that driver is in another process.
     pub(crate) travels: Cycle<bool>,
@@ -437,8 +437,8 @@ impl Peer {
         let arrived = decode(&encoded, self.site).expect("what was encoded can be decoded");
         assert_eq!(arrived.encode().map(|one| one.bytes).as_ref(), Some(&encoded.bytes), "nothing is lost on the way");
         self.connection = arrived;
-        // What was ready to be sent is to be made ready again, and what a request whose content is awaited stands for is to be found
-        // again.
+        // What was ready to be sent is to be made ready again, and what a request whose content is awaited stands for
+        // is to be found again.
         let may_need = interest == Interest::SEND || self.interest() == Interest::DONE;
         assert!(
             may_need || self.interest() == interest,

@@ -1,5 +1,5 @@
-//! Conversations with programs: content that is taken as it arrives, answers that come before or after its end, and what becomes
-//! of a program when its driver changes.
+//! Conversations with programs: content that is taken as it arrives, answers that come before or after its end, and
+//! what becomes of a program when its driver changes.
 //!
 //! Owns: these cases.
 

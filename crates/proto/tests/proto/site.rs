@@ -160,7 +160,8 @@ pub(crate) enum Route<'a> {
     Program(Box<dyn Program>),
 }
 
-/// Answers with the content of the request, after that of `/echo` has ended, and of `/early` when it has begun; `/fails` does not.
+/// Answers with the content of the request, after that of `/echo` has ended, and of `/early` when it has begun;
+/// `/fails` does not.
 #[derive(Debug)]
 pub(crate) struct Echo {
     path: Vec<u8>,

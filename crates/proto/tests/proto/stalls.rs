@@ -1,5 +1,5 @@
-//! Peers that do not take what there is for them, and go on sending: nobody holds what he does not pay for. And those who are slow for no
-//! fault of their own, who are not cut off.
+//! Peers that do not take what there is for them, and go on sending: nobody holds what he does not pay for. And those
+//! who are slow for no fault of their own, who are not cut off.
 //!
 //! Owns: these cases, over HTTP/1.x and HTTP/2. Time passes second by second, as drivers let it.
 
@@ -38,7 +38,8 @@ fn pass(peer: &mut Peer) {
     }
 }
 
-/// Lets each second `each` happen, until the connection is closed or told to be. How many seconds that took, at most `most`.
+/// Lets each second `each` happen, until the connection is closed or told to be. How many seconds that took, at most
+/// `most`.
 fn seconds_until_closed(client: &mut Client, most: u64, mut each: impl FnMut(&mut Client, u64) -> Vec<u8>) -> u64 {
     for second in 1..=most {
         pass(&mut client.peer);

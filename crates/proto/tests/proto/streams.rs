@@ -1,5 +1,5 @@
-//! Answers that are sent while they are made, over HTTP/1.x: their framing, what they wait for, and what becomes of them when they
-//! cannot be completed. What the programs do stands in their targets: see `script`.
+//! Answers that are sent while they are made, over HTTP/1.x: their framing, what they wait for, and what becomes of
+//! them when they cannot be completed. What the programs do stands in their targets: see `script`.
 //!
 //! Owns: these cases.
 

@@ -1,5 +1,5 @@
-//! Conversations about time, memory and the end of serving: what each wait is bounded by, what may be held meanwhile, and how a
-//! server drains.
+//! Conversations about time, memory and the end of serving: what each wait is bounded by, what may be held meanwhile,
+//! and how a server drains.
 //!
 //! Owns: these cases.
 

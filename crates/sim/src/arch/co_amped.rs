@@ -1,5 +1,5 @@
-//! `co-amped`: an AMPED process for each processor, event loop and helpers, structures of its own in each process. This is
-//! what the PIPELINED paper calls AMPED on several processors (PalChaudhuri and others called it Co-AMPED).
+//! `co-amped`: an AMPED process for each processor, event loop and helpers, structures of its own in each process. This
+//! is what the PIPELINED paper calls AMPED on several processors (PalChaudhuri and others called it Co-AMPED).
 
 use super::loops::{Disk, Loops};
 use crate::parameters::Parameters;

@@ -1,9 +1,10 @@
-//! Event loops, for `sped`, `event-loops`, `amped`, `co-amped` and `proactor`. These differ in who reads from disk and in whether the
-//! caches are shared.
+//! Event loops, for `sped`, `event-loops`, `amped`, `co-amped` and `proactor`. These differ in who reads from disk and
+//! in whether the caches are shared.
 //!
-//! A client belongs to one loop, as a persistent connection does. A loop takes its events in order. It sends a large file a quantum at
-//! a time, and turns to others in between. Content that is too long for the data cache is read by helpers, a piece at a time, each when
-//! the one before it has been sent. This concerns what is not in the page cache, or all of it ([`Machine::reads_elsewhere`]).
+//! A client belongs to one loop, as a persistent connection does. A loop takes its events in order. It sends a large
+//! file a quantum at a time, and turns to others in between. Content that is too long for the data cache is read by
+//! helpers, a piece at a time, each when the one before it has been sent. This concerns what is not in the page cache,
+//! or all of it ([`Machine::reads_elsewhere`]).
 
 use std::collections::VecDeque;
 
@@ -211,7 +212,8 @@ impl Loops {
         Step::Run(machine.costs.try_ + machine.costs.hand_off)
     }
 
-    /// Whether helpers have to bring the content of `request` piece by piece. `held`: it is where the loop would send it from.
+    /// Whether helpers have to bring the content of `request` piece by piece. `held`: it is where the loop would send
+    /// it from.
     fn comes_by_pieces(&self, request: RequestId, held: bool, machine: &Machine) -> bool {
         let by_helpers = matches!(self.disk, Disk::Helpers(_));
         by_helpers && machine.is_long(request) && (!held || machine.reads_elsewhere())

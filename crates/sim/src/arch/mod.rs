@@ -1,13 +1,14 @@
 //! A model of each architecture, under the name of its engine.
 //!
-//! An architecture is a choice of who waits, where each step is carried out, and who owns the caches. A model here says that and
-//! nothing else. The steps and their costs belong to the machine ([`crate::machine`]).
+//! An architecture is a choice of who waits, where each step is carried out, and who owns the caches. A model here says
+//! that and nothing else. The steps and their costs belong to the machine ([`crate::machine`]).
 //!
-//! A model owes this: [`Architecture::arrive`] keeps the request until a task takes it. Every request is completed exactly once. A
-//! task is woken only while it blocks.
+//! A model owes this: [`Architecture::arrive`] keeps the request until a task takes it. Every request is completed
+//! exactly once. A task is woken only while it blocks.
 //!
-//! Each file describes one architecture and states its memory overhead (Table 1 of the PIPELINED paper, 2005, and its section 4).
-//! Three kinds of model carry them: [`threads`](self) with a task for each request, loops for event loops, and the pipeline.
+//! Each file describes one architecture and states its memory overhead (Table 1 of the PIPELINED paper, 2005, and its
+//! section 4). Three kinds of model carry them: [`threads`](self) with a task for each request, loops for event loops,
+//! and the pipeline.
 
 mod amped;
 mod co_amped;
@@ -65,8 +66,8 @@ impl Kind {
         }
     }
 
-    /// How a scenario's memory is divided. With private copies of the content, the division of one process's share: what
-    /// one process can find in its own memory. Requests are spread over processes at random, so each sees the same
+    /// How a scenario's memory is divided. With private copies of the content, the division of one process's share:
+    /// what one process can find in its own memory. Requests are spread over processes at random, so each sees the same
     /// popularity and one cache of that size stands for all.
     pub fn divide(self, scenario: &Scenario, parameters: &Parameters) -> Division {
         let overhead = self.overhead(scenario, parameters);

@@ -8,11 +8,11 @@
 //!                            path helper -----+            read helper
 //! ```
 //!
-//! On a persistent connection requests begin at the second stage. If the parameters say so, content in memory leaves with the
-//! header as one message, and the last stage has only the rest: large files and what was read from disk.
+//! On a persistent connection requests begin at the second stage. If the parameters say so, content in memory leaves
+//! with the header as one message, and the last stage has only the rest: large files and what was read from disk.
 //!
-//! A client belongs to one pool. Each thread has a queue. It takes all that is there before it gives its processor up. So one
-//! switch is paid for several requests when the server is busy.
+//! A client belongs to one pool. Each thread has a queue. It takes all that is there before it gives its processor up.
+//! So one switch is paid for several requests when the server is busy.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! `proactor`: a completion ring for each worker; the kernel reads from disk and reports; caches shared and locked (JAWS'
-//! asynchronous pool, io_uring).
+//! `proactor`: a completion ring for each worker; the kernel reads from disk and reports; caches shared and locked
+//! (JAWS' asynchronous pool, io_uring).
 
 use super::loops::{Disk, Loops};
 use crate::parameters::Parameters;
@@ -7,8 +7,8 @@ use crate::resource::Overhead;
 use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Loops {
-    // What the ring brings into a page cache that has next to no memory may be gone again: helpers read what is cached, and what is long
-    // threads of the kernel's, which are the process's.
+    // What the ring brings into a page cache that has next to no memory may be gone again: helpers read what is cached,
+    // and what is long threads of the kernel's, which are the process's.
     let disk = match scenario.replaces_page_cache {
         true => Disk::Helpers(parameters.concurrency.read_helpers),
         false => Disk::Kernel,

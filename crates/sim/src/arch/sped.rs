@@ -1,4 +1,5 @@
-//! `sped`: one event loop for each processor, in a process of its own; a read from disk stalls the loop (Zeus, Flash-SPED).
+//! `sped`: one event loop for each processor, in a process of its own; a read from disk stalls the loop (Zeus,
+//! Flash-SPED).
 
 use super::loops::{Disk, Loops};
 use crate::parameters::Parameters;

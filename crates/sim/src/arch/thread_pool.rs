@@ -1,5 +1,5 @@
-//! `thread-pool` (the paper's MT): a fixed number of threads, each serving one connection at a time with blocking calls;
-//! caches shared and locked (Flash-MT, JAWS).
+//! `thread-pool` (the paper's MT): a fixed number of threads, each serving one connection at a time with blocking
+//! calls; caches shared and locked (Flash-MT, JAWS).
 
 use super::threads::{Supply, Threads};
 use crate::parameters::Parameters;

@@ -1,6 +1,6 @@
-//! A task for each request that is under way. It carries its request through all steps with blocking calls. For `mp`, `thread-pool`,
-//! `thread-per-request` and `thread-per-session`. These differ in how many tasks there are, whether tasks share caches, and what a
-//! task costs.
+//! A task for each request that is under way. It carries its request through all steps with blocking calls. For `mp`,
+//! `thread-pool`, `thread-per-request` and `thread-per-session`. These differ in how many tasks there are, whether
+//! tasks share caches, and what a task costs.
 
 use std::collections::VecDeque;
 

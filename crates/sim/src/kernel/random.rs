@@ -1,9 +1,9 @@
-//! Streams of random numbers. They are written here and not taken from a crate: for one seed the results must stay the same to the byte
-//! for ever, and no general crate promises that.
+//! Streams of random numbers. They are written here and not taken from a crate: for one seed the results must stay the
+//! same to the byte for ever, and no general crate promises that.
 //!
-//! The generator is xoshiro256++ (Blackman and Vigna, 2019). Splitmix64 seeds it from the seed and the name of the stream's purpose.
-//! Streams of different names are independent for all purposes here. So a new source of chance does not change what the others draw, and
-//! two architectures that are compared under one seed see the same requests.
+//! The generator is xoshiro256++ (Blackman and Vigna, 2019). Splitmix64 seeds it from the seed and the name of the
+//! stream's purpose. Streams of different names are independent for all purposes here. So a new source of chance does
+//! not change what the others draw, and two architectures that are compared under one seed see the same requests.
 
 /// One stream.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Where the content of a file is: in the data cache, in the page cache, or on disk.
 //!
-//! Owns: what is looked for where and kept where, and in which pieces content leaves that is too long for the data cache. Content
-//! is *long* if it is longer than [`Machine::content_bytes_max`]; without a page cache none is.
+//! Owns: what is looked for where and kept where, and in which pieces content leaves that is too long for the data
+//! cache. Content is *long* if it is longer than [`Machine::content_bytes_max`]; without a page cache none is.
 
 use lamna_policy::cache::ObjectId;
 
@@ -23,8 +23,8 @@ impl Machine {
         }
     }
 
-    /// Processor time of sending so many bytes of what a request asks for: from the page cache, if it is long and has not been
-    /// `copied` to memory of the server's own.
+    /// Processor time of sending so many bytes of what a request asks for: from the page cache, if it is long and has
+    /// not been `copied` to memory of the server's own.
     pub fn transmit(&self, request: RequestId, bytes: u64, copied: bool) -> Nanos {
         match self.is_long(request) && !copied {
             true => self.costs.transmit_file(bytes),
@@ -37,13 +37,14 @@ impl Machine {
         self.pages.is_some() && self.size(request) > self.content_bytes_max
     }
 
-    /// Whether helpers read all long content, each time, into memory of the server's own, whatever the page cache holds: where the data
-    /// cache has most of the memory a loop does not rely on what else is there.
+    /// Whether helpers read all long content, each time, into memory of the server's own, whatever the page cache
+    /// holds: where the data cache has most of the memory a loop does not rely on what else is there.
     pub fn reads_elsewhere(&self) -> bool {
         self.replaces_page_cache
     }
 
-    /// Up to where the long content of `request` is in memory when a helper has brought the next piece after `sent` bytes.
+    /// Up to where the long content of `request` is in memory when a helper has brought the next piece after `sent`
+    /// bytes.
     pub fn next_piece(&self, request: RequestId, sent: u64) -> u64 {
         let size = self.size(request);
         match self.read_quantum_bytes {
@@ -84,7 +85,8 @@ impl Machine {
         hit
     }
 
-    /// Whether the file of `request`, which is not in the data cache, is in the page cache: then it need not be read, and
+    /// Whether the file of `request`, which is not in the data cache, is in the page cache: then it need not be read,
+    /// and
     /// [`Machine::keep`] follows when it has been made an object of.
     pub fn find_in_pages(&mut self, request: RequestId) -> bool {
         let object = ObjectId(self.file(request));

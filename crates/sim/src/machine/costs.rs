@@ -83,7 +83,8 @@ impl Costs {
         }
     }
 
-    /// Processor time of sending the header of so much content, and of fetching its structures and the content from where they are.
+    /// Processor time of sending the header of so much content, and of fetching its structures and the content from
+    /// where they are.
     pub(super) fn header(&self, bytes: u64, distance: Distance) -> Nanos {
         let (structures, unit) = match distance {
             Distance::Near => (0, 0),
@@ -98,7 +99,8 @@ impl Costs {
         self.load + bytes.div_ceil(self.transmit_unit_bytes) * self.load_unit
     }
 
-    /// Processor time of reading so many bytes from disk, and of making a cached object of them if they are not too many for that.
+    /// Processor time of reading so many bytes from disk, and of making a cached object of them if they are not too
+    /// many for that.
     pub fn read(&self, bytes: u64) -> Nanos {
         if bytes > self.content_bytes_max {
             return self.read + bytes.div_ceil(self.transmit_unit_bytes) * self.read_long_unit;
@@ -106,8 +108,8 @@ impl Costs {
         self.read + bytes.div_ceil(self.transmit_unit_bytes) * self.read_unit + self.load(bytes)
     }
 
-    /// Processor time of bringing a piece of so many bytes of long content into memory of the server's own: reading it from disk, if it
-    /// is not in the page cache, and copying it from there.
+    /// Processor time of bringing a piece of so many bytes of long content into memory of the server's own: reading it
+    /// from disk, if it is not in the page cache, and copying it from there.
     pub fn piece(&self, bytes: u64, from_disk: bool) -> Nanos {
         let units = bytes.div_ceil(self.transmit_unit_bytes);
         let read = if from_disk { self.read + units * self.read_long_unit } else { 0 };

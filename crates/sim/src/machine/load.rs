@@ -97,8 +97,9 @@ impl LoadThread {
         }
     }
 
-    /// A response of `bytes` has arrived, which was sent by turns or at once. Whether the thread has to be woken. What is sent at
-    /// once is there before a thread that spins has looked again; one that sleeps is woken for the beginning of it.
+    /// A response of `bytes` has arrived, which was sent by turns or at once. Whether the thread has to be woken. What
+    /// is sent at once is there before a thread that spins has looked again; one that sleeps is woken for the beginning
+    /// of it.
     pub(super) fn arrive(&mut self, request: RequestId, bytes: u64, by_turns: bool) -> bool {
         let each = match by_turns {
             true => self.long_segment,

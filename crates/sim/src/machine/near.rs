@@ -1,7 +1,7 @@
 //! The caches of a processor: how far away the structures and the content of a file are when the file is sent.
 //!
-//! Owns: one cache that stands for each processor's own, and one for what processors share. What was sent longest ago leaves first,
-//! structures and content alike. Does not know lines, ways, or what else such a cache holds.
+//! Owns: one cache that stands for each processor's own, and one for what processors share. What was sent longest ago
+//! leaves first, structures and content alike. Does not know lines, ways, or what else such a cache holds.
 
 use lamna_policy::cache::{Algorithm, Bounded, ObjectId};
 
@@ -30,8 +30,8 @@ pub(super) struct Near {
 }
 
 impl Near {
-    /// Empty; `None` if the parameters have everything near. Processes that have the content to themselves share the caches; where
-    /// one of them stands for all, as with the data cache, it has its part.
+    /// Empty; `None` if the parameters have everything near. Processes that have the content to themselves share the
+    /// caches; where one of them stands for all, as with the data cache, it has its part.
     pub(super) fn new(scenario: &Scenario, parameters: &Parameters) -> Option<Near> {
         let memory = &parameters.memory;
         let is_one_of_many = scenario.architecture == Kind::Mp && !scenario.separate_caches;

@@ -1,8 +1,8 @@
 //! Every claim of the paper's text that says a number or an order, with our value beside it.
 //!
-//! Rules, the same for all claims: *level* and *comparable* is within 5 %; *best*, *above* and *worst* is by more than 1 %
-//! (replications differ by less); *drops* is by more than 10 %; a percentage is met within 5 points, or a fifth of it if
-//! that is more. The reason is printed where a claim fails.
+//! Rules, the same for all claims: *level* and *comparable* is within 5 %; *best*, *above* and *worst* is by more than
+//! 1 % (replications differ by less); *drops* is by more than 10 %; a percentage is met within 5 points, or a fifth of
+//! it if that is more. The reason is printed where a claim fails.
 
 mod clients;
 mod data_cache;

@@ -45,8 +45,8 @@ impl fmt::Display for FilesError {
 
 impl std::error::Error for FilesError {}
 
-/// Runs `experiments` on up to `jobs` threads. Each reading gets a folder in `out`, with its parameters; the outcomes are
-/// kept in `work`. `progress` hears how many points are done, of how many.
+/// Runs `experiments` on up to `jobs` threads. Each reading gets a folder in `out`, with its parameters; the outcomes
+/// are kept in `work`. `progress` hears how many points are done, of how many.
 pub fn write_figures(
     experiments: &Experiments,
     out: &Path,

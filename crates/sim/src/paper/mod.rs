@@ -1,8 +1,9 @@
-//! The figures and claims of the PIPELINED paper (2005), from the models and the one parameter set of its Tables 2 and 3.
+//! The figures and claims of the PIPELINED paper (2005), from the models and the one parameter set of its Tables 2 and
+//! 3.
 //!
-//! Nothing here knows a result: [`mod@figures`] lists scenarios, [`mod@claims`] reads outcomes. A claim that does not hold is
-//! reported as such. What the paper leaves open is settled the same way for all figures by a [`Reading`]; readings are
-//! compared with each other, never chosen per figure.
+//! Nothing here knows a result: [`mod@figures`] lists scenarios, [`mod@claims`] reads outcomes. A claim that does not
+//! hold is reported as such. What the paper leaves open is settled the same way for all figures by a [`Reading`];
+//! readings are compared with each other, never chosen per figure.
 
 mod claims;
 mod figures;
@@ -23,8 +24,8 @@ pub enum Reading {
     /// Tables and definitions to the letter: content exists once and structures once in each process (Table 1), and the
     /// transmit latency is the network's (section 5.1).
     Letter,
-    /// Content too exists once in each process, which has its share of the memory to itself: what section 4 says of SPED and AMPED,
-    /// and 3.2 of MP.
+    /// Content too exists once in each process, which has its share of the memory to itself: what section 4 says of
+    /// SPED and AMPED, and 3.2 of MP.
     Private,
     /// Content exists once in each process of MP ("each process should have its own data cache. Thus, the data cache
     /// size per process reduces accordingly", section 3.2, of MP only), and once in the others (Table 1).
@@ -35,8 +36,8 @@ pub enum Reading {
     Processor,
     /// `Processor` and `Private` together.
     ProcessorPrivate,
-    /// `PrivateMp`, and the transmit latency is a processor's, of the average Web file of 15 KBytes (section 3.3) for each request,
-    /// since the paper gives the sizes of files but not those of requests.
+    /// `PrivateMp`, and the transmit latency is a processor's, of the average Web file of 15 KBytes (section 3.3) for
+    /// each request, since the paper gives the sizes of files but not those of requests.
     Average,
 }
 

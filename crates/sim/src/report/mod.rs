@@ -1,4 +1,5 @@
-//! Results as data and as pictures: CSV for machines, tables and self-contained SVG for people. Nothing here computes a result.
+//! Results as data and as pictures: CSV for machines, tables and self-contained SVG for people. Nothing here computes a
+//! result.
 
 mod csv;
 mod svg;

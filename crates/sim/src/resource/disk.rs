@@ -1,11 +1,11 @@
-//! A disk. Reads wait in one queue for one of `parallelism` places. In a place a read first takes its latency, and then the transfer
-//! path, which all places share.
+//! A disk. Reads wait in one queue for one of `parallelism` places. In a place a read first takes its latency, and then
+//! the transfer path, which all places share.
 //!
-//! With one place this is a mechanical disk, which positions and transfers by turns. With many places it is an SSD, an NVMe device or a
-//! network volume: latencies overlap there, and bandwidth is shared.
+//! With one place this is a mechanical disk, which positions and transfers by turns. With many places it is an SSD, an
+//! NVMe device or a network volume: latencies overlap there, and bandwidth is shared.
 //!
-//! A disk may be throttled as Linux throttles one for a control group (`block/blk-throttle.c`). Time is divided into slices. What a
-//! slice admits may begin at once; what comes after that waits for the next slice.
+//! A disk may be throttled as Linux throttles one for a control group (`block/blk-throttle.c`). Time is divided into
+//! slices. What a slice admits may begin at once; what comes after that waits for the next slice.
 
 use std::collections::VecDeque;
 
@@ -62,8 +62,8 @@ impl<R> Disk<R> {
         }
     }
 
-    /// From now on reads are made of requests of at most `request_bytes` (0: of one), of which `per_slice` (positive) are
-    /// admitted in each `slice` (positive). No slice: any number.
+    /// From now on reads are made of requests of at most `request_bytes` (0: of one), of which `per_slice` (positive)
+    /// are admitted in each `slice` (positive). No slice: any number.
     pub fn throttle(&mut self, request_bytes: u64, per_slice: u64, slice: Nanos) {
         self.request_bytes = if request_bytes == 0 { u64::MAX } else { request_bytes };
         self.throttle = (slice > 0).then_some(Throttle { per_slice: per_slice.max(1), slice, ends: 0, admitted: 0 });

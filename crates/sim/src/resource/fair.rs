@@ -1,19 +1,21 @@
-//! Which task is next on a processor, as Linux 6.6 and later decide: earliest eligible virtual deadline first (`kernel/sched/fair.c`;
-//! Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995), for tasks of the same weight.
+//! Which task is next on a processor, as Linux 6.6 and later decide: earliest eligible virtual deadline first
+//! (`kernel/sched/fair.c`; Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995), for tasks of the
+//! same weight.
 //!
 //! Owns: the virtual time and the deadline of each task, and the ready tasks of each processor.
 //!
-//! A task is eligible if it has had no more than the mean of the tasks that want the processor. Of the eligible tasks the one with
-//! the earliest deadline is next. The deadline is one slice after the task's virtual time when it was placed. Until then the running
-//! task is protected (`RUN_TO_PARITY`). Against a task that wakes, it is protected only as long as it is eligible itself and the waking
-//! task is not the next. After that, whether another task is next is decided when a task wakes there, and at the tick.
+//! A task is eligible if it has had no more than the mean of the tasks that want the processor. Of the eligible tasks
+//! the one with the earliest deadline is next. The deadline is one slice after the task's virtual time when it was
+//! placed. Until then the running task is protected (`RUN_TO_PARITY`). Against a task that wakes, it is protected only
+//! as long as it is eligible itself and the waking task is not the next. After that, whether another task is next is
+//! decided when a task wakes there, and at the tick.
 //!
-//! A task that sleeps after it has had too much stays behind the others by that much until they have caught up. If it wakes before
-//! that, it continues where it was (`DELAY_DEQUEUE`; `ttwu_runnable`). A task that was owed time is owed it when it wakes, within
-//! bounds (`PLACE_LAG`).
+//! A task that sleeps after it has had too much stays behind the others by that much until they have caught up. If it
+//! wakes before that, it continues where it was (`DELAY_DEQUEUE`; `ttwu_runnable`). A task that was owed time is owed
+//! it when it wakes, within bounds (`PLACE_LAG`).
 //!
-//! Guarantees: a task is in one queue at most, and once. A queue that was asked for its next task and had none is empty. Does not know
-//! weights, groups, or slices of a task's own.
+//! Guarantees: a task is in one queue at most, and once. A queue that was asked for its next task and had none is
+//! empty. Does not know weights, groups, or slices of a task's own.
 
 use super::TaskId;
 use crate::kernel::Nanos;
@@ -140,9 +142,10 @@ impl Fair {
         entity.virtual_time += worked as i64;
     }
 
-    /// Whether `running`, which could go on, has to make room for another one now: if its slice is over when it is looked at, or if it has
-    /// had more than the mean and the one to be next has just woken, which is what `wakeup_preempt_fair` is about. That another one
-    /// is to be next who waited already does not matter before the tick.
+    /// Whether `running`, which could go on, has to make room for another one now: if its slice is over when it is
+    /// looked at, or if it has had more than the mean and the one to be next has just woken, which is what
+    /// `wakeup_preempt_fair` is about. That another one is to be next who waited already does not matter before the
+    /// tick.
     pub(super) fn is_over(&mut self, processor: usize, running: TaskId, now: Nanos) -> bool {
         let queue = &mut self.queues[processor];
         let looked_at = !queue.woken.is_empty() || now / self.tick > queue.looked_at / self.tick;
@@ -201,8 +204,8 @@ impl Fair {
         self.queues[processor].ready
     }
 
-    /// The index in the queue of the task that goes before all others, `running` included. Those that sleep and have waited long
-    /// enough leave the queue.
+    /// The index in the queue of the task that goes before all others, `running` included. Those that sleep and have
+    /// waited long enough leave the queue.
     fn first(&mut self, processor: usize, running: Option<TaskId>) -> Option<usize> {
         loop {
             let index = self.most_eligible(processor, running)?;

@@ -40,8 +40,8 @@ impl Lock {
         Lock { handover, ..Default::default() }
     }
 
-    /// `task` wants the lock: whether it owns it now. If not, it must block; it is woken by a [`Lock::release`] and then
-    /// asks again.
+    /// `task` wants the lock: whether it owns it now. If not, it must block; it is woken by a [`Lock::release`] and
+    /// then asks again.
     pub fn acquire(&mut self, task: TaskId, now: Nanos) -> bool {
         let since = self.waited_since(task);
         if self.owner == Some(task) {

@@ -8,8 +8,8 @@
 //! system memory = data cache + data cache / mean file * entry * copies + threads * thread + helpers * helper
 //! ```
 //!
-//! The paper charges entries for each process, but the data once. Mapped files behave so: processes map the same pages. It ignores path
-//! translations (section 3.3). The simulator ignores them as well unless `translation_bytes` is given.
+//! The paper charges entries for each process, but the data once. Mapped files behave so: processes map the same pages.
+//! It ignores path translations (section 3.3). The simulator ignores them as well unless `translation_bytes` is given.
 
 /// The memory of a server beside the content it holds. All in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,8 +32,8 @@ pub struct Division {
 }
 
 impl Overhead {
-    /// Divides `system_memory_bytes` for files of `file_bytes_mean` on average. If the fixed part alone does not fit, no
-    /// data cache is left.
+    /// Divides `system_memory_bytes` for files of `file_bytes_mean` on average. If the fixed part alone does not fit,
+    /// no data cache is left.
     pub fn divide(&self, system_memory_bytes: u64, file_bytes_mean: f64) -> Division {
         let per_byte = self.entry_bytes * self.copies / file_bytes_mean;
         let left = (system_memory_bytes as f64 - self.fixed_bytes).max(0.0);

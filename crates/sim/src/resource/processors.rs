@@ -1,15 +1,18 @@
 //! Identical processors with a run queue, time slices, and a price for each switch to another task.
 //!
-//! A task (a thread or a process) is ready, running or blocked. Only this module knows which. A woken task prefers an idle processor
-//! that ran it last, because no switch is paid for there. If none is idle, it waits ahead of the tasks that used up their quantum, and
-//! may preempt a task that has run for the granularity. The time-sharing classes of Solaris and Linux do the same for tasks that
-//! return from a sleep. Without it a disk helper would wait for a whole quantum behind its busy event loop at every read.
+//! A task (a thread or a process) is ready, running or blocked. Only this module knows which. A woken task prefers an
+//! idle processor that ran it last, because no switch is paid for there. If none is idle, it waits ahead of the tasks
+//! that used up their quantum, and may preempt a task that has run for the granularity. The time-sharing classes of
+//! Solaris and Linux do the same for tasks that return from a sleep. Without it a disk helper would wait for a whole
+//! quantum behind its busy event loop at every read.
 //!
-//! That is the round-robin discipline, with one queue for all processors. The other one, [`Discipline::Fair`], is that of Linux
-//! (`fair.rs`), with a queue for each processor: a task that wakes goes to an idle processor, or else to the one with the fewest tasks.
+//! That is the round-robin discipline, with one queue for all processors. The other one, [`Discipline::Fair`], is that
+//! of Linux (`fair.rs`), with a queue for each processor: a task that wakes goes to an idle processor, or else to the
+//! one with the fewest tasks.
 //!
-//! A task may be bound to a processor, as PIPELINED binds its pools. Then it waits for that one only. A processor that has been idle
-//! for some time sleeps, and takes a while to begin again. On a virtual machine that is far more than a switch.
+//! A task may be bound to a processor, as PIPELINED binds its pools. Then it waits for that one only. A processor that
+//! has been idle for some time sleeps, and takes a while to begin again. On a virtual machine that is far more than a
+//! switch.
 
 use std::collections::VecDeque;
 
@@ -55,7 +58,8 @@ pub struct Start {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Finished {
-    /// The task did all it was asked to and still has the processor: [`Processors::run`] or [`Processors::block`] follows.
+    /// The task did all it was asked to and still has the processor: [`Processors::run`] or [`Processors::block`]
+    /// follows.
     Task(TaskId),
     /// The quantum ended first; a task (perhaps the same one) runs on.
     Preempted(Start),
@@ -136,14 +140,14 @@ pub struct Processors {
     pub switches: u64,
     /// Times a task had to yield.
     pub preemptions: u64,
-    /// Times a task, other than the one that is counted apart, left a processor, be it for another or to sleep: what Linux counts as
-    /// its switches.
+    /// Times a task, other than the one that is counted apart, left a processor, be it for another or to sleep: what
+    /// Linux counts as its switches.
     pub departures: u64,
 }
 
 impl Processors {
-    /// `count` idle processors. A switch costs `switch`; a task runs for at most `quantum` (positive) while others wait,
-    /// and for at most `granularity` (positive, at most the quantum) while one that was woken waits.
+    /// `count` idle processors. A switch costs `switch`; a task runs for at most `quantum` (positive) while others
+    /// wait, and for at most `granularity` (positive, at most the quantum) while one that was woken waits.
     pub fn new(count: usize, switch: Nanos, quantum: Nanos, granularity: Nanos) -> Self {
         let idle =
             Processor { running: NOBODY, last: NOBODY, left: 0, quantum_left: 0, granularity_left: 0, idle_since: 0 };
@@ -193,8 +197,8 @@ impl Processors {
         std::mem::take(&mut self.owed)
     }
 
-    /// From now on `task` is another program than all others: what it works is counted in [`Processors::busy_apart`] as well, and a
-    /// switch from it to another costs `program` beyond what others do.
+    /// From now on `task` is another program than all others: what it works is counted in [`Processors::busy_apart`] as
+    /// well, and a switch from it to another costs `program` beyond what others do.
     pub fn set_apart(&mut self, task: TaskId, program: Nanos) {
         (self.apart, self.program) = (task, program);
     }

@@ -1,8 +1,8 @@
 //! How often an LRU cache of a given size has what is asked for, and the exponent of popularity that makes it so.
 //!
-//! For independent requests the hit ratio follows from Che's approximation (Che, Tung, Wang 2002; Fricker, Robert, Roberts
-//! 2012 for why it is so good): every file stays for the same characteristic time, namely the one for which the expected
-//! bytes of all files that were asked for within it are the cache.
+//! For independent requests the hit ratio follows from Che's approximation (Che, Tung, Wang 2002; Fricker, Robert,
+//! Roberts 2012 for why it is so good): every file stays for the same characteristic time, namely the one for which the
+//! expected bytes of all files that were asked for within it are the cache.
 
 use super::{Profile, file_sizes, zipf};
 

@@ -1,7 +1,7 @@
 //! Workloads: which file is asked for next, and how large it is.
 //!
-//! Owns: the file set and the source of requests. Knows nothing of the simulator beyond a stream of random numbers, so that
-//! it can drive a load generator as well.
+//! Owns: the file set and the source of requests. Knows nothing of the simulator beyond a stream of random numbers, so
+//! that it can drive a load generator as well.
 //!
 //! A file is a dense number. In synthetic workloads it is the rank of its popularity, from zero.
 
@@ -58,8 +58,8 @@ impl Workload {
         Workload { name: name.into(), sizes: sizes.into(), source: Source::Log(requests.into()) }
     }
 
-    /// The first `hot_clients` clients always ask for the same file of `hot_bytes`; the others draw from `cold_files` (at
-    /// least one) of `cold_bytes` each.
+    /// The first `hot_clients` clients always ask for the same file of `hot_bytes`; the others draw from `cold_files`
+    /// (at least one) of `cold_bytes` each.
     pub fn hot_and_cold(hot_clients: u32, hot_bytes: u64, cold_files: u32, cold_bytes: u64) -> Self {
         let mut sizes = vec![cold_bytes; cold_files as usize + 1];
         sizes[0] = hot_bytes;
@@ -124,8 +124,8 @@ impl Workload {
         }
     }
 
-    /// The same workload cut off where the files seen so far reach `data_set_bytes`, as Flash (6.2) cuts a log to vary its
-    /// data set. `None` if the whole has not that many bytes.
+    /// The same workload cut off where the files seen so far reach `data_set_bytes`, as Flash (6.2) cuts a log to vary
+    /// its data set. `None` if the whole has not that many bytes.
     pub fn truncated(&self, data_set_bytes: u64, seed: u64) -> Option<Workload> {
         if data_set_bytes > self.data_set_bytes() {
             return None;

@@ -1,9 +1,10 @@
 //! The six workloads of the PIPELINED paper, as far as its Tables 4 and 5 describe them.
 //!
-//! The logs themselves are not to be had (`docs/internals/simulator.md`), so each is synthetic: as many files, as many bytes,
-//! and popularity by Zipf's law with the one exponent for which an LRU cache of the size of Table 5 has the locality of Table 5.
-//! Where Table 4's number of files, mean size and bytes contradict each other (ClarkNet, NASA, WorldCup98), the number of
-//! files and the bytes are kept. The paper's units are binary: only then does its first row multiply out.
+//! The logs themselves are not to be had (`docs/internals/simulator.md`), so each is synthetic: as many files, as many
+//! bytes, and popularity by Zipf's law with the one exponent for which an LRU cache of the size of Table 5 has the
+//! locality of Table 5. Where Table 4's number of files, mean size and bytes contradict each other (ClarkNet, NASA,
+//! WorldCup98), the number of files and the bytes are kept. The paper's units are binary: only then does its first row
+//! multiply out.
 
 use super::{Workload, file_sizes, zipf};
 

@@ -1,10 +1,10 @@
 //! File sizes of the synthetic workloads.
 //!
-//! Sizes are log-normal. Their spread and their independence of popularity are those of real logs: over the three logs in
-//! `docs/internals/simulator.md` the standard deviation of the logarithm is 2.11, 1.54 and 1.84, and the rank correlation of
-//! requests and size is 0.04, 0.05 and -0.18. The quantiles are handed out to the ranks of popularity by the van der Corput sequence
-//! (1935): every stretch of ranks then has nearly the whole distribution, and the few files at the head, which would
-//! otherwise decide the mean transfer by luck, are the same in every replication.
+//! Sizes are log-normal. Their spread and their independence of popularity are those of real logs: over the three logs
+//! in `docs/internals/simulator.md` the standard deviation of the logarithm is 2.11, 1.54 and 1.84, and the rank
+//! correlation of requests and size is 0.04, 0.05 and -0.18. The quantiles are handed out to the ranks of popularity by
+//! the van der Corput sequence (1935): every stretch of ranks then has nearly the whole distribution, and the few files
+//! at the head, which would otherwise decide the mean transfer by luck, are the same in every replication.
 
 /// Standard deviation of the natural logarithm of file sizes: the mean over the three logs.
 pub const SIZE_SIGMA: f64 = 1.83;

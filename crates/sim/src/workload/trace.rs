@@ -1,8 +1,9 @@
-//! Reading the anonymous traces of the project: `NAME.csv` or `NAME.csv.zst` (`seconds,method,file,status,bytes`, one line a
-//! request) beside `NAME.files.csv` (`file,ext,size`).
+//! Reading the anonymous traces of the project: `NAME.csv` or `NAME.csv.zst` (`seconds,method,file,status,bytes`, one
+//! line a request) beside `NAME.files.csv` (`file,ext,size`).
 //!
-//! A request counts if its file's size is known, and transfers the whole file: what a 304 or an aborted transfer saved is
-//! not modelled. Compressed traces are read through the `zstdcat` program, so that no decompressor is linked for them.
+//! A request counts if its file's size is known, and transfers the whole file: what a 304 or an aborted transfer saved
+//! is not modelled. Compressed traces are read through the `zstdcat` program, so that no decompressor is linked for
+//! them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -60,8 +61,8 @@ pub struct Trace {
 /// Extensions of pages, as the tables of files have them.
 const PAGES: [&str; 5] = ["dir", "none", "htm", "html", "shtml"];
 
-/// Reads the trace whose requests are in `path`. Lines of requests that do not parse are skipped, like requests of unknown
-/// files; the table of files has to be whole.
+/// Reads the trace whose requests are in `path`. Lines of requests that do not parse are skipped, like requests of
+/// unknown files; the table of files has to be whole.
 pub fn read_trace(path: &Path) -> Result<Workload, TraceError> {
     let Trace { name, sizes, requests, .. } = read_timed_trace(path)?;
     Ok(Workload::log(name, sizes, requests.into_iter().map(|(_, file)| file).collect()))

@@ -1,8 +1,8 @@
 //! The thread that orders certificates: it looks what is due, orders it, and keeps what came of it.
 //!
-//! Owns: the order of work. It runs in each process that serves, once; the lock of a name decides which of them orders it. It holds nothing that
-//! serving needs, and a process that ends does not wait for it: what it leaves behind are whole files, and locks that
-//! end with the process.
+//! Owns: the order of work. It runs in each process that serves, once; the lock of a name decides which of them orders
+//! it. It holds nothing that serving needs, and a process that ends does not wait for it: what it leaves behind are
+//! whole files, and locks that end with the process.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,9 @@
-//! HTTPS as an ACME client needs it: one request after the other, each over a connection of its own, in a thread that may wait.
+//! HTTPS as an ACME client needs it: one request after the other, each over a connection of its own, in a thread that
+//! may wait.
 //!
-//! Owns: the connection, the time that one request may take, and the most that an answer may be. Is what `instant-acme` asks by, in the place
-//! of an asynchronous client: the future of a request has done all of it when it is polled for the first time.
+//! Owns: the connection, the time that one request may take, and the most that an answer may be. Is what `instant-acme`
+//! asks by, in the place of an asynchronous client: the future of a request has done all of it when it is polled for
+//! the first time.
 
 use std::fmt;
 use std::future::Future;
@@ -181,7 +183,8 @@ fn receive(stream: &mut impl Read, to_head: bool, end: Instant) -> io::Result<Re
             return Err(io::Error::new(io::ErrorKind::TimedOut, "its answer takes too long"));
         }
         match stream.read(&mut received) {
-            // Where the length is not known an end without close_notify may be a part of the answer only: rustls makes that an error.
+            // Where the length is not known an end without close_notify may be a part of the answer only: rustls makes
+            // that an error.
             Ok(0) => {
                 decoder.handle_end().map_err(invalid)?;
                 let head = head.ok_or_else(|| invalid("the connection ended before the answer"))?;

@@ -9,10 +9,11 @@
 //!                                             tls::endpoint sees the new pair and serves it
 //! ```
 //!
-//! Owns: when which certificate is ordered, and what came of it. Guarantees: serving never waits for a certificate authority; of all
-//! processes and servers that share a state directory one orders a name at a time, and what it has found out counts for all; a failure is
-//! followed by a pause that grows and is kept over restarts. Everything that processes have to know of each other lies in files
-//! ([`crate::automatic`]), so it is the same with threads, worker processes, and while one process takes the place of another.
+//! Owns: when which certificate is ordered, and what came of it. Guarantees: serving never waits for a certificate
+//! authority; of all processes and servers that share a state directory one orders a name at a time, and what it has
+//! found out counts for all; a failure is followed by a pause that grows and is kept over restarts. Everything that
+//! processes have to know of each other lies in files ([`crate::automatic`]), so it is the same with threads, worker
+//! processes, and while one process takes the place of another.
 
 pub mod agent;
 pub mod http;

@@ -1,7 +1,9 @@
-//! One conversation with a certificate authority: the account, an order with its challenges, and when a certificate is to be renewed.
+//! One conversation with a certificate authority: the account, an order with its challenges, and when a certificate is
+//! to be renewed.
 //!
-//! Owns: the sequence of RFC 8555 7.1, over `instant-acme`, and words for what goes wrong. Waits for the authority in the thread that calls:
-//! what `instant-acme` would wait for has been done when it is asked for (`http`), so its futures need no runtime.
+//! Owns: the sequence of RFC 8555 7.1, over `instant-acme`, and words for what goes wrong. Waits for the authority in
+//! the thread that calls: what `instant-acme` would wait for has been done when it is asked for (`http`), so its
+//! futures need no runtime.
 
 use std::fmt;
 use std::fs;
@@ -96,7 +98,8 @@ impl From<Error> for Failed {
                 };
                 Failed { words: words_of(problem), again }
             }
-            // Where JSON was expected there was something else: a proxy's page, or a server that is no certificate authority.
+            // Where JSON was expected there was something else: a proxy's page, or a server that is no certificate
+            // authority.
             Error::Json(_) => Failed::of("what answered is no certificate authority, or a newer one: no JSON of ACME"),
             other => Failed::of(other.to_string()),
         }
@@ -195,7 +198,8 @@ impl Authority {
         Ok(Authority { account })
     }
 
-    /// Has a certificate for `name` issued and installs it, in the place of `leaf` if there is one. Holding the lock of `name` is up to the caller.
+    /// Has a certificate for `name` issued and installs it, in the place of `leaf` if there is one. Holding the lock of
+    /// `name` is up to the caller.
     ///
     /// # Errors
     /// Why there is none.
@@ -220,7 +224,8 @@ impl Authority {
         job.files.install(job.name, &key.serialize_pem(), &chain).map_err(|error| Failed::of(error.to_string()))
     }
 
-    /// Begins an order. One that names the certificate that it replaces may be refused for that alone, if that was replaced before.
+    /// Begins an order. One that names the certificate that it replaces may be refused for that alone, if that was
+    /// replaced before.
     fn begin(&self, job: &Job<'_>, identifiers: &[Identifier]) -> Result<Order, Failed> {
         let order = || {
             let order = NewOrder::new(identifiers);

@@ -1,7 +1,8 @@
 //! When a certificate is ordered, and how long a failure is paused for. Numbers in, numbers out.
 //!
-//! Owns: the policy. A certificate is renewed when a third of its life is left, or when its authority says (RFC 9773); what is chosen
-//! at random within bounds follows from the certificate itself, so that all processes choose the same without agreeing on it.
+//! Owns: the policy. A certificate is renewed when a third of its life is left, or when its authority says (RFC 9773);
+//! what is chosen at random within bounds follows from the certificate itself, so that all processes choose the same
+//! without agreeing on it.
 
 use super::record::Record;
 use crate::der::Validity;
@@ -24,15 +25,15 @@ impl Next {
     }
 }
 
-/// Seconds after a first failure. Each further one multiplies it by [`PAUSE_FACTOR`]: four attempts within the first hour, where the
-/// largest authority allows five failed ones.
+/// Seconds after a first failure. Each further one multiplies it by [`PAUSE_FACTOR`]: four attempts within the first
+/// hour, where the largest authority allows five failed ones.
 const PAUSE_S: u64 = 60;
 const PAUSE_FACTOR: u64 = 4;
 /// The longest.
 pub const PAUSE_MAX_S: u64 = 12 * 3600;
 
-/// A certificate that was just issued is kept for at least this part of its life, whatever its authority says: an authority that always says
-/// "now" would be asked for one after the other.
+/// A certificate that was just issued is kept for at least this part of its life, whatever its authority says: an
+/// authority that always says "now" would be asked for one after the other.
 const KEPT_FOR: u64 = 90;
 
 /// Bounds of how long the answer of an authority about a renewal is taken to be true.
@@ -66,8 +67,8 @@ pub fn next(validity: Option<Validity>, record: &Record, seed: u64) -> Next {
     if ask < order { Next::Ask(ask) } else { Next::Order(order) }
 }
 
-/// Seconds until the next attempt after so many failures in a row. `random` moves it by up to a quarter, so that servers that have failed at
-/// the same time do not come back at the same time.
+/// Seconds until the next attempt after so many failures in a row. `random` moves it by up to a quarter, so that
+/// servers that have failed at the same time do not come back at the same time.
 pub fn pause(failures: u32, random: u64) -> u64 {
     let steps = failures.saturating_sub(1).min(8);
     let pause = (PAUSE_S * PAUSE_FACTOR.pow(steps)).min(PAUSE_MAX_S);

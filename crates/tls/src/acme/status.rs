@@ -97,8 +97,8 @@ pub fn status(settings: &Settings) -> Vec<Ordered> {
     files.iter().flat_map(|files| names.iter().map(|name| Ordered::of(files, name))).collect()
 }
 
-/// Lets every name be tried at once that waits because an attempt has failed, and its authority be asked again when it is to be renewed. One
-/// that is being ordered is left alone.
+/// Lets every name be tried at once that waits because an attempt has failed, and its authority be asked again when it
+/// is to be renewed. One that is being ordered is left alone.
 pub fn try_now(settings: &Settings) {
     let names = settings.automatic_names();
     let files = if names.is_empty() { None } else { StateFiles::of(settings).ok() };

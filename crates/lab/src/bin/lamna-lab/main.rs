@@ -1,7 +1,7 @@
 //! The `lamna-lab` program: measures HTTP servers and simulates them.
 //!
-//! Owns: the command line. What it does is `lamna_lab`'s and `lamna_sim`'s; `lamna lab`, `sim`, `load`, `replay` and `tune` run
-//! this program with the same words.
+//! Owns: the command line. What it does is `lamna_lab`'s and `lamna_sim`'s; `lamna lab`, `sim`, `load`, `replay` and
+//! `tune` run this program with the same words.
 
 mod exit;
 mod lab;

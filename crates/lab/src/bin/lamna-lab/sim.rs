@@ -37,8 +37,8 @@ type Done = Result<(), Box<dyn Error>>;
 /// Predicts the performance of each architecture on other machines.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// Parameter set: paper-2005, linux-2026 or a TOML file, as `calibrate` writes one [default: paper-2005; of `advise` and
-    /// `schedules`, linux-2026]
+    /// Parameter set: paper-2005, linux-2026 or a TOML file, as `calibrate` writes one [default: paper-2005; of
+    /// `advise` and `schedules`, linux-2026]
     #[arg(long, global = true, value_name = "NAME|FILE")]
     parameters: Option<String>,
     /// Threads that simulate [default: one for each processor]
@@ -99,8 +99,8 @@ enum Verb {
     Calibrate(CalibrateArgs),
     /// Holds predictions against the real server on this machine; prints a table
     ///
-    /// `--parameters` is to be a set that `calibrate` wrote here. Limits on memory and disk need control groups, usually
-    /// root; scenarios that need them are left out, and named, where they are not permitted.
+    /// `--parameters` is to be a set that `calibrate` wrote here. Limits on memory and disk need control groups,
+    /// usually root; scenarios that need them are left out, and named, where they are not permitted.
     Validate(ValidateArgs),
     /// Fits the popularity of the six workloads to Table 5 of the paper
     Fit,
@@ -234,8 +234,8 @@ struct ValidateArgs {
     /// Keeps trials here; those that are there already are not repeated, only predicted anew
     #[arg(long, value_name = "FILE")]
     trials: Option<PathBuf>,
-    /// Calibrates a set of this name in the same go: its trials alternate with the others, engine by engine and round by
-    /// round. Writes NAME.toml, validate-trials.json, validate.csv and validate.md
+    /// Calibrates a set of this name in the same go: its trials alternate with the others, engine by engine and round
+    /// by round. Writes NAME.toml, validate-trials.json, validate.csv and validate.md
     #[arg(long, value_name = "NAME", conflicts_with_all = ["csv", "trials"])]
     calibrate: Option<String>,
     /// Folder for these
@@ -493,7 +493,8 @@ fn fit() -> Done {
     print(&text)
 }
 
-/// Calls `work` with what it tells how many parts are done, of how many; shown on a terminal with the time that is left.
+/// Calls `work` with what it tells how many parts are done, of how many; shown on a terminal with the time that is
+/// left.
 fn with_progress<T>(
     work: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> Result<T, Box<dyn Error>>,
 ) -> Result<T, Box<dyn Error>> {

@@ -1,9 +1,10 @@
 //! `lamna-lab tune`: measures the engines on this machine with this content, and writes a profile for `--arch auto`.
 //!
 //! Owns: the loads that are made, and what becomes of the figures. Each engine serves in a process of its own, in turn,
-//! round by round, so that a drift of the machine's speed meets all of them; what counts is the CPU time of that process
-//! for each answer, as a ratio to `amped` in the same round. Waiting for a disk cannot be made here without making one
-//! slow, so that kind of load keeps its built-in estimates. An engine that the kernel does not carry is left out.
+//! round by round, so that a drift of the machine's speed meets all of them; what counts is the CPU time of that
+//! process for each answer, as a ratio to `amped` in the same round. Waiting for a disk cannot be made here without
+//! making one slow, so that kind of load keeps its built-in estimates. An engine that the kernel does not carry is left
+//! out.
 
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -203,16 +204,16 @@ impl Served {
         Ok(Served { server, output })
     }
 
-    /// Whether it is `engine` that serves. Where the kernel does not carry an engine the server takes another one, and says so
-    /// in the line in which it says where it serves.
+    /// Whether it is `engine` that serves. Where the kernel does not carry an engine the server takes another one, and
+    /// says so in the line in which it says where it serves.
     fn serves(&self, engine: Engine) -> bool {
         let said = std::fs::read_to_string(self.output.path()).unwrap_or_default();
         said.lines().any(|line| line.starts_with("lamna: serving ") && line.contains(&format!(" ({}, ", engine.name())))
     }
 }
 
-/// Processors of the server and of the load: beside each other where that is possible, so that the load does not take the
-/// server's turn.
+/// Processors of the server and of the load: beside each other where that is possible, so that the load does not take
+/// the server's turn.
 fn processors() -> (Vec<usize>, Vec<usize>) {
     match available_parallelism().map_or(1, usize::from) {
         1 => (Vec::new(), Vec::new()),
@@ -220,7 +221,8 @@ fn processors() -> (Vec<usize>, Vec<usize>) {
     }
 }
 
-/// CPU time of `engine` for each answer, under each load, in microseconds; none where the kernel does not carry the engine.
+/// CPU time of `engine` for each answer, under each load, in microseconds; none where the kernel does not carry the
+/// engine.
 fn measure(lamna: &Path, engine: Engine, loads: &[Made], args: &TuneArgs) -> Result<Option<Vec<f64>>, Failed> {
     let served = Served::start(lamna, engine, args)?;
     if !served.serves(engine) {
@@ -248,8 +250,8 @@ fn cost_us(server: &Server, load: &Made, seconds: f64, processors: &[usize]) -> 
     Ok(spent.as_secs_f64() * 1e6 / answered as f64)
 }
 
-/// Answers to `plan`, and the CPU time that the server spent on them. A machine that is too busy for a single answer in the time of
-/// the plan gets twice the time, and so on.
+/// Answers to `plan`, and the CPU time that the server spent on them. A machine that is too busy for a single answer in
+/// the time of the plan gets twice the time, and so on.
 fn ask(server: &Server, plan: &mut Plan, load: Load) -> Result<(u64, Duration), Failed> {
     loop {
         let before = server.cpu_time();

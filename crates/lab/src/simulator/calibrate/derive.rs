@@ -211,8 +211,8 @@ impl Sent {
     }
 }
 
-/// Four trials, four unknowns: what a request costs that is for another file than before, or whose structures are far, and each unit of
-/// content that is far, or in no cache.
+/// Four trials, four unknowns: what a request costs that is for another file than before, or whose structures are far,
+/// and each unit of content that is far, or in no cache.
 fn far(parameters: &mut Parameters, results: &Results) {
     let memory = parameters.memory;
     let sent = Sent { remote_unit_us: 0.0, ..sent(parameters, results) };
@@ -294,8 +294,9 @@ fn resting(parameters: &mut Parameters, results: &Results) {
     parameters.processor.wake_us = wake_us.max(0.0);
 }
 
-/// With nothing for beginning on an idle processor, if the server did not do that in the trial. Where server and load are equally
-/// fast a model has either of them wait now and then; what that costs would be taken for what was to be found.
+/// With nothing for beginning on an idle processor, if the server did not do that in the trial. Where server and load
+/// are equally fast a model has either of them wait now and then; what that costs would be taken for what was to be
+/// found.
 fn as_awake(parameters: &Parameters, seen: &Observed) -> Parameters {
     let mut parameters = parameters.clone();
     if seen.switches < SLEPT_LEAST {
@@ -371,8 +372,8 @@ fn contents(parameters: &mut Parameters, results: &Results) {
     }
 }
 
-/// Long content in the page cache between answers from memory: each unit of it for the server, each segment for the load, and what
-/// both are beyond that with each engine.
+/// Long content in the page cache between answers from memory: each unit of it for the server, each segment for the
+/// load, and what both are beyond that with each engine.
 fn long_contents(parameters: &mut Parameters, results: &Results) {
     let seen = results.of(Name::Long);
     let (model, load_us) = (Model::of(Name::Long), seen.load_us - seen.vain_us);
@@ -431,13 +432,13 @@ fn varied_lengths(parameters: &mut Parameters, results: &Results) {
     parameters.load.varied_us = solve_load(&awake, &model, load_us, |set, us| set.load.varied_us = us);
 }
 
-/// How many times more a thread may cost while another of its process runs: in trials with evenly distributed clients it was 83 to
-/// 132 us where it is 25 to 46 otherwise. Where nearly all clients belong to one worker a trial says next to nothing about it, and
-/// what it said was 13 times as much.
+/// How many times more a thread may cost while another of its process runs: in trials with evenly distributed clients
+/// it was 83 to 132 us where it is 25 to 46 otherwise. Where nearly all clients belong to one worker a trial says next
+/// to nothing about it, and what it said was 13 times as much.
 const SPAWN_SHARED_MAX: f64 = 5.0;
 
-/// Two workers and the load on two processors: what it costs that one of them takes turns with the load, the worker and the load. Each is in the
-/// other's trial, since both decide how often there is a switch.
+/// Two workers and the load on two processors: what it costs that one of them takes turns with the load, the worker and
+/// the load. Each is in the other's trial, since both decide how often there is a switch.
 fn shared(parameters: &mut Parameters, results: &Results) {
     let trial = |size| {
         let seen = results.of(Name::Shared(size));
@@ -523,5 +524,6 @@ pub(super) fn round(parameters: &mut Parameters) {
         .for_each(round);
 }
 
-/// A processor that has nothing to do halts at once (`guest_halt_poll_ns` of the governor haltpoll is 0, or its kernel has none).
+/// A processor that has nothing to do halts at once (`guest_halt_poll_ns` of the governor haltpoll is 0, or its kernel
+/// has none).
 const SLEEPS_AFTER_US: f64 = 0.0;

@@ -1,7 +1,7 @@
 //! The value of a parameter with which the model of a trial takes what the trial took.
 //!
-//! Owns: the models of the trials, and the search. Guarantees: a function of the parameter set and of what was observed; a cost that
-//! another parameter has in the model already is not counted a second time.
+//! Owns: the models of the trials, and the search. Guarantees: a function of the parameter set and of what was
+//! observed; a cost that another parameter has in the model already is not counted a second time.
 
 use std::iter;
 use std::ops::Range;
@@ -142,8 +142,8 @@ fn between_answers(bytes: u64, files: usize) -> Workload {
 
 const CACHE_BYTES: u64 = 1 << 20;
 
-/// The value, in microseconds, with which the server takes `target_us` of processor time for each request; 0 if it takes as much
-/// without.
+/// The value, in microseconds, with which the server takes `target_us` of processor time for each request; 0 if it
+/// takes as much without.
 pub(super) fn solve(parameters: &Parameters, model: &Model, target_us: f64, set: impl Fn(&mut Parameters, f64)) -> f64 {
     solve_between(0.0..bound(target_us), parameters, model, target_us, set)
 }
@@ -186,7 +186,8 @@ pub(super) fn solve_for(
     bisect(bounds, target_us, |us| model.with(us, parameters, &set, of))
 }
 
-/// The share of threads, at most `most`, that have to wait for the median latency to be what it was: who does not wait passes them.
+/// The share of threads, at most `most`, that have to wait for the median latency to be what it was: who does not wait
+/// passes them.
 pub(super) fn solve_waiting(most: f64, parameters: &Parameters, model: &Model, latency_p50_us: f64) -> f64 {
     let set = |set: &mut Parameters, passing| set.costs.spawn_waiting = 1.0 - passing;
     let passing = |passing| model.with(passing, parameters, &set, |outcome| outcome.latency_p50_us);

@@ -9,12 +9,13 @@ use crate::simulator::load::Use;
 use crate::simulator::trial::{Observed, least_clients};
 
 pub(super) const CONNECTIONS: u32 = 24;
-/// One request of so many is for a file that is not in memory, in the trials of that. A server that reads oftener has all that reading
-/// needs in the processor's caches.
+/// One request of so many is for a file that is not in memory, in the trials of that. A server that reads oftener has
+/// all that reading needs in the processor's caches.
 pub(super) const COLD_EACH: u64 = 24;
 /// So few that stages sleep between two requests.
 pub(super) const CONNECTIONS_FEW: u32 = 4;
-/// Content of the trials on size, in bytes. The first is that of all other trials, the last is two segments of loopback.
+/// Content of the trials on size, in bytes. The first is that of all other trials, the last is two segments of
+/// loopback.
 pub(super) const SIZES: [u64; 7] = [1_000, 5_000, 10_000, 20_000, 30_000, 40_000, 80_000];
 /// Requests sent at once, in the two trials whose difference is one more request in a batch.
 pub(super) const BATCHES: [u32; 2] = [16, 64];
@@ -22,7 +23,8 @@ pub(super) const BATCHES: [u32; 2] = [16, 64];
 pub(super) const SMALL_FILES: usize = 20_000;
 /// Files of 16 KiB: more than the cache holds that processors share.
 pub(super) const LONGER_FILES: usize = 3_000;
-/// So many small ones that each is another than the one before, and the server's cache holds them, of each thread's own, too.
+/// So many small ones that each is another than the one before, and the server's cache holds them, of each thread's
+/// own, too.
 pub(super) const MANY_FILES: usize = 1_000;
 /// Files of both sizes: so many that the cache holds them and the nearest caches of a processor do not.
 pub(super) const FAR_SMALL_FILES: usize = 8_000;
@@ -30,14 +32,14 @@ pub(super) const FAR_LONGER_FILES: usize = 600;
 /// Requests for each of them before anything is counted: one in e^8 is then asked for the first time.
 pub(super) const FAR_PASSES: u64 = 8;
 pub(super) const WATCHED_AFTER: Duration = Duration::from_millis(1_500);
-/// Files of these sizes that a control group of [`LIMIT_BYTES`] cannot hold, so that most have to be read from disk. The first is
-/// that of the engine with helpers, too; the last is longer than what the server's cache takes. No powers of two: the kernel reads those
-/// in larger folios, and takes half the time.
+/// Files of these sizes that a control group of [`LIMIT_BYTES`] cannot hold, so that most have to be read from disk.
+/// The first is that of the engine with helpers, too; the last is longer than what the server's cache takes. No powers
+/// of two: the kernel reads those in larger folios, and takes half the time.
 pub(super) const COLD_SIZES: [u64; 3] = [16 * 1024, 120_000, 300_000];
 pub(super) const COLD_BYTES: u64 = 128 << 20;
 pub(super) const LIMIT_BYTES: u64 = 48 << 20;
-/// The server's cache there: so large a part of the limit that it holds content in the place of the page cache, as it does where it
-/// chooses the size itself.
+/// The server's cache there: so large a part of the limit that it holds content in the place of the page cache, as it
+/// does where it chooses the size itself.
 pub(super) const LIMITED_CACHE_BYTES: u64 = LIMIT_BYTES / 3;
 /// Files of the longest cold size: more than the nearest caches of a processor hold, and not more than the one that
 /// they share.
@@ -89,17 +91,20 @@ pub(in crate::simulator) enum Name {
     FarLonger,
     /// The same with more of them than all caches of a processor hold.
     Remote,
-    /// `sped` on files of this size that are not in memory, with one request of [`COLD_EACH`]. The others are for the smallest file: a read
-    /// that is the only work finds all that it needs in the processor's caches, and costs half as much as one between answers from memory.
+    /// `sped` on files of this size that are not in memory, with one request of [`COLD_EACH`]. The others are for the
+    /// smallest file: a read that is the only work finds all that it needs in the processor's caches, and costs half as
+    /// much as one between answers from memory.
     Missed(u64),
     /// This engine on the smaller ones.
     MissedBy(&'static str),
     /// This engine, which does not hold content in the place of the page cache, on the second ones.
     MissedLongerBy(&'static str),
-    /// `pipelined` on the longest: where something is missing now and then it looks at each page of long content before it sends it.
+    /// `pipelined` on the longest: where something is missing now and then it looks at each page of long content before
+    /// it sends it.
     MissedByStages,
-    /// `sped` on [`LONG_FILES`] of the longest cold files, without a limit: they leave from the page cache. One request of [`COLD_EACH`] is for
-    /// one of them, since a server that sends nothing else, and has its receiver read nothing else, is another one.
+    /// `sped` on [`LONG_FILES`] of the longest cold files, without a limit: they leave from the page cache. One request
+    /// of [`COLD_EACH`] is for one of them, since a server that sends nothing else, and has its receiver read nothing
+    /// else, is another one.
     Long,
     /// This engine on them.
     LongBy(&'static str),
@@ -122,8 +127,8 @@ pub(super) const ENGINES: [&str; 8] =
     ["amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session", "thread-per-request", "mp"];
 /// Engines whose cost for each unit of long content in the page cache is measured beside that of `sped`.
 pub(super) const LONG_SENDERS: [&str; 4] = ["co-amped", "thread-pool", "thread-per-session", "mp"];
-/// Engines whose cost for another file than before is measured beside that of `sped`, which is the first. A process of `mp` does not hold
-/// so many files.
+/// Engines whose cost for another file than before is measured beside that of `sped`, which is the first. A process of
+/// `mp` does not hold so many files.
 pub(super) const VARIED: [&str; 7] =
     ["sped", "amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session"];
 /// Engines whose reads from disk are measured beside those of `sped`. `amped` is the first.
@@ -131,8 +136,8 @@ pub(super) const READERS: [&str; 7] =
     ["amped", "co-amped", "pipelined", "proactor", "thread-pool", "thread-per-session", "mp"];
 /// Readers whose pages stay in the page cache as well, where the kernel has to make room for each.
 pub(super) const PAGE_CACHERS: [&str; 2] = ["co-amped", "mp"];
-/// Engines whose clients take another time than those of `sped` where they share a processor with a worker: its loop does not wait by
-/// epoll_wait(2).
+/// Engines whose clients take another time than those of `sped` where they share a processor with a worker: its loop
+/// does not wait by epoll_wait(2).
 pub(super) const SHARERS: [&str; 1] = ["proactor"];
 /// Content of the trials with two workers.
 pub(super) const SHARED_SIZES: [u64; 2] = [SIZES[0], 20_000];

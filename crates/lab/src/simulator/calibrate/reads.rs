@@ -86,8 +86,8 @@ fn longer_reads(engine: &'static str, parameters: &mut Parameters, results: &Res
     parameters.reads.insert(engine.into(), own_us);
 }
 
-/// Latency and rate of the disk as a loop waits for it that reads files of two sizes one by one; one file of 64 MiB is read ahead, and faster.
-/// `None` if that says nothing.
+/// Latency and rate of the disk as a loop waits for it that reads files of two sizes one by one; one file of 64 MiB is
+/// read ahead, and faster. `None` if that says nothing.
 fn waits(small: &Observed, longer: &Observed, wake_us: f64) -> Option<(f64, f64)> {
     let [small_size, longer_size, _] = COLD_SIZES;
     // The load never sleeps, and the loop does only for the disk.
@@ -100,7 +100,8 @@ fn waits(small: &Observed, longer: &Observed, wake_us: f64) -> Option<(f64, f64)
     (bytes_per_us > 0.0 && latency_us > 0.0).then_some((latency_us, bytes_per_us * 1e6))
 }
 
-/// Long content that helpers copy from the page cache. Where the trial could not be limited it was sent from there, and nothing is known.
+/// Long content that helpers copy from the page cache. Where the trial could not be limited it was sent from there, and
+/// nothing is known.
 pub(super) fn copies(parameters: &mut Parameters, results: &Results) {
     let copied = results.of(Name::Copied);
     if copied.group_bytes == 0.0 {

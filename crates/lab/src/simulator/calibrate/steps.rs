@@ -1,6 +1,7 @@
 //! Single steps of a request, as single calls: what divides the sums that trials measure.
 //!
-//! Owns: which ones there are, and their medians. Guarantees: measured on the one processor that the thread is confined to.
+//! Owns: which ones there are, and their medians. Guarantees: measured on the one processor that the thread is confined
+//! to.
 
 use std::io;
 

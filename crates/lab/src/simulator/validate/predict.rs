@@ -1,7 +1,7 @@
 //! The scenarios as the models meet them.
 //!
-//! Owns: what a scenario of the validation is in the simulator: disk, memory that is left for the page cache, who owns which
-//! client. Guarantees: nothing that was measured in its trials but the last of these.
+//! Owns: what a scenario of the validation is in the simulator: disk, memory that is left for the page cache, who owns
+//! which client. Guarantees: nothing that was measured in its trials but the last of these.
 
 use std::io;
 

@@ -1,6 +1,7 @@
 //! Why a line of the table is not within its bounds: which counters of the trial differ from the prediction's.
 //!
-//! Owns: the rules. Guarantees: says only what the trial and the prediction show; what caused the difference is not its business.
+//! Owns: the rules. Guarantees: says only what the trial and the prediction show; what caused the difference is not its
+//! business.
 
 use super::Row;
 use crate::simulator::trial::{FOREIGN_MAX, processors};

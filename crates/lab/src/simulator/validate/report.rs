@@ -55,8 +55,8 @@ impl Row {
         is_within(self.throughput_error(), self.latency_error())
     }
 
-    /// Whether the measurement would hold as a prediction of itself: what every other trial says, held against those of the
-    /// others. Nothing if there is one trial only.
+    /// Whether the measurement would hold as a prediction of itself: what every other trial says, held against those of
+    /// the others. Nothing if there is one trial only.
     pub fn is_repeated(&self) -> Option<bool> {
         is_repeated(&self.trials)
     }
@@ -78,8 +78,8 @@ fn is_within(throughput_error: f64, latency_error: f64) -> bool {
 }
 
 impl Row {
-    /// Measured processor time of the server for each request. Where it makes a thread for each, what the kernel does for that in
-    /// threads of its own is included.
+    /// Measured processor time of the server for each request. Where it makes a thread for each, what the kernel does
+    /// for that in threads of its own is included.
     pub fn server_us(&self) -> f64 {
         match self.engine {
             "thread-per-request" => self.observed.server_and_kernel_us(),

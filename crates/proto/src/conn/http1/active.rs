@@ -1,7 +1,7 @@
 //! The state that a connection holds only while it is busy, and the life of the requests in it.
 //!
-//! Owns: [`Active`], the requests that have not been answered in full, in order, and [`ScratchSpace`], what a worker lends besides. Guarantees:
-//! given back as soon as there is none. Does not read input or write output.
+//! Owns: [`Active`], the requests that have not been answered in full, in order, and [`ScratchSpace`], what a worker
+//! lends besides. Guarantees: given back as soon as there is none. Does not read input or write output.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

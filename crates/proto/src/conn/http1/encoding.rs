@@ -1,9 +1,9 @@
 //! A parked connection as bytes and open files, for a driver in another process.
 //!
-//! Owns: what of a connection travels. Guarantees: no byte is lost, sent twice or reordered; whatever bytes are decoded,
-//! the result is an error or a connection that can be driven. Requests that are being translated, or have been and wait
-//! for their turn, travel as their heads, and are translated again. Exchanges get new names. Reports that have not been
-//! taken are lost. Instants are those of the driver's clock: both drivers must count from the same origin.
+//! Owns: what of a connection travels. Guarantees: no byte is lost, sent twice or reordered; whatever bytes are
+//! decoded, the result is an error or a connection that can be driven. Requests that are being translated, or have been
+//! and wait for their turn, travel as their heads, and are translated again. Exchanges get new names. Reports that have
+//! not been taken are lost. Instants are those of the driver's clock: both drivers must count from the same origin.
 
 use std::os::fd::OwnedFd;
 

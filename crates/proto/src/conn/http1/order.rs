@@ -72,7 +72,8 @@ impl Connection {
         self.advance();
     }
 
-    /// Refuses the request that is being received, as far as it is known, and closes. If it has been answered already: only closes.
+    /// Refuses the request that is being received, as far as it is known, and closes. If it has been answered already:
+    /// only closes.
     pub(super) fn refuse(&mut self, refusal: Refusal) {
         let incoming = self.stop_receiving();
         let index = match incoming {
@@ -143,8 +144,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The answer of an exchange is known, and holds whatever its content is: it is given at once, and says that the connection ends unless that
-    /// is sure to stay in step.
+    /// The answer of an exchange is known, and holds whatever its content is: it is given at once, and says that the
+    /// connection ends unless that is sure to stay in step.
     pub(super) fn answer_unread(&mut self, index: usize) {
         if !self.stays_in_step() {
             self.stop_receiving();

@@ -9,8 +9,8 @@ use crate::exchange::state::State;
 use crate::time::Instant;
 
 impl Connection {
-    /// Needs that were handed out and are not met will be handed out again: the driver that had deferred them has let go
-    /// of them. What it still does for them counts for nobody.
+    /// Needs that were handed out and are not met will be handed out again: the driver that had deferred them has let
+    /// go of them. What it still does for them counts for nobody.
     ///
     /// # Panics
     /// If the connection is not parked, as with the other methods here.

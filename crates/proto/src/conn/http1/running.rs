@@ -75,8 +75,8 @@ impl Connection {
 
     /// The events that a connection waits for whose first request in line is a program's.
     ///
-    /// It receives even when the program wants no content, as long as there is room in the input: so it is noticed when the peer is
-    /// gone. A peer that has ended its side still reads the answer (RFC 9112 9.6).
+    /// It receives even when the program wants no content, as long as there is room in the input: so it is noticed when
+    /// the peer is gone. A peer that has ended its side still reads the answer (RFC 9112 9.6).
     pub(super) fn running_interest(&self) -> Option<Interest> {
         let (_, running) = self.front_running()?;
         if running.is_lost() {
@@ -159,8 +159,8 @@ impl Connection {
 
 // Steps.
 impl Connection {
-    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran` the
-    /// program is the driver's.
+    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran`
+    /// the program is the driver's.
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         debug_assert_eq!(self.runnable(), Some(id), "a step is taken when it is asked for");
         let Taken { at, length, is_last } = match self.next_piece() {
@@ -218,7 +218,8 @@ impl Connection {
         Ok(taken)
     }
 
-    /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
+    /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the
+    /// program.
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
         let Some(active) = &mut self.active else { return };
         let Some(Exchange { id: front, request, state: State::Running(running), .. }) = active.exchanges.front_mut()
@@ -259,7 +260,8 @@ impl Connection {
         }
     }
 
-    /// The program is done, and its request is translated once more. How much content it may have is as if there had been no program.
+    /// The program is done, and its request is translated once more. How much content it may have is as if there had
+    /// been no program.
     fn translate_again(&mut self) {
         let body_bytes_max = driven(&mut self.workspace).outlet.limits.body_bytes_max;
         if let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) {
@@ -379,7 +381,8 @@ impl Connection {
         running.begin_sending(Sending::new(head.status, framing, takes_trailers));
     }
 
-    /// The connection changes to another protocol (RFC 9110 7.8): what follows the request is content. False if it cannot.
+    /// The connection changes to another protocol (RFC 9110 7.8): what follows the request is content. False if it
+    /// cannot.
     fn begin_tunnel(&mut self, head: &StreamHead) -> bool {
         let id = self.last_id;
         let Some(active) = &mut self.active else { return false };
@@ -406,7 +409,8 @@ impl Connection {
         true
     }
 
-    /// Whether the newest request may change the connection to another protocol: then what follows it may not be a request.
+    /// Whether the newest request may change the connection to another protocol: then what follows it may not be a
+    /// request.
     pub(super) fn may_change(&self) -> bool {
         let newest = self.active.as_ref().and_then(|active| active.exchanges.back());
         newest.is_some_and(|exchange| match (&exchange.state, &exchange.request) {
@@ -416,7 +420,8 @@ impl Connection {
         })
     }
 
-    /// If `is_last`, the answer that is being sent is the last of the connection, whatever has been asked for behind it.
+    /// If `is_last`, the answer that is being sent is the last of the connection, whatever has been asked for behind
+    /// it.
     fn end_behind(&mut self, is_last: bool) {
         if !is_last {
             return;

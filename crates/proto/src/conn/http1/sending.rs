@@ -64,7 +64,8 @@ pub(super) fn write_interim(head: &StreamHead, output: &mut Vec<u8>) {
     }
 }
 
-/// The head of an answer. `server` is the value of its `Server` field, if it has none of its own, and so is `id`. `link` goes with a whole resource.
+/// The head of an answer. `server` is the value of its `Server` field, if it has none of its own, and so is `id`.
+/// `link` goes with a whole resource.
 pub(super) fn write_head(
     head: &StreamHead,
     framing: Framing,

@@ -1,7 +1,7 @@
 //! Answers as HTTP/1.x writes them (RFC 9112): heads, what becomes of the connection, and content that is short.
 //!
-//! Owns: the form. Guarantees: the plain cached answer ([`write_plain`]) is two copies and allocates nothing. Does not decide on answers,
-//! which is [`exchange::answer`](crate::exchange)'s.
+//! Owns: the form. Guarantees: the plain cached answer ([`write_plain`]) is two copies and allocates nothing. Does not
+//! decide on answers, which is [`exchange::answer`](crate::exchange)'s.
 
 use crate::exchange::answer::{self, Answer, Kind, Piece};
 use crate::exchange::early_hints::LinkField;
@@ -158,8 +158,8 @@ pub(super) fn push_id(id: RequestId, output: &mut Vec<u8>) {
     }
 }
 
-/// Copies a prebuilt head, and content if `message` goes on, with today's date, what the request is called and a link, if there are any.
-/// `query` goes behind the Location.
+/// Copies a prebuilt head, and content if `message` goes on, with today's date, what the request is called and a link,
+/// if there are any. `query` goes behind the Location.
 fn write_prebuilt(
     message: &[u8],
     representation: &Representation,

@@ -1,7 +1,7 @@
 //! How much of what costs us and carries nothing a peer may send.
 //!
-//! Owns: [`AbuseBudget`], a bucket that is emptied by what a peer does and fills again with time. Guarantees: what is used up over any
-//! time is at most a burst and so many a second. Does not know frames.
+//! Owns: [`AbuseBudget`], a bucket that is emptied by what a peer does and fills again with time. Guarantees: what is
+//! used up over any time is at most a burst and so many a second. Does not know frames.
 
 use crate::time::Instant;
 

@@ -1,7 +1,8 @@
-//! Header blocks: gathering them, decoding them, and what becomes of the request or the trailers that they are (RFC 9113 4.3 and 8).
+//! Header blocks: gathering them, decoding them, and what becomes of the request or the trailers that they are (RFC
+//! 9113 4.3 and 8).
 //!
-//! Owns: [`Block`]. Guarantees: every block is decoded, whatever becomes of its stream, because those after it refer to it; one that is
-//! there as a whole is decoded where it is.
+//! Owns: [`Block`]. Guarantees: every block is decoded, whatever becomes of its stream, because those after it refer to
+//! it; one that is there as a whole is decoded where it is.
 
 use super::frame::{END_HEADERS, END_STREAM, ErrorCode, Fault, FrameHead, PRIORITY, protocol_error};
 use super::hpack::{SWELLING_MAX, Unread};
@@ -69,7 +70,8 @@ impl Connection {
         }
         if id > self.last_id {
             if self.ending == Ending::Final {
-                // RFC 9113 6.8. It costs the reading of its block, which a peer that has heard does not cause without end.
+                // RFC 9113 6.8. It costs the reading of its block, which a peer that has heard does not cause without
+                // end.
                 if id > self.ignored_id {
                     self.ignored_id = id;
                     self.count_reset(Cost::Little);
@@ -120,7 +122,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes a part of a header block, and decodes the block when it is complete: from the input if it is there as a whole.
+    /// Takes a part of a header block, and decodes the block when it is complete: from the input if it is there as a
+    /// whole.
     pub(super) fn fragment(&mut self, fragment: usize, padding: usize, is_last: bool) -> Result<Step, Fault> {
         let taken = fragment.min(self.input().len());
         let is_complete = taken == fragment;
@@ -199,7 +202,8 @@ impl Connection {
         }
     }
 
-    /// Decides what to do with a request whose fields have been read. `is_swollen`: they are much more than what was sent.
+    /// Decides what to do with a request whose fields have been read. `is_swollen`: they are much more than what was
+    /// sent.
     fn begin_request(
         &mut self,
         id: u32,

@@ -3,8 +3,8 @@
 //! Owns: the account of received content. Guarantees: each byte of DATA that arrives is settled in one place,
 //! [`Connection::data`]: a stream keeps it, or it is given back, whatever becomes of the stream; kept bytes are given
 //! back once, when they are taken or when their stream lets go of it ([`Stream::let_go`]). So windows are never lost
-//! and never given twice: [`Connection::check_invariants`] holds that after each step of a build with assertions. Does not
-//! run programs.
+//! and never given twice: [`Connection::check_invariants`] holds that after each step of a build with assertions. Does
+//! not run programs.
 
 use super::flow::FlowError;
 use super::frame::{self, END_STREAM, ErrorCode, Fault, FrameHead};
@@ -129,10 +129,12 @@ impl Connection {
 
 // What comes behind an answer.
 impl Connection {
-    /// The answer of a stream has been written to its end, and the peer has not sent all of the request: what still comes is discarded for a while.
+    /// The answer of a stream has been written to its end, and the peer has not sent all of the request: what still
+    /// comes is discarded for a while.
     ///
-    /// RFC 9113 8.1 lets us reset the stream with NO_ERROR. Clients that are sending take that for a failure (curl, httpx), and others stop by
-    /// themselves when they see the answer: so the reset is for who goes on for long, or says nothing more.
+    /// RFC 9113 8.1 lets us reset the stream with NO_ERROR. Clients that are sending take that for a failure (curl,
+    /// httpx), and others stop by themselves when they see the answer: so the reset is for who goes on for long, or
+    /// says nothing more.
     pub(super) fn discard_rest(&mut self, at: usize) {
         let now = self.now;
         self.streams[at].is_early = true;
@@ -171,8 +173,9 @@ impl Connection {
         stream
     }
 
-    /// `bytes` of content have been taken, or discarded: the windows of stream `id`, unless it is 0, and of the connection are opened by so
-    /// much, when it is worth a frame. That of a stream that is being answered early stays shut meanwhile.
+    /// `bytes` of content have been taken, or discarded: the windows of stream `id`, unless it is 0, and of the
+    /// connection are opened by so much, when it is worth a frame. That of a stream that is being answered early stays
+    /// shut meanwhile.
     pub(super) fn give_back(&mut self, id: u32, bytes: usize, now: Instant) {
         self.receive_window.give_back(bytes);
         if let Some(increment) = self.receive_window.increment(RECEIVE_WINDOW_BYTES_MAX, now) {

@@ -1,8 +1,9 @@
 //! Flow control (RFC 9113 5.2 and 6.9): how much each side may send.
 //!
-//! Owns: the arithmetic of windows in both directions. Guarantees: a peer that overruns its window or raises ours beyond what
-//! can be counted is found out; the windows that we give grow with the path, up to a bound. Of a window that we give each byte is in one
-//! place: the peer may send it, or it has arrived and is held, or it is owed to the peer. Does not know streams.
+//! Owns: the arithmetic of windows in both directions. Guarantees: a peer that overruns its window or raises ours
+//! beyond what can be counted is found out; the windows that we give grow with the path, up to a bound. Of a window
+//! that we give each byte is in one place: the peer may send it, or it has arrived and is held, or it is owed to the
+//! peer. Does not know streams.
 
 use super::frame::WINDOW_MAX;
 use crate::time::Instant;
@@ -44,8 +45,8 @@ impl SendWindow {
 
 /// The window of a new connection or stream (RFC 9113 6.9.2).
 pub(super) const INITIAL_BYTES: u32 = 65_535;
-/// A peer that fills a window within this time could have sent more: the window was shorter than the path. In milliseconds. The
-/// clock is coarse, and longer paths are rare.
+/// A peer that fills a window within this time could have sent more: the window was shorter than the path. In
+/// milliseconds. The clock is coarse, and longer paths are rare.
 const SHORT_MS: u64 = 200;
 
 /// How much the peer may send. `left + held + owed = size`, always.

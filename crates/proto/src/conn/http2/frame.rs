@@ -1,7 +1,8 @@
 //! Frames (RFC 9113 4 and 6): their heads, the payloads that are small, and writing them.
 //!
-//! Owns: the syntax of frames and the codes of errors. Guarantees: a frame that is not in its form is a [`Fault`] of the extent
-//! that RFC 9113 gives it. Does not know streams, and does not read the payloads that arrive in pieces: content and header blocks.
+//! Owns: the syntax of frames and the codes of errors. Guarantees: a frame that is not in its form is a [`Fault`] of
+//! the extent that RFC 9113 gives it. Does not know streams, and does not read the payloads that arrive in pieces:
+//! content and header blocks.
 
 /// Bytes of a frame's head.
 pub(crate) const HEAD_BYTES: usize = 9;
@@ -117,8 +118,8 @@ impl FrameHead {
         self.flags & flag != 0
     }
 
-    /// Whether a frame of this kind may have this length and belong to this stream. `block` is the stream whose header block
-    /// is not complete yet: nothing but what goes on with it may come (RFC 9113 6.10).
+    /// Whether a frame of this kind may have this length and belong to this stream. `block` is the stream whose header
+    /// block is not complete yet: nothing but what goes on with it may come (RFC 9113 6.10).
     pub(crate) fn check(self, block: Option<u32>) -> Result<(), Fault> {
         use Kind::*;
         match (block, self.kind) {
@@ -156,7 +157,8 @@ impl FrameHead {
         if fits { Ok(()) } else { Err(Fault::Connection(ErrorCode::FrameSize, "a frame has the wrong length")) }
     }
 
-    /// Bytes before the content or the block: the length of the padding, and the priority of RFC 7540, which is deprecated.
+    /// Bytes before the content or the block: the length of the padding, and the priority of RFC 7540, which is
+    /// deprecated.
     pub(crate) fn prefix_bytes(self) -> usize {
         let priority = self.kind == Kind::Headers && self.has(PRIORITY);
         let padded = matches!(self.kind, Kind::Data | Kind::Headers) && self.has(PADDED);

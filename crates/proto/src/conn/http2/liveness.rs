@@ -1,7 +1,8 @@
 //! Progress of a connection of HTTP/2: which stream can go on, and whether one could that is left although nothing
 //! would ever wake it.
 //!
-//! Owns: which stream has a need that can be handed out, and [`Connection::standstill`]. Changes nothing. Does not know what its driver has arranged.
+//! Owns: which stream has a need that can be handed out, and [`Connection::standstill`]. Changes nothing. Does not know
+//! what its driver has arranged.
 
 use super::stream::{Receiving, Stream};
 use super::{Connection, Ending, priority};

@@ -1,13 +1,14 @@
 //! HTTP/2 on one connection (RFC 9113): streams beside each other under the same exchanges as HTTP/1.x.
 //!
-//! Owns: the life of a connection. Guarantees: bounded memory and bounded idle work whatever the peer does, by the bounds of
+//! Owns: the life of a connection. Guarantees: bounded memory and bounded idle work whatever the peer does, by the
+//! bounds of
 //! [`limits`]; what is cached and short is written to the output at once, without a stream and without an allocation;
-//! an idle connection holds no buffer but the tables of header compression. Does not know files, sites or sockets. How to drive it is
-//! said in [`conn`](crate::conn).
+//! an idle connection holds no buffer but the tables of header compression. Does not know files, sites or sockets. How
+//! to drive it is said in [`conn`](crate::conn).
 //!
 //! # What is written where
-//! Frames are written to the output in full, with one exception: content that is sent from its file is a segment behind the output, and
-//! whatever has to be written before it has left goes `behind` it.
+//! Frames are written to the output in full, with one exception: content that is sent from its file is a segment behind
+//! the output, and whatever has to be written before it has left goes `behind` it.
 
 mod abuse;
 mod block;
@@ -135,8 +136,8 @@ pub struct Connection {
 enum Ending {
     /// It does not.
     Open,
-    /// The peer has been told that it is to open no more streams; those that were on their way are served. Since when, by the clock of
-    /// the first look at it.
+    /// The peer has been told that it is to open no more streams; those that were on their way are served. Since when,
+    /// by the clock of the first look at it.
     Announced(Option<Instant>),
     /// Streams beyond the last one are not served.
     Final,
@@ -307,8 +308,9 @@ impl Connection {
         is_final && self.streams.is_empty() && !self.has_current()
     }
 
-    /// Whether the peer has been told which stream was the last, and that has been answered: whatever it sends brings about nothing, not even an
-    /// answer to a PING. The end may have been said behind the answer, and nothing is written behind that.
+    /// Whether the peer has been told which stream was the last, and that has been answered: whatever it sends brings
+    /// about nothing, not even an answer to a PING. The end may have been said behind the answer, and nothing is
+    /// written behind that.
     fn has_said_all(&self) -> bool {
         self.ending == Ending::Final && self.streams.is_empty() && !self.has_current()
     }
@@ -451,7 +453,8 @@ impl Connection {
         let least = self.least_taken();
         self.output_taking.take(bytes, least, now);
         let workspace = driven(&mut self.workspace);
-        // What leaves is progress of an answer, or the last word. An answer to a PING is neither: it keeps no connection.
+        // What leaves is progress of an answer, or the last word. An answer to a PING is neither: it keeps no
+        // connection.
         if bytes > 0 && (workspace.has_departures() || !self.streams.is_empty() || self.ending == Ending::Closing) {
             self.since = now;
         }
@@ -539,7 +542,8 @@ impl Connection {
         }
     }
 
-    /// The peer is told to open no more streams; those that it has opened before it knew are served. One that has closed its side opens none.
+    /// The peer is told to open no more streams; those that it has opened before it knew are served. One that has
+    /// closed its side opens none.
     pub fn drain(&mut self) {
         if self.ending == Ending::Open && !(self.broken || self.ended) {
             self.ending = Ending::Announced(None);
@@ -607,7 +611,8 @@ impl Connection {
         Some(Transmit { bytes, segment, more })
     }
 
-    /// See [`http1::Connection::segment_buffer`](crate::conn::http1::Connection::segment_buffer): segments are of files only.
+    /// See [`http1::Connection::segment_buffer`](crate::conn::http1::Connection::segment_buffer): segments are of files
+    /// only.
     pub fn segment_buffer(&self) -> Option<(Arc<dyn ContentBuffer>, u64)> {
         None
     }

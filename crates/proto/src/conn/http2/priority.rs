@@ -1,6 +1,7 @@
 //! Which stream is sent from next (RFC 9218).
 //!
-//! Owns: reading the Priority field and PRIORITY_UPDATE, and the choice among streams that are ready. Does not know streams.
+//! Owns: reading the Priority field and PRIORITY_UPDATE, and the choice among streams that are ready. Does not know
+//! streams.
 
 /// The priority of a response, as the client says it (RFC 9218 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +48,9 @@ pub(super) struct Candidate {
     pub(super) id: u32,
 }
 
-/// The place of the one to send from: the most urgent. Of those, responses that are of use only when they are whole are sent one after
-/// the other, the shortest first; those of which parts are of use take turns. Where there are both, that with less to send is
-/// first, so that none waits for ever.
+/// The place of the one to send from: the most urgent. Of those, responses that are of use only when they are whole are
+/// sent one after the other, the shortest first; those of which parts are of use take turns. Where there are both, that
+/// with less to send is first, so that none waits for ever.
 pub(super) fn choose(candidates: impl Iterator<Item = (usize, Candidate)>) -> Option<usize> {
     let (mut whole, mut parts) = (None::<(usize, Candidate)>, None::<(usize, Candidate)>);
     for (at, one) in candidates {

@@ -1,7 +1,8 @@
 //! Taking frames from the input, and what each of them does to the connection and its streams (RFC 9113 5 and 6).
 //!
-//! Owns: the order in which frames are judged. Guarantees: a frame is acted on once, when it is complete, but for content and header
-//! blocks, which are taken in pieces; whatever carries nothing is counted against a budget. Does not answer.
+//! Owns: the order in which frames are judged. Guarantees: a frame is acted on once, when it is complete, but for
+//! content and header blocks, which are taken in pieces; whatever carries nothing is counted against a budget. Does not
+//! answer.
 
 use super::flow::FlowError;
 use super::frame::{self, ACK, ErrorCode, Fault, FrameHead, HEAD_BYTES, Kind, PREFACE, protocol_error};
@@ -47,7 +48,8 @@ const RESET_BY_US_MAX: usize = 32;
 const PRIORITY_UPDATE_BYTES_MAX: usize = 200;
 
 impl Connection {
-    /// Takes frames from the input until a request has to be translated, or there are none, or earlier answers have to leave first.
+    /// Takes frames from the input until a request has to be translated, or there are none, or earlier answers have to
+    /// leave first.
     pub(super) fn receive_frames(&mut self) {
         let mut went = false;
         while self.has_room_for_frames() && !self.has_current() && self.wanting_translation().is_none() {
@@ -76,8 +78,8 @@ impl Connection {
         self.ending != Ending::Closing && self.unsent_bytes() < bytes_max && self.behind.len() < BEHIND_BYTES_MAX
     }
 
-    /// Notes since when a frame or a header block has not been complete: since its beginning, however its bytes come. `went`: something of what has
-    /// arrived was taken.
+    /// Notes since when a frame or a header block has not been complete: since its beginning, however its bytes come.
+    /// `went`: something of what has arrived was taken.
     fn note_partial(&mut self, went: bool) {
         let is_between = matches!(self.reading, Reading::Head) && self.block.is_none() && !self.has_input();
         match self.reading {
@@ -314,8 +316,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether frames of a stream that is not kept are no fault: we have reset it, or have said that we would not serve it
-    /// (RFC 9113 5.1 and 6.8). The peer may not have known.
+    /// Whether frames of a stream that is not kept are no fault: we have reset it, or have said that we would not serve
+    /// it (RFC 9113 5.1 and 6.8). The peer may not have known.
     pub(super) fn is_passed_over(&self, id: u32) -> bool {
         self.ending == Ending::Final && id > self.last_id || self.reset_by_us.contains(&id)
     }

@@ -1,8 +1,8 @@
 //! From the fields of a header block to a request as the core knows it (RFC 9113 8).
 //!
-//! Owns: the rules of RFC 9113 8.2 and 8.3, and the flat form: a head like that of HTTP/1.x, so that whatever reads requests reads
-//! these as well. Guarantees: what is malformed is found before anybody acts on it; a head is never longer than
-//! `Limits::head_bytes_max`, whatever the block stands for. Does not judge the target or the host.
+//! Owns: the rules of RFC 9113 8.2 and 8.3, and the flat form: a head like that of HTTP/1.x, so that whatever reads
+//! requests reads these as well. Guarantees: what is malformed is found before anybody acts on it; a head is never
+//! longer than `Limits::head_bytes_max`, whatever the block stands for. Does not judge the target or the host.
 //!
 //! ```text
 //! GET /path?query HTTP/2.0        <- :method, :path

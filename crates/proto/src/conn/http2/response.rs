@@ -1,8 +1,8 @@
 //! Heads of answers as header blocks.
 //!
-//! Owns: what becomes of the field lines of a representation. Guarantees: a cached answer's block has been written before, but for what
-//! differs from one connection to another: the date and the server, which have places in the connection's table. Does not decide on
-//! answers.
+//! Owns: what becomes of the field lines of a representation. Guarantees: a cached answer's block has been written
+//! before, but for what differs from one connection to another: the date and the server, which have places in the
+//! connection's table. Does not decide on answers.
 
 use super::frame::{self, END_HEADERS, END_STREAM, HEAD_BYTES, Kind as FrameKind, PAYLOAD_BYTES_MAX};
 use super::hpack::{Encoder, write_field};
@@ -49,7 +49,8 @@ fn write_age(representation: &Representation, unix_seconds: u64, out: &mut Vec<u
     }
 }
 
-/// Tells the client what its request is called, if it is told. It is not put into the table, because it never comes again.
+/// Tells the client what its request is called, if it is told. It is not put into the table, because it never comes
+/// again.
 fn write_id(id: RequestId, out: &mut Vec<u8>) {
     if id != RequestId::NONE {
         write_field(b"x-request-id", &id.digits(), out);
@@ -134,8 +135,8 @@ pub(super) fn write_early_hints<'l>(
     });
 }
 
-/// Writes HEADERS of an answer that is made while it is sent: with a date and the name of the server, unless it is an interim one or
-/// has its own. `link` goes with a whole resource.
+/// Writes HEADERS of an answer that is made while it is sent: with a date and the name of the server, unless it is an
+/// interim one or has its own. `link` goes with a whole resource.
 pub(super) fn write_stream_head(
     out: &mut Vec<u8>,
     stream: u32,

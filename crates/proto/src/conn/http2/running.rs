@@ -39,8 +39,8 @@ impl Connection {
             && running.can_run(!stream.content.is_empty(), stream.has_ended(), self.has_room_for_part(stream))
     }
 
-    /// Whether there is room for another part of the answer of a stream: what was given has been written, and not too much of what was
-    /// written waits to be sent.
+    /// Whether there is room for another part of the answer of a stream: what was given has been written, and not too
+    /// much of what was written waits to be sent.
     pub(super) fn has_room_for_part(&self, stream: &Stream) -> bool {
         let Some(workspace) = &self.workspace else { return false };
         let is_written = stream.state.sending().is_none_or(Sending::is_empty);
@@ -84,7 +84,8 @@ impl Connection {
         }
     }
 
-    /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
+    /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the
+    /// program.
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
         self.now = self.now.max(now);
         let Some(at) = self.streams.iter().position(|one| one.id == id.0 && !one.is_reset) else { return };
@@ -137,8 +138,8 @@ impl Connection {
         }
     }
 
-    /// The program of a stream is done, and the stream is translated once more. Content that has arrived meanwhile is kept for whoever
-    /// takes it then.
+    /// The program of a stream is done, and the stream is translated once more. Content that has arrived meanwhile is
+    /// kept for whoever takes it then.
     fn translate_again(&mut self, at: usize) {
         let stream = &mut self.streams[at];
         (stream.state, stream.taken) = (State::Wanting, Vec::new());

@@ -1,7 +1,7 @@
 //! A worker's loan to connections of HTTP/2 beside the buffers that every version uses.
 //!
-//! Owns: [`ScratchSpace`]: where requests are put together, the request that waits for its first answer, and space that is used
-//! again. Guarantees: the space kept for that is bounded. Does not read or write.
+//! Owns: [`ScratchSpace`]: where requests are put together, the request that waits for its first answer, and space that
+//! is used again. Guarantees: the space kept for that is bounded. Does not read or write.
 
 use super::priority::Priority;
 use super::request::RequestBuffers;

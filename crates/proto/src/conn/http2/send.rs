@@ -32,7 +32,8 @@ impl Connection {
         self.pump();
     }
 
-    /// Writes the answer to the current request if it is the plain one from memory, short, and nothing more urgent is to be sent.
+    /// Writes the answer to the current request if it is the plain one from memory, short, and nothing more urgent is
+    /// to be sent.
     fn answer_at_once(&mut self, resource: &Resource) -> bool {
         let room = self.window.room();
         let workspace = self.workspace.as_mut().expect(DRIVEN);
@@ -98,7 +99,8 @@ impl Connection {
         self.begin_content(at);
     }
 
-    /// The answer of a stream is `resource`, which was looked up. Where its streams hold too much it is looked up again later.
+    /// The answer of a stream is `resource`, which was looked up. Where its streams hold too much it is looked up again
+    /// later.
     pub(super) fn handle_translated(&mut self, at: usize, resource: &Arc<Resource>) {
         let outlet = &driven(&mut self.workspace).outlet;
         let held: u64 = self.streams.iter().map(|one| one.state.held_bytes()).sum();
@@ -112,8 +114,8 @@ impl Connection {
         self.answer_with(at, resource);
     }
 
-    /// The answer of a stream is `resource`, whatever other streams hold: what a program has made is not made again, as its request may have
-    /// changed something.
+    /// The answer of a stream is `resource`, whatever other streams hold: what a program has made is not made again, as
+    /// its request may have changed something.
     pub(super) fn answer_with(&mut self, at: usize, resource: &Arc<Resource>) {
         let outlet = &driven(&mut self.workspace).outlet;
         let stream = &mut self.streams[at];
@@ -157,8 +159,8 @@ impl Connection {
         stream.state = State::Answering(answer);
     }
 
-    /// The content of a stream is too large, or late: it is not waited for. An answer that holds whatever the content is, is given; else the
-    /// stream is refused. Whether it is.
+    /// The content of a stream is too large, or late: it is not waited for. An answer that holds whatever the content
+    /// is, is given; else the stream is refused. Whether it is.
     pub(super) fn refuse_content(&mut self, at: usize, refusal: Refusal) -> bool {
         let holds = self.streams[at].state.holds_without_content();
         match holds {
@@ -168,7 +170,8 @@ impl Connection {
         !holds
     }
 
-    /// The content of a stream cannot be had. If nothing of the answer has been written, says so; else only a reset tells the peer.
+    /// The content of a stream cannot be had. If nothing of the answer has been written, says so; else only a reset
+    /// tells the peer.
     pub(super) fn fail_stream(&mut self, at: usize) {
         match self.streams[at].state.answer().is_some_and(|answer| answer.begun) {
             true => self.reset_stream(at, ErrorCode::Internal),

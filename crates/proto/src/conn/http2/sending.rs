@@ -69,7 +69,8 @@ impl Connection {
         }
     }
 
-    /// Writes the head of an answer. `is_whole`: it has no content, nor trailer fields. Whether the stream has ended with it.
+    /// Writes the head of an answer. `is_whole`: it has no content, nor trailer fields. Whether the stream has ended
+    /// with it.
     fn begin_sending(&mut self, at: usize, head: &StreamHead, is_whole: bool) -> bool {
         let stream = &self.streams[at];
         let Some(request) = stream.request.as_ref().map(Saved::request) else { return false };

@@ -71,8 +71,8 @@ impl Connection {
         self.close(ErrorCode::FlowControl, "nothing was allowed to be sent for too long");
     }
 
-    /// The peer does not open the windows of streams. Where there are no others, but for those that wait for the memory of these, it does not go on
-    /// at all.
+    /// The peer does not open the windows of streams. Where there are no others, but for those that wait for the memory
+    /// of these, it does not go on at all.
     pub(super) fn end_stalled_streams(&mut self, limits: &Limits, now: Instant) {
         let is_late = |one: &Stream| one.taking.until(limits.send_timeout_ms).is_some_and(|until| until <= now);
         if self.streams.iter().all(|one| is_late(one) || one.waits_behind_others()) {

@@ -1,7 +1,8 @@
 //! One stream: a request and its answer (RFC 9113 5.1).
 //!
-//! Owns: the states of a stream as a server sees them, and what there is of an answer to send. Guarantees: an answer that is complete before the
-//! request is not followed by a reset at once: clients that are still sending would lose it. Does not write frames or order streams.
+//! Owns: the states of a stream as a server sees them, and what there is of an answer to send. Guarantees: an answer
+//! that is complete before the request is not followed by a reset at once: clients that are still sending would lose
+//! it. Does not write frames or order streams.
 
 use crate::conn::http2::flow::{ReceiveWindow, SendWindow};
 use crate::conn::http2::priority::{Candidate, Priority};
@@ -86,7 +87,8 @@ pub(super) struct Stream {
     /// Until when the peer has to open the window for more.
     pub(super) taking: SendDeadline,
     pub(super) priority: Priority,
-    /// It is answered without waiting for the rest of its content: with a refusal, or by a program that has seen enough.
+    /// It is answered without waiting for the rest of its content: with a refusal, or by a program that has seen
+    /// enough.
     pub(super) is_early: bool,
     /// It has been reset while a frame of it was being sent from a file, which has to be completed.
     pub(super) is_reset: bool,
@@ -216,13 +218,15 @@ impl Stream {
             || self.sending().is_some_and(|answer| answer.begun && self.remaining_bytes() > 0)
     }
 
-    /// Whether nothing of its answer can be sent now: other streams hold what may be held, or its window is shut before it has begun.
+    /// Whether nothing of its answer can be sent now: other streams hold what may be held, or its window is shut before
+    /// it has begun.
     pub(super) fn waits_behind_others(&self) -> bool {
         let has_begun = self.state.answer().is_none_or(|answer| answer.begun);
         self.state.is_postponed() || !has_begun && self.window.room() == 0
     }
 
-    /// Whether content of it has to be read before more can be sent, with `room` in the window of the connection. What the peer does not allow to be sent is not read.
+    /// Whether content of it has to be read before more can be sent, with `room` in the window of the connection. What
+    /// the peer does not allow to be sent is not read.
     pub(super) fn wants_read(&self, room: u64) -> bool {
         let allowed = self.window.room().min(room) > 0;
         self.sending().is_some_and(|answer| answer.wants_read() && (!answer.begun || allowed))

@@ -1,7 +1,7 @@
 //! An answer that has been decided on, as bytes: the part of it that has not been handed over.
 //!
-//! Content in memory travels as bytes: all of it if the head has still to be written, else what remains of it. Content in
-//! a file travels as the open file. What was made ready is to be made ready again.
+//! Content in memory travels as bytes: all of it if the head has still to be written, else what remains of it. Content
+//! in a file travels as the open file. What was made ready is to be made ready again.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Reading what a script prints (RFC 3875 6).
 //!
-//! Owns: the three kinds of output, document, local redirect and client redirect. Guarantees: the outcome does not depend
-//! on how the output is divided; the head is bounded and is all that is held; content is as long as the script announced:
-//! what is beyond that is dropped, and less is an error. Lines may end in LF or CR LF (6.2). Does not read answers of scripts that write HTTP themselves
-//! (`nph-`, section 5).
+//! Owns: the three kinds of output, document, local redirect and client redirect. Guarantees: the outcome does not
+//! depend on how the output is divided; the head is bounded and is all that is held; content is as long as the script
+//! announced: what is beyond that is dropped, and less is an error. Lines may end in LF or CR LF (6.2). Does not read
+//! answers of scripts that write HTTP themselves (`nph-`, section 5).
 //!
 //! ```text
 //!  new --> Head --document, client redirect--> Content --end of output--> Ended

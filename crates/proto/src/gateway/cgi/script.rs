@@ -11,8 +11,8 @@ pub struct Place<'a> {
     pub script_name: Cow<'a, [u8]>,
     /// `PATH_INFO`: the rest. Empty, or begins with a slash.
     pub path_info: &'a [u8],
-    /// The directory in which the script is, and below which `PATH_INFO` is translated; without a slash at its end. None
-    /// for an application that is not a file.
+    /// The directory in which the script is, and below which `PATH_INFO` is translated; without a slash at its end.
+    /// None for an application that is not a file.
     pub root: Option<&'a [u8]>,
     /// The path of the script beneath `root`; begins with a slash. It is `script_name` unless paths lead to `root` by a
     /// prefix that is no part of it.

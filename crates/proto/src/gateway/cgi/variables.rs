@@ -1,8 +1,8 @@
 //! The variables that tell a script of its request (RFC 3875 4.1), for an environment (CGI) or parameters (FastCGI).
 //!
-//! Owns: names and values. Guarantees: each name is given once. A field becomes `HTTP_` and its name only if that is a name
-//! of letters, digits and hyphens, so no two fields meet in one variable (`X_User` and `X-User`); `Proxy` becomes none,
-//! because programs take `HTTP_PROXY` for the proxy that they should use ("httpoxy", CVE-2016-5385 and others).
+//! Owns: names and values. Guarantees: each name is given once. A field becomes `HTTP_` and its name only if that is a
+//! name of letters, digits and hyphens, so no two fields meet in one variable (`X_User` and `X-User`); `Proxy` becomes
+//! none, because programs take `HTTP_PROXY` for the proxy that they should use ("httpoxy", CVE-2016-5385 and others).
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -35,13 +35,13 @@ pub struct Variables<'a> {
     pub place: &'a Place<'a>,
     /// The server's description.
     pub server: Server<'a>,
-    /// How and as whom the server itself has authenticated the user (`AUTH_TYPE`, `REMOTE_USER`). The script does not see
-    /// the credentials then (RFC 3875 4.1.18).
+    /// How and as whom the server itself has authenticated the user (`AUTH_TYPE`, `REMOTE_USER`). The script does not
+    /// see the credentials then (RFC 3875 4.1.18).
     pub user: Option<(&'a str, &'a [u8])>,
 }
 
-/// Calls `give` with each name and value. No value holds a NUL. Together they are bounded by three times the length of the
-/// request's head and its fields' number, and a few names of the server.
+/// Calls `give` with each name and value. No value holds a NUL. Together they are bounded by three times the length of
+/// the request's head and its fields' number, and a few names of the server.
 ///
 /// # Errors
 /// [`TooManyNamed`], before anything is given.
@@ -68,8 +68,8 @@ fn give_request(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
     if request.origin.is_secure {
         give(b"HTTPS", b"on");
     }
-    // 4.1.2: none if there is no content, but for methods for which content is usual, as over HTTP (RFC 9110 8.6). Content whose length is not
-    // known has to be buffered first: see `gateway`.
+    // 4.1.2: none if there is no content, but for methods for which content is usual, as over HTTP (RFC 9110 8.6).
+    // Content whose length is not known has to be buffered first: see `gateway`.
     match request.content {
         RequestContent::Sized(bytes) => give(b"CONTENT_LENGTH", bytes.to_string().as_bytes()),
         RequestContent::None if usually_has_content(request.method) => give(b"CONTENT_LENGTH", b"0"),

@@ -1,14 +1,15 @@
 //! Reading what a FastCGI application answers: records, and in them the output of a script.
 //!
-//! Owns: what becomes of the two together. Guarantees: an answer is ended only by `END_REQUEST`, so one that breaks off is
-//! never whole; diagnostics are given out in their place and never become content; what an application says beyond the length that
-//! it announced is read so that its request can end, up to [`SURPLUS_BYTES_MAX`], and then the answer is over. Holds the head of the answer, and 8
-//! bytes of framing.
+//! Owns: what becomes of the two together. Guarantees: an answer is ended only by `END_REQUEST`, so one that breaks off
+//! is never whole; diagnostics are given out in their place and never become content; what an application says beyond
+//! the length that it announced is read so that its request can end, up to [`SURPLUS_BYTES_MAX`], and then the answer
+//! is over. Holds the head of the answer, and 8 bytes of framing.
 
 use super::record::{RecordReader, RecordStep};
 use crate::gateway::{AnswerStep, GatewayError, cgi};
 
-/// Bytes beyond the announced length that are read before an answer is over without its end, and its connection with it.
+/// Bytes beyond the announced length that are read before an answer is over without its end, and its connection with
+/// it.
 pub const SURPLUS_BYTES_MAX: u64 = 64 * 1024;
 
 /// Reads the answer to one request. Plain data.

@@ -1,9 +1,9 @@
 //! Records, the framing of FastCGI (section 3.3), as they arrive from an application.
 //!
-//! Owns: the header, and what follows from it. Guarantees: the outcome does not depend on how the input is divided; what is
-//! held is 8 bytes of a header and 8 bytes of an `END_REQUEST`. A record of another version, an unknown type or a wrong
-//! length, or for a request that is not under way, is an error: the stream has no other sign by which to find the next
-//! record. Copies no content.
+//! Owns: the header, and what follows from it. Guarantees: the outcome does not depend on how the input is divided;
+//! what is held is 8 bytes of a header and 8 bytes of an `END_REQUEST`. A record of another version, an unknown type or
+//! a wrong length, or for a request that is not under way, is an error: the stream has no other sign by which to find
+//! the next record. Copies no content.
 //!
 //! ```text
 //!            +---------------------------------------------+

@@ -1,7 +1,7 @@
 //! Writing a request as FastCGI records (sections 3.4, 5.1 to 5.4).
 //!
-//! Owns: the encoding of parameters, and the framing of content. Guarantees: streams end exactly once; content is as long
-//! as announced. Copies parameters, which are bounded, and no content.
+//! Owns: the encoding of parameters, and the framing of content. Guarantees: streams end exactly once; content is as
+//! long as announced. Copies parameters, which are bounded, and no content.
 //!
 //! ```text
 //!  Open(n) --pieces--> Open(0) --end--> Ended

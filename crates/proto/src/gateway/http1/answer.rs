@@ -1,9 +1,9 @@
 //! Reading what an application answers over HTTP/1.1 (RFC 9112 4, 6.3 and 7).
 //!
-//! Owns: what may be passed on of an answer, and when its connection may be kept. Guarantees: a head has one reading (CR
-//! LF, tokens, no folding, no control bytes, one length); trailers, interim answers and heads are bounded; an answer is
-//! ended only if it is whole. The framing is [`ResponseDecoder`]'s. Holds no content: it is given out where it lies in the
-//! input.
+//! Owns: what may be passed on of an answer, and when its connection may be kept. Guarantees: a head has one reading
+//! (CR LF, tokens, no folding, no control bytes, one length); trailers, interim answers and heads are bounded; an
+//! answer is ended only if it is whole. The framing is [`ResponseDecoder`]'s. Holds no content: it is given out where
+//! it lies in the input.
 //!
 //! ```text
 //!            +-- 1xx but 101 --+
@@ -28,7 +28,8 @@ pub const HEAD_BYTES_MAX: usize = client::HEAD_BYTES_MAX;
 /// ever.
 pub const INTERIM_MAX: u16 = 256;
 
-/// Bytes of the trailer section of one answer: they are held until its end, because only then are they known to be fields.
+/// Bytes of the trailer section of one answer: they are held until its end, because only then are they known to be
+/// fields.
 pub const TRAILER_BYTES_MAX: usize = 16 * 1024;
 
 /// The facts about the request that decide how the answer is read.
@@ -93,8 +94,8 @@ impl AnswerReader {
         step.inspect_err(|error| self.state = State::Failed(*error))
     }
 
-    /// The application has closed the connection, and `read` has taken all that came before. Ok if that ends the answer, or
-    /// what follows a [`AnswerStep::Switched`].
+    /// The application has closed the connection, and `read` has taken all that came before. Ok if that ends the
+    /// answer, or what follows a [`AnswerStep::Switched`].
     ///
     /// # Errors
     /// [`GatewayError::Closed`] if no byte of an answer came, [`GatewayError::BrokenOff`] if it is not whole.
@@ -134,8 +135,8 @@ impl AnswerReader {
         self.state == State::Ended && self.keep_alive && is_request_sent && !is_input_left
     }
 
-    /// The trailer fields, once the answer has ended. [`may_trail`](crate::gateway::fields::may_trail) says which of them
-    /// may be passed on.
+    /// The trailer fields, once the answer has ended. [`may_trail`](crate::gateway::fields::may_trail) says which of
+    /// them may be passed on.
     pub fn trailers(&self) -> Fields<'_> {
         if self.state != State::Ended {
             return Fields::default();
@@ -232,8 +233,8 @@ fn told(error: ResponseError) -> GatewayError {
     }
 }
 
-/// Whether a line of the head ends in LF alone: such a head never ends for us, which is better said at once than when the
-/// time is up.
+/// Whether a line of the head ends in LF alone: such a head never ends for us, which is better said at once than when
+/// the time is up.
 fn has_bare_line_feed(input: &[u8]) -> bool {
     let end = memmem::find(input, b"\r\n\r\n").unwrap_or(input.len()).min(HEAD_BYTES_MAX);
     let is_bare = |at: usize| at == 0 || input[at - 1] != b'\r';

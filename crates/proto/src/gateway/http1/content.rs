@@ -34,7 +34,8 @@ pub struct Frame {
 /// 16 digits, the end of the line.
 const FRAME_BYTES_MAX: usize = 18;
 
-/// There is more content, or less, than was announced. The request cannot be completed: the connection has to be closed.
+/// There is more content, or less, than was announced. The request cannot be completed: the connection has to be
+/// closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LengthError {
     /// More than was announced, or after the end.

@@ -1,8 +1,8 @@
 //! Writing the head of a request to an application (RFC 9112 3, RFC 9110 7.6).
 //!
 //! Owns: which fields are written, and in which words. Guarantees: one `Host`, at most one of `Content-Length` and
-//! `Transfer-Encoding`, no field of one connection but our own, no byte that two parsers could take for different things.
-//! A request that cannot be written so is an error, and nothing is written.
+//! `Transfer-Encoding`, no field of one connection but our own, no byte that two parsers could take for different
+//! things. A request that cannot be written so is an error, and nothing is written.
 
 use std::io::Write;
 
@@ -203,9 +203,9 @@ fn is_protocol(bytes: &[u8]) -> bool {
     bytes.split(|&byte| byte == b'/').all(is_token) && bytes.iter().filter(|&&byte| byte == b'/').count() <= 1
 }
 
-/// The protocol that a client of HTTP/1.1 asks to change to, if it is one of `allowed` (in lower case): `Upgrade` names it
-/// and `Connection` names `Upgrade` (RFC 9110 7.8). An upgrade is a tunnel that no rule looks into, so only named protocols
-/// pass; `h2c` must never be among them, because requests inside the tunnel would not be judged.
+/// The protocol that a client of HTTP/1.1 asks to change to, if it is one of `allowed` (in lower case): `Upgrade` names
+/// it and `Connection` names `Upgrade` (RFC 9110 7.8). An upgrade is a tunnel that no rule looks into, so only named
+/// protocols pass; `h2c` must never be among them, because requests inside the tunnel would not be judged.
 pub fn requested_upgrade<'a>(fields: Fields<'a>, allowed: &[&str]) -> Option<&'a [u8]> {
     if !fields.has_member("connection", "upgrade") {
         return None;

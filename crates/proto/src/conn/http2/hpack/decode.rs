@@ -1,15 +1,17 @@
 //! Reading header blocks (RFC 7541 6).
 //!
-//! Owns: [`Decoder`], the table of one direction. Guarantees: the work for a block is linear in its bytes. What it stands for may be more,
-//! by references to the table: such a block is read to [`SWELLING_MAX`] times its bytes, or to what a block may be long, and no further; and of
-//! fields that are not wanted nothing is copied. The visitor bounds what is kept. Does not judge fields.
+//! Owns: [`Decoder`], the table of one direction. Guarantees: the work for a block is linear in its bytes. What it
+//! stands for may be more, by references to the table: such a block is read to [`SWELLING_MAX`] times its bytes, or to
+//! what a block may be long, and no further; and of fields that are not wanted nothing is copied. The visitor bounds
+//! what is kept. Does not judge fields.
 
 use super::table::{ENTRY_BYTES, STATIC, Table};
 use super::{HpackError, huffman, integer};
 use crate::limits::HEADER_BLOCK_BYTES_MAX;
 
-/// How many times the bytes of a block what it stands for may be, where that is more than a block may be long. Codes make text of eight
-/// bytes from five; more comes of references to one entry again and again, which no client has a use for.
+/// How many times the bytes of a block what it stands for may be, where that is more than a block may be long. Codes
+/// make text of eight bytes from five; more comes of references to one entry again and again, which no client has a use
+/// for.
 pub(crate) const SWELLING_MAX: usize = 4;
 
 /// Why a block has not been read to its end: none after it can be read.
@@ -48,8 +50,8 @@ impl Decoder {
         Decoder { table: Table::new(size_max), size_max }
     }
 
-    /// Reads a whole block, and shows each field to `visit`, until that says that it wants no more. Returns for how much the block stands:
-    /// bytes of its fields, and what RFC 7541 4.1 adds for each.
+    /// Reads a whole block, and shows each field to `visit`, until that says that it wants no more. Returns for how
+    /// much the block stands: bytes of its fields, and what RFC 7541 4.1 adds for each.
     ///
     /// # Errors
     /// It has not been read to its end, and what follows cannot be read: an error of the connection.

@@ -1,8 +1,8 @@
 //! Writing header blocks (RFC 7541 6).
 //!
 //! Owns: [`Encoder`], the table of one direction, and the form of fields that refer to no table but the static one
-//! ([`write_field`]), so that they can be written once for all connections. Does not decide what is worth a place in the
-//! table: its caller does.
+//! ([`write_field`]), so that they can be written once for all connections. Does not decide what is worth a place in
+//! the table: its caller does.
 
 use super::table::{STATIC, Table};
 use super::{huffman, integer};
@@ -20,7 +20,8 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// For a connection whose peer has not said how large its table is: 4,096 bytes (RFC 9113 6.5.2), of which we use fewer.
+    /// For a connection whose peer has not said how large its table is: 4,096 bytes (RFC 9113 6.5.2), of which we use
+    /// fewer.
     pub(crate) fn new() -> Encoder {
         Encoder { table: Table::new(TABLE_BYTES_MAX), resized: Some((TABLE_BYTES_MAX, TABLE_BYTES_MAX)) }
     }

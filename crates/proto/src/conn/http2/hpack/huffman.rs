@@ -1,8 +1,8 @@
 //! The Huffman code of header strings (RFC 7541 5.2 and appendix B).
 //!
-//! Owns: the code, and the tables that follow from it, made while compiling. Guarantees: decoding takes constant work for
-//! each byte; padding other than the beginning of the end-of-string code, longer than 7 bits, is refused, and so is that code
-//! itself. Does not read lengths.
+//! Owns: the code, and the tables that follow from it, made while compiling. Guarantees: decoding takes constant work
+//! for each byte; padding other than the beginning of the end-of-string code, longer than 7 bits, is refused, and so is
+//! that code itself. Does not read lengths.
 
 use super::HpackError;
 
@@ -66,7 +66,8 @@ struct Step {
 const EMITS: u8 = 1;
 /// No string leads here.
 const FAILS: u8 = 2;
-/// The string may end here: what has been read of the next code is the beginning of the end-of-string code, at most 7 bits.
+/// The string may end here: what has been read of the next code is the beginning of the end-of-string code, at most 7
+/// bits.
 const MAY_END: u8 = 4;
 
 static STEPS: [[Step; 16]; NODES] = steps();

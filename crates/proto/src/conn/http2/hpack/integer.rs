@@ -1,6 +1,7 @@
 //! Integers of header blocks (RFC 7541 5.1): a prefix of some bits, and groups of seven bits behind it.
 //!
-//! Guarantees: no integer is larger than [`MAX`], so that sums of a few of them do not overflow. Longer forms are refused.
+//! Guarantees: no integer is larger than [`MAX`], so that sums of a few of them do not overflow. Longer forms are
+//! refused.
 
 use super::HpackError;
 

@@ -1,7 +1,7 @@
 //! Header compression (RFC 7541), both ways.
 //!
-//! Owns: nothing but the parts. Guarantees: no block makes us hold more than the tables that we allow, or work more than its
-//! bytes and those of its fields are worth. Does not know what fields mean.
+//! Owns: nothing but the parts. Guarantees: no block makes us hold more than the tables that we allow, or work more
+//! than its bytes and those of its fields are worth. Does not know what fields mean.
 
 mod decode;
 mod encode;

@@ -1,7 +1,7 @@
 //! The tables that header blocks refer to (RFC 7541 2.3): the static one, and one that follows what has been sent.
 //!
-//! Owns: [`Table`], whose bytes lie in one buffer. Guarantees: it never holds more than its size allows, and allocates nothing
-//! once its buffer has grown to that. Does not know the wire.
+//! Owns: [`Table`], whose bytes lie in one buffer. Guarantees: it never holds more than its size allows, and allocates
+//! nothing once its buffer has grown to that. Does not know the wire.
 
 use std::collections::VecDeque;
 
