@@ -27,6 +27,11 @@ const LINES_MAX: usize = 700;
 /// The longest sentence of a document, in words.
 const SENTENCE_WORDS_MAX: usize = 35;
 
+/// The longest line of a comment, in columns, and how many lines are longer still. That number only falls: lower it when
+/// lines are wrapped.
+const COMMENT_COLUMNS_MAX: usize = 120;
+const LONG_COMMENT_LINES_MAX: usize = 1_000;
+
 /// The most files that may use each other in a circle.
 const CIRCLE_MAX: usize = 6;
 
@@ -403,6 +408,20 @@ fn comments_begin_with_their_subject() {
         found.extend(text.lines().filter(begins_so).map(|line| format!("{}: {}", file.display(), line.trim())));
     }
     assert!(found.is_empty(), "rewrite: begin with a noun: {found:#?}");
+}
+
+#[test]
+fn lines_of_comments_are_short() {
+    let is_long = |line: &&str| line.trim_start().starts_with("//") && line.chars().count() > COMMENT_COLUMNS_MAX;
+    let count = |file: PathBuf| {
+        let text = fs::read_to_string(&file).expect("a source file is text");
+        (text.lines().filter(is_long).count(), file)
+    };
+    let mut long: Vec<(usize, PathBuf)> = workspace_files().into_iter().map(count).collect();
+    long.sort();
+    let sum: usize = long.iter().map(|(count, _)| count).sum();
+    let most = &long[long.len() - 5..];
+    assert!(sum <= LONG_COMMENT_LINES_MAX, "{sum} lines of comments are too long; most in {most:#?}");
 }
 
 /// Only the end of a name has to be right: `io/src/open.rs` is a file of some crate.
