@@ -196,7 +196,7 @@ impl Store {
         self.shards.prefetch(place, depth, ahead);
     }
 
-    /// What holds the entries.
+    /// The holder of the entries.
     pub(super) fn shards(&self) -> &Shards {
         &self.shards
     }

@@ -48,7 +48,7 @@ impl Connection {
         assert!(newest, "{:?} is the newest, and {:?} is there", self.last_id, before.map(|newest| newest.id));
     }
 
-    /// What is received as content belongs to the exchange that awaits it, or to one that has been answered.
+    /// Content that is received belongs to the exchange that awaits it, or to one that has been answered.
     fn check_receiving(&self) {
         let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
         let is_content = self.receiving == Receiving::Content;

@@ -31,7 +31,7 @@ pub(super) enum Source {
     Dialled,
 }
 
-/// What a connection carries at the moment.
+/// The use of a connection at the moment.
 ///
 /// ```text
 /// Unsent --bytes leave--> Sent --it takes no more--> Deaf
@@ -112,7 +112,7 @@ impl Upload {
     }
 }
 
-/// What the client has been given. It only grows.
+/// The part of the answer that the client has been given. It only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Told {
     /// Nothing: the request may be tried again.
