@@ -6,6 +6,8 @@
 
 pub mod acceptor;
 pub mod address;
+#[cfg(test)]
+mod adversary;
 pub mod blocking;
 pub(crate) mod coalesced_lookups;
 pub mod confinement;

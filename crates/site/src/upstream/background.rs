@@ -47,6 +47,11 @@ impl Background {
         drop(refused);
     }
 
+    /// Whether no program is carried out, and no thread is there.
+    pub fn is_idle(&self) -> bool {
+        lock(&self.queue).waker.is_none()
+    }
+
     fn submit(&self, program: Box<dyn Program>, clock: Clock) -> Option<Box<dyn Program>> {
         let mut queue = lock(&self.queue);
         if queue.running + queue.new.len() >= PROGRAMS_MAX {
