@@ -9,7 +9,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::settings::ListenAddress;
+/// Where the server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// A Unix stream socket at this path.
+    Unix(PathBuf),
+}
 
 /// Why a text is not a listen address, as the rest of a sentence that starts with the text itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::checker::Finding;
 use super::file::KEYS;
 use super::suggest::nearest;
 
@@ -65,14 +66,6 @@ pub struct Place {
     pub width: usize,
     /// The line, without its end.
     pub source: String,
-}
-
-/// A problem as validation finds it: with a span of bytes instead of a place.
-#[derive(Debug)]
-pub(super) struct Finding {
-    pub(super) span: Option<Range<usize>>,
-    pub(super) message: String,
-    pub(super) hint: Option<String>,
 }
 
 impl Finding {

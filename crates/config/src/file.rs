@@ -6,16 +6,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use toml::Spanned;
 
 use super::route::shapes::{AccessValue, FilterStep};
 use super::route::{self, RouteTable};
 use super::setting::table::NAMES;
 use super::setting::{Kind, SETTINGS};
-
-/// A text and where it stands.
-pub(crate) type Text = Spanned<String>;
+use super::written::{Amount, Text, Texts};
 
 /// The whole file.
 #[derive(Debug, Default)]
@@ -287,73 +285,3 @@ pub(super) const KEYS: [(&str, &[&str]); 11] = [
     ("in the `structured` of a [[site.route]] table", &["save_data"]),
     ("in the `cors` of a [[site.route]] table", &["origins", "methods", "expose", "credentials", "max_age_s"]),
 ];
-
-/// A number, as an integer or as text with a unit.
-#[derive(Clone, Debug)]
-pub(super) enum Amount {
-    Number(i64),
-    Text(String),
-}
-
-impl Amount {
-    /// Whether it is this text.
-    pub(super) fn is_text(&self, expected: &str) -> bool {
-        matches!(self, Amount::Text(text) if text == expected)
-    }
-}
-
-/// One text or a list of texts.
-#[derive(Clone, Debug)]
-pub(crate) struct Texts(pub(super) Vec<String>);
-
-impl<'de> Deserialize<'de> for Amount {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AmountVisitor)
-    }
-}
-
-struct AmountVisitor;
-
-impl Visitor<'_> for AmountVisitor {
-    type Value = Amount;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a whole number")
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Amount, E> {
-        Ok(Amount::Number(number))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Amount, E> {
-        Ok(Amount::Text(text.to_owned()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Texts {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextsVisitor)
-    }
-}
-
-struct TextsVisitor;
-
-impl<'de> Visitor<'de> for TextsVisitor {
-    type Value = Texts;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a string or a list of strings")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Texts, E> {
-        Ok(Texts(vec![text.to_owned()]))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
-        let mut texts = Vec::new();
-        while let Some(text) = items.next_element()? {
-            texts.push(text);
-        }
-        Ok(Texts(texts))
-    }
-}

@@ -19,7 +19,9 @@ pub mod answer_cache;
 pub mod architecture;
 pub mod cache_policy;
 pub mod cache_switches;
+mod checker;
 pub mod compression;
+mod depth;
 mod doubts;
 pub mod early_hints;
 pub mod error_log;
@@ -52,9 +54,12 @@ pub mod suggest;
 #[cfg(test)]
 mod tests;
 pub mod token;
+pub mod unit;
 pub mod upstream_address;
 mod validate;
+mod written;
 
+pub use depth::Probe;
 pub use doubts::doubts;
 pub use explain::ConfigError;
 pub use lamna_sys::memory::{
@@ -62,7 +67,6 @@ pub use lamna_sys::memory::{
     is_small, least_limit, memory_bytes,
 };
 pub use load::{Overrides, check, has_index, load, parse, parse_services, parse_unseen};
-pub use looks::Probe;
 pub use render::{render, render_services};
 pub use schema::schema;
 pub use site::field_from_text;

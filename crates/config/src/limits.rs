@@ -3,9 +3,7 @@
 //! Owns: names, units, the values that make sense, and what each means. They are rows as those of [`setting`](super::setting): loading,
 //! rendering, the schema and the manual go through them, so that a bound is written once.
 
-use super::setting::{Kind, Setting};
-
-pub(super) use super::setting::Unit;
+use super::setting::{Kind, Setting, Unit};
 
 /// The conversions lose nothing: every upper bound fits 32 bits.
 macro_rules! row {

@@ -7,9 +7,11 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf, absolute};
 
+use super::checker::{Finding, Looks};
+use super::depth::{Depth, Probe, check_directory};
 use super::error_log::Level;
-use super::explain::{ConfigError, Finding, Problem};
-use super::looks::{Depth, Probe, check_address, check_directory};
+use super::explain::{ConfigError, Problem};
+use super::looks::check_address;
 use super::service::ServiceDefinition;
 use super::setting::row::Objection;
 use super::setting::table::find;
@@ -19,7 +21,7 @@ use super::shapes::{self, Shapes};
 use super::site::check_headers;
 #[cfg(doc)]
 use super::site::field_from_text;
-use super::validate::{self, Looks};
+use super::validate;
 use crate::access::AccessRules;
 use crate::gateway::GatewaySettings;
 use crate::route::pattern::Pattern;

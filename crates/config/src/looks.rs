@@ -1,4 +1,4 @@
-//! Checks outside of the configuration: the directories, addresses and log files that it names.
+//! Checks outside of the configuration: the addresses and log files that it names.
 //!
 //! Owns: finding out whether they can be used, and saying what to do about it if not. Makes nothing and keeps nothing open.
 
@@ -8,41 +8,9 @@ use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::address::AdminAddress;
-use super::settings::{ListenAddress, LogTarget};
-
-/// How much of what is outside of the file is looked at.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Depth {
-    /// Nothing.
-    Text,
-    /// The resources that every process needs to serve with these settings.
-    Serve,
-    /// Also those of a process that binds its addresses itself, which the successor of another does not.
-    Check(Probe),
-}
-
-/// Finds out whether one could listen at an address: a message and what to do about it if not.
-pub type Probe = fn(&ListenAddress) -> Result<(), (String, String)>;
-
-/// Whether a directory is there, and this user may look for names in it, as a message if not.
-pub(super) fn check_directory(path: &Path) -> Result<(), String> {
-    let shown = path.display();
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => {}
-        Ok(_) => return Err(format!("`{shown}` is not a directory")),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(format!("the directory `{shown}` does not exist"));
-        }
-        Err(error) => return Err(format!("the directory `{shown}` cannot be looked at: {error}")),
-    }
-    match accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS) {
-        Err(Errno::ACCESS) => {
-            Err(format!("this user ({}) may not search the directory `{shown}`: change its owner or mode", geteuid()))
-        }
-        _ => Ok(()),
-    }
-}
+use super::address::{AdminAddress, ListenAddress};
+use super::depth::Depth;
+use super::settings::LogTarget;
 
 /// Whether one can listen at an address beside `others`: a message and what to do about it if not.
 pub(super) fn check_address(

@@ -6,11 +6,12 @@
 use lamna_proto::parse::path::{self, PathError};
 use toml::Spanned;
 
-use super::file::{Amount, RedirectTable, Text};
-use super::limits::Unit;
+use super::checker::Checker;
+use super::file::RedirectTable;
 use super::route::pattern::has_escape;
 use super::settings::Redirect;
-use super::validate::Checker;
+use super::unit::Unit;
+use super::written::{Amount, Text};
 use lamna_policy::size::format_size;
 
 const STATUSES: [u64; 5] = [301, 302, 303, 307, 308];

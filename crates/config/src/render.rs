@@ -260,8 +260,8 @@ pub fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::depth::Depth;
     use super::super::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
-    use super::super::looks::Depth;
     use super::super::parse;
     use super::super::settings::{Alias, ClientCa, Redirect, TlsFiles};
     use super::super::site_limit::SiteLimit;

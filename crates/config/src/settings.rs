@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +16,7 @@ use super::service::ServiceDefinition;
 use super::access::{AccessRules, Accounts, ServiceSettings};
 use super::acme::AcmeSettings;
 use super::address::AdminAddress;
+pub use super::address::ListenAddress;
 pub use super::architecture::Architecture;
 use super::site_limit::SiteLimit;
 use crate::cache_policy::Policy;
@@ -69,15 +69,6 @@ impl Choice {
             name => Architecture::from_name(name).map(Choice::Fixed),
         }
     }
-}
-
-/// Where the server listens. Read from and written as text in `config::address`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListenAddress {
-    /// A TCP address.
-    Tcp(SocketAddr),
-    /// A Unix stream socket at this path.
-    Unix(PathBuf),
 }
 
 /// Where access log lines go.

@@ -10,9 +10,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
-use super::explain::Finding;
+use super::checker::{Finding, Taken};
 use super::file::File;
-use super::suggest::nearest;
 
 /// A text, as far as it fits.
 #[derive(Debug, Default)]
@@ -23,21 +22,6 @@ pub(super) struct Shapes {
     pub(super) findings: Vec<Finding>,
     /// Where values have been taken out, so that nothing is called missing that is there and wrong.
     pub taken: Vec<Taken>,
-}
-
-/// A key whose value has been taken out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
-    key: String,
-    /// The span of the table that it was in.
-    table: Range<usize>,
-}
-
-impl Taken {
-    /// Whether it is this key of the table with this span, or was meant to be.
-    pub(crate) fn is(&self, key: &str, table: &Range<usize>) -> bool {
-        self.table == *table && nearest(&self.key, [key]).is_some()
-    }
 }
 
 /// Each one costs another reading of the whole, and no reader wants more.

@@ -15,15 +15,16 @@ use toml::Spanned;
 use super::access;
 use super::acme::check_name;
 use super::address::host_name;
+use super::checker::Checker;
 use super::early_hints::{EarlyHintSettings, LinkPrefetchSettings, PERCENT};
-use super::file::{AliasTable, Amount, LimitTable, SiteTable, Text, Texts};
+use super::file::{AliasTable, LimitTable, SiteTable};
 use super::gateway::{CommandSettings, ProgramSettings};
-use super::limits::Unit;
 use super::redirect;
 use super::route;
 use super::settings::{Alias, ClientCa, SiteSettings, SiteTls, TlsFiles};
 use super::site_limit::SiteLimit;
-use super::validate::Checker;
+use super::unit::Unit;
+use super::written::{Amount, Text, Texts};
 use lamna_policy::size::format_size;
 
 /// Bounds of [`SiteSettings::upload_bytes_max`].

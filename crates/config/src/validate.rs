@@ -1,31 +1,27 @@
 //! From the shapes of a file to settings: every value is judged, and every problem found is reported.
 //!
-//! Owns: the judgement of the top level, of `[limits]` and of `[[service]]`, and what is common to all tables ([`Checker`]); sites are
-//! judged in `site`. A value that is refused is replaced by its default, so that one problem does not cause another.
+//! Owns: the judgement of the top level, of `[limits]` and of `[[service]]`. Sites are judged in `site`. A value that is refused is replaced by its default, so that one problem does not cause another.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 
 use lamna_filter::{Chain, Step};
-use lamna_policy::size::parse_size;
 use lamna_proto::limits::Limits;
 use toml::Spanned;
 
-use super::explain::{Finding, key_hint};
-use super::file::{Amount, File, Given, ServiceTable, Text};
+use super::checker::{Checker, Finding, Looks, Taken};
+use super::explain::key_hint;
+use super::file::{File, Given, ServiceTable};
 use super::limits::LIMITS;
-use super::looks::{Depth, check_directory};
 use super::route::filters;
 use super::route::shapes::FilterStep;
 use super::service::{NativeSettings, OnFailure, SERVICES_MAX, ServiceDefinition, WasmSettings, What, check_name};
 use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
 use super::settings::Settings;
-use super::shapes::Taken;
 use super::site;
 use super::suggest::nearest;
+use super::written::{Amount, Text};
 
 /// The settings of a file whose relative paths are relative to `base`, and what is wrong with them.
 /// Having no site is not a problem yet: the command line may give one. `taken` is what was there and did not fit.
@@ -44,142 +40,7 @@ pub(crate) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     (settings, checker.into_findings())
 }
 
-/// The depth of checks outside of the file, and the settings excepted because the command line overrides them.
-#[derive(Clone, Debug)]
-pub(super) struct Looks {
-    pub depth: Depth,
-    /// Names of settings.
-    pub(super) overridden: Vec<&'static str>,
-}
-
-impl Looks {
-    /// At everything.
-    pub(crate) fn all(depth: Depth) -> Looks {
-        Looks { depth, overridden: Vec::new() }
-    }
-}
-
-/// Collects problems, and judges what occurs in more than one table.
-pub(super) struct Checker<'a> {
-    base: &'a Path,
-    taken: Vec<Taken>,
-    looks: Looks,
-    /// The names of services, which filters of routes may be.
-    services: Vec<String>,
-    /// Files whose content became settings.
-    pub(crate) read_files: Vec<PathBuf>,
-    findings: Vec<Finding>,
-}
-
 impl Checker<'_> {
-    fn into_findings(self) -> Vec<Finding> {
-        self.findings
-    }
-
-    /// How many problems have been found so far.
-    pub(super) fn count_findings(&self) -> usize {
-        self.findings.len()
-    }
-
-    /// Whether the table with this span has this key, with a value that did not fit and has been reported.
-    pub(super) fn was_taken(&self, key: &str, table: &Range<usize>) -> bool {
-        self.taken.iter().any(|taken| taken.is(key, table))
-    }
-
-    pub(super) fn problem(&mut self, span: Range<usize>, message: impl Into<String>) {
-        self.problem_with_hint(span, message, None);
-    }
-
-    pub(super) fn problem_with_hint(&mut self, span: Range<usize>, message: impl Into<String>, hint: Option<String>) {
-        self.findings.push(Finding { span: Some(span), message: message.into(), hint });
-    }
-
-    /// That addresses overlap is seen without a look at what is outside.
-    fn is_looked_at(&self, setting: &Setting) -> bool {
-        !self.looks.overridden.contains(&setting.name) && (!self.reads_only() || setting.name == "listen")
-    }
-
-    /// Whether nothing outside of the text is looked at.
-    pub(super) fn reads_only(&self) -> bool {
-        matches!(self.looks.depth, Depth::Text)
-    }
-
-    /// The names of services.
-    pub(crate) fn services(&self) -> &[String] {
-        &self.services
-    }
-
-    /// The directory that relative paths are relative to.
-    pub(crate) fn base(&self) -> &Path {
-        self.base
-    }
-
-    /// Reports `text` unless `ok`, with what is expected of it.
-    pub(crate) fn expect(&mut self, ok: bool, text: &Text, expectation: &str) {
-        if !ok {
-            let message = format!("`{}` {expectation}", text.get_ref().escape_debug());
-            self.problem(text.span(), message);
-        }
-    }
-
-    /// The path that a text means: absolute, relative texts being relative to the file's directory.
-    pub(crate) fn path(&mut self, text: &Text) -> PathBuf {
-        let ok = !text.get_ref().is_empty() && !text.get_ref().contains('\0');
-        self.expect(ok, text, "is not a path");
-        self.beside(Path::new(text.get_ref()))
-    }
-
-    /// The place that a path of the file names: a relative one is beside the file.
-    pub(crate) fn beside(&self, path: &Path) -> PathBuf {
-        self.base.join(path)
-    }
-
-    /// A directory that must exist.
-    pub(crate) fn directory(&mut self, text: &Text) -> PathBuf {
-        let path = self.path(text);
-        if !self.reads_only()
-            && let Err(message) = check_directory(&path)
-        {
-            self.problem(text.span(), message);
-        }
-        path
-    }
-
-    /// A number within bounds, or none, which has been reported.
-    pub(super) fn amount(
-        &mut self,
-        key: &str,
-        given: &Spanned<Amount>,
-        unit: Unit,
-        bounds: &RangeInclusive<u64>,
-    ) -> Option<u64> {
-        let value = match given.get_ref() {
-            // A negative number is out of any bounds that there are, and reported as such.
-            Amount::Number(number) => u64::try_from(*number).ok(),
-            Amount::Text(text) if unit == Unit::Bytes => match parse_size(text) {
-                Ok(bytes) => Some(bytes),
-                Err(message) => {
-                    let message = format!("`{key}`: `{}` {message}", text.escape_debug());
-                    self.problem(given.span(), message);
-                    return None;
-                }
-            },
-            Amount::Text(_) => {
-                let what = if unit == Unit::Milliseconds { " of milliseconds" } else { "" };
-                let message = format!("`{key}` must be a whole number{what}, without quotation marks");
-                self.problem(given.span(), message);
-                return None;
-            }
-        };
-        let within = value.filter(|value| bounds.contains(value));
-        if within.is_none() {
-            let (least, most) = (in_unit(*bounds.start(), unit), in_unit(*bounds.end(), unit));
-            let message = format!("`{key}` must be between {least} and {most}");
-            self.problem(given.span(), message);
-        }
-        within
-    }
-
     /// Sets what is given, unless that is refused and reported.
     fn setting(&mut self, setting: &'static Setting, given: &Given, settings: &mut Settings) {
         match given {
@@ -240,10 +101,9 @@ impl Checker<'_> {
         }
     }
 
-    /// A value of a type that has a text form.
-    pub(crate) fn parsed<T: FromStr<Err: Display>>(&mut self, text: &Text) -> Option<T> {
-        let parsed = text.get_ref().parse();
-        parsed.map_err(|why| self.problem(text.span(), format!("`{}` {why}", text.get_ref().escape_debug()))).ok()
+    /// That addresses overlap is seen without a look at what is outside.
+    fn is_looked_at(&self, setting: &Setting) -> bool {
+        !self.looks.overridden.contains(&setting.name) && (!self.reads_only() || setting.name == "listen")
     }
 
     fn limits(&mut self, given: &BTreeMap<Text, Spanned<Amount>>, settings: &mut Settings) {
@@ -408,10 +268,4 @@ fn chain(given: &[Spanned<FilterStep>], checker: &mut Checker<'_>) -> Option<Vec
         return None;
     }
     Some(steps)
-}
-
-/// A number as messages have it.
-fn in_unit(value: u64, unit: Unit) -> String {
-    let ms = if unit == Unit::Milliseconds { " ms" } else { "" };
-    unit.show(value) + ms
 }

@@ -16,9 +16,9 @@ use super::{RouteSettings, RouteTable, services};
 use crate::access::{
     ACTIONS, AccessRule, AccessRules, Accounts, Allowed, SUBJECT_CHARACTERS_MAX, check_user, token_hash,
 };
-use crate::file::{Text, Texts};
+use crate::checker::Checker;
 use crate::schema::values::{several, switch, table};
-use crate::validate::Checker;
+use crate::written::{Text, Texts};
 
 /// `access` of a route.
 pub(super) struct Access;

@@ -15,14 +15,14 @@ use toml::Spanned;
 use super::Switch;
 use super::bounds;
 use super::shapes::{CgiTable, SwitchOr};
+use crate::checker::Checker;
 use crate::gateway::{
     BUFFERED_BYTES_MAX, BufferSettings, CgiSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
     ScriptSettings, UpstreamSettings,
 };
-use crate::limits::Unit;
 use crate::schema::values::{bytes, list_of, number, switch, table, text};
+use crate::unit::Unit;
 use crate::upstream_address::{Place, UpstreamAddress};
-use crate::validate::Checker;
 
 /// The path that starts this program anew, even if its file has been replaced or removed.
 const OWN_PROGRAM: &str = "/proc/self/exe";
@@ -101,7 +101,7 @@ fn socket_of(base: &Path, cgi: &CgiSettings, scripts: &ScriptSettings) -> PathBu
     directory.map_or_else(|| Path::new("/tmp").join(&name), |directory| directory.join(&name))
 }
 
-fn names(given: Option<&Spanned<crate::file::Texts>>, checker: &mut Checker<'_>) -> Vec<String> {
+fn names(given: Option<&Spanned<crate::written::Texts>>, checker: &mut Checker<'_>) -> Vec<String> {
     let Some(given) = given else { return Vec::new() };
     let names = given.get_ref().0.clone();
     if !names.iter().all(|name| !name.is_empty() && !name.contains(['/', '\0']) && !name.starts_with('.')) {

@@ -10,10 +10,10 @@ use toml::Spanned;
 
 use super::shapes::{CheckTable, SwitchOr};
 use super::{bounds, headers};
+use crate::checker::Checker;
 use crate::gateway::{CheckSettings, GatewayProtocol};
-use crate::limits::Unit;
 use crate::schema::values::{list_of, number, pattern, table};
-use crate::validate::Checker;
+use crate::unit::Unit;
 
 /// How an application is asked whether it is well; none if it is not.
 pub(super) fn judge(

@@ -10,12 +10,12 @@ use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Order, RouteKey, Section};
 use super::shapes::{CorsTable, SwitchOr};
 use super::{RouteTable, Switch};
-use crate::file::Texts;
-use crate::limits::Unit;
+use crate::checker::Checker;
 use crate::render::list;
 use crate::schema::values::{number, several, switch, table};
 use crate::site;
-use crate::validate::Checker;
+use crate::unit::Unit;
+use crate::written::Texts;
 
 /// Rights of pages of other origins (Fetch, CORS protocol).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,10 +12,10 @@ use super::pattern::Pattern;
 use super::row::{Answer, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{FieldValue, HeaderTable, Headers};
 use super::{RouteSettings, RouteTable};
-use crate::file::Text;
+use crate::checker::Checker;
 use crate::render::{list, quoted};
 use crate::site::{self, FieldUse};
-use crate::validate::Checker;
+use crate::written::Text;
 
 /// `headers`.
 pub(super) struct Fields;

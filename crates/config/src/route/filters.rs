@@ -10,9 +10,9 @@ use super::RouteTable;
 use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Order, RouteKey};
 use super::shapes::{FilterStep, StructuredTable, SwitchOr};
+use crate::checker::Checker;
 use crate::render::quoted;
 use crate::schema::values::{switch, table, text};
-use crate::validate::Checker;
 
 /// `filters`, and `structured`, which is short for one of them.
 pub(super) struct Filters;

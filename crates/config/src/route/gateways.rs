@@ -13,15 +13,15 @@ use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{GatewayTable, SwitchOr, SwitchOrAmount};
 use super::{RouteSettings, RouteTable, Switch, cgi, checks, programs, ways};
-use crate::file::{Amount, Text, Texts};
+use crate::checker::Checker;
 use crate::gateway::{
     BUFFER_DIRECTORY, BUFFERED_BYTES_MAX, BufferSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
     UpstreamSettings, UpstreamTls,
 };
-use crate::limits::Unit;
 use crate::schema::values::{bytes, list_of, number, several, switch, table, text};
+use crate::unit::Unit;
 use crate::upstream_address::{self, Place, UpstreamAddress, is_server_name};
-use crate::validate::Checker;
+use crate::written::{Amount, Text, Texts};
 
 /// `proxy`, `fastcgi` and `cgi`.
 pub(super) struct Gateway;

@@ -13,9 +13,9 @@ use super::matcher::Matcher;
 use super::pattern::{Pattern, compile};
 use super::shapes::{MatchTable, TextsOr, Value};
 use super::{RouteSettings, RouteTable};
-use crate::file::Texts;
+use crate::checker::Checker;
 use crate::site::{self, FieldUse};
-use crate::validate::Checker;
+use crate::written::Texts;
 
 impl RouteTable {
     /// Whether it answers requests without a file.

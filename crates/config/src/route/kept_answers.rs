@@ -10,11 +10,11 @@ use super::row::{Answer, Field, Matching, Order, RouteKey, Section};
 use super::shapes::{AnswerCacheTable, SwitchOr};
 use super::{RouteSettings, RouteTable, Switch, bounds, gateways};
 use crate::answer_cache::AnswerCache;
-use crate::file::Texts;
-use crate::limits::Unit;
+use crate::checker::Checker;
 use crate::render::quoted;
 use crate::schema::values::{bytes, number, several, switch, table};
-use crate::validate::Checker;
+use crate::unit::Unit;
+use crate::written::Texts;
 
 /// `cache`.
 pub(super) struct KeptAnswers;

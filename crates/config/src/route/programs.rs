@@ -10,11 +10,11 @@ use toml::Spanned;
 use super::bounds;
 use super::gateways::program_of;
 use super::shapes::GatewayTable;
-use crate::file::Amount;
+use crate::checker::Checker;
 use crate::gateway::{GatewaySettings, ProgramPlace, ProgramSettings, UpstreamSettings};
-use crate::limits::Unit;
+use crate::unit::Unit;
 use crate::upstream_address::{Place, UpstreamAddress};
-use crate::validate::Checker;
+use crate::written::Amount;
 
 /// The processes of the application, if the server starts it. Further instances become further places.
 pub(super) fn judge(table: &GatewayTable, settings: &mut GatewaySettings, checker: &mut Checker<'_>) {

@@ -6,7 +6,7 @@
 
 use super::pattern::Pattern;
 use super::{ROWS, RouteSettings, RouteTable, Rules};
-use crate::validate::Checker;
+use crate::checker::Checker;
 
 /// The routes that match a request, each with its number, the most specific first.
 pub(super) type Matching<'r> = [(usize, &'r RouteSettings)];

@@ -27,12 +27,12 @@ use super::ways::{self, RouteRedirect};
 use super::{Source, Switch, access, cgi, kept_answers};
 use crate::access::AccessRules;
 use crate::answer_cache::AnswerCache;
-use crate::file::{Text, Texts};
+use crate::checker::Checker;
 use crate::gateway::GatewaySettings;
 use crate::render::{list, quoted};
 use crate::schema::values::{list_of, several, switch, text};
 use crate::site;
-use crate::validate::Checker;
+use crate::written::{Text, Texts};
 
 route_keys! {
     /// Changes of header fields; of rules the least specific first.

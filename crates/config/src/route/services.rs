@@ -8,9 +8,9 @@ use toml::Spanned;
 use super::shapes::{GatewayTable, ServiceTable};
 use super::{Switch, checks, gateways};
 use crate::access::ServiceSettings;
+use crate::checker::Checker;
 use crate::gateway::GatewayProtocol;
 use crate::schema::values::{several, table, text};
-use crate::validate::Checker;
 
 /// Fields that a service cannot say: they frame the request, or say how it has come.
 const NOT_TAKEN: [&str; 22] = [

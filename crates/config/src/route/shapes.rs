@@ -11,7 +11,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
-use crate::file::{Amount, Text, Texts};
+use crate::written::{Amount, Text, Texts};
 
 /// `proxy = { ... }`
 #[derive(Debug, Default, Deserialize)]

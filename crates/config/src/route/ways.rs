@@ -9,9 +9,9 @@ use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{RedirectTable, SwitchOr};
 use super::template::Template;
 use super::{RouteSettings, RouteTable, Switch};
+use crate::checker::Checker;
 use crate::redirect;
 use crate::render::{list, quoted};
-use crate::validate::Checker;
 
 /// Where a route redirects to.
 #[derive(Clone, Debug, PartialEq, Eq)]

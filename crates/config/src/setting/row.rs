@@ -6,32 +6,12 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use lamna_policy::size::{format_size, parse_size};
+use lamna_policy::size::parse_size;
 
 use crate::architecture::Architecture;
-use crate::looks::Depth;
+use crate::depth::Depth;
 use crate::settings::Settings;
-
-/// The unit of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Things.
-    Count,
-    /// Bytes, which may also be written with a unit.
-    Bytes,
-    /// Milliseconds.
-    Milliseconds,
-}
-
-impl Unit {
-    /// A number of it, as people read it.
-    pub fn show(self, number: u64) -> String {
-        match self {
-            Unit::Bytes => format_size(number),
-            Unit::Count | Unit::Milliseconds => number.to_string(),
-        }
-    }
-}
+pub use crate::unit::Unit;
 
 /// The values that a setting can be set to, and access to the one in force. A value that is set has been judged by
 /// [`Setting::parse`] or as it does.
