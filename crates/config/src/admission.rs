@@ -1,42 +1,23 @@
 //! Whether two configurations let the same clients in.
 //!
-//! Owns: which settings decide about that. Guarantees: hosts, certificates, accounts, trusted proxies, and rules of access and of changes are among
-//! them. Does not look at content: the answer to a client that is let in may be another one.
+//! Owns: the comparison. Rows of settings, sites and routes say which of them decide about that: hosts, certificates,
+//! accounts, trusted proxies, and rules of access and of changes. Does not look at content: the answer to a client that
+//! is let in may be another one.
 
-use crate::route::RouteSettings;
-use crate::settings::{Settings, SiteSettings};
+use crate::route;
+use crate::setting::SETTINGS;
+use crate::settings::Settings;
+use crate::site;
 
-/// Whether a client that `before` lets in for a request is let in by `after` as well, and the other way round, as far as settings tell: of one site the
-/// same settings have to be there.
+/// Whether a client that `before` lets in for a request is let in by `after` as well, and the other way round, as far as
+/// settings tell: of one site the same settings have to be there.
 pub fn is_the_same(before: &Settings, after: &Settings) -> bool {
-    let pairs = || before.sites.iter().zip(&after.sites);
-    before.proxies == after.proxies
-        && before.sites.len() == after.sites.len()
-        && pairs().all(|(one, other)| is_of_same_clients(one, other))
-}
-
-fn is_of_same_clients(one: &SiteSettings, other: &SiteSettings) -> bool {
-    let keys = |site: &SiteSettings| (site.hosts.clone(), site.tls.clone(), site.access.clone(), site.accounts.clone());
-    keys(one) == keys(other) && one.changes() == other.changes() && rules_of(one).eq(rules_of(other))
-}
-
-/// The routes that say who may do something, without what else they say.
-fn rules_of(site: &SiteSettings) -> impl Iterator<Item = RouteSettings> {
-    let says = |route: &&RouteSettings| {
-        let changes = [route.upload, route.delete, route.mkdir];
-        route.access.0.iter().any(Option::is_some) || changes.iter().any(Option::is_some)
-    };
-    site.routes.iter().filter(says).map(|route| RouteSettings {
-        source: route.source,
-        priority: route.priority,
-        paths: route.paths.clone(),
-        conditions: route.conditions.clone(),
-        access: route.access.clone(),
-        upload: route.upload,
-        delete: route.delete,
-        mkdir: route.mkdir,
-        ..RouteSettings::default()
-    })
+    let mut settings = SETTINGS.iter().filter(|setting| setting.admits);
+    let mut pairs = before.sites.iter().zip(&after.sites);
+    before.sites.len() == after.sites.len()
+        && settings.all(|setting| setting.values(before) == setting.values(after))
+        && pairs
+            .all(|(one, other)| site::admit_the_same(one, other) && route::admit_the_same(&one.routes, &other.routes))
 }
 
 #[cfg(test)]

@@ -154,7 +154,11 @@ impl Checker<'_> {
                 }
             },
             Amount::Text(_) => {
-                let what = if unit == Unit::Milliseconds { " of milliseconds" } else { "" };
+                let what = match unit {
+                    Unit::Milliseconds => " of milliseconds",
+                    Unit::Seconds => " of seconds",
+                    Unit::Count | Unit::Bytes | Unit::Percent => "",
+                };
                 let message = format!("`{key}` must be a whole number{what}, without quotation marks");
                 self.problem(given.span(), message);
                 return None;
@@ -178,6 +182,10 @@ impl Checker<'_> {
 
 /// A number as messages have it.
 fn in_unit(value: u64, unit: Unit) -> String {
-    let ms = if unit == Unit::Milliseconds { " ms" } else { "" };
-    unit.show(value) + ms
+    let sign = match unit {
+        Unit::Milliseconds => " ms",
+        Unit::Seconds => " s",
+        Unit::Count | Unit::Bytes | Unit::Percent => "",
+    };
+    unit.show(value) + sign
 }

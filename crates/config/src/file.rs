@@ -9,11 +9,12 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use toml::Spanned;
 
-use super::route::shapes::{AccessValue, FilterStep};
-use super::route::{self, RouteTable};
+use super::route;
+use super::route::shapes::FilterStep;
 use super::setting::table::NAMES;
 use super::setting::{Kind, SETTINGS};
-use super::written::{Amount, Text, Texts};
+use super::site::{self, SiteTable};
+use super::written::{Amount, Text};
 
 /// The whole file.
 #[derive(Debug, Default)]
@@ -138,123 +139,10 @@ pub(super) struct ServiceTable {
     pub(super) suspended: bool,
 }
 
-/// `[[site]]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "a table")]
-pub(super) struct SiteTable {
-    pub hosts: Vec<Text>,
-    pub root: Option<Text>,
-    pub index: Option<Vec<Text>>,
-    pub browse: bool,
-    pub(super) live_reload: bool,
-    pub(super) hints: Option<bool>,
-    pub(super) early_hints: bool,
-    pub(super) early_hints_http1: bool,
-    pub(super) early_hints_waste_percent_max: Option<Spanned<Amount>>,
-    pub(super) early_hints_probability_percent_min: Option<Spanned<Amount>>,
-    pub(super) link_prefetch: bool,
-    pub(super) link_prefetch_waste_percent_max: Option<Spanned<Amount>>,
-    pub(super) link_prefetch_probability_percent_min: Option<Spanned<Amount>>,
-    pub(super) upload: bool,
-    pub(super) upload_bytes_max: Option<Spanned<Amount>>,
-    pub(super) upload_resume_s: Option<Spanned<Amount>>,
-    pub(super) upload_resume_bytes_max: Option<Spanned<Amount>>,
-    pub(super) delete: bool,
-    pub(super) mkdir: bool,
-    pub access: Option<Spanned<AccessValue>>,
-    pub users: BTreeMap<Text, Text>,
-    pub(super) users_file: Option<Text>,
-    pub(super) tokens: BTreeMap<Text, Text>,
-    pub spa: bool,
-    pub(super) user_directory: Option<Text>,
-    pub certificate: Option<Text>,
-    pub key: Option<Text>,
-    pub client_ca: Option<Text>,
-    pub client_certificates: Option<Text>,
-    pub tls: Option<Text>,
-    pub headers: BTreeMap<Text, Spanned<Texts>>,
-    pub error_pages: BTreeMap<Text, Text>,
-    pub redirect: Vec<RedirectTable>,
-    pub alias: Vec<AliasTable>,
-    pub limit: Vec<Spanned<LimitTable>>,
-    pub(super) rule_files: bool,
-    pub route: Vec<Spanned<RouteTable>>,
-}
-
-/// `[[site.redirect]]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(super) struct RedirectTable {
-    pub from: Text,
-    pub to: Text,
-    pub status: Option<Spanned<Amount>>,
-}
-
-/// `[[site.alias]]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(super) struct AliasTable {
-    pub prefix: Text,
-    pub root: Text,
-}
-
-/// `[[site.limit]]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(super) struct LimitTable {
-    pub path: Option<Text>,
-    pub key: Option<Text>,
-    pub requests: Option<Text>,
-    pub bytes: Option<Text>,
-    pub bandwidth: Option<Text>,
-    pub(super) shared_bandwidth: Option<Text>,
-}
-
 /// Keys that people put into the wrong table, and where they belong.
 pub(super) const KEYS: [(&str, &[&str]); 11] = [
     ("at the top of the file, before the first table", &NAMES),
-    (
-        "in a [[site]] table",
-        &[
-            "hosts",
-            "root",
-            "index",
-            "browse",
-            "live_reload",
-            "hints",
-            "early_hints",
-            "early_hints_http1",
-            "early_hints_waste_percent_max",
-            "early_hints_probability_percent_min",
-            "link_prefetch",
-            "link_prefetch_waste_percent_max",
-            "link_prefetch_probability_percent_min",
-            "upload",
-            "upload_bytes_max",
-            "upload_resume_s",
-            "upload_resume_bytes_max",
-            "delete",
-            "mkdir",
-            "access",
-            "users",
-            "users_file",
-            "tokens",
-            "spa",
-            "user_directory",
-            "certificate",
-            "key",
-            "client_ca",
-            "client_certificates",
-            "tls",
-            "headers",
-            "error_pages",
-            "redirect",
-            "alias",
-            "limit",
-            "rule_files",
-            "route",
-        ],
-    ),
+    ("in a [[site]] table", site::NAMES),
     (
         "in a [[service]] table",
         &[

@@ -3,13 +3,19 @@
 //! Owns: the judgement of redirects, and applying them, which is the same for the server and for finding loops. Guarantees: a
 //! redirect never leads to a host that its `to` does not name, whatever the client asks for.
 
+use std::ops::Range;
+
 use lamna_proto::parse::path::{self, PathError};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use toml::Spanned;
 
 use super::checker::Checker;
-use super::file::RedirectTable;
+use super::page::{Page, quoted};
 use super::route::pattern::has_escape;
-use super::settings::Redirect;
+use super::schema::values::{list_of, pattern, table};
+use super::site::SiteTable;
+use super::site::row::SiteKey;
 use super::unit::Unit;
 use super::written::{Amount, Text};
 use lamna_policy::size::format_size;
@@ -18,6 +24,56 @@ const STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
 
 /// Bytes of a `to`. Clients refuse longer locations; and it leaves room in a head for what `*` stands for.
 pub(super) const LOCATION_BYTES_MAX: usize = 8 * 1024;
+
+/// One redirect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// The path this applies to, decoded, starting with `/`. With a `*` at the end: every path with that prefix.
+    pub from: String,
+    /// Where it goes: a path or an absolute URL. A `*` at its end is replaced by what `*` in `from` matched.
+    pub to: String,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// `[[site.redirect]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct RedirectTable {
+    from: Text,
+    to: Text,
+    status: Option<Spanned<Amount>>,
+}
+
+/// `redirect` of a site.
+pub(super) struct Redirects;
+
+impl SiteKey for Redirects {
+    type Value = Vec<Redirect>;
+
+    fn judge(given: &SiteTable, _: &Range<usize>, all: &mut Vec<Redirect>, checker: &mut Checker<'_>) {
+        *all = redirects(&given.redirect, checker);
+    }
+
+    fn render(all: &Vec<Redirect>, page: &mut Page) {
+        for redirect in all {
+            page.table("[[site.redirect]]");
+            page.line("from", quoted(&redirect.from));
+            page.line("to", quoted(&redirect.to));
+            page.line("status", redirect.status);
+        }
+    }
+}
+
+/// The schema of `redirect` of a site.
+pub(super) fn schema() -> Value {
+    let keys = [
+        ("from", pattern("^/", "The decoded path; with a * at its end all that begin so")),
+        ("to", pattern("^(/|https?://)", "Where to; a * at its end is what * in from stands for")),
+        ("status", json!({ "enum": STATUSES, "description": "301 unless it is given" })),
+    ];
+    list_of(table(keys, &["from", "to"], "Requests for a path go elsewhere"))
+}
 
 impl Redirect {
     /// The location to which this leads from `path` (decoded and normalised); nothing if it does not apply to it.
@@ -43,7 +99,7 @@ fn is_host_open(prefix: &str) -> bool {
 }
 
 /// The redirects of a site, in the order of the file.
-pub(crate) fn redirects(tables: &[RedirectTable], checker: &mut Checker<'_>) -> Vec<Redirect> {
+fn redirects(tables: &[RedirectTable], checker: &mut Checker<'_>) -> Vec<Redirect> {
     let before = checker.count_findings();
     let redirects: Vec<Redirect> = tables.iter().map(|table| redirect(table, checker)).collect();
     if checker.count_findings() == before {

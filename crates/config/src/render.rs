@@ -5,18 +5,17 @@
 //! given several times the values are brought together.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use lamna_filter::Parameters;
 
-use super::access;
 use super::limits::LIMITS;
-use super::route::{self, Source, filters};
+pub use super::page::quoted;
+use super::page::{Page, bytes};
+use super::route::filters;
 use super::service::{NativeSettings, ServiceDefinition, WasmSettings, What};
 use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
-use super::settings::{Settings, SiteSettings, SiteTls};
-use super::site_limit::LimitKey;
-use lamna_policy::size::format_size;
+use super::settings::Settings;
+use super::site;
 
 /// The settings as TOML, defaults included.
 pub fn render(settings: &Settings) -> String {
@@ -24,11 +23,9 @@ pub fn render(settings: &Settings) -> String {
     page.settings(SETTINGS, settings);
     page.table("[limits]");
     page.settings(&LIMITS, settings);
-    page.text.push_str(&render_services(&settings.services));
-    for each in &settings.sites {
-        site(each, &mut page);
-    }
-    page.text
+    page.push(&render_services(&settings.services));
+    settings.sites.iter().for_each(|each| site::render(each, &mut page));
+    page.into_text()
 }
 
 /// Services as a configuration file has them. Embedded ones are left out: the program brings them itself.
@@ -67,17 +64,7 @@ fn table(parameters: &Parameters) -> String {
     format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
 }
 
-/// The text so far, written line by line.
-#[derive(Default)]
-struct Page {
-    text: String,
-}
-
 impl Page {
-    fn line(&mut self, key: &str, value: impl std::fmt::Display) {
-        writeln!(self.text, "{key} = {value}").expect("writing to a string does not fail");
-    }
-
     fn settings(&mut self, table: &'static [Setting], settings: &Settings) {
         for setting in table {
             let values = setting.values(settings).into_iter().map(|value| toml(setting, &value));
@@ -87,132 +74,6 @@ impl Page {
                 }
                 _ => values.for_each(|value| self.line(setting.name, value)),
             }
-        }
-    }
-
-    fn table(&mut self, header: &str) {
-        writeln!(self.text, "\n{header}").expect("writing to a string does not fail");
-    }
-}
-
-fn site(site: &SiteSettings, page: &mut Page) {
-    page.table("[[site]]");
-    if !site.hosts.is_empty() {
-        page.line("hosts", list(&site.hosts));
-    }
-    if site.has_root() {
-        page.line("root", path(&site.root));
-    }
-    page.line("index", list(&site.index));
-    page.line("browse", site.browse);
-    page.line("live_reload", site.live_reload);
-    site.hints.into_iter().for_each(|hints| page.line("hints", hints));
-    page.line("early_hints", site.early_hints.is_on);
-    page.line("early_hints_http1", site.early_hints.http1);
-    page.line("early_hints_waste_percent_max", site.early_hints.waste_percent_max);
-    page.line("early_hints_probability_percent_min", site.early_hints.probability_percent_min);
-    page.line("link_prefetch", site.link_prefetch.is_on);
-    page.line("link_prefetch_waste_percent_max", site.link_prefetch.waste_percent_max);
-    page.line("link_prefetch_probability_percent_min", site.link_prefetch.probability_percent_min);
-    page.line("upload", site.upload);
-    if let Some(most) = site.upload_bytes_max {
-        page.line("upload_bytes_max", bytes(most));
-    }
-    page.line("upload_resume_s", site.upload_resume_s);
-    page.line("upload_resume_bytes_max", bytes(site.upload_resume_bytes_max));
-    page.line("delete", site.delete);
-    page.line("mkdir", site.mkdir);
-    let table = |entries: &mut dyn Iterator<Item = (&String, String)>| {
-        let entries: Vec<String> =
-            entries.map(|(name, value)| format!("{} = {}", quoted(name), quoted(&value))).collect();
-        format!("{{ {} }}", entries.join(", "))
-    };
-    let accounts = &site.accounts;
-    if !accounts.users.is_empty() {
-        page.line("users", table(&mut accounts.users.iter().map(|(name, hash)| (name, hash.clone()))));
-    }
-    if !accounts.tokens.is_empty() {
-        page.line("tokens", table(&mut accounts.tokens.iter().map(|(name, hash)| (name, access::token_text(hash)))));
-    }
-    if !site.access.is_empty() {
-        page.line("access", site.access.render());
-    }
-    page.line("spa", site.spa);
-    page.line("rule_files", site.rule_files);
-    if let Some(directory) = &site.user_directory {
-        page.line("user_directory", quoted(directory));
-    }
-    match &site.tls {
-        None => {}
-        Some(SiteTls::Local) => page.line("tls", quoted("local")),
-        Some(SiteTls::Auto) => page.line("tls", quoted("auto")),
-        Some(SiteTls::Files(files)) => {
-            page.line("certificate", path(&files.certificate));
-            page.line("key", path(&files.key));
-            if let Some(client_ca) = &files.client_ca {
-                page.line("client_ca", path(&client_ca.file));
-                if client_ca.is_optional {
-                    page.line("client_certificates", quoted("optional"));
-                }
-            }
-        }
-    }
-    headers(&site.headers, page);
-    if !site.error_pages.is_empty() {
-        page.table("[site.error_pages]");
-    }
-    for (status, target) in &site.error_pages {
-        page.line(&quoted(&status.to_string()), quoted(target));
-    }
-    for redirect in &site.redirects {
-        page.table("[[site.redirect]]");
-        page.line("from", quoted(&redirect.from));
-        page.line("to", quoted(&redirect.to));
-        page.line("status", redirect.status);
-    }
-    for limit in &site.limits {
-        page.table("[[site.limit]]");
-        page.line("path", quoted(&limit.path));
-        let requests = limit.rate.map(|rate| rate.to_string());
-        let bytes = limit.volume.map(|volume| volume.to_string());
-        let bandwidth = limit.bandwidth.map(|bandwidth| bandwidth.to_string());
-        let shared = limit.shared_bandwidth.map(|bandwidth| bandwidth.to_string());
-        let key = (limit.key != LimitKey::Network).then(|| limit.key.to_string());
-        let lines = [
-            ("key", key),
-            ("requests", requests),
-            ("bytes", bytes),
-            ("bandwidth", bandwidth),
-            ("shared_bandwidth", shared),
-        ];
-        for (key, value) in lines {
-            value.into_iter().for_each(|value| page.line(key, quoted(&value)));
-        }
-    }
-    for alias in &site.aliases {
-        page.table("[[site.alias]]");
-        page.line("prefix", quoted(&alias.prefix));
-        page.line("root", path(&alias.root));
-    }
-    for each in site.routes.iter().filter(|each| each.source == Source::Configuration) {
-        page.text.push_str(&route::render(each));
-    }
-    page.text.push_str(&route::report(&site.routes, &site.headers));
-}
-
-fn headers(headers: &[(String, String)], page: &mut Page) {
-    if !headers.is_empty() {
-        page.table("[site.headers]");
-    }
-    for (index, (name, value)) in headers.iter().enumerate() {
-        let is_same = |(other, _): &&(String, String)| other == name;
-        if headers[..index].iter().any(|field| is_same(&field)) {
-            continue;
-        }
-        let values: Vec<&String> = headers.iter().filter(is_same).map(|(_, value)| value).collect();
-        match values.as_slice() {
-            [_] => page.line(&quoted(name), quoted(value)),
-            several => page.line(&quoted(name), list(several)),
         }
     }
 }
@@ -226,49 +87,17 @@ fn toml(setting: &Setting, value: &Value) -> String {
     }
 }
 
-/// A number of bytes, in the largest unit that divides it.
-fn bytes(value: u64) -> String {
-    let text = format_size(value);
-    if text.bytes().all(|byte| byte.is_ascii_digit()) { text } else { quoted(&text) }
-}
-
-fn path(path: &Path) -> String {
-    quoted(&path.to_string_lossy())
-}
-
-/// A list of strings.
-pub(crate) fn list(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
-    let texts: Vec<String> = texts.into_iter().map(|text| quoted(text.as_ref())).collect();
-    format!("[{}]", texts.join(", "))
-}
-
-/// A basic string, which can be a key as well as a value (TOML 1.0, String).
-pub fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            control if control.is_control() => {
-                write!(quoted, "\\u{:04X}", control as u32).expect("writing to a string does not fail");
-            }
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::depth::Depth;
     use super::super::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
     use super::super::parse;
-    use super::super::settings::{Alias, ClientCa, Redirect, TlsFiles};
+    use super::super::settings::{Alias, ClientCa, Redirect, SiteSettings, SiteTls, TlsFiles};
     use super::super::site_limit::SiteLimit;
     use super::*;
     use proptest::prelude::*;
     use std::ops::RangeInclusive;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     fn text() -> impl Strategy<Value = String> {
         "[ -~é\u{4e2d}]{0,12}"

@@ -2,10 +2,7 @@
 //!
 //! Owns: the types, and the defaults. The bounds of values are in the rows of `config::setting`. Does not read files or arguments (`config::load`), open sockets (`listen`) or touch directories.
 
-use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use lamna_policy::control::Profile;
 use lamna_policy::limit::Rate;
@@ -13,22 +10,19 @@ use lamna_policy::schedule::Schedule;
 
 use super::service::ServiceDefinition;
 
-use super::access::{AccessRules, Accounts, ServiceSettings};
 use super::acme::AcmeSettings;
 use super::address::AdminAddress;
 pub use super::address::ListenAddress;
 pub use super::architecture::Architecture;
-use super::site_limit::SiteLimit;
+pub use super::redirect::Redirect;
+pub use super::site::{Alias, ClientCa, SiteSettings, SiteTls, TlsFiles};
 use crate::cache_policy::Policy;
 use crate::cache_switches::CacheSwitches;
 use crate::compression::Compression;
-use crate::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
 use crate::error_log::ErrorLogSettings;
-use crate::gateway::{CommandSettings, GatewaySettings, ProgramSettings};
 use crate::hints::HintSettings;
 use crate::proxies::TrustedProxies;
 use crate::route::condition::Network;
-use crate::route::{Changes, RouteSettings, Skipped, Switch};
 use crate::sending::Plan;
 
 /// The architecture that is asked for.
@@ -429,248 +423,6 @@ impl Default for Settings {
             sites: Vec::new(),
         }
     }
-}
-
-/// One site: what is served for a set of host names.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SiteSettings {
-    /// Host names in lower case without port; `*.example.org` matches any one or more labels in front. Empty: any host.
-    pub hosts: Vec<String>,
-    /// The directory that is served; empty if there is none, and the site only redirects.
-    pub root: PathBuf,
-    /// Names tried, in order, when the target is a directory.
-    pub index: Vec<String>,
-    /// Whether a directory without an index file is listed.
-    pub browse: bool,
-    /// Pages load themselves again when files change.
-    pub live_reload: bool,
-    /// Whether requests are learned from; none for what is said for all sites.
-    pub hints: Option<bool>,
-    /// Hints to clients before a page is there.
-    pub early_hints: EarlyHintSettings,
-    /// Which of its pages clients may fetch ahead.
-    pub link_prefetch: LinkPrefetchSettings,
-    /// Whether clients may store files: PUT, and a form in listings.
-    pub upload: bool,
-    /// Bytes of one upload; none for as many as there is room for.
-    pub upload_bytes_max: Option<u64>,
-    /// Seconds that what has arrived of an upload is kept, so that the client can go on; 0 for not at all.
-    pub upload_resume_s: u64,
-    /// Bytes of all files together that are kept in part.
-    pub upload_resume_bytes_max: u64,
-    /// Whether clients may delete files and empty directories: DELETE, and buttons in listings.
-    pub delete: bool,
-    /// Whether clients may make directories: MKCOL, and a form in listings.
-    pub mkdir: bool,
-    /// Access rules where no route says otherwise.
-    pub access: AccessRules,
-    /// The accounts that access rules may name.
-    pub accounts: Accounts,
-    /// Whether a target without extension that is not found is answered with the root's index file and status 200.
-    pub spa: bool,
-    /// Extra header fields of every response of this site: name and value.
-    pub headers: Vec<(String, String)>,
-    /// Redirects, tried in order before the file system.
-    pub redirects: Vec<Redirect>,
-    /// Path beneath the root of the page sent as the body of an error of this status.
-    pub error_pages: BTreeMap<u16, String>,
-    /// Path prefixes served from other directories, longest prefix first.
-    pub aliases: Vec<Alias>,
-    /// Directory beneath a user's home directory that is served as `/~user/`; none: `/~user/` is an ordinary path.
-    pub user_directory: Option<String>,
-    /// How much each client network may ask for.
-    pub limits: Vec<SiteLimit>,
-    /// Whether `_headers` and `_redirects` in the root are read as routes, and not served.
-    pub rule_files: bool,
-    /// Rules for some requests only, in the order of the file; last those of `_headers` and `_redirects`.
-    pub routes: Vec<RouteSettings>,
-    /// Lines of `_headers` and `_redirects` that are not done.
-    pub skipped_lines: Vec<Skipped>,
-    /// How it speaks TLS; none if it does not.
-    pub tls: Option<SiteTls>,
-}
-
-impl SiteSettings {
-    /// The changes that clients may make where no route says otherwise.
-    pub fn changes(&self) -> Changes {
-        Changes { upload: self.upload, delete: self.delete, mkdir: self.mkdir }
-    }
-
-    /// A site for any host that serves a directory, with everything else at its default.
-    pub fn new(root: PathBuf) -> Self {
-        SiteSettings {
-            hosts: Vec::new(),
-            root,
-            index: vec!["index.html".into()],
-            browse: false,
-            live_reload: false,
-            hints: None,
-            early_hints: EarlyHintSettings::default(),
-            link_prefetch: LinkPrefetchSettings::default(),
-            upload: false,
-            upload_bytes_max: None,
-            upload_resume_s: 86_400,
-            upload_resume_bytes_max: 64 << 30,
-            delete: false,
-            mkdir: false,
-            access: AccessRules::default(),
-            accounts: Accounts::default(),
-            spa: false,
-            headers: Vec::new(),
-            redirects: Vec::new(),
-            error_pages: BTreeMap::new(),
-            aliases: Vec::new(),
-            user_directory: None,
-            limits: Vec::new(),
-            rule_files: false,
-            routes: Vec::new(),
-            skipped_lines: Vec::new(),
-            tls: None,
-        }
-    }
-}
-
-impl SiteSettings {
-    /// The settings of its hints to clients, if it gives them for any path.
-    pub fn early_hints_anywhere(&self) -> Option<EarlyHintSettings> {
-        let is_on = self.early_hints.is_on || self.routes.iter().any(|route| route.early_hints == Some(true));
-        is_on.then_some(self.early_hints)
-    }
-
-    /// Which of its pages clients may fetch ahead, if that is any.
-    pub fn link_prefetch_anywhere(&self) -> Option<LinkPrefetchSettings> {
-        let is_on = self.link_prefetch.is_on || self.routes.iter().any(|route| route.link_prefetch == Some(true));
-        is_on.then_some(self.link_prefetch)
-    }
-
-    /// The name of the site in messages: its first host, or else its number among the sites.
-    pub fn label(&self, number: usize) -> String {
-        self.hosts.first().cloned().unwrap_or_else(|| number.to_string())
-    }
-
-    /// The source of its answers, in words: a directory, an application, or redirects.
-    pub fn describe_root(&self) -> String {
-        let gateway = self.routes.iter().find_map(|route| match &route.gateway {
-            Switch::Set(gateway) => Some(gateway.upstreams.first()?.address.to_string()),
-            Switch::Unset | Switch::Off => None,
-        });
-        match gateway {
-            _ if self.has_root() => self.root.display().to_string(),
-            Some(address) => format!("the application at {address}"),
-            None => "redirects".to_owned(),
-        }
-    }
-
-    /// The applications that its routes name, and the services that say who is let in.
-    pub fn gateways(&self) -> impl Iterator<Item = &GatewaySettings> {
-        let of_routes = self.routes.iter().filter_map(|route| match &route.gateway {
-            Switch::Set(gateway) => Some(gateway),
-            Switch::Unset | Switch::Off => None,
-        });
-        of_routes.chain(self.services().map(|service| &service.gateway))
-    }
-
-    /// The applications of its routes, each once, and what they are called: by the paths of the first route that has it, behind the first host
-    /// of the site if it has one.
-    pub fn applications(&self) -> Vec<(String, &GatewaySettings)> {
-        let host = self.hosts.first().map(|host| format!("{host} ")).unwrap_or_default();
-        let mut applications: Vec<(String, &GatewaySettings)> = Vec::new();
-        for route in &self.routes {
-            let Switch::Set(gateway) = &route.gateway else { continue };
-            if applications.iter().all(|(_, other)| *other != gateway) {
-                applications.push((format!("{host}{}", route.title()), gateway));
-            }
-        }
-        applications
-    }
-
-    /// The services that say who is let in.
-    pub fn services(&self) -> impl Iterator<Item = &Arc<ServiceSettings>> {
-        let accesses = [&self.access].into_iter().chain(self.routes.iter().map(|route| &route.access));
-        accesses.flat_map(AccessRules::services)
-    }
-
-    /// The applications of its routes that the server starts.
-    pub fn commands(&self) -> impl Iterator<Item = &CommandSettings> {
-        self.routes.iter().filter_map(|route| match &route.gateway {
-            Switch::Set(gateway) => gateway.command.as_ref(),
-            Switch::Unset | Switch::Off => None,
-        })
-    }
-
-    /// The processes of applications of its routes that listen themselves, and that the server starts.
-    pub fn programs(&self) -> impl Iterator<Item = &ProgramSettings> {
-        self.routes.iter().flat_map(|route| match &route.gateway {
-            Switch::Set(gateway) => &gateway.programs[..],
-            Switch::Unset | Switch::Off => &[],
-        })
-    }
-
-    /// Whether it serves a directory.
-    pub fn has_root(&self) -> bool {
-        !self.root.as_os_str().is_empty()
-    }
-}
-
-/// Where the certificate of a site comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SiteTls {
-    /// From files.
-    Files(TlsFiles),
-    /// From the certificate authority of this machine, for names that are local.
-    Local,
-    /// From a certificate authority that is asked for one by ACME, for each host of its own.
-    Auto,
-}
-
-impl SiteTls {
-    /// A number that two sites have in common only if they show the same certificate to the same clients, or both show one to
-    /// every client that a certificate authority has issued for the name.
-    pub fn identity(&self) -> u64 {
-        let mut hasher = std::hash::DefaultHasher::new();
-        self.hash(&mut hasher);
-        hasher.finish()
-    }
-}
-
-/// The files that a site speaks TLS with, in PEM.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct TlsFiles {
-    /// The certificate, followed by those that lead to one that clients know.
-    pub certificate: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-    /// Which certificates of clients are taken; none: clients are not asked for one.
-    pub client_ca: Option<ClientCa>,
-}
-
-/// Which certificates of clients are taken.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ClientCa {
-    /// The authorities that sign them, in PEM.
-    pub file: PathBuf,
-    /// Clients without one are taken as well: `access` says what they may.
-    pub is_optional: bool,
-}
-
-/// One redirect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redirect {
-    /// The path this applies to, decoded, starting with `/`. With a `*` at the end: every path with that prefix.
-    pub from: String,
-    /// Where it goes: a path or an absolute URL. A `*` at its end is replaced by what `*` in `from` matched.
-    pub to: String,
-    /// 301, 302, 303, 307 or 308.
-    pub status: u16,
-}
-
-/// A path prefix served from another directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alias {
-    /// Path prefix, starting and ending with `/`.
-    pub prefix: String,
-    /// The directory that stands for it.
-    pub root: PathBuf,
 }
 
 #[cfg(test)]

@@ -13,6 +13,10 @@ pub enum Unit {
     Bytes,
     /// Milliseconds.
     Milliseconds,
+    /// Seconds.
+    Seconds,
+    /// Hundredths.
+    Percent,
 }
 
 impl Unit {
@@ -20,7 +24,7 @@ impl Unit {
     pub fn show(self, number: u64) -> String {
         match self {
             Unit::Bytes => format_size(number),
-            Unit::Count | Unit::Milliseconds => number.to_string(),
+            Unit::Count | Unit::Milliseconds | Unit::Seconds | Unit::Percent => number.to_string(),
         }
     }
 }

@@ -10,7 +10,7 @@ use lamna_proto::parse::path;
 
 use super::matcher::Matcher;
 use super::row::{Objection, Row};
-use super::{ROWS, Rank, RouteSettings, Switch, merge};
+use super::{ROWS, Rank, RouteSettings, Switch, directing, merge};
 
 /// For each route that contradicts an earlier one: which it is, what is wrong and what to do about it.
 pub(super) fn of(routes: &[RouteSettings]) -> Vec<(usize, String, String)> {
@@ -103,7 +103,8 @@ fn may_meet(one: &RouteSettings, two: &RouteSettings) -> bool {
 fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
     let differ = |row: &Row| row.directs && !(row.is_alike)(one, two);
     if one.directs() && two.directs() && ROWS.iter().any(differ) {
-        return Some("where answers come from (`redirect`, `rewrite`, `try`, `proxy`, `fastcgi`)".into());
+        let names: Vec<String> = directing().flat_map(|(names, _)| names).map(|name| format!("`{name}`")).collect();
+        return Some(format!("where answers come from ({})", names.join(", ")));
     }
     let found = ROWS.iter().filter_map(|row| Some((row.order.judged, (row.contradiction)(one, two)?)));
     found.min_by_key(|(order, _)| *order).map(|(_, what)| what)

@@ -11,7 +11,7 @@ use super::row::{Answer, Field, Matching, Order, RouteKey, Section};
 use super::shapes::{CorsTable, SwitchOr};
 use super::{RouteTable, Switch};
 use crate::checker::Checker;
-use crate::render::list;
+use crate::page::list;
 use crate::schema::values::{number, several, switch, table};
 use crate::site;
 use crate::unit::Unit;

@@ -13,7 +13,7 @@ use super::row::{Answer, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{FieldValue, HeaderTable, Headers};
 use super::{RouteSettings, RouteTable};
 use crate::checker::Checker;
-use crate::render::{list, quoted};
+use crate::page::{list, quoted};
 use crate::site::{self, FieldUse};
 use crate::written::Text;
 

@@ -11,7 +11,7 @@ use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Order, RouteKey};
 use super::shapes::{FilterStep, StructuredTable, SwitchOr};
 use crate::checker::Checker;
-use crate::render::quoted;
+use crate::page::quoted;
 use crate::schema::values::{switch, table, text};
 
 /// `filters`, and `structured`, which is short for one of them.

@@ -29,6 +29,7 @@ pub(super) struct Gateway;
 impl RouteKey for Gateway {
     const ORDER: Order = Order { shown: 1, reported: Section::Application, judged: 0 };
     const ANSWER: Answer = Answer::Elsewhere;
+    const NOTHING: &'static str = "false";
 
     fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
         judge(given, checker)

@@ -11,7 +11,7 @@ use super::shapes::{AnswerCacheTable, SwitchOr};
 use super::{RouteSettings, RouteTable, Switch, bounds, gateways};
 use crate::answer_cache::AnswerCache;
 use crate::checker::Checker;
-use crate::render::quoted;
+use crate::page::quoted;
 use crate::schema::values::{bytes, number, several, switch, table};
 use crate::unit::Unit;
 use crate::written::Texts;

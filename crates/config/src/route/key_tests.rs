@@ -165,7 +165,8 @@ fn of_contradictions_the_first_in_an_order_is_told() {
         assert!(told.contains(&format!("and differ in {}\n", keys[from].2)), "{told}");
         for (a, b) in ways {
             let told = differ(&format!("{one}{a}"), &format!("{two}{b}"));
-            let words = "and differ in where answers come from (`redirect`, `rewrite`, `try`, `proxy`, `fastcgi`)\n";
+            let words =
+                "and differ in where answers come from (`redirect`, `rewrite`, `try`, `proxy`, `fastcgi`, `cgi`)\n";
             assert!(told.contains(words), "{told}");
         }
         assert_eq!(differ(&one, &one), "");

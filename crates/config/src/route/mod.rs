@@ -11,6 +11,7 @@
 //! decides nothing. Pure, but for `files`, which reads two files of a site when settings are loaded.
 
 mod access;
+mod admission;
 mod bounds;
 mod cgi;
 mod checks;
@@ -49,6 +50,7 @@ use pattern::{Pattern, Specificity};
 use rows::ROWS;
 
 pub(super) use access::{access, accounts, schema as access_schema};
+pub use admission::{admit_the_same, directing};
 pub use cors::Cors;
 pub(super) use files::add_rule_files;
 pub use files::{RULE_FILES, Skipped};
@@ -56,8 +58,10 @@ pub(super) use filters::schema as filters_schema;
 pub use gateways::describe as describe_gateway;
 pub(super) use judge::routes;
 pub use report::{render, report, unused_lines};
-pub use rows::{Immutable, RouteSettings, Rules};
-pub(super) use rows::{NAMES, RouteTable, schemas};
+#[cfg(test)]
+pub(super) use rows::PRIORITY;
+pub use rows::{Immutable, RouteSettings, Rules, keys};
+pub(super) use rows::{NAMES, RouteTable, schema};
 pub(super) use services::render_service;
 pub use ways::RouteRedirect;
 

@@ -10,7 +10,7 @@ use super::matcher::Matcher;
 use super::pattern::Pattern;
 use super::row::{Row, Section};
 use super::{RouteSettings, Rules, Source, Switch, merge};
-use crate::render::{list, quoted};
+use crate::page::{list, quoted};
 
 /// A TOML table of this route.
 pub fn render(route: &RouteSettings) -> String {

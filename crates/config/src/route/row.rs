@@ -7,6 +7,7 @@
 use super::pattern::Pattern;
 use super::{ROWS, RouteSettings, RouteTable, Rules};
 use crate::checker::Checker;
+use crate::key::Key;
 
 /// The routes that match a request, each with its number, the most specific first.
 pub(super) type Matching<'r> = [(usize, &'r RouteSettings)];
@@ -22,6 +23,8 @@ pub(super) trait Field {
     type Rule: Default + PartialEq;
     /// The keys that it is written as: one, or several forms. None: programs that embed the server say it.
     const NAMES: &'static [&'static str];
+    /// The same, with what the manual says of each.
+    const KEYS: &'static [Key];
 
     /// The value of `route`.
     fn said(route: &RouteSettings) -> &Self::Said;
@@ -46,6 +49,8 @@ pub(super) trait RouteKey: Field {
     const ORDER: Order = Order::LAST;
     /// The kind of thing that requests are answered with by it.
     const ANSWER: Answer;
+    /// The value that says that nothing is led anywhere by it, if it says where answers come from.
+    const NOTHING: &'static str = "";
 
     /// Judges what is written. `paths` are those of the route.
     fn judge(given: &RouteTable, paths: &[Pattern], checker: &mut Checker<'_>) -> Self::Said;
@@ -164,10 +169,14 @@ pub(super) enum Section {
 
 /// A key, as functions of routes and rules.
 pub(super) struct Row {
+    /// The keys that it is written as.
+    pub(super) keys: &'static [Key],
     /// See [`RouteKey::ORDER`].
     pub(super) order: Order,
     /// Whether it says where answers come from. A route that says so is not sent elsewhere by less specific ones.
     pub(super) directs: bool,
+    /// See [`RouteKey::NOTHING`].
+    pub(super) nothing: &'static str,
     /// Whether a route says anything.
     pub(super) is_said: fn(&RouteSettings) -> bool,
     /// Whether two routes say the same.
@@ -188,8 +197,10 @@ impl Row {
     /// That of `K`.
     pub(super) const fn of<K: RouteKey>() -> Row {
         Row {
+            keys: K::KEYS,
             order: K::ORDER,
             directs: matches!(K::ANSWER, Answer::OneOfSeveral | Answer::Elsewhere),
+            nothing: K::NOTHING,
             is_said: K::is_said,
             is_alike: |one, two| K::said(one) == K::said(two),
             render: |route| K::name(K::said(route)).zip(K::render(K::said(route))),
@@ -200,6 +211,11 @@ impl Row {
                 matches!(K::ANSWER, Answer::Elsewhere | Answer::Program) && *K::rule(rules) != K::Rule::default()
             },
         }
+    }
+
+    /// Whether it decides which clients are let in.
+    pub(super) fn admits(&self) -> bool {
+        self.keys.iter().any(|key| key.admits)
     }
 
     /// Every row, in the order that `part` says.
@@ -215,14 +231,14 @@ impl Row {
 /// ```text
 /// /// What it is.
 /// field: what one route says => what all come to, by its row {
-///     field of the table = "key": its shape, its schema;
+///     field of the table = "key": its shape = what the manual says of it;
 /// }
 /// ```
 macro_rules! route_keys {
     ($(
         $(#[$what:meta])*
         $field:ident: $said:ty => $rule:ty, by $row:ty {
-            $($written:ident = $name:literal: $shape:ty, $schema:expr;)*
+            $($written:ident = $name:literal: $shape:ty = $key:expr;)*
         }
     )*) => {
         /// `[[site.route]]`, exactly as written.
@@ -271,6 +287,7 @@ macro_rules! route_keys {
                 type Said = $said;
                 type Rule = $rule;
                 const NAMES: &'static [&'static str] = &[$($name),*];
+                const KEYS: &'static [Key] = &[$($key.named($name)),*];
 
                 fn said(route: &RouteSettings) -> &$said {
                     &route.$field
@@ -302,9 +319,9 @@ macro_rules! route_keys {
         /// Every key of a route.
         pub(crate) const NAMES: &[&str] = &["match", "priority", $($($name,)*)*];
 
-        /// The schemas of all keys but `match` and `priority`.
-        pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
-            vec![$($(($name, $schema),)*)*]
+        /// All keys but `match` and `priority`.
+        pub fn keys() -> impl Iterator<Item = &'static Key> {
+            ROWS.iter().flat_map(|row| row.keys)
         }
     };
 }

@@ -29,67 +29,115 @@ use crate::access::AccessRules;
 use crate::answer_cache::AnswerCache;
 use crate::checker::Checker;
 use crate::gateway::GatewaySettings;
-use crate::render::{list, quoted};
-use crate::schema::values::{list_of, several, switch, text};
+use crate::key::Key;
+use crate::page::{list, quoted};
+use crate::schema::values::{list_of, several, table, text};
 use crate::site;
 use crate::written::{Text, Texts};
 
 route_keys! {
     /// Changes of header fields; of rules the least specific first.
     headers: Vec<HeaderRule> => Vec<HeaderRule>, by fields::Fields {
-        headers = "headers": Option<Headers>,
-            json!({ "type": ["object", "array"], "description": "Fields that are set, or tables that say more" });
+        headers = "headers": Option<Headers> = Key::other(
+            "table, or list of tables",
+            || json!({ "type": ["object", "array"] }),
+            "Fields that are set, or tables that say more",
+        )
+        .more(
+            ": `false` for one that is removed, `true` for one that is as the answer has it; the tables have `set`, \
+             `default`, `add`, `remove`, `keep` and `status`",
+        );
     }
 
     /// Which files never change.
     immutable: Option<Immutable> => Option<Immutable>, by NeverChanges {
-        immutable = "immutable": Option<Spanned<SwitchOr<Never>>>,
-            json!({ "enum": [true, false, "all"], "description": "Whether caches may keep files for a year" });
+        immutable = "immutable": Option<Spanned<SwitchOr<Never>>> =
+            Key::other(
+                "boolean or `\"all\"`",
+                || json!({ "enum": [true, false, "all"] }),
+                "Whether caches may keep files for a year",
+            )
+            .more(": those with a hash in their name (a part of 8 or more letters and digits, both), or all");
     }
 
     /// Another address, of rules with the route that it is from.
     redirect: Switch<RouteRedirect> => Option<(RouteRedirect, usize)>, by ways::Redirect {
-        redirect = "redirect": Option<Spanned<SwitchOr<RedirectTable>>>,
-            json!({ "type": ["string", "object", "boolean"], "description": "Where to, or false" });
+        redirect = "redirect": Option<Spanned<SwitchOr<RedirectTable>>> = Key::other(
+            "text, table or `false`",
+            || json!({ "type": ["string", "object", "boolean"] }),
+            "Where to, or false",
+        )
+        .more(
+            ", whatever the method is (307 and 308 keep it); the table has `to`, `status` (302) and `if_missing` \
+             (`false`; `true`: only where there is nothing)",
+        );
     }
 
     /// The path that is looked for instead, of rules with the route that it is from.
     rewrite: Switch<Template> => Option<(Template, usize)>, by ways::Rewrite {
-        rewrite = "rewrite": Option<Spanned<SwitchOr<Never>>>,
-            json!({ "type": ["string", "boolean"], "description": "The path that is looked for, or false" });
+        rewrite = "rewrite": Option<Spanned<SwitchOr<Never>>> =
+            Key::other(
+                "text or `false`",
+                || json!({ "type": ["string", "boolean"] }),
+                "The path that is looked for, or false",
+            )
+            .more("; routes are not asked again");
     }
 
     /// Paths that are tried in turn, of rules with the route that they are from. Empty: the path alone.
     try_files: Option<Vec<Template>> => Option<(Vec<Template>, usize)>, by ways::TryFiles {
-        try_files = "try": Option<Spanned<Texts>>, several("Paths that are tried in turn");
+        try_files = "try": Option<Spanned<Texts>> =
+            Key::other("text or list", || several(""), "Paths that are tried in turn")
+                .more(
+                "; `$path` is a file, a folder with an index file, or one that is listed; `[]` is the path alone",
+            );
     }
 
     /// Names of index files; none for those of the site.
     index: Option<Vec<String>> => Option<Vec<String>>, by Index {
-        index = "index": Option<Vec<Text>>, list_of(text("A file that is tried for a directory"));
+        index = "index": Option<Vec<Text>> = Key::texts(
+            "list of names",
+            "A file that is tried for a directory",
+            "Files that are tried, in order, for a directory",
+        )
+        .more("; as that of the site");
     }
 
     /// Pages for errors, by status, where they differ from those of the site.
     error_pages: BTreeMap<u16, String> => BTreeMap<u16, String>, by ErrorPages {
-        error_pages = "error_pages": BTreeMap<Text, Text>,
-            json!({ "type": "object", "description": "By status: the path of the page, beneath the root" });
+        error_pages = "error_pages": BTreeMap<Text, Text> =
+            Key::other("table", || json!({ "type": "object" }), "By status: the path of the page, beneath the root")
+                .more("; as that of the site");
     }
 
     /// Rights of other origins.
     cors: Switch<Cors> => Option<Cors>, by cors::OtherOrigins {
-        cors = "cors": Option<Spanned<SwitchOr<CorsTable>>>, cors::schema();
+        cors = "cors": Option<Spanned<SwitchOr<CorsTable>>> =
+            Key::other("boolean or table", cors::schema, "Whether pages of other origins may read")
+                .more("; a table is below");
     }
 
     /// The application that answers.
     gateway: Switch<GatewaySettings> => Option<GatewaySettings>, by gateways::Gateway {
-        proxy = "proxy": Option<Spanned<SwitchOr<GatewayTable>>>, gateways::proxy_schema();
-        fastcgi = "fastcgi": Option<Spanned<SwitchOr<GatewayTable>>>, gateways::fastcgi_schema();
-        cgi = "cgi": Option<Spanned<SwitchOr<CgiTable>>>, cgi::schema();
+        proxy = "proxy": Option<Spanned<SwitchOr<GatewayTable>>> =
+            Key::other("text, table or `false`", gateways::proxy_schema, "The application that answers, over HTTP")
+                .more(": docs/gateways.md");
+        fastcgi = "fastcgi": Option<Spanned<SwitchOr<GatewayTable>>> = Key::other(
+            "text, table or `false`",
+            gateways::fastcgi_schema,
+            "The application that runs scripts, over FastCGI",
+        )
+        .more(": docs/gateways.md");
+        cgi = "cgi": Option<Spanned<SwitchOr<CgiTable>>> =
+            Key::other("boolean or table", cgi::schema, "Whether the files of the route are programs (RFC 3875)")
+                .more(": docs/gateways.md");
     }
 
     /// How the answers of applications are kept; of rules none if they are not.
     answer_cache: Switch<AnswerCache> => Option<AnswerCache>, by kept_answers::KeptAnswers {
-        cache = "cache": Option<Spanned<SwitchOr<AnswerCacheTable>>>, kept_answers::schema();
+        cache = "cache": Option<Spanned<SwitchOr<AnswerCacheTable>>> =
+            Key::other("boolean or table", kept_answers::schema, "Whether the answers of the application are kept")
+                .more(": [caching-answers.md](caching-answers.md); a table is below");
     }
 
     /// The name of the part of the program that answers. Not in a file: only programs that embed the server have one.
@@ -97,46 +145,99 @@ route_keys! {
 
     /// Filters that files pass through. Empty: none, whatever less specific routes say.
     filters: Option<Vec<Step>> => Option<Vec<Step>>, by filters::Filters {
-        filters = "filters": Option<Vec<Spanned<FilterStep>>>, filters::schema_of_route();
-        structured = "structured": Option<Spanned<SwitchOr<StructuredTable>>>, filters::structured_schema();
+        filters = "filters": Option<Vec<Spanned<FilterStep>>> =
+            Key::other(
+                "list",
+                filters::schema_of_route,
+                "Filters that files and answers of applications pass through",
+            )
+            .more(", as Markdown to HTML, or `\"compress\"`: [filters.md](filters.md); `[]` is nothing");
+        structured = "structured": Option<Spanned<SwitchOr<StructuredTable>>> = Key::other(
+            "boolean or table",
+            filters::structured_schema,
+            "Whether clients may ask for an overview of a page and for its sections",
+        )
+        .more(": [structured.md](structured.md); the table has `save_data` (`false`)");
     }
 
     /// Whether clients may store files.
     upload: Option<bool> => Option<bool>, by Upload {
-        upload = "upload": Option<bool>, switch("Whether clients may store files");
+        upload = "upload": Option<bool> =
+            Key::switch("Whether clients may store files").more(": [uploads.md](uploads.md)").admits();
     }
 
     /// Whether clients may delete files and empty directories.
     delete: Option<bool> => Option<bool>, by Delete {
-        delete = "delete": Option<bool>, switch("Whether clients may delete files and empty directories");
+        delete = "delete": Option<bool> =
+            Key::switch("Whether clients may delete files and empty directories")
+                .more(": [uploads.md](uploads.md)").admits();
     }
 
     /// Whether the pages of folders are searched.
     search: Option<bool> => Option<bool>, by Search {
-        search = "search": Option<bool>, switch("Whether the pages of folders are searched with ?q=");
+        search = "search": Option<bool> =
+            Key::switch("Whether the pages of folders are searched with ?q=").more(": [search.md](search.md)");
     }
 
     /// Whether clients are told what pages need before these are there.
     early_hints: Option<bool> => Option<bool>, by EarlyHints {
-        early_hints = "early_hints": Option<bool>,
-            switch("Whether clients are told what pages need before these are there");
+        early_hints = "early_hints": Option<bool> =
+            Key::switch("Whether clients are told what pages need before these are there")
+                .more("; otherwise what the site says: [early-hints.md](early-hints.md)");
     }
 
     /// Whether pages there may be fetched ahead; true: those of applications as well.
     link_prefetch: Option<bool> => Option<bool>, by LinkPrefetch {
-        link_prefetch = "link_prefetch": Option<bool>,
-            switch("Whether pages there may be fetched ahead; true: those of applications as well");
+        link_prefetch = "link_prefetch": Option<bool> =
+            Key::switch("Whether pages there may be fetched ahead; true: those of applications as well")
+                .more("; otherwise what the site says: [early-hints.md](early-hints.md#the-next-page)");
     }
 
     /// Whether clients may make directories.
     mkdir: Option<bool> => Option<bool>, by Mkdir {
-        mkdir = "mkdir": Option<bool>, switch("Whether clients may make directories");
+        mkdir = "mkdir": Option<bool> =
+            Key::switch("Whether clients may make directories").more(": [uploads.md](uploads.md)").admits();
     }
 
     /// Rights of clients, of rules where they differ from those of the site.
     access: AccessRules => AccessRules, by access::Access {
-        access = "access": Option<Spanned<AccessValue>>, access::schema();
+        access = "access": Option<Spanned<AccessValue>> =
+            Key::other(
+                "table, or list of tables",
+                access::schema,
+                "Who may read, upload, delete and make directories",
+            )
+            .more(": [access.md](access.md)")
+            .admits();
     }
+}
+
+/// `priority`, which says in which order routes are looked at.
+pub(crate) const PRIORITY: Key =
+    Key::other("number", || json!({ "type": "integer" }), "Routes with a greater one count first")
+        .named("priority")
+        .default("0");
+
+/// The schema of `route`, with the keys that say for which requests one is.
+pub(crate) fn schema() -> Value {
+    let values = |description: &str| json!({ "type": "object", "description": description });
+    let matches = [
+        ("path", several("Patterns of the decoded path")),
+        ("regex", several("Regular expressions over the decoded path")),
+        ("method", several("Methods, in capitals")),
+        ("host", list_of(text("A host name"))),
+        ("header", values("Fields: true, false, texts, or { regex = \"...\" }")),
+        ("query", values("Parameters of the query: values as for header")),
+        ("client", several("Networks of clients")),
+        ("protocol", several("HTTP/1.0 or HTTP/1.1")),
+        ("not", values("What must not fit: a table as `match`, without paths")),
+    ];
+    let mut keys: Vec<_> = keys().map(Key::schema).collect();
+    keys.extend([
+        ("match", json!({ "anyOf": [text(""), list_of(text("")), table(matches, &[], "What has to fit, all of it")] })),
+        PRIORITY.schema(),
+    ]);
+    list_of(table(keys, &["match"], "What applies to some requests only"))
 }
 
 /// `search`.

@@ -10,8 +10,8 @@ use super::shapes::{RedirectTable, SwitchOr};
 use super::template::Template;
 use super::{RouteSettings, RouteTable, Switch};
 use crate::checker::Checker;
+use crate::page::{list, quoted};
 use crate::redirect;
-use crate::render::{list, quoted};
 
 /// Where a route redirects to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub(super) struct Redirect;
 impl RouteKey for Redirect {
     const ORDER: Order = OF_WAYS;
     const ANSWER: Answer = Answer::Elsewhere;
+    const NOTHING: &'static str = "false";
 
     fn judge(given: &RouteTable, paths: &[Pattern], checker: &mut Checker<'_>) -> Switch<RouteRedirect> {
         let given = given.redirect.as_ref();
@@ -92,6 +93,7 @@ pub(super) struct Rewrite;
 impl RouteKey for Rewrite {
     const ORDER: Order = OF_WAYS;
     const ANSWER: Answer = Answer::Elsewhere;
+    const NOTHING: &'static str = "false";
 
     fn judge(given: &RouteTable, paths: &[Pattern], checker: &mut Checker<'_>) -> Switch<Template> {
         let Some(given) = &given.rewrite else { return Switch::Unset };
@@ -125,6 +127,7 @@ pub(super) struct TryFiles;
 impl RouteKey for TryFiles {
     const ORDER: Order = OF_WAYS;
     const ANSWER: Answer = Answer::OneOfSeveral;
+    const NOTHING: &'static str = "[]";
 
     fn judge(given: &RouteTable, paths: &[Pattern], checker: &mut Checker<'_>) -> Option<Vec<Template>> {
         let given = given.try_files.as_ref()?;

@@ -3,7 +3,7 @@
 use super::super::file::KEYS;
 use super::super::parse;
 use super::super::setting::manual;
-use super::values::SIZE;
+use super::values::{BANDWIDTH, RATE, SHARED_BANDWIDTH, SIZE, VOLUME};
 use super::*;
 use std::collections::BTreeSet;
 use std::path::Path;

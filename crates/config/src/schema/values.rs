@@ -71,3 +71,18 @@ pub(crate) fn bytes(bounds: &RangeInclusive<u64>, description: &str) -> Value {
 
 /// The form that `lamna_policy::size::parse_size` reads.
 pub(super) const SIZE: &str = "^[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?$";
+
+/// The texts that `lamna_policy::limit::Rate` reads.
+pub(crate) const RATE: &str = "^(off|[0-9]+/[smh]( burst [0-9]+)?)$";
+
+/// The texts that `lamna_policy::volume::Volume` reads.
+pub(crate) const VOLUME: &str =
+    "^(off|[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?/[smhd]( burst [0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?)?)$";
+
+/// The texts that `lamna_policy::volume::Bandwidth` reads.
+pub(crate) const BANDWIDTH: &str =
+    "^(off|[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?/s( after [0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?)?)$";
+
+/// The same for all together, of which nothing comes as fast as it can first.
+pub(crate) const SHARED_BANDWIDTH: &str =
+    "^(off|[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?/s( after 0+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?)?)$";

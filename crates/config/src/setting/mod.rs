@@ -5,8 +5,8 @@
 //! what an upgrade takes along, and the table in docs/configuration.md. The bounds of `[limits]` have rows of their own
 //! (`config::limits`).
 //!
-//! The keys of routes have rows of their own (`config::route`). Those of sites are no rows: they are tables and lists,
-//! and what they may be depends on each other (`config::site`).
+//! The keys of sites and of routes have rows of their own (`config::site`, `config::route`). The column `reload` says of
+//! each when a new value is in force once the configuration has been read again.
 
 #[cfg(test)]
 pub(super) mod manual;
@@ -15,4 +15,4 @@ pub mod table;
 mod values;
 
 pub use row::{Kind, Section, Setting, Unit, Value};
-pub use table::SETTINGS;
+pub use table::{SETTINGS, refused_by_reload};

@@ -10,6 +10,7 @@ use lamna_policy::size::parse_size;
 
 use crate::architecture::Architecture;
 use crate::depth::Depth;
+use crate::reload::Reload;
 use crate::settings::Settings;
 pub use crate::unit::Unit;
 
@@ -206,6 +207,12 @@ pub struct Setting {
     pub section: Option<Section>,
     /// How a running server is ordered to change it.
     pub order: Option<Order>,
+    /// When a new value is in force after a reload.
+    pub reload: Reload,
+    /// Whether a reload that changes it begins with an empty cache.
+    pub empties_cache: bool,
+    /// Whether it decides which clients are let in.
+    pub(crate) admits: bool,
     pub(super) carry: Carry,
     pub(crate) look: Option<Look>,
 }
@@ -221,6 +228,9 @@ impl Setting {
             default: None,
             section: None,
             order: None,
+            reload: Reload::Requests,
+            empties_cache: false,
+            admits: false,
             carry: Carry::Nothing,
             look: None,
         }
@@ -272,6 +282,23 @@ impl Setting {
 
     pub(super) const fn carried_in(mut self, parts: &'static [Part]) -> Setting {
         self.carry = Carry::Parts(parts);
+        self
+    }
+
+    pub(super) const fn reload(mut self, reload: Reload) -> Setting {
+        self.reload = reload;
+        self
+    }
+
+    /// A change of it by a reload begins with an empty cache.
+    pub(super) const fn empties_cache(mut self) -> Setting {
+        self.empties_cache = true;
+        self
+    }
+
+    /// It decides which clients are let in.
+    pub(super) const fn admits(mut self) -> Setting {
+        self.admits = true;
         self
     }
 
@@ -364,6 +391,8 @@ impl Setting {
                     Unit::Count => "a number",
                     Unit::Bytes => "a size",
                     Unit::Milliseconds => "a number of milliseconds",
+                    Unit::Seconds => "a number of seconds",
+                    Unit::Percent => "a percentage",
                 };
                 match *bounds.start() {
                     0 => format!("{noun} up to {}", unit.show(*bounds.end())),

@@ -7,7 +7,6 @@ use lamna_policy::schedule::Schedule;
 
 use super::row::{Kind, Objection, Part, Section, Setting, Unit};
 use super::values::{account_name, at, path, put, text_of};
-use crate::acme::{check_contact, check_directory_url};
 use crate::address::{AdminAddress, host_name};
 use crate::architecture::Architecture;
 use crate::cache_switches::{self, CacheSwitches};
@@ -15,6 +14,7 @@ use crate::compression::Compression;
 use crate::error_log::{ErrorLogFormat, Level};
 use crate::looks::{check_address, check_admin, check_log, check_log_file};
 use crate::proxies::{ForwardedField, UNIX};
+use crate::reload::Reload;
 use crate::route::condition::Network;
 use crate::sending::SendStrategy;
 use crate::settings::{CachePages, Choice, HELPERS_MAX, HelperKind, LogFormat, LogTarget, Settings};
@@ -35,6 +35,7 @@ const CONNECTIONS: u64 = 1_000_000;
 const UPLINK_BYTES_PER_S: u64 = 1 << 40;
 const DAY_MS: u64 = 86_400_000;
 
+mod certificates;
 #[macro_use]
 mod forms;
 mod hints;
@@ -59,7 +60,8 @@ pub static SETTINGS: &[Setting] = &[
     .look(|settings, depth| match settings.listen.as_slice() {
         [others @ .., last] => advised(check_address(last, others, depth)),
         [] => Ok(()),
-    }),
+    })
+    .reload(Reload::Restart("other addresses to listen at")),
     Setting::new(
         "arch",
         Kind::Word {
@@ -121,7 +123,8 @@ pub static SETTINGS: &[Setting] = &[
         let read = settings.profile_file.as_deref().map(profile::read).transpose();
         settings.profile = read.map_err(|why| (why, None))?;
         Ok(())
-    }),
+    })
+    .empties_cache(),
     Setting::new("pin", switch!(pin), "Keep each worker, with all its threads, on one processor").flag(Section::Engines),
     Setting::new(
         "h2c",
@@ -129,7 +132,8 @@ pub static SETTINGS: &[Setting] = &[
         "Speak HTTP/2 in clear text with clients that begin with it: behind a proxy, or for tests",
     )
     .more(": docs/http2.md")
-    .flag(Section::Engines),
+    .flag(Section::Engines)
+    .reload(Reload::Connections),
     Setting::new(
         "trusted_proxies",
         Kind::List {
@@ -150,9 +154,11 @@ pub static SETTINGS: &[Setting] = &[
         },
         "Proxies that are believed about their clients",
     )
-    .more(": docs/limits.md"),
+    .more(": docs/limits.md")
+    .admits(),
     Setting::new("forwarded_field", word!(ForwardedField, proxies.field), "The field in which trusted proxies name their clients")
-        .more(": docs/limits.md"),
+        .more(": docs/limits.md")
+    .admits(),
     Setting::new(
         "proxy_protocol",
         Kind::List {
@@ -173,7 +179,8 @@ pub static SETTINGS: &[Setting] = &[
             Some("name the proxies: trusted_proxies = [\"10.0.0.0/8\"]. Nobody else may connect there".to_owned()),
         )),
         false => Ok(()),
-    }),
+    })
+    .reload(Reload::Connections).admits(),
     Setting::new(
         "request_limit",
         Kind::Text {
@@ -191,7 +198,8 @@ pub static SETTINGS: &[Setting] = &[
         "connection_limit",
         number!(Count, 0..=CONNECTIONS, connection_limit),
         "How many connections each client network may have open at once; 0 for any number: docs/limits.md",
-    ),
+    )
+    .reload(Reload::Connections),
     Setting::new(
         "application_limit",
         number!(Count, 0..=CONNECTIONS, application_limit),
@@ -226,6 +234,7 @@ pub static SETTINGS: &[Setting] = &[
         word!(HelperKind, helpers),
         "Helpers of amped and co-amped: threads, or processes as Flash had them",
     )
+    .more("; a reload that turns threads into processes is refused")
     .flag(Section::Engines),
     Setting::new(
         "helpers_max",
@@ -237,7 +246,8 @@ pub static SETTINGS: &[Setting] = &[
     .order()
     .concerns("amped, co-amped and proactor", |serving| {
         matches!(serving, Architecture::Amped | Architecture::CoAmped | Architecture::Proactor)
-    }),
+    })
+    .reload(Reload::AtOnce),
     Setting::new(
         "threads",
         Kind::NumberOrAuto {
@@ -257,7 +267,8 @@ pub static SETTINGS: &[Setting] = &[
     .carried_in(&[
         part!("threads", threads, |count| (1..=THREADS as usize).contains(count)),
         part!("threads_adapt", threads_adapt, |_| true),
-    ]),
+    ])
+    .reload(Reload::AtOnce),
     Setting::new(
         "threads_max",
         number!(Count, 1..=THREADS, threads_max),
@@ -296,7 +307,8 @@ pub static SETTINGS: &[Setting] = &[
     )
     .default("a part of the memory that there is")
     .more(", see below")
-    .flag(Section::Memory),
+    .flag(Section::Memory)
+    .empties_cache(),
     Setting::new(
         "cache_files_max",
         Kind::NumberOrAuto {
@@ -306,7 +318,8 @@ pub static SETTINGS: &[Setting] = &[
         },
         "The most files that the cache holds open; `auto` is a quarter of what the process may open",
     )
-    .flag(Section::Memory),
+    .flag(Section::Memory)
+    .empties_cache(),
     Setting::new(
         "caches",
         Kind::Words {
@@ -317,7 +330,8 @@ pub static SETTINGS: &[Setting] = &[
         "Which caches are used, to measure what each contributes",
     )
     .more(": docs/internals/caches.md")
-    .flag(Section::Memory),
+    .flag(Section::Memory)
+    .empties_cache(),
     Setting::new(
         "cache_policy",
         Kind::Word {
@@ -329,19 +343,22 @@ pub static SETTINGS: &[Setting] = &[
         "Which cached content goes when room is needed",
     )
     .flag(Section::Memory)
-    .order(),
+    .order()
+    .reload(Reload::AtOnce),
     Setting::new(
         "cache_objective",
         word!(Objective, cache_policy.objective),
         "Whether as many requests or as many bytes as possible are answered from memory, for policies that know the difference",
     )
-    .order(),
+    .order()
+    .reload(Reload::AtOnce),
     Setting::new(
         "cache_filter",
         switch!(cache_policy.is_filtered),
         "Admit a new object to a full cache only if it is requested more often than those that it would evict",
     )
-    .order(),
+    .order()
+    .reload(Reload::AtOnce),
     hints::HINTS,
     hints::MEMORY,
     hints::FILE,
@@ -356,12 +373,14 @@ pub static SETTINGS: &[Setting] = &[
     .more(
         "; `auto` releases it where the cache has most of the memory, but leaves there what comes back while memory is free: \
          docs/internals/caches.md",
-    ),
+    )
+    .empties_cache(),
     Setting::new(
         "cache_watch",
         switch!(cache_watch),
         "Watch directories of cached files with inotify, instead of comparing each file every second",
-    ),
+    )
+    .empties_cache(),
     Setting::new(
         "compress",
         Kind::Words {
@@ -371,18 +390,21 @@ pub static SETTINGS: &[Setting] = &[
         },
         "Codings that text is compressed into while it is served",
     )
-    .flag(Section::Memory),
+    .flag(Section::Memory)
+    .empties_cache(),
     Setting::new(
         "compress_bytes_min",
         number!(Bytes, 1..=COMPRESS_BYTES, compression.bytes_min),
         "Content of fewer bytes is not compressed",
-    ),
+    )
+    .empties_cache(),
     Setting::new(
         "compress_bytes_max",
         number!(Bytes, 1..=COMPRESS_BYTES, compression.bytes_max),
         "Content of more bytes is not compressed",
     )
-    .more(", nor of more than an eighth of a shard of the cache (docs/internals/caches.md)"),
+    .more(", nor of more than an eighth of a shard of the cache (docs/internals/caches.md)")
+    .empties_cache(),
     Setting::new(
         "schedule",
         Kind::Word {
@@ -448,7 +470,8 @@ pub static SETTINGS: &[Setting] = &[
         "Access log: `off`, `-` for standard output, or a file",
     )
     .flag(Section::Logs)
-    .look(|settings, depth| advised(check_log(&settings.log, depth))),
+    .look(|settings, depth| advised(check_log(&settings.log, depth)))
+    .empties_cache(),
     Setting::new("log_format", word!(LogFormat, log_format), "How access log lines are written").flag(Section::Logs),
     Setting::new(
         "request_id",
@@ -473,7 +496,8 @@ pub static SETTINGS: &[Setting] = &[
     .look(|settings, depth| match &settings.error_log.file {
         Some(file) => advised(check_log_file(file, "error log", depth)),
         None => Ok(()),
-    }),
+    })
+    .empties_cache(),
     Setting::new("error_log_format", word!(ErrorLogFormat, error_log.format), "How error log lines are written")
         .flag(Section::Logs),
     Setting::new("error_log_level", word!(Level, error_log.level), "The least important lines of the error log")
@@ -497,7 +521,8 @@ pub static SETTINGS: &[Setting] = &[
     )
     .more(": docs/control.md")
     .flag(Section::Control)
-    .look(|settings, depth| advised(check_admin(&settings.admin.address, &settings.listen, depth))),
+    .look(|settings, depth| advised(check_admin(&settings.admin.address, &settings.listen, depth)))
+    .reload(Reload::Restart("another way to control the server")),
     Setting::new(
         "admin_hosts",
         Kind::List {
@@ -510,7 +535,8 @@ pub static SETTINGS: &[Setting] = &[
             },
         },
         "Names by which the control address may be asked over TCP, beside those that can only be this machine's",
-    ),
+    )
+    .reload(Reload::Restart("another way to control the server")),
     Setting::new(
         "admin_token_file",
         Kind::Text {
@@ -527,7 +553,8 @@ pub static SETTINGS: &[Setting] = &[
     .look(|settings, _| match settings.admin.token_file.as_deref().map(|file| (file, token::read(file))) {
         Some((file, Err(error))) => Err((format!("`{}` has no token: {error}", file.display()), None)),
         _ => Ok(()),
-    }),
+    })
+    .reload(Reload::Restart("another way to control the server")),
     Setting::new(
         "user",
         Kind::Text {
@@ -539,7 +566,8 @@ pub static SETTINGS: &[Setting] = &[
     )
     .more(": docs/security.md")
     .default("the user that starts it")
-    .flag(Section::Control),
+    .flag(Section::Control)
+    .reload(Reload::Restart("another user or group to become")),
     Setting::new(
         "group",
         Kind::Text {
@@ -557,7 +585,8 @@ pub static SETTINGS: &[Setting] = &[
             Some("name the user that the server becomes, too: user = \"www-data\"".to_owned()),
         )),
         Some(_) => Ok(()),
-    }),
+    })
+    .reload(Reload::Restart("another user or group to become")),
     Setting::new(
         "sandbox",
         switch!(sandbox),
@@ -571,78 +600,34 @@ pub static SETTINGS: &[Setting] = &[
         "Whether shared objects may be services: code that is loaded into the server, and can do what it can",
     )
     .more(": docs/services.md"),
-    Setting::new(
-        "acme_directory",
-        Kind::Text {
-            form: "URL",
-            get: |settings| Some(settings.acme.directory.clone()),
-            set: |settings, text, _| {
-                check_directory_url(text)?;
-                text.clone_into(&mut settings.acme.directory);
-                Ok(())
-            },
-        },
-        "The certificate authority that sites with `tls = \"auto\"` order their certificates from, by ACME: the URL of its directory",
-    )
-    .default("Let's Encrypt")
-    .more(": [tls.md](tls.md)")
-    .flag(Section::Certificates),
-    Setting::new(
-        "acme_contact",
-        Kind::Text {
-            form: "EMAIL",
-            get: |settings| settings.acme.contact.clone(),
-            set: |settings, text, _| {
-                let address = text.strip_prefix("mailto:").unwrap_or(text);
-                check_contact(address)?;
-                settings.acme.contact = Some(address.to_owned());
-                Ok(())
-            },
-        },
-        "An e-mail address that the certificate authority may write to",
-    )
-    .flag(Section::Certificates),
-    Setting::new(
-        "acme_profile",
-        Kind::Text {
-            form: "NAME",
-            get: |settings| settings.acme.profile.clone(),
-            set: |settings, text, _| {
-                if text.is_empty() {
-                    return Err("is not the name of a profile".to_owned());
-                }
-                settings.acme.profile = Some(text.to_owned());
-                Ok(())
-            },
-        },
-        "One of the profiles that the certificate authority offers, as `\"shortlived\"`",
-    )
-    .default("that of the authority"),
-    Setting::new(
-        "acme_roots",
-        Kind::Text {
-            form: "FILE",
-            get: |settings| settings.acme.roots.as_deref().map(text_of),
-            set: |settings, text, base| {
-                settings.acme.roots = Some(path(text, base)?);
-                Ok(())
-            },
-        },
-        "Certificates in PEM by which the certificate authority's own server is trusted",
-    )
-    .default("those of the system"),
+    certificates::DIRECTORY,
+    certificates::CONTACT,
+    certificates::PROFILE,
+    certificates::ROOTS,
     Setting::new(
         "drain_timeout_ms",
         number!(Milliseconds, 0..=DAY_MS, drain_timeout_ms),
         "How long requests under way may take to end when the server drains, in milliseconds",
     )
     .flag(Section::Control)
-    .order(),
+    .order()
+    .reload(Reload::AtOnce),
 ];
 
 /// The setting of this name.
 pub fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// Why a server with the settings `before` does not go on with `after` when it reads the configuration again, in words.
+/// None if it does, as far as rows tell.
+pub fn refused_by_reload(before: &Settings, after: &Settings) -> Option<String> {
+    let names = |setting: &Setting| match setting.reload {
+        Reload::Restart(what) if setting.values(before) != setting.values(after) => Some(what),
+        _ => None,
+    };
+    let what = SETTINGS.iter().find_map(names)?;
+    Some(format!("the configuration names {what}, which takes a restart"))
 }
 
 /// The setting that an order calls so.

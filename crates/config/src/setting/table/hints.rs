@@ -32,7 +32,8 @@ pub(super) const FILE: Setting = Setting::new(
     },
     "Where what is learned is kept over restarts and upgrades",
 )
-.default("`hints/ADDRESS.table` in the state directory");
+.default("`hints/ADDRESS.table` in the state directory")
+.empties_cache();
 
 pub(super) const PERCENT: Setting = Setting::new(
     "hints_percent",
