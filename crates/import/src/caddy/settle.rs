@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use lamna_config::render::quoted;
+use lamna_config::route;
 
 use super::{deny_keys, is_denied};
 use crate::proof::{SCRIPT_NAMES, Source, Use};
@@ -45,13 +46,14 @@ pub(super) fn list_folders(file_servers: &[FileServer], site: &mut Site, draft: 
     }
 }
 
-/// Keys that say where answers come from, and how each is said to be nothing.
-const DIRECTS: [(&str, &str); 4] = [("redirect", "false"), ("rewrite", "false"), ("try", "[]"), ("proxy", "false")];
-
-/// Those keys of a route, with `proxy` for any application.
+/// The keys of a route that say where answers come from, each by the first of its names: `proxy` is any application.
 fn directs(route: &Route) -> impl Iterator<Item = &'static str> + '_ {
-    let name = |key: &'static str| if key == "fastcgi" { "proxy" } else { key };
-    route.keys.iter().map(move |(key, _)| name(key)).filter(|key| DIRECTS.iter().any(|(one, _)| one == key))
+    route.keys.iter().filter_map(|(key, _)| directing(key))
+}
+
+/// The first name of the key that says where answers come from, if this one does.
+fn directing(key: &str) -> Option<&'static str> {
+    route::directing().find(|(names, _)| names.contains(&key)).and_then(|(names, _)| names.first().copied())
 }
 
 /// Has each `handle` say what others are not to say for it.
@@ -64,10 +66,10 @@ pub(super) fn settle_handles(handles: &[Handle], site: &mut Site) {
         let inner = site.routes[handle.routes.clone()].iter();
         let own: Vec<&str> = inner.filter(is_own).filter(|route| !is_denied(route)).flat_map(directs).collect();
         // A redirect leaves nothing to say.
-        let missing =
-            DIRECTS.iter().filter(|(key, _)| others.contains(key) && !own.contains(key) && !own.contains(&"redirect"));
+        let is_missing = |key: &&'static str| others.contains(key) && !own.contains(key) && !own.contains(&"redirect");
+        let nothing = route::directing().filter_map(|(names, nothing)| Some((*names.first()?, nothing)));
         let mut keys = vec![("match", handle.matches.clone())];
-        keys.extend(missing.map(|(key, nothing)| (*key, (*nothing).to_owned())));
+        keys.extend(nothing.filter(|(key, _)| is_missing(key)).map(|(key, nothing)| (key, nothing.to_owned())));
         if keys.len() > 1 {
             site.routes.push(Route { line: handle.line, keys });
         }
@@ -127,8 +129,7 @@ pub(super) fn merge(site: &mut Site, draft: &mut Draft) {
 /// Adds the keys of `other` to `one`. The first value of a key counts.
 fn join(one: &mut Route, other: Route, draft: &mut Draft) {
     for (key, value) in other.keys.into_iter().skip(1) {
-        let is_application = |key: &str| matches!(key, "proxy" | "fastcgi");
-        let said = one.keys.iter_mut().find(|(own, _)| *own == key || is_application(own) && is_application(key));
+        let said = one.keys.iter_mut().find(|(own, _)| *own == key || is_one(own, key));
         match said {
             None => one.keys.push((key, value)),
             Some((_, own)) if *own == value || matches!(&*value, "false" | "[]") => {}
@@ -139,6 +140,11 @@ fn join(one: &mut Route, other: Route, draft: &mut Draft) {
             }
         }
     }
+}
+
+/// Whether two names are of one key that says where answers come from.
+fn is_one(name: &str, other: &str) -> bool {
+    directing(name).is_some_and(|key| directing(other) == Some(key))
 }
 
 /// Drops keys that contradict each other: answers of an application are neither led elsewhere nor tried.
