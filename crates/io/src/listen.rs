@@ -12,8 +12,10 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use arc_swap::ArcSwapOption;
 use lamna_config::proxies::TrustedProxies;
 use lamna_config::settings::{ListenAddress, Settings};
 use lamna_sys as sys;
@@ -58,7 +60,7 @@ pub struct Listener {
     /// TLS is not spoken here, whatever the sites could.
     plain: bool,
     /// The proxies whose connections begin with a header that names their client.
-    proxies: Option<TrustedProxies>,
+    proxies: ArcSwapOption<TrustedProxies>,
 }
 
 /// Why a listener cannot be had. Displays what failed, why, and on a second line what to do.
@@ -124,17 +126,18 @@ impl Listener {
     }
 
     /// The proxies whose connections begin with a header of the PROXY protocol. Others may not connect here.
-    pub fn proxies(&self) -> Option<&TrustedProxies> {
-        self.proxies.as_ref()
+    pub fn proxies(&self) -> Option<Arc<TrustedProxies>> {
+        self.proxies.load_full()
     }
 
-    /// Connections are those of proxies if `settings` say so.
-    pub fn expect_proxies(&mut self, settings: &Settings) {
+    /// Connections that are taken from now on are those of proxies if `settings` say so.
+    pub fn expect_proxies(&self, settings: &Settings) {
         let is_this = |named: &ListenAddress| match (named, &self.address) {
             (ListenAddress::Tcp(named), ListenAddress::Tcp(own)) if named.port() == 0 => named.ip() == own.ip(),
             (named, own) => named == own,
         };
-        self.proxies = settings.proxy_protocol.iter().any(is_this).then(|| settings.proxies.clone());
+        let proxies = settings.proxy_protocol.iter().any(is_this).then(|| Arc::new(settings.proxies.clone()));
+        self.proxies.store(proxies);
     }
 
     /// The address it is bound to: of a TCP listener with the port that the kernel chose if 0 was asked for.
@@ -396,7 +399,15 @@ fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
 fn listener(descriptor: OwnedFd) -> Result<Listener, Errno> {
     let address = address_of(rustix::net::getsockname(&descriptor)?)?;
     let plain = is_plain(&address);
-    Ok(Listener { descriptor, address, file: None, left: AtomicBool::new(false), lent: false, plain, proxies: None })
+    Ok(Listener {
+        descriptor,
+        address,
+        file: None,
+        left: AtomicBool::new(false),
+        lent: false,
+        plain,
+        proxies: ArcSwapOption::empty(),
+    })
 }
 
 fn address_of(address: SocketAddrAny) -> Result<ListenAddress, Errno> {

@@ -36,7 +36,7 @@ pub(super) fn bind(path: &Path) -> Result<Listener, BindError> {
         left: AtomicBool::new(false),
         lent: false,
         plain: true,
-        proxies: None,
+        proxies: arc_swap::ArcSwapOption::empty(),
     };
     rustix::net::listen(&listener, BACKLOG).map_err(failed)?;
     Ok(listener)

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use lamna_config::setting::SETTINGS;
+use lamna_config::setting::{SETTINGS, refused_by_reload};
 use lamna_config::settings::{Architecture, Settings, SiteSettings};
 use lamna_engine::worker::confinement;
 use lamna_engine::worker::shared::Shared;
@@ -312,18 +312,8 @@ impl AdminService<'_> {
             let done = "the configuration is as it was; the access log has been opened again";
             return Ok(Progress::Done(done.to_owned()));
         }
-        if settings.listen != self.standing.configured.listen {
-            let why = "the configuration names other addresses to listen at, which takes a restart";
-            return Err(Refusal::from(why.to_owned()));
-        }
-        let accounts = |settings: &Settings| (settings.user.clone(), settings.group.clone());
-        if accounts(&settings) != accounts(&self.standing.configured) {
-            let why = "the configuration names another user or group to become, which takes a restart";
-            return Err(Refusal::from(why.to_owned()));
-        }
-        if settings.admin != self.standing.configured.admin {
-            let why = "the configuration names another way to control the server, which takes a restart";
-            return Err(Refusal::from(why.to_owned()));
+        if let Some(why) = refused_by_reload(&self.standing.configured, &settings) {
+            return Err(Refusal::from(why));
         }
         let configured = settings.clone();
         if settings.adapts && !self.settings().architecture.is_of_processes() {

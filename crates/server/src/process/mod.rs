@@ -15,6 +15,7 @@ pub mod error;
 mod hint_report;
 pub(crate) mod messages;
 pub mod orders;
+pub(crate) mod reload;
 mod remainder;
 pub(crate) mod renewal;
 pub(crate) mod running_engine;

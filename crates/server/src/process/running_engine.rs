@@ -44,6 +44,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::process::embedded::Embedded;
 use crate::process::error::ServeError;
+use crate::process::reload;
 use crate::process::remainder::Remainder;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
@@ -129,6 +130,21 @@ impl RunningEngine {
         first_score: usize,
         open: usize,
     ) -> Result<RunningEngine, Box<SwitchFailure>> {
+        // Threads look when they begin whether they keep books.
+        let account = &self.shared.counters.account;
+        account.keep(settings.account);
+        let begun = self.begin_next(settings, first_score, open);
+        let next = begun.inspect_err(|_| account.keep(self.settings.account))?;
+        next.shared.listeners.iter().for_each(|listener| listener.expect_proxies(settings));
+        Ok(next)
+    }
+
+    fn begin_next(
+        &self,
+        settings: &Settings,
+        first_score: usize,
+        open: usize,
+    ) -> Result<RunningEngine, Box<SwitchFailure>> {
         let not_begun = |error| Box::new(SwitchFailure { error, begun: None });
         self.check(settings, open).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
         let shared = self.successor(settings, first_score).map_err(|error| not_begun(SwitchError::Start(error)))?;
@@ -147,19 +163,7 @@ impl RunningEngine {
 
     /// Goes on with `settings` as it is, if nothing in them concerns what has begun. Whether it does.
     pub(crate) fn adjust(&mut self, settings: &Settings) -> bool {
-        let adjusted = Settings {
-            adapts: settings.adapts,
-            workers_adapt: settings.workers_adapt,
-            threads_adapt: settings.threads_adapt,
-            profile: settings.profile.clone(),
-            // The one who orders it has had them changed.
-            services: settings.services.clone(),
-            cache_policy: settings.cache_policy,
-            threads: settings.threads,
-            drain_timeout_ms: settings.drain_timeout_ms,
-            helpers_max: if has_helper_threads(settings) { settings.helpers_max } else { self.settings.helpers_max },
-            ..self.settings.clone()
-        };
+        let adjusted = reload::adjusted(&self.settings, settings);
         if adjusted != *settings {
             return false;
         }
@@ -301,14 +305,8 @@ impl RunningEngine {
     fn successor(&self, settings: &Settings, first_score: usize) -> Result<Shared, ServeError> {
         let (old, before) = (&*self.shared, &self.settings);
         let same_sites = same_sites(settings, before);
-        let same_tls = settings
-            .sites
-            .iter()
-            .map(|site| (&site.hosts, &site.tls))
-            .eq(before.sites.iter().map(|site| (&site.hosts, &site.tls)))
-            && settings.acme == before.acme;
         let tls = match &old.tls {
-            Some(tls) if same_tls => {
+            Some(tls) if reload::keeps_tls(before, settings) => {
                 // A reload is a good moment to look.
                 tls.look().iter().for_each(|(level, words)| errors::report(*level, format_args!("{words}")));
                 Some(tls.clone())
@@ -323,14 +321,7 @@ impl RunningEngine {
         } else {
             Arc::new(open_sites(settings, &old.services, &confinement, &old.counters, old.clock)?)
         };
-        // Entries are found by the place of their site among the sites.
-        let same_store = same_sites
-            && settings.cache_bytes_max == before.cache_bytes_max
-            && settings.cache_files_max == before.cache_files_max
-            && settings.caches == before.caches
-            && settings.replaces_page_cache() == before.replaces_page_cache()
-            && settings.uses_headroom() == before.uses_headroom()
-            && settings.cache_watch == before.cache_watch;
+        let same_store = reload::keeps_cache(before, settings);
         let store = match same_store {
             true => old.store.clone(),
             false => Arc::new(store(settings, &self.embedded, &sites, old.clock, &old.cache_counters)),
@@ -514,15 +505,10 @@ pub(crate) fn is_possible(settings: &Settings) -> Result<(), Errno> {
     engine::proactor::test(&abilities)
 }
 
-/// Whether helpers are threads that are made as they are needed, or none.
-fn has_helper_threads(settings: &Settings) -> bool {
-    settings.helpers == HelperKind::Threads && settings.architecture != Architecture::Proactor
-}
-
 /// Everything that the workers of the first running share.
 fn prepare(
     settings: &Settings,
-    mut listeners: Vec<Listener>,
+    listeners: Vec<Listener>,
     shared_metrics: &SharedMetrics,
     first_score: usize,
 ) -> Result<Shared, ServeError> {
@@ -540,7 +526,7 @@ fn prepare(
         &shared_metrics.done,
         shared_metrics.clock,
     )?);
-    listeners.iter_mut().for_each(|listener| listener.expect_proxies(settings));
+    listeners.iter().for_each(|listener| listener.expect_proxies(settings));
     let store =
         Arc::new(store(settings, &shared_metrics.embedded, &sites, shared_metrics.clock, &shared_metrics.cache));
     let hints = begin_hints(settings, None, first_score, &shared_metrics.hints, &confinement);

@@ -101,7 +101,12 @@ process_shared! {
 impl StepTotals {
     /// From now on books are kept.
     pub fn begin(&self) {
-        self.is_kept.store(true, Relaxed);
+        self.keep(true);
+    }
+
+    /// Whether threads that begin from now on keep books. Those that keep them already go on.
+    pub fn keep(&self, is_kept: bool) {
+        self.is_kept.store(is_kept, Relaxed);
     }
 
     /// The times; none if none are kept.
