@@ -329,20 +329,29 @@ fn every_file_opens_with_its_purpose() {
 
 /// As a field, and in `config` as text as well: modules and functions of the same name are others.
 #[test]
-fn a_simple_key_of_a_route_is_in_the_file_of_rows_and_where_it_is_used() {
+fn a_simple_key_of_a_site_or_a_route_is_in_the_file_of_rows_and_where_it_is_used() {
     let names = |module: &&Module, key: &str| {
         let is_part = |after: &str| after.starts_with(|next: char| next.is_alphanumeric() || "_(".contains(next));
         let field = format!(".{key}");
         let is_field = module.source.match_indices(&field).any(|(at, _)| !is_part(&module.source[at + field.len()..]));
-        is_field || module.owner == "config" && module.source.contains(&format!("\"{key}\""))
+        let is_of_config = module.owner == "config";
+        let declares = module.source.contains(&format!("{key}: ")) || module.source.contains(&format!("\"{key}\""));
+        is_field || is_of_config && declares
     };
     let modules = modules();
     let server = modules.iter().filter(|module| LAYERS.iter().any(|(owner, _)| *owner == module.owner));
-    for key in ["search", "immutable"] {
+    let keys = [
+        ("search", "config::route::rows"),
+        ("immutable", "config::route::rows"),
+        ("upload_bytes_max", "config::site::rows"),
+        ("upload_resume_s", "config::site::rows"),
+        ("upload_resume_bytes_max", "config::site::rows"),
+    ];
+    for (key, rows) in keys {
         let named = server.clone().filter(|module| names(module, key));
         let (of_config, users): (Vec<_>, Vec<_>) = named.partition(|module| module.owner == "config");
         let paths = |modules: &[&Module]| modules.iter().map(|module| module.path()).collect::<Vec<_>>();
-        assert_eq!(paths(&of_config), ["config::route::rows"], "{key}");
+        assert_eq!(paths(&of_config), [rows], "{key}");
         assert!(users.len() <= 2, "{key}: {:?}", paths(&users));
     }
 }
@@ -631,6 +640,9 @@ fn the_code_in_the_document_is_that_of_the_examples() {
         include_str!("../../policy/examples/own_policy/clock.rs"),
         include_str!("../../config/src/settings.rs"),
         include_str!("../../config/src/setting/table.rs"),
+        include_str!("../../config/src/site/rows.rs"),
+        include_str!("../../config/src/site/folders.rs"),
+        include_str!("../../site/src/content/upload/partial.rs"),
         include_str!("../src/process/running_engine.rs"),
     ];
     let blocks: Vec<&str> =

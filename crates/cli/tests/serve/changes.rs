@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::client::PATIENCE;
+use crate::client::{PATIENCE, Response};
 use crate::control::{ctl, get, hello, runtime, text};
 use crate::engine::{AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, THREAD_POOL};
 use crate::server::{Launch, eventually};
@@ -229,4 +229,88 @@ fn a_reload_opens_the_log_again_and_a_bad_file_changes_nothing_and_says_why() {
         assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
         server.finish();
     }
+}
+
+/// The column `reload` of a key in the manual.
+fn manual(key: &str) -> String {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let text = fs::read_to_string(file).unwrap();
+    let row = text.lines().rev().find(|line| line.starts_with(&format!("| `{key}` |"))).expect(key);
+    row.trim_end_matches(" |").rsplit("| ").next().unwrap().to_owned()
+}
+
+/// A key, lines that change it at the top and in the site, a request, and what only the new value has in its answer.
+type Change = (&'static str, &'static str, &'static str, &'static str, fn(&Response) -> bool);
+
+const CHANGES: [Change; 7] = [
+    ("request_id", "request_id = true", "", "/hello.txt", |answer| answer.field("X-Request-Id").is_some()),
+    ("target_bytes_max", "limits.target_bytes_max = 64", "", LONG, |answer| answer.status == 414),
+    ("fields_max", "limits.fields_max = 8", "", MANY, |answer| answer.status == 431),
+    ("headers", "", "headers = { X-New = \"1\" }", "/hello.txt", |answer| answer.field("X-New").is_some()),
+    ("browse", "", "browse = true", "/folder/", |answer| answer.status == 200),
+    ("access", "", "access = { deny = [\"127.0.0.0/8\"] }", "/hello.txt", |answer| answer.status == 403),
+    ("rule_files", "", "rule_files = true", "/old", |answer| answer.status == 301),
+];
+const LONG: &str = "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+/// With more fields than that.
+const MANY: &str = "/hello.txt HTTP/1.1\r\nA: 1\r\nB: 1\r\nC: 1\r\nD: 1\r\nE: 1\r\nF: 1\r\nG: 1\r\nH: 1\r\nI: 1\r\nX: ";
+
+#[test]
+fn a_new_value_is_in_force_when_the_manual_says() {
+    for engine in [AMPED, THREAD_POOL] {
+        for (key, top, of_site, target, is_new) in CHANGES {
+            assert_eq!(manual(key), "next request");
+            let launch = Launch::new(engine).file("hello.txt", "hello\n").file("folder/a.txt", "a");
+            let server = launch.file("_redirects", "/old /hello.txt 301\n").start();
+            let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
+            let mut client = server.connect();
+            let before = client.get(target).unwrap();
+            assert!(!is_new(&before), "{engine:?}: {key}: {before:?}");
+            let text = fs::read_to_string(&file).unwrap();
+            fs::write(&file, format!("{top}\n{text}{of_site}\n")).unwrap();
+            let reloaded = ctl(&runtime, &["reload"]);
+            assert_eq!(reloaded.code, Some(0), "{engine:?}: {key}: {reloaded:?}");
+            // Until the engine before has given the connection away, it answers.
+            eventually(key, PATIENCE, || client.get(target).is_ok_and(|answer| is_new(&answer)).then_some(()));
+            server.finish();
+        }
+    }
+}
+
+#[test]
+fn a_reload_that_the_manual_says_is_refused_is_refused_and_changes_nothing() {
+    for (key, line) in [("admin_hosts", "admin_hosts = [\"a.example\"]"), ("admin", "admin = \"off\"")] {
+        assert_eq!(manual(key), "refused: takes a restart");
+        let server = hello(AMPED);
+        let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("{line}\n{text}headers = {{ X-New = \"1\" }}\n")).unwrap();
+        let refused = ctl(&runtime, &["reload"]);
+        assert_eq!(refused.code, Some(1), "{key}: {refused:?}");
+        let words = "the configuration names another way to control the server, which takes a restart";
+        assert!(refused.error.contains(words), "{key}: {refused:?}");
+        assert_eq!(server.connect().get("/hello.txt").unwrap().field("X-New"), None);
+        server.finish();
+    }
+}
+
+#[test]
+fn a_reload_has_new_connections_speak_http2_in_clear_text() {
+    assert_eq!(manual("h2c"), "next connection");
+    let server = hello(AMPED);
+    let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
+    let speaks = || {
+        let mut client = server.connect();
+        client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+        // A frame of settings begins with its length and its type.
+        client.receive_exactly(9).is_ok_and(|frame| frame[0] == 0 && frame[3] == 4)
+    };
+    assert!(!speaks());
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("h2c = true\n{text}")).unwrap();
+    let reloaded = ctl(&runtime, &["reload"]);
+    assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+    // Until the engine before has left the listen queue, it may take a connection.
+    eventually("new connections may speak HTTP/2", PATIENCE, || speaks().then_some(()));
+    server.finish();
 }
