@@ -267,7 +267,7 @@ impl<'a> WorkerContext<'a> {
 
     /// The outcome of the routes for a request.
     fn rules(&mut self, asked: &Asked<'_>) -> Arc<Effective> {
-        self.addresses.rules(asked.site, asked.translate, || asked.client())
+        asked.rules(|| self.addresses.rules(asked.site, asked.translate, || asked.client()))
     }
 
     /// Whether looking several targets up at once is less work than one after the other.

@@ -1,9 +1,10 @@
 //! One request, and what several steps have to know of it.
 //!
-//! Owns: [`Asked`]. Guarantees: the site of a request is found once, and its client at most once. Decides nothing.
+//! Owns: [`Asked`]. Guarantees: the site of a request is found once, its client and the outcome of its routes at most once. Decides nothing.
 
 use std::cell::OnceCell;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use lamna_config::proxies::{ForwardedField, Peer, TrustedProxies};
 use lamna_proto::exchange::Translate;
@@ -11,6 +12,7 @@ use lamna_proto::gateway::Believed;
 use lamna_proto::time::Instant;
 use lamna_site::content::access::{Known, Rules, Vouched, Who};
 use lamna_site::content::at_once::Party;
+use lamna_site::content::route::Effective;
 use lamna_site::content::site::{Site, Sites};
 use lamna_tls::Over;
 
@@ -27,6 +29,7 @@ pub struct Asked<'r> {
     pub site: &'r Site,
     proxies: &'r TrustedProxies,
     client: OnceCell<Option<IpAddr>>,
+    rules: OnceCell<Arc<Effective>>,
 }
 
 impl<'r> Asked<'r> {
@@ -38,7 +41,7 @@ impl<'r> Asked<'r> {
         over: Over<'r>,
     ) -> Asked<'r> {
         let site = sites.find(translate.host);
-        Asked { translate, peer, over, site, proxies, client: OnceCell::new() }
+        Asked { translate, peer, over, site, proxies, client: OnceCell::new(), rules: OnceCell::new() }
     }
 
     /// The same request for another path of the same site.
@@ -46,7 +49,12 @@ impl<'r> Asked<'r> {
     where
         'r: 'p,
     {
-        Asked { translate, ..self.clone() }
+        Asked { translate, rules: OnceCell::new(), ..self.clone() }
+    }
+
+    /// The outcome of the routes of its site, which `find` finds out.
+    pub(super) fn rules(&self, find: impl FnOnce() -> Arc<Effective>) -> Arc<Effective> {
+        self.rules.get_or_init(find).clone()
     }
 
     /// Its client: the peer, or the client for which a trusted proxy says that it asks.
