@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_config::proxies::TrustedProxies;
 use lamna_config::sending::Plan;
-use lamna_config::settings::ListenAddress;
+use lamna_config::settings::{ListenAddress, Settings};
 use lamna_io::listen::Listener;
 use lamna_io::log::errors::{self, Level};
 use lamna_io::log::{AccessLog, LogCounters};
@@ -36,7 +36,7 @@ use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::connection_state::ConnectionState;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
-use crate::worker::limiter::Limiter;
+use crate::worker::limiter::{Counted, Limiter};
 use crate::worker::migration::handover::Handover;
 use crate::worker::migration::transfer::Receiver;
 use crate::worker::uplink::{self, Uplink};
@@ -122,6 +122,53 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// That of workers for `sites`, which are those of `settings`, with a cache and counters of their own: no connections come to them.
+    ///
+    /// # Errors
+    /// The system has no descriptors or no memory for it.
+    pub fn alone(settings: &Settings, sites: Sites, abilities: KernelFeatures) -> Result<Shared, Errno> {
+        let store = Store::new(settings.cache_bytes_max, DESCRIPTORS_ALONE).with_caches(settings.caches);
+        Ok(Shared {
+            sites: Arc::new(sites),
+            store: Arc::new(store),
+            handlers: Arc::default(),
+            services: Arc::default(),
+            hints: None,
+            abilities: Arc::new(abilities),
+            sending: settings.sending,
+            h2c: settings.h2c,
+            proxies: settings.proxies.clone(),
+            limiter: Limiter::new(settings, Counted::new()?, SharedMemory::default()),
+            turns: Arc::default(),
+            early_hints: None,
+            schedule: settings.schedule,
+            uplink: None,
+            uplink_free: SharedMemory::default(),
+            limits: Arc::new(settings.limits.clone()),
+            listeners: Arc::default(),
+            tls: None,
+            tickets: Arc::new(Tickets::new().map_err(|_| Errno::IO)?),
+            log: None,
+            clock: Clock::start(),
+            control: Control::new(settings.workers, settings.threads, settings.threads_max)?,
+            handover: Handover::new(settings.workers),
+            receiver: None,
+            counters: SharedMemory::default(),
+            request_id: settings.request_id,
+            log_counters: SharedMemory::default(),
+            early_hint_counters: SharedMemory::default(),
+            cache_counters: SharedMemory::default(),
+            hint_counters: SharedMemory::default(),
+            trace: SharedMemory::zeroed()?,
+            scoreboard: SharedMemory::default(),
+            connection_counters: (0..settings.workers).map(|_| ConnectionCounter::default()).collect(),
+            first_score: 0,
+            alarm: Arc::new(Waker::new()?),
+            fork_server: None,
+            confinement: Arc::new(Confinement::none()),
+        })
+    }
+
     /// Whether anything depends on where connections come from.
     pub fn looks_at_clients(&self) -> bool {
         let Shared { log, sites, proxies, limiter, listeners, .. } = self;
@@ -181,6 +228,8 @@ impl Shared {
     }
 }
 
+/// Files that a cache without connections holds open.
+const DESCRIPTORS_ALONE: u64 = 100;
 const HTTPS_PORT: u16 = 443;
 /// One of so many pauses is reported: about one message in 10 seconds.
 const PAUSES_REPORTED: u64 = 100;

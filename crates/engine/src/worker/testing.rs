@@ -2,25 +2,13 @@
 
 use std::sync::Arc;
 
-use lamna_config::proxies::TrustedProxies;
-use lamna_config::sending::Plan;
-use lamna_io::waker::Waker;
-use lamna_policy::schedule::Schedule;
-use lamna_proto::limits::Limits;
+use lamna_config::settings::{Settings, SiteSettings};
+use lamna_io::KernelFeatures;
 use lamna_site::cache::Store;
 use lamna_site::content::site::Sites;
-use lamna_sys::clock::Clock;
-use lamna_sys::shared_memory::SharedMemory;
-use lamna_tls::Tickets;
 
-use crate::worker::confinement::Confinement;
-use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
-use crate::worker::limiter::{Counted, Limiter};
-use crate::worker::migration::handover::Handover;
 use crate::worker::shared::Shared;
-
-use lamna_config::settings::{Settings, SiteSettings};
 
 /// Shared state of workers, with one file `a` of the content `hello`, and the directory it is in.
 pub fn shared(threads: usize, threads_max: usize) -> (Shared, tempfile::TempDir) {
@@ -36,45 +24,9 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("a"), "hello").unwrap();
     let site = SiteSettings::new(root.path().to_owned());
-    let settings = Settings { sites: vec![site], ..Default::default() };
-    let shared = Shared {
-        hints: None,
-        hint_counters: SharedMemory::default(),
-        sites: Arc::new(Sites::open(&settings).unwrap()),
-        handlers: Arc::default(),
-        services: Arc::default(),
-        store: Arc::new(Store::new(1 << 20, 100)),
-        abilities: Arc::default(),
-        sending: Plan::default(),
-        h2c: true,
-        early_hints: None,
-        early_hint_counters: SharedMemory::default(),
-        limiter: Limiter::new(&settings, Counted::new().unwrap(), SharedMemory::default()),
-        turns: Arc::default(),
-        proxies: TrustedProxies::default(),
-        schedule: Schedule::default(),
-        uplink: None,
-        uplink_clock: SharedMemory::default(),
-        limits: Arc::new(Limits::default()),
-        listeners: Arc::default(),
-        tls: None,
-        tickets: Arc::new(Tickets::new().unwrap()),
-        log: None,
-        clock: Clock::start(),
-        control,
-        handover: Handover::new(workers),
-        receiver: None,
-        counters: SharedMemory::default(),
-        log_counters: SharedMemory::default(),
-        cache_counters: SharedMemory::default(),
-        trace: SharedMemory::zeroed().unwrap(),
-        scoreboard: SharedMemory::default(),
-        connection_counters: (0..workers).map(|_| ConnectionCounter::default()).collect(),
-        first_score: 0,
-        alarm: Arc::new(Waker::new().unwrap()),
-        fork_server: None,
-        request_id: false,
-        confinement: Arc::new(Confinement::none()),
-    };
+    let settings = Settings { sites: vec![site], workers, ..Default::default() };
+    let sites = Sites::open(&settings).unwrap();
+    let alone = Shared::alone(&settings, sites, KernelFeatures::default()).unwrap();
+    let shared = Shared { control, h2c: true, store: Arc::new(Store::new(1 << 20, 100)), ..alone };
     (shared, root)
 }
