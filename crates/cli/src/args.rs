@@ -6,7 +6,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
 use std::ffi::OsString;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -146,6 +146,10 @@ pub(crate) struct ExplainArgs {
     #[arg(value_name = "URL")]
     pub(crate) url: String,
 
+    /// The address of the client, if not one of this machine
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) from: Option<IpAddr>,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -270,6 +274,9 @@ pub(crate) enum CtlCommand {
     Explain {
         /// The requested URL: http://HOST/PATH, or /PATH for a client that names no host
         url: String,
+        /// The address of the client, if not one of this machine
+        #[arg(long, value_name = "ADDRESS")]
+        from: Option<IpAddr>,
     },
     /// Say what is known of what is asked for after a page, and why
     Hints {

@@ -21,7 +21,7 @@ use lamna_server::admin::{Stats, Status};
 use lamna_server::config::setting::SETTINGS;
 use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::token;
-use lamna_server::content::explain::Explanation;
+use lamna_server::content::explain::{Asked, Explanation};
 use lamna_server::content::purge::Purge;
 use lamna_server::hints::HintReport;
 use serde_json::Value;
@@ -97,8 +97,9 @@ fn errand(command: &CtlCommand) -> Result<HelperJob, Failed> {
             let change = serde_json::to_string(&args.change()).expect("plain data can be written as JSON");
             order("/v1/arch", change)
         }
-        CtlCommand::Explain { url } => {
-            let content = serde_json::to_string(&explain::asked(url)?).expect("plain data can be written as JSON");
+        CtlCommand::Explain { url, from } => {
+            let asked = Asked { client: *from, ..explain::asked(url)? };
+            let content = serde_json::to_string(&asked).expect("plain data can be written as JSON");
             HelperJob { tell: tell_explanation, ..order("/v1/explain", content) }
         }
         CtlCommand::Hints { url } => {

@@ -1,25 +1,27 @@
 //! `lamna explain`: what a URL is answered with, and why, by the configuration alone. No server is asked:
 //! that is `lamna ctl explain`.
 //!
-//! Owns: taking a URL apart, and printing. What is said is `content::explain`'s.
+//! Owns: taking a URL apart, and printing. The answer is found by `worker::explain`.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use lamna_server::content::explain::{Asked, explain};
+use lamna_server::content::explain::{Asked, Scheme};
 use lamna_server::service::Registry;
+use lamna_server::worker::explain::{Explainer, Parts};
 
 use crate::args::ExplainArgs;
 use crate::exit::{Exit, Failed};
 
 /// Prints the explanation.
 pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failed> {
-    let asked = asked(&args.url)?;
+    let asked = Asked { client: args.from, ..asked(&args.url)? };
     let settings = crate::load(&args.serve)?;
-    let services = Arc::new(Registry::to_look_at(&settings.services));
+    let parts = Parts { services: Arc::new(Registry::to_look_at(&settings.services)), ..Parts::default() };
     let failed = |report: String| Failed { exit: Exit::Configuration, report: format!("lamna: {report}") };
-    let explanation = explain(&settings, &services, &asked).map_err(failed)?;
+    let explanation =
+        Explainer::new(&settings, parts).and_then(|explainer| explainer.explain(&asked)).map_err(failed)?;
     let text = match args.json {
         true => {
             let json = serde_json::to_string(&explanation);
@@ -34,7 +36,12 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failed> {
 pub(crate) fn asked(url: &str) -> Result<Asked, Failed> {
     let usage = |report| Failed { exit: Exit::Usage, report: format!("lamna: {report}") };
     let (host, target) = take_apart(url).map_err(usage)?;
-    Ok(Asked { host: host.map(str::to_owned), target: in_ascii(target).into_owned() })
+    let is_of = |scheme: &str| url.starts_with(scheme);
+    let scheme = match () {
+        () if is_of("https://") => Some(Scheme::Https),
+        () => is_of("http://").then_some(Scheme::Http),
+    };
+    Ok(Asked { host: host.map(str::to_owned), target: in_ascii(target).into_owned(), scheme, client: None })
 }
 
 /// The host without its port, and the target.

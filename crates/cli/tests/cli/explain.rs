@@ -18,7 +18,8 @@ fn a_url_is_explained_by_the_configuration_without_a_server() {
     {
         assert!(said.contains(part), "{part} in {said}");
     }
-    let (code, said, _) = explain("http://b.example/");
+    let (code, said, errors) = explain("http://b.example/");
+    assert_eq!(errors, "", "no client has asked, and nothing is reported");
     assert!(code == 0 && said.contains("site     a.example: no site has the host `b.example`"), "{said}");
     assert!(said.contains("403 Forbidden") && said.contains("`browse` is off"), "{said}");
     let (code, said, _) = outcome(&directory, &["explain", "/ä c.txt", "www", "--json"]);

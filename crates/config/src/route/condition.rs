@@ -266,6 +266,12 @@ impl Network {
     }
 }
 
+impl From<IpAddr> for Network {
+    fn from(address: IpAddr) -> Network {
+        Network { address, bits: if address.is_ipv4() { 32 } else { 128 } }
+    }
+}
+
 impl FromStr for Network {
     type Err = String;
 

@@ -40,7 +40,7 @@ use lamna_proto::workspace::Workspace;
 use lamna_site::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use lamna_site::content::access::Known;
 use lamna_site::content::route::Effective;
-use lamna_site::content::translate::translate;
+use lamna_site::content::translate::{Question, translate};
 use lamna_site::hints::{Observer, RequestSample};
 use lamna_sys::clock::unix_ms;
 use lamna_sys::contain::{Point, fail_if_asked};
@@ -134,6 +134,16 @@ pub enum Found<'a> {
     Aging(&'a Arc<Entry>, Target),
     /// It has to be translated first.
     Missing(Target),
+}
+
+/// The answer to a request that is found in line.
+pub struct InLine {
+    /// The word about it; never that something is to be looked up.
+    pub outcome: Outcome,
+    /// The outcome of the routes.
+    pub rules: Arc<Effective>,
+    /// The target, and what it stands for, if that was asked.
+    pub found: Option<(Target, Arc<Entry>)>,
 }
 
 /// How often log lines and counters are handed over: whenever the clock shows a multiple of it, so that a reader of the
@@ -268,6 +278,28 @@ impl<'a> WorkerContext<'a> {
     /// The outcome of the routes for a request.
     fn rules(&mut self, asked: &Asked<'_>) -> Arc<Effective> {
         asked.rules(|| self.addresses.rules(asked.site, asked.translate, || asked.client()))
+    }
+
+    /// Answers a request in line: by the word of its steps, or with what its target stands for. Waits for the disk. For callers that have no
+    /// connection to go on with meanwhile.
+    pub fn answer_in_line(&mut self, asked: &Asked<'_>) -> InLine {
+        let (outcome, _) = self.decide(asked, &mut None);
+        let rules = self.rules(asked);
+        if !matches!(outcome, Outcome::LookUp) {
+            return InLine { outcome, rules, found: None };
+        }
+        let address = self.addresses.address(asked.site, asked.translate, || asked.client());
+        let target = Target::new(self.shared, &address, None, asked.name());
+        self.addresses.take_back(address);
+        // Without the store it is of no request that the log is told about.
+        let found = translate(&Question { store: None, ..target.question(self.shared, Wait::Yes, self.now) });
+        let entry = found.expect("only a translation that must not wait would block");
+        self.trace_looked_up(asked, &entry);
+        let outcome = match needs_program(&entry, asked.translate) {
+            true => self.run_script(asked, &entry),
+            false => Outcome::Answer(entry.resource.clone()),
+        };
+        InLine { outcome, rules, found: Some((target, entry)) }
     }
 
     /// Whether looking several targets up at once is less work than one after the other.

@@ -19,6 +19,7 @@ pub mod control;
 pub mod drive;
 pub mod event_loop;
 pub mod executor;
+pub mod explain;
 pub mod file_range;
 pub mod helpers;
 pub mod idle_set;

@@ -72,6 +72,11 @@ pub trait Program: fmt::Debug + Send {
     /// The next step. Called in order; what was gathered comes before its content.
     fn run(&mut self, input: Input<'_>) -> Ran;
 
+    /// The application that its steps ask, in words for an operator; none if they ask nobody outside the server.
+    fn asks(&self) -> Option<String> {
+        None
+    }
+
     /// The socket that the last step wants waited for ([`Next::readable`], [`Next::writable`]).
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         None

@@ -89,7 +89,10 @@ mod tests {
     use lamna_sys::shared_memory::SharedMemory;
 
     fn order(host: Option<&str>, target: &str) -> TraceOrder {
-        TraceOrder { asked: Asked { host: host.map(str::to_owned), target: target.to_owned() }, wait_s: 10 }
+        TraceOrder {
+            asked: Asked { host: host.map(str::to_owned), target: target.to_owned(), ..Asked::default() },
+            wait_s: 10,
+        }
     }
 
     #[test]

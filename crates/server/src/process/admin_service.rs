@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use lamna_config::setting::{SETTINGS, refused_by_reload};
 use lamna_config::settings::{Architecture, Settings, SiteSettings};
 use lamna_engine::worker::confinement;
+use lamna_engine::worker::explain::{Explainer, Parts};
 use lamna_engine::worker::shared::Shared;
 use lamna_io::listen::Listener;
 use lamna_io::log::errors::{self, Level};
@@ -145,7 +146,14 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn explain(&self, asked: &Asked) -> Result<Explanation, String> {
-        let mut explained = explain::explain(self.settings(), &self.shared_metrics().services, asked)?;
+        let metrics = self.shared_metrics();
+        let parts = Parts {
+            services: metrics.services.clone(),
+            handlers: metrics.embedded.handlers.clone(),
+            tls: self.body.shared().and_then(|shared| shared.tls.clone()),
+        };
+        let explainer = Explainer::new(self.settings(), parts)?;
+        let mut explained = explainer.explain(asked)?;
         explained.cache = Some(match self.body.shared() {
             Some(Shared { sites, store, clock, .. }) => explain::cache_state(sites, store, asked, clock.now().ms()),
             None => "not looked at: each worker process has its own".to_owned(),

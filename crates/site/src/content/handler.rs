@@ -126,6 +126,10 @@ impl Program for Handling {
         self.handler.content_bytes_max()
     }
 
+    fn asks(&self) -> Option<String> {
+        Some("the program that the server is a part of".to_owned())
+    }
+
     fn holds(&self) -> Holds {
         Holds::of_bytes(self.asked.content.capacity())
     }

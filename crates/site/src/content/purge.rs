@@ -92,7 +92,7 @@ mod tests {
     }
 
     fn asked(host: Option<&str>, target: &str) -> Option<Asked> {
-        Some(Asked { host: host.map(str::to_owned), target: target.to_owned() })
+        Some(Asked { host: host.map(str::to_owned), target: target.to_owned(), ..Asked::default() })
     }
 
     #[test]

@@ -209,10 +209,13 @@ impl Routes {
     }
 
     /// Which routes fit `path`, the most specific first: a sentence for each.
-    pub fn describe(&self, path: &[u8]) -> Vec<String> {
+    pub fn describe(&self, path: &[u8], effective: &Effective) -> Vec<String> {
         let sentence = |id: RouteId| {
             let route = self.matcher.route(id);
-            let verb = if route.conditions.is_empty() { "applies" } else { "may apply: it depends on the request" };
+            let verb = match route.conditions.is_empty() || effective.matched.contains(&id) {
+                true => "applies",
+                false => "does not apply: this request is not one that it is for",
+            };
             format!("the route {} {verb}", route.title_with_place())
         };
         self.matcher.by_path(path).into_iter().map(sentence).collect()

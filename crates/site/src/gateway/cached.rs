@@ -220,6 +220,10 @@ impl Program for Cached {
         self.inner.as_mut().map_or(Ran::Failed, |inner| inner.run(input))
     }
 
+    fn asks(&self) -> Option<String> {
+        self.inner.as_ref()?.gateway.asks()
+    }
+
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         let inner = self.inner.as_ref()?;
         match &inner.role {

@@ -178,6 +178,10 @@ impl Program for Question {
         }
     }
 
+    fn asks(&self) -> Option<String> {
+        self.gateway.asks().map(|service| format!("{service}, which says whether the request is let in"))
+    }
+
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.gateway.socket()
     }

@@ -28,9 +28,8 @@ impl WorkerContext<'_> {
         let trace = &self.shared.trace;
         let translate = asked.translate;
         let mut normal = Vec::new();
-        if path::normalise(translate.path, &mut normal).is_err() {
-            return false;
-        }
+        // What cannot be normalised leaves nothing, as in the keys of caches.
+        let _ = path::normalise(translate.path, &mut normal);
         let target = trace.target();
         let is_meant =
             target == target_of(translate.host.unwrap_or_default(), &normal) || target == target_of(b"", &normal);
@@ -61,7 +60,9 @@ impl WorkerContext<'_> {
             Outcome::LookUp => "leaves it to what the target stands for".to_owned(),
             Outcome::Answer(resource) => format!("answers {}", status(resource)),
             Outcome::Kept(_) => "answers with a kept answer".to_owned(),
-            Outcome::Run(_) => "a program goes on".to_owned(),
+            Outcome::Run(program) => {
+                program.asks().map_or_else(|| "a program goes on".to_owned(), |asked| format!("goes on with {asked}"))
+            }
             Outcome::Refuse(refusal) => {
                 format!("refuses with {}: {}", refusal.status().0, refusal.cause())
             }

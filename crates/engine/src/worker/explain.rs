@@ -1,0 +1,592 @@
+//! What a server would answer: for `lamna explain`, and for `lamna ctl explain`.
+//!
+//! ```text
+//!   Settings ──> Shared::alone ──> a GET of its own ──> the core ──> STEPS, RESPONDERS, the target ──> the head of the answer
+//!                                                          '── a program that asks an application: never begun
+//! ```
+//!
+//! Owns: [`Explainer`], which gives such requests to a worker without connections, and has their trace kept. Guarantees: status, fields, file and
+//! application are those of the steps that serve (`context::steps`), by the same functions; nobody outside is asked, and nothing is sent. What is
+//! said beyond that is `content::explain`'s. Waits for the disk.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lamna_config::access::{AccessRule, AccessRules, Allowed};
+use lamna_config::proxies::Peer;
+use lamna_config::route::condition::Network;
+use lamna_config::settings::{Settings, SiteSettings, SiteTls};
+use lamna_io::{KernelFeatures, Wait};
+use lamna_proto::conn::Connection;
+use lamna_proto::exchange::program::Step;
+use lamna_proto::exchange::{Done, Need};
+use lamna_proto::parse::path;
+use lamna_proto::resource::Resource;
+use lamna_proto::time::Instant;
+use lamna_proto::transmit::Segment;
+use lamna_site::cache::Entry;
+use lamna_site::content::admission::Demand;
+use lamna_site::content::explain::{Account, Answer, Asked, Explanation, Scheme, codings, why_site};
+use lamna_site::content::handler::Handlers;
+use lamna_site::content::route::Effective;
+use lamna_site::content::site::{Site, Sites};
+use lamna_site::content::translate::{Question, translate};
+use lamna_site::service::Registry;
+use lamna_sys::denied::denied;
+use lamna_sys::shared_memory::SharedMemory;
+use lamna_tls::record::Version;
+use lamna_tls::{Alpn, Endpoint, Negotiated, Over, Way};
+
+use crate::worker::context::{InLine, Outcome, Target, WorkerContext, target_of};
+use crate::worker::helpers::runners;
+use crate::worker::shared::Shared;
+
+/// The parts of a server that its settings do not have.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// The services that its filters may be.
+    pub services: Arc<Registry>,
+    /// The handlers of the program that it is a part of. They are not asked.
+    pub handlers: Arc<Handlers>,
+    /// Its TLS endpoint, if it runs.
+    pub tls: Option<Arc<Endpoint>>,
+}
+
+/// Finds out what servers with certain settings answer.
+#[derive(Debug)]
+pub struct Explainer {
+    settings: Settings,
+    shared: Shared,
+    /// The same, where each client is let in; none where no rule keeps anybody out.
+    open: Option<Shared>,
+}
+
+/// The outcome of one request.
+#[derive(Default)]
+struct Walk {
+    /// The words of its steps.
+    steps: Vec<String>,
+    /// The head of its answer; empty if an application is to give it.
+    head: Vec<u8>,
+    /// The application that would be asked.
+    asks: Option<String>,
+    rules: Option<Arc<Effective>>,
+    /// Its target, if that was asked.
+    found: Option<(Target, Arc<Entry>)>,
+    resource: Option<Arc<Resource>>,
+}
+
+/// Steps that one request takes at most: programs that never end are left.
+const STEPS_MAX: usize = 10_000;
+/// How long a trace is open.
+const TRACE_MS: u32 = 60_000;
+
+impl Explainer {
+    /// For a server with these settings and parts.
+    ///
+    /// # Errors
+    /// A root cannot be opened, a name of `without` is unknown, or the system has no room: why, in words.
+    pub fn new(settings: &Settings, parts: Parts) -> Result<Explainer, String> {
+        let parts = Parts { tls: parts.tls.or_else(|| endpoint_for_clients(settings)), ..parts };
+        let shared = shared_of(settings, &parts)?;
+        let open = open_to_all(settings).map(|open| shared_of(&open, &parts)).transpose()?;
+        Ok(Explainer { settings: settings.clone(), shared, open })
+    }
+
+    /// Explains the answer to a plain GET.
+    ///
+    /// # Errors
+    /// It cannot be found out here: why, in words.
+    pub fn explain(&self, asked: &Asked) -> Result<Explanation, String> {
+        let host = asked.host.as_deref();
+        let site = self.shared.sites.find(host.map(str::as_bytes));
+        let mut normal = Vec::new();
+        // What cannot be normalised leaves nothing.
+        let target = asked.target.split('?').next().unwrap_or_default();
+        let _ = path::normalise(target.as_bytes(), &mut normal);
+        let walk = walk(&self.shared, asked, &normal)?;
+        let answer = walk.answer(&self.shared);
+        let mut let_in = None;
+        if let Some(open) = &self.open {
+            let walk = self::walk(open, asked, &normal)?;
+            let other = walk.answer(open);
+            let_in = (!other.is_like(&answer)).then_some((other, walk));
+        }
+        let rules = walk.rules.clone();
+        let furthest = let_in.as_ref().map_or(&walk, |(_, walk)| walk);
+        let because = rules.map_or_else(Vec::new, |rules| furthest.because(site, &normal, &rules, &self.shared));
+        Ok(Explanation {
+            site: site.label(),
+            site_because: why_site(&self.settings, site, host),
+            path: String::from_utf8_lossy(&normal).into_owned(),
+            steps: walk.steps,
+            answer,
+            let_in: let_in.map(|(answer, _)| answer),
+            because,
+            cache: None,
+        })
+    }
+}
+
+/// The state of workers for `settings`.
+fn shared_of(settings: &Settings, parts: &Parts) -> Result<Shared, String> {
+    let Parts { services, handlers, tls } = parts.clone();
+    let sites = Sites::with_services(settings, &services).map_err(|(root, errno)| match denied(&root) {
+        Some(denied) => format!("cannot serve {}: {denied}", root.display()),
+        None => format!("cannot serve {}: {errno}", root.display()),
+    })?;
+    let abilities = KernelFeatures::without(&settings.without)
+        .map_err(|name| format!("`{name}` is not something to do without"))?;
+    let alone =
+        Shared::alone(settings, sites, abilities).map_err(|errno| format!("the system has no room: {errno}"))?;
+    Ok(Shared { services, handlers, tls, ..alone })
+}
+
+/// The TLS endpoint of the sites that ask clients for certificates, by whose authorities requests are judged. None if there are none, or if
+/// their keys cannot be read here.
+fn endpoint_for_clients(settings: &Settings) -> Option<Arc<Endpoint>> {
+    let asks = |site: &&SiteSettings| matches!(Demand::of(site.tls.as_ref()), Demand::Client { .. });
+    let sites: Vec<SiteSettings> = settings.sites.iter().filter(asks).cloned().collect();
+    let asking = Settings { sites, ..settings.clone() };
+    let tickets = Arc::new(lamna_tls::Tickets::new().ok()?);
+    Endpoint::open(&asking, tickets, SharedMemory::default(), &[Alpn::Http1]).ok().flatten()
+}
+
+/// The same settings, where each rule of access lets in everybody. Rules that differ still do, because what is found at another path than
+/// the requested one has to have an equal rule. None if there is no rule.
+fn open_to_all(settings: &Settings) -> Option<Settings> {
+    let mut open = settings.clone();
+    let mut known = Vec::new();
+    for site in &mut open.sites {
+        open_rules(&mut site.access, &mut known);
+        site.routes.iter_mut().for_each(|route| open_rules(&mut route.access, &mut known));
+    }
+    (!known.is_empty()).then_some(open)
+}
+
+fn open_rules(rules: &mut AccessRules, known: &mut Vec<Arc<AccessRule>>) {
+    for whom in rules.0.iter_mut().flatten() {
+        let Allowed::Only(rule) = whom else { continue };
+        let number = known.iter().position(|one| one == rule).unwrap_or_else(|| {
+            known.push(rule.clone());
+            known.len() - 1
+        });
+        *rule = Arc::new(AccessRule { deny: vec![nobody(number)], ..AccessRule::default() });
+    }
+}
+
+/// A network that no client is of, another one for each number (RFC 1112 4: reserved).
+fn nobody(number: usize) -> Network {
+    let address = u32::from(Ipv4Addr::new(240, 0, 0, 0)) + number as u32;
+    Network::from(IpAddr::V4(address.into()))
+}
+
+/// Has a worker answer the request for what is asked, as far as nobody outside is needed.
+fn walk(shared: &Shared, asked: &Asked, normal: &[u8]) -> Result<Walk, String> {
+    let site = shared.sites.find(asked.host.as_deref().map(str::as_bytes));
+    let negotiated = match (asked.scheme, site.settings.tls.as_ref()) {
+        (Some(Scheme::Http), _) | (_, None) => None,
+        (_, Some(tls)) => Some(negotiated(shared, site, tls)?),
+    };
+    let way = negotiated.as_ref().map_or(Way::Clear, Way::Secured);
+    let peer = Peer::from(asked.client.or(Some(IpAddr::V4(Ipv4Addr::LOCALHOST))));
+    let mut context = WorkerContext::new(shared);
+    let mut workspace = context.workspace();
+    context.update_time(&mut workspace);
+    shared.trace.start(&target_of(b"", normal), context.now.after_ms(TRACE_MS));
+    let mut connection = Connection::new(context.now);
+    connection.lend(workspace);
+    let mut walk = Walk::default();
+    let mut request = &*request_of(asked);
+    for _ in 0..STEPS_MAX {
+        receive(&mut connection, &mut request, context.now);
+        let goes_on = walk.meet_need(&mut connection, &mut context, peer, Over { way, socket: None });
+        walk.hear(&mut connection, context.now);
+        if walk.asks.is_some() || walk.has_head() || !goes_on && request.is_empty() {
+            break;
+        }
+    }
+    walk.steps = shared.trace.read().2.lines().map(str::to_owned).collect();
+    if walk.steps.is_empty() {
+        let why = if walk.rules.is_none() { "refused before a site is asked" } else { "too long for a trace" };
+        walk.steps.push(format!("request: GET {} is {why}", asked.target.escape_debug()));
+    }
+    Ok(walk)
+}
+
+/// The handshake of a client without a certificate that is shown the one of `site`.
+fn negotiated(shared: &Shared, site: &Site, tls: &SiteTls) -> Result<Negotiated, String> {
+    let authorities = shared.tls.as_ref().and_then(|endpoint| endpoint.authorities(tls.identity()));
+    if authorities.is_none() && matches!(site.demand, Demand::Client { .. }) {
+        return Err(format!(
+            "{} asks clients for certificates, and its own cannot be read here: `lamna ctl explain` asks the server",
+            site.label()
+        ));
+    }
+    Ok(Negotiated {
+        version: Version::V13,
+        identity: tls.identity(),
+        name: None,
+        is_resumed: false,
+        suite: None,
+        group: None,
+        alpn: Alpn::Http1,
+        authorities,
+        client: None,
+    })
+}
+
+/// The request, as a client sends it. One that names no host speaks HTTP/1.0.
+fn request_of(asked: &Asked) -> Vec<u8> {
+    let target = &asked.target;
+    let request = match &asked.host {
+        Some(host) => format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"),
+        None => format!("GET {target} HTTP/1.0\r\n\r\n"),
+    };
+    request.into_bytes()
+}
+
+/// Whether a field line says something of the moment or of the connection, and nothing of the answer.
+fn is_of_moment(line: &str) -> bool {
+    ["Date: ", "Connection: "].iter().any(|field| line.starts_with(field))
+}
+
+/// Gives `connection` as much of `request` as it has room for.
+fn receive(connection: &mut Connection, request: &mut &[u8], now: Instant) {
+    let space = connection.receive_space();
+    let (taken, rest) = request.split_at(space.len().min(request.len()));
+    space[..taken.len()].copy_from_slice(taken);
+    *request = rest;
+    if !taken.is_empty() {
+        connection.handle_received(taken.len(), now);
+    }
+}
+
+impl Walk {
+    /// Does what the connection needs next. Whether there was anything to do.
+    fn meet_need(
+        &mut self,
+        connection: &mut Connection,
+        context: &mut WorkerContext<'_>,
+        peer: Peer,
+        over: Over<'_>,
+    ) -> bool {
+        let now = context.now;
+        let Some((exchange, need)) = connection.poll_need() else { return self.wait(connection, context) };
+        let done = match need {
+            Need::Translate(translate) => {
+                let InLine { outcome, rules, found } = context.answer_in_line(&context.asked(&translate, peer, over));
+                self.rules = Some(rules);
+                self.found = found;
+                if let Outcome::Run(program) = &outcome {
+                    self.asks = program.asks();
+                    if self.asks.is_some() {
+                        return false;
+                    }
+                }
+                if let Outcome::Answer(resource) = &outcome {
+                    self.resource = Some(resource.clone());
+                }
+                context.done(outcome)
+            }
+            Need::Read(read) => Some(Done::Ready(read.length)),
+            Need::Run => {
+                if let Some(Step { mut program, input }) = connection.step(exchange, now) {
+                    let ran = runners::run(&mut program, input);
+                    connection.handle_ran(exchange, program, ran, now);
+                }
+                None
+            }
+        };
+        if let Some(done) = done {
+            connection.handle_done(exchange, done, now);
+        }
+        true
+    }
+
+    /// A program that waits for a time goes on at that time.
+    fn wait(&self, connection: &mut Connection, context: &WorkerContext<'_>) -> bool {
+        let due = connection.poll_timeout(context.shared.limits.as_ref()).filter(|due| *due <= context.now);
+        due.inspect(|due| connection.handle_timeout(*due)).is_some()
+    }
+
+    /// Takes what there is of the head of the answer.
+    fn hear(&mut self, connection: &mut Connection, now: Instant) {
+        while !self.has_head() {
+            let Some(transmit) = connection.poll_transmit() else { return };
+            let mut sent = transmit.bytes.len() as u64;
+            self.head.extend_from_slice(transmit.bytes);
+            if let Some(Segment::Shared(bytes)) = transmit.segment {
+                sent += bytes.len() as u64;
+                self.head.extend_from_slice(bytes);
+            }
+            if sent == 0 {
+                return;
+            }
+            connection.handle_sent(sent, now);
+        }
+    }
+
+    fn has_head(&self) -> bool {
+        memchr::memmem::find(&self.head, b"\r\n\r\n").is_some()
+    }
+
+    /// The lines of the head of the answer.
+    fn lines(&self) -> Vec<String> {
+        let end = memchr::memmem::find(&self.head, b"\r\n\r\n").unwrap_or(0);
+        String::from_utf8_lossy(&self.head[..end]).lines().map(str::to_owned).collect()
+    }
+
+    /// The answer to the client.
+    fn answer(&self, shared: &Shared) -> Answer {
+        let lines = self.lines();
+        let status = lines.first().and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        let script = self.found.as_ref().and_then(|(_, entry)| entry.script());
+        let script =
+            script.map(|script| script.root.join(String::from_utf8_lossy(&script.name).trim_start_matches('/')));
+        let application = self.asks.as_ref().map(|asks| match &script {
+            Some(file) => format!("{asks}, for {}", file.display()),
+            None => asks.clone(),
+        });
+        let file = match (&script, status) {
+            (Some(file), _) => Some(file.clone()),
+            (None, Some(200)) => self.sent_file(shared).or_else(|| self.mapped(shared).filter(|file| file.exists())),
+            (None, _) => self.mapped(shared),
+        };
+        Answer {
+            file: file.map(|file| file.display().to_string()),
+            status,
+            application,
+            fields: lines.into_iter().skip(1).filter(|line| !is_of_moment(line)).collect(),
+            codings: self.resource.as_ref().map(|resource| codings(resource)).unwrap_or_default(),
+        }
+    }
+
+    fn question<'q>(&'q self, shared: &'q Shared) -> Option<Question<'q>> {
+        let (target, _) = self.found.as_ref()?;
+        Some(target.question(shared, Wait::Yes, shared.clock.now()))
+    }
+
+    /// The path in the file system that the target maps to, without a slash at its end.
+    fn mapped(&self, shared: &Shared) -> Option<PathBuf> {
+        self.question(shared)?.file_path().map(|file| file.components().collect())
+    }
+
+    /// The file whose content is sent as it is: the one that the translation opens if nothing is to be held in memory.
+    fn sent_file(&self, shared: &Shared) -> Option<PathBuf> {
+        let question = Question { content_bytes_max: 0, store: None, ..self.question(shared)? };
+        let entry = translate(&question).ok()?;
+        let file = entry.resource.variants.first().file.as_ref()?;
+        std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
+    }
+
+    /// Facts about the path, to which `rules` apply.
+    fn because(&self, site: &Site, path: &[u8], rules: &Effective, shared: &Shared) -> Vec<String> {
+        let file = self.mapped(shared);
+        let status = self.found.as_ref().map_or(0, |(_, entry)| entry.resource.status.0);
+        let account = Account { site, rules, path, file: file.as_deref(), status };
+        if self.found.is_some() { account.sentences() } else { account.rules() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lamna_config::settings::{Alias, Redirect};
+    use std::fs::{create_dir_all, write};
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    /// Two sites with one of each.
+    fn settings(root: &Path) -> Settings {
+        for (name, content) in
+            [("www/index.html", "home"), ("www/docs/a.txt", "a"), ("www/old.css", "body{}"), ("more/b.txt", "b")]
+        {
+            create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            write(root.join(name), content).unwrap();
+        }
+        symlink("/etc", root.join("www/out")).unwrap();
+        let mut site = SiteSettings::new(root.join("www"));
+        site.hosts = vec!["a.example".into(), "*.a.example".into()];
+        site.redirects = vec![Redirect { from: "/old*".into(), to: "/new*".into(), status: 308 }];
+        site.aliases = vec![Alias { prefix: "/more/".into(), root: root.join("more") }];
+        site.error_pages = [(404, "/index.html".into())].into();
+        let mut other = SiteSettings::new(root.join("www"));
+        (other.hosts, other.spa, other.browse) = (vec!["b.example".into()], true, true);
+        Settings { sites: vec![site, other], ..Settings::default() }
+    }
+
+    fn asked(host: Option<&str>, target: &str) -> Asked {
+        Asked { host: host.map(str::to_owned), target: target.to_owned(), ..Asked::default() }
+    }
+
+    fn explain(settings: &Settings, asked: &Asked) -> Result<Explanation, String> {
+        Explainer::new(settings, Parts::default())?.explain(asked)
+    }
+
+    #[test]
+    fn every_rule_is_named_by_what_it_did() {
+        let root = tempfile::tempdir().unwrap();
+        let settings = settings(root.path());
+        for (host, target, status, said) in [
+            ("a.example", "/", 200, "is the index file of the directory"),
+            ("a.example", "/docs/a.txt", 200, "is a file of 1 byte"),
+            ("a.example", "/docs", 301, "found at its name with a slash"),
+            ("a.example", "/docs/", 403, "--browse"),
+            ("b.example", "/docs/?sort=size", 200, "`browse` is on"),
+            ("a.example", "/docs/b.txt", 404, "there is `a.txt`"),
+            ("a.example", "/dosc/x/y", 404, "there is `docs`"),
+            ("a.example", "/docs/a.txt/b", 404, "is a file, and nothing lies beneath it"),
+            ("a.example", "/docs/a.txt/", 404, "asks for a directory"),
+            ("a.example", "/old.css", 308, "it hides "),
+            ("a.example", "/more/b.txt", 200, "the alias `/more/` stands for"),
+            ("a.example", "/.git/config", 404, "begins with a dot"),
+            ("a.example", "/out/passwd", 404, "leads out of the root"),
+            ("a.example", "/%zz", 400, "malformed"),
+            ("a.example", "/nothing", 404, "the page for 404 is `/index.html`"),
+            ("b.example", "/users/jane", 200, "`spa` is on, and"),
+            ("b.example", "/users/jane.doe", 200, "`spa` is on, and"),
+            ("b.example", "/users/jane.css", 404, "`spa` is on, but"),
+        ] {
+            let explained = explain(&settings, &asked(Some(host), target)).unwrap();
+            let because = explained.because.join("; ");
+            assert_eq!(explained.answer.status, Some(status), "{host}{target}: {explained}");
+            assert!(because.contains(said), "{host}{target}: {because}");
+        }
+    }
+
+    #[test]
+    fn the_site_is_named_with_the_reason_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let settings = settings(root.path());
+        let why = |host| explain(&settings, &asked(host, "/")).map(|found| (found.site, found.site_because)).unwrap();
+        assert_eq!(why(Some("B.example")), ("b.example".into(), "`b.example` is among its hosts".into()));
+        assert_eq!(why(Some("x.a.example")), ("a.example".into(), "`*.a.example` is among its hosts".into()));
+        let (site, because) = why(Some("c.example"));
+        assert!(site == "a.example" && because.contains("no site has the host"), "{because}");
+        assert!(why(None).1.contains("no host is named"));
+    }
+
+    #[test]
+    fn who_answers_and_who_is_kept_out_is_said() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path().join("a.php"), "<?php").unwrap();
+        let text = format!(
+            "[[site]]\nroot = {:?}\nusers = {{ ada = \"$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$\
+             kyj4KAQPkDHofxQqmZFrtcrDql5eltyrs3W6/tB5JPs\" }}\n\
+             [[site.route]]\nmatch = \"/api/*\"\nproxy = \"127.0.0.1:3000\"\naccess = {{ users = [\"ada\"] }}\n\
+             [[site.route]]\nmatch = \"*.php\"\nfastcgi = \"127.0.0.1:9000\"\n",
+            root.path()
+        );
+        let settings = lamna_config::parse(&text, &root.path().join("a.toml")).unwrap();
+        let of = |target: &str| explain(&settings, &asked(None, target)).unwrap();
+        let proxied = of("/api/x");
+        assert_eq!((proxied.answer.status, proxied.answer.application.as_deref()), (Some(401), None));
+        let let_in = proxied.let_in.clone().unwrap();
+        assert_eq!((let_in.status, let_in.file.as_deref(), &let_in.fields[..]), (None, None, &[][..]));
+        let shown = proxied.to_string();
+        for part in ["step     access: answers 401", "let in   that of the application: proxy to 127.0.0.1:3000"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!shown.contains("there is no `"), "files do not matter: {shown}");
+        let script = of("/a.php");
+        let application = script.answer.application.unwrap();
+        assert!(application.contains("127.0.0.1:9000") && application.contains("a.php"), "{application}");
+        assert_eq!(of("/b.php").answer.status, Some(404));
+    }
+
+    #[test]
+    fn rules_are_named_with_where_they_stand_and_what_they_do() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path().join("a.html"), "a").unwrap();
+        write(root.path().join("_redirects"), "/old/* /new/:splat 301\n").unwrap();
+        let text = format!(
+            "[[site]]\nroot = {:?}\nrule_files = true\n[[site.route]]\nmatch = \"*\"\ntry = [\"$path\", \"$path.html\"]\n",
+            root.path()
+        );
+        let settings = lamna_config::parse(&text, &root.path().join("a.toml")).unwrap();
+        let of = |target: &str| explain(&settings, &asked(None, target)).unwrap();
+        let tried = of("/a");
+        assert!(
+            tried.answer.status == Some(200) && tried.because.iter().any(|one| one == "try $path, then $path.html"),
+            "{tried}"
+        );
+        let moved = of("/old/b");
+        let said = moved.because.join("; ");
+        assert!(
+            moved.answer.status == Some(301) && said.contains("the route `/old/*` (_redirects, line 1) applies"),
+            "{said}"
+        );
+        assert!(said.contains("with 301, where there is nothing"), "{said}");
+    }
+
+    /// The rules of access are open to others, and as unlike each other as before: what is for some is not given to others by another path.
+    #[test]
+    fn a_file_that_is_for_others_is_not_given_to_clients_that_are_let_in() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path().join("b.txt"), "b").unwrap();
+        let text = |of: &str| {
+            format!(
+                "[[site]]\nroot = {:?}\n[[site.route]]\nmatch = \"/a\"\nrewrite = \"/b.txt\"\naccess = {{ allow = [\"10.0.0.0/8\"] }}\n\
+                 [[site.route]]\nmatch = \"/b.txt\"\naccess = {{ allow = [{of:?}] }}\n",
+                root.path()
+            )
+        };
+        for (of, status) in [("10.0.0.0/8", 200), ("10.0.0.0/9", 403)] {
+            let settings = lamna_config::parse(&text(of), &root.path().join("a.toml")).unwrap();
+            let explained = explain(&settings, &asked(None, "/a")).unwrap();
+            assert_eq!(explained.answer.status, Some(403), "{explained}");
+            let let_in = explained.let_in.as_ref().map_or(explained.answer.status, |answer| answer.status);
+            assert_eq!(let_in, Some(status), "{explained}");
+            let client = Some([10, 1, 1, 1].into());
+            let told = explain(&settings, &Asked { client, ..asked(None, "/a") }).unwrap();
+            assert_eq!((told.answer.status, told.let_in), (Some(status), None), "as a client that is let in is told");
+        }
+    }
+
+    #[test]
+    fn the_file_that_is_sent_is_named_by_whatever_way_it_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        create_dir_all(root.path().join("d")).unwrap();
+        for name in ["d/index.html", "t.html", "r.txt"] {
+            write(root.path().join(name), name).unwrap();
+        }
+        symlink("r.txt", root.path().join("link")).unwrap();
+        let text = format!(
+            "[[site]]\nroot = {:?}\n[[site.route]]\nmatch = \"/t\"\ntry = [\"$path\", \"$path.html\"]\n\
+             [[site.route]]\nmatch = \"/w\"\nrewrite = \"/r.txt\"\n",
+            root.path()
+        );
+        let settings = lamna_config::parse(&text, &root.path().join("a.toml")).unwrap();
+        for (target, file) in [("/d/", "d/index.html"), ("/t", "t.html"), ("/w", "r.txt"), ("/link", "r.txt")] {
+            let explained = explain(&settings, &asked(None, target)).unwrap();
+            assert_eq!(explained.answer.file.as_deref(), root.path().join(file).to_str(), "{explained}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_led_to_https_unless_it_comes_so() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path().join("a"), "a").unwrap();
+        let tls = Some(SiteTls::Local);
+        let site = SiteSettings { tls, hosts: vec!["a.test".into()], ..SiteSettings::new(root.path().to_owned()) };
+        let settings = Settings { sites: vec![site], ..Settings::default() };
+        for (scheme, status) in [(None, 200), (Some(Scheme::Https), 200), (Some(Scheme::Http), 308)] {
+            let explained = explain(&settings, &Asked { scheme, ..asked(Some("a.test"), "/a") }).unwrap();
+            assert_eq!(explained.answer.status, Some(status), "{explained}");
+        }
+    }
+
+    #[test]
+    fn fields_and_codings_are_those_of_the_answer() {
+        let root = tempfile::tempdir().unwrap();
+        let mut settings = settings(root.path());
+        write(root.path().join("www/large.css"), "a{b:c}".repeat(1000)).unwrap();
+        settings.sites[0].headers = vec![("Cache-Control".into(), "no-store".into())];
+        let explained = explain(&settings, &asked(Some("a.example"), "/large.css")).unwrap();
+        assert!(explained.answer.fields.iter().any(|field| field == "Cache-Control: no-store"), "{explained}");
+        assert!(explained.answer.fields.iter().any(|field| field == "Content-Length: 6000"), "{explained}");
+    }
+}
