@@ -17,6 +17,7 @@ mod early_hints;
 mod ends;
 mod engine;
 mod errors;
+mod explained;
 mod faults;
 mod filters;
 mod foresight;

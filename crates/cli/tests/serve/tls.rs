@@ -20,6 +20,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
 
 use crate::client::{Client, Duplex, PATIENCE};
+use crate::control::{ctl, runtime};
 use crate::engine::{AMPED, Engine, MP, PIPELINED, PROACTOR, THREAD_POOL, for_engines};
 use crate::script::{self, Sending};
 use crate::server::{Launch, Server, eventually};
@@ -533,6 +534,13 @@ fn the_port_of_plain_http_sends_clients_to_the_other_one() {
         client.send(b"GET /a.txt?b=c HTTP/1.1\r\nHost: localhost:80\r\n\r\n");
         let answer = client.receive(true).unwrap();
         assert_eq!((answer.status, answer.field("Location")), (308, Some("https://localhost/a.txt?b=c")));
+        for (url, status) in
+            [("http://localhost/a.txt?b=c", "308"), ("https://localhost/a.txt", "200"), ("/a.txt", "200")]
+        {
+            let told = ctl(&runtime(&server), &["explain", url]).output;
+            assert!(told.contains(&format!("answer   {status} ")), "{url}: {told}");
+            assert_eq!(told.contains("Location: https://localhost/a.txt?b=c"), status == "308", "{url}: {told}");
+        }
         assert_eq!(connect(&server, &trusting(&server)).get("/a.txt").unwrap().content, b"a");
         server.finish();
     }
