@@ -89,7 +89,7 @@ fn answer(stream: &mut std::net::TcpStream, name: &str) {
     let status = if is_refused { "403 Forbidden" } else { "200 OK" };
     let content = format!("application {name}");
     let length = content.len();
-    // Whoever has asked may have left.
+    // The server may have left.
     let _ = write!(stream, "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{content}");
 }
 
@@ -381,7 +381,7 @@ impl World<'_> {
         response.unwrap_or_else(|fault| panic!("{asked:?}: {fault}"))
     }
 
-    /// What `response` has that `answer` does not say, or the other way.
+    /// The difference between `response` and what `answer` says, if there is one.
     fn difference(&self, answer: &Answer, response: &Response) -> Option<&'static str> {
         let content = String::from_utf8_lossy(&response.content);
         let (by, name) = content.split_once(' ').unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a server would answer: for `lamna explain`, and for `lamna ctl explain`.
+//! The answer that a server would give: for `lamna explain`, and for `lamna ctl explain`.
 //!
 //! ```text
 //!   Settings ──> Shared::alone ──> a GET of its own ──> the core ──> STEPS, RESPONDERS, the target ──> the head of the answer

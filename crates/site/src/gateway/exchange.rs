@@ -28,8 +28,6 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use lamna_config::gateway::GatewaySettings;
-use lamna_config::route::describe_gateway;
 use lamna_policy::upstream::retry::{Effect, Failed, Failure};
 use lamna_policy::upstream::{Attempt, Outcome};
 use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
@@ -632,10 +630,7 @@ impl Program for Gateway {
     }
 
     fn asks(&self) -> Option<String> {
-        let settings = &self.group.settings;
-        // Which files it runs is not said of one of them.
-        let words = || describe_gateway(&GatewaySettings { scripts: None, ..settings.clone() });
-        Some(settings.cgi.as_ref().map_or_else(words, |_| "a CGI program".to_owned()))
+        Some(self.group.in_words())
     }
 
     fn socket(&self) -> Option<BorrowedFd<'_>> {

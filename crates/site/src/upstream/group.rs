@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lamna_config::gateway::{GatewaySettings, UpstreamSettings};
+use lamna_config::route::describe_gateway;
 use lamna_config::upstream_address::{self, UpstreamAddress};
 use lamna_policy::upstream::health::{Availability, HealthSettings};
 use lamna_policy::upstream::{Attempt, Outcome, Upstreams};
@@ -92,6 +93,14 @@ impl Group {
     /// The same under this name.
     pub fn named(self, name: String) -> Group {
         Group { name, ..self }
+    }
+
+    /// The application in words, without the files that it runs.
+    pub fn in_words(&self) -> String {
+        match self.settings.cgi {
+            Some(_) => "a CGI program".to_owned(),
+            None => describe_gateway(&GatewaySettings { scripts: None, ..self.settings.clone() }),
+        }
     }
 
     /// Nothing is connected to before the first request, nor looked up or read unless [`Group::prepare`] is called. `seed` decides ties.
