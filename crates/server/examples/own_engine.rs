@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_server::embed::engine::{
     Completed, Engine, Entry, Errno, Executor, FileRange, Input, OnSockets, PendingId, Program, Ran, Shared, Target,
-    Worker, WorkerContext, run_program, translate_in_line,
+    Worker, WorkerContext, run_in_line, translate_in_line,
 };
 use lamna_server::embed::{Builder, Running, StartError};
 
@@ -66,20 +66,9 @@ impl Executor for InLine<'_> {
         Some(Completed::of_range(shared, pending, &range))
     }
 
-    fn run(
-        &mut self,
-        _: PendingId,
-        mut program: Box<dyn Program>,
-        input: Input<'_>,
-    ) -> Option<(Box<dyn Program>, Ran)> {
+    fn run(&mut self, _: PendingId, program: Box<dyn Program>, input: Input<'_>) -> Option<(Box<dyn Program>, Ran)> {
         self.steps.fetch_add(1, Relaxed);
-        let ran = run_program(&mut program, input);
-        Some((program, ran))
-    }
-
-    /// Nothing was deferred, so nothing comes later.
-    fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {
-        Vec::new()
+        Some(run_in_line(program, input))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::worker::coalesced_lookups::{CoalescedLookups, Joined};
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::OnSockets;
 use crate::worker::event_loop::Worker;
-use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, translate_now};
+use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, run_elsewhere, translate_now};
 use crate::worker::helpers::job_queue::JobId;
 use crate::worker::helpers::processes::HelperProcesses;
 use crate::worker::helpers::runners::Runners;
@@ -78,14 +78,10 @@ impl Executor for Helped {
     fn run(
         &mut self,
         pending: PendingId,
-        mut program: Box<dyn Program>,
+        program: Box<dyn Program>,
         input: Input<'_>,
     ) -> Option<(Box<dyn Program>, Ran)> {
-        if !input.is_last && program.gather(input.content) {
-            return Some((program, Ran::Continue));
-        }
-        self.runners.submit(pending, program, input);
-        None
+        run_elsewhere(program, input, |program, input| self.runners.submit(pending, program, input))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

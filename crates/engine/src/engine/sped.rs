@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_site::cache::Entry;
 use rustix::io::Errno;
 
@@ -13,7 +12,6 @@ use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::OnSockets;
 use crate::worker::event_loop::Worker;
 use crate::worker::executor::{Completed, Executor, PendingId, translate_in_line};
-use crate::worker::helpers::runners;
 use crate::worker::shared::Shared;
 
 /// Serves as worker `index` until told to drain or stop.
@@ -45,19 +43,5 @@ impl Executor for InLine {
 
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
         Some(Completed::of_range(shared, pending, &range))
-    }
-
-    fn run(
-        &mut self,
-        _: PendingId,
-        mut program: Box<dyn Program>,
-        input: Input<'_>,
-    ) -> Option<(Box<dyn Program>, Ran)> {
-        let ran = runners::run(&mut program, input);
-        Some((program, ran))
-    }
-
-    fn completed(&mut self, _context: &mut WorkerContext<'_>) -> Vec<Completed> {
-        Vec::new()
     }
 }

@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 use lamna_io::wait::{ListenerPoll, SocketSet, Token};
 use lamna_proto::conn::Interest;
-use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use lamna_site::cache::Entry;
@@ -31,7 +30,6 @@ use crate::worker::connection_state::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext, find_once};
 use crate::worker::drive::{self, OnSockets, Turn};
 use crate::worker::executor::{Completed, Executor, PendingId};
-use crate::worker::helpers::runners;
 use crate::worker::liveness::{self, Arranged};
 use crate::worker::shared::Shared;
 use crate::worker::socket_waits::SocketWaits;
@@ -455,20 +453,6 @@ impl Executor for InThread {
 
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
         Some(Completed::of_range(shared, pending, &range))
-    }
-
-    fn run(
-        &mut self,
-        _: PendingId,
-        mut program: Box<dyn Program>,
-        input: Input<'_>,
-    ) -> Option<(Box<dyn Program>, Ran)> {
-        let ran = runners::run(&mut program, input);
-        Some((program, ran))
-    }
-
-    fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {
-        Vec::new()
     }
 }
 

@@ -22,8 +22,7 @@ use lamna_site::cache::Entry;
 
 use crate::worker::connection_state::{ConnectionState, Extras};
 use crate::worker::context::{FileRange, Found, Outcome, Target, WorkerContext, needs_program};
-use crate::worker::executor::{Completed, Executor, PendingId};
-use crate::worker::helpers::runners;
+use crate::worker::executor::{Completed, Executor, PendingId, run_in_line};
 use crate::worker::turn_budget::TURN_BYTES;
 
 /// Receives of one connection before others get their turn.
@@ -379,13 +378,10 @@ fn read(
 }
 
 fn run(connection: &mut ConnectionState, id: PendingId, now: Instant, executor: &mut impl Executor) {
-    let Some(Step { mut program, input }) = connection.connection.step(id.exchange, now) else { return };
+    let Some(Step { program, input }) = connection.connection.step(id.exchange, now) else { return };
     let ran = match program.may_block() {
         true => executor.run(id, program, input),
-        false => {
-            let ran = runners::run(&mut program, input);
-            Some((program, ran))
-        }
+        false => Some(run_in_line(program, input)),
     };
     if let Some((program, ran)) = ran {
         connection.connection.handle_ran(id.exchange, program, ran, now);

@@ -13,6 +13,7 @@ use lamna_site::cache::Entry;
 use lamna_site::content::translate::translate;
 
 use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::helpers::runners;
 use crate::worker::shared::Shared;
 
 /// Names an exchange of a connection of this worker.
@@ -86,6 +87,26 @@ pub fn make_ready_now(shared: &Shared, pending: PendingId, range: &FileRange) ->
     range.in_memory(shared).map(|bytes| Completed::Ready(pending, bytes))
 }
 
+/// Carries out a step of a program in this thread, and waits for what it waits for.
+pub fn run_in_line(mut program: Box<dyn Program>, input: Input<'_>) -> (Box<dyn Program>, Ran) {
+    let ran = runners::run(&mut program, input);
+    (program, ran)
+}
+
+/// Has `submit` give a step of a program to another thread, which returns nothing here. Content that the program can
+/// keep without waiting is no step, because each that is given away costs a change of threads.
+pub fn run_elsewhere<'i>(
+    mut program: Box<dyn Program>,
+    input: Input<'i>,
+    submit: impl FnOnce(Box<dyn Program>, Input<'i>),
+) -> Option<(Box<dyn Program>, Ran)> {
+    if !input.is_last && program.gather(input.content) {
+        return Some((program, Ran::Continue));
+    }
+    submit(program, input);
+    None
+}
+
 /// Carries out the steps that may block.
 pub trait Executor {
     /// Whether the target of an exchange is looked up by another thread that drives the connection, which this call has
@@ -103,13 +124,10 @@ pub trait Executor {
     /// Makes the beginning of a range ready, at once or, returning nothing, later.
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed>;
 
-    /// Carries out a step of a program that may block: at once or, returning nothing, later.
-    fn run(
-        &mut self,
-        pending: PendingId,
-        program: Box<dyn Program>,
-        input: Input<'_>,
-    ) -> Option<(Box<dyn Program>, Ran)>;
+    /// Carries out a step of a program that may block: at once, which is done here, or later, by [`run_elsewhere`].
+    fn run(&mut self, _: PendingId, program: Box<dyn Program>, input: Input<'_>) -> Option<(Box<dyn Program>, Ran)> {
+        Some(run_in_line(program, input))
+    }
 
     /// A descriptor that is readable when there may be such steps; none if they wake the worker by its waker.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -121,6 +139,9 @@ pub trait Executor {
         None
     }
 
-    /// Steps that were carried out meanwhile. Called when the worker has been woken, or when they are due.
-    fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed>;
+    /// Steps that were carried out meanwhile. Called when the worker has been woken, or when they are due. None where
+    /// each is done at once, or comes back in another way.
+    fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {
+        Vec::new()
+    }
 }

@@ -10,8 +10,8 @@
 //!
 //! use lamna_server::embed::Builder;
 //! use lamna_server::embed::engine::{
-//!     Completed, Engine, Entry, Errno, Executor, FileRange, Input, OnSockets, PendingId, Program, Ran, Shared, Target, Worker,
-//!     WorkerContext, run_program, translate_in_line,
+//!     Completed, Engine, Entry, Errno, Executor, FileRange, OnSockets, PendingId, Shared, Target, Worker, WorkerContext,
+//!     translate_in_line,
 //! };
 //!
 //! /// Every step is carried out where it comes up.
@@ -40,15 +40,6 @@
 //!     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
 //!         Some(Completed::of_range(shared, pending, &range))
 //!     }
-//!
-//!     fn run(&mut self, _: PendingId, mut program: Box<dyn Program>, input: Input<'_>) -> Option<(Box<dyn Program>, Ran)> {
-//!         let ran = run_program(&mut program, input);
-//!         Some((program, ran))
-//!     }
-//!
-//!     fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {
-//!         Vec::new()
-//!     }
 //! }
 //!
 //! Builder::new("site").engine(Simple).start()?.wait();
@@ -66,8 +57,7 @@ pub use lamna_engine::worker::context::{FileRange, Target, WorkerContext};
 pub use lamna_engine::worker::drive::OnSockets;
 pub use lamna_engine::worker::event_loop::Worker;
 pub use lamna_engine::worker::executor::{
-    Completed, Executor, PendingId, make_ready_now, translate_in_line, translate_now,
+    Completed, Executor, PendingId, make_ready_now, run_elsewhere, run_in_line, translate_in_line, translate_now,
 };
-pub use lamna_engine::worker::helpers::runners::run as run_program;
 pub use lamna_engine::worker::shared::Shared;
 pub use lamna_site::cache::Entry;

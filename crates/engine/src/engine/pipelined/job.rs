@@ -17,7 +17,7 @@ use super::route::Duty;
 use crate::worker::connection_state::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::{self, OnSockets};
-use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, translate_now};
+use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, run_elsewhere, translate_now};
 use crate::worker::helpers::runners::Step;
 use crate::worker::shared::Shared;
 
@@ -172,18 +172,9 @@ impl Executor for Hands<'_> {
     fn run(
         &mut self,
         pending: PendingId,
-        mut program: Box<dyn Program>,
+        program: Box<dyn Program>,
         input: Input<'_>,
     ) -> Option<(Box<dyn Program>, Ran)> {
-        if !input.is_last && program.gather(input.content) {
-            return Some((program, Ran::Continue));
-        }
-        self.tasks.push(Task::Run(Step::new(pending, program, input)));
-        None
-    }
-
-    /// It comes back with its connection, as tasks.
-    fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {
-        Vec::new()
+        run_elsewhere(program, input, |program, input| self.tasks.push(Task::Run(Step::new(pending, program, input))))
     }
 }

@@ -23,7 +23,7 @@ use super::ring_connection::{End, Out, RingConnection};
 use crate::worker::connection_state::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::{Io, Moved};
-use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now};
+use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, run_elsewhere};
 use crate::worker::shared::Shared;
 use crate::worker::transport::{Encrypted, Received};
 use crate::worker::turn_budget::within_turn;
@@ -146,18 +146,9 @@ impl Executor for RingHands<'_> {
     fn run(
         &mut self,
         pending: PendingId,
-        mut program: Box<dyn Program>,
+        program: Box<dyn Program>,
         input: Input<'_>,
     ) -> Option<(Box<dyn Program>, Ran)> {
-        if !input.is_last && program.gather(input.content) {
-            return Some((program, Ran::Continue));
-        }
-        self.disk.runners.submit(pending, program, input);
-        None
-    }
-
-    /// They come as completions of the ring, each to its own connection.
-    fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {
-        Vec::new()
+        run_elsewhere(program, input, |program, input| self.disk.runners.submit(pending, program, input))
     }
 }

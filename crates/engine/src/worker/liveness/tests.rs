@@ -21,7 +21,7 @@ use rustls::ClientConnection;
 use super::*;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::{self, OnSockets, Turn};
-use crate::worker::executor::{Completed, Executor, PendingId, translate_in_line};
+use crate::worker::executor::{Completed, Executor, PendingId, run_elsewhere, translate_in_line};
 use crate::worker::helpers::runners::Step;
 use crate::worker::shared::Shared;
 use crate::worker::testing;
@@ -73,18 +73,10 @@ impl Executor for Later {
     fn run(
         &mut self,
         pending: PendingId,
-        mut program: Box<dyn Program>,
+        program: Box<dyn Program>,
         input: Input<'_>,
     ) -> Option<(Box<dyn Program>, Ran)> {
-        if !input.is_last && program.gather(input.content) {
-            return Some((program, Ran::Continue));
-        }
-        self.steps.push(Step::new(pending, program, input));
-        None
-    }
-
-    fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {
-        Vec::new()
+        run_elsewhere(program, input, |program, input| self.steps.push(Step::new(pending, program, input)))
     }
 }
 
