@@ -14,6 +14,7 @@ use crate::encoding::{Encoded, Malformed, Portable, Source, checked};
 use crate::gateway::fields::Fields;
 use crate::limits::Limits;
 use crate::message::{Head, Method, Request, RequestId};
+use crate::parse::connection_fields::is_of_content;
 use crate::parse::head::{self, Parsed};
 use crate::parse::path;
 use crate::parse::target::{self, Target};
@@ -50,17 +51,9 @@ struct Redirected {
 /// and waits for others, makes it three or four times.
 const ASKED_MAX: u8 = 64;
 
-/// Fields of content that is not there any more, and of another protocol.
-const LEFT_OUT: [&str; 8] = [
-    "content-length",
-    "content-type",
-    "content-encoding",
-    "content-language",
-    "transfer-encoding",
-    "trailer",
-    "expect",
-    "upgrade",
-];
+/// Fields of content that is not there any more, beside those of [`is_of_content`].
+const OF_CONTENT: [&str; 6] =
+    ["content-length", "content-type", "content-encoding", "content-language", "trailer", "expect"];
 
 impl Saved {
     pub(crate) fn new(bytes: Vec<u8>, head: Head) -> Saved {
@@ -159,7 +152,8 @@ fn head_for(asked: Request<'_>, target: &[u8]) -> Vec<u8> {
     }
     for (name, value) in Fields::of(asked).iter() {
         let is_replaced = authority.is_some() && name.eq_ignore_ascii_case(b"host");
-        if !is_replaced && !LEFT_OUT.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes())) {
+        let is_left_out = is_of_content(name) || OF_CONTENT.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()));
+        if !is_replaced && !is_left_out {
             write(&[name, b": ", value, b"\r\n"]);
         }
     }

@@ -7,6 +7,7 @@
 use memchr::memchr;
 
 use crate::message::Request;
+use crate::parse::connection_fields::is_of_connection;
 use crate::parse::list;
 
 /// All fields of a message in order, as lines of `name: value`.
@@ -186,26 +187,8 @@ pub const NAMED_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyNamed;
 
-/// Whether a field concerns one connection whether or not `Connection` names it: RFC 9110 7.6.1, with those that are
-/// for the next proxy only (11.7) and `HTTP2-Settings`, which goes with an upgrade (RFC 7540 3.2.1).
-pub(crate) fn is_of_connection(name: &[u8]) -> bool {
-    let lower: &[&[u8]] = match name.len() {
-        2 => &[b"te"],
-        7 => &[b"upgrade"],
-        10 => &[b"connection", b"keep-alive"],
-        14 => &[b"http2-settings"],
-        16 => &[b"proxy-connection"],
-        17 => &[b"transfer-encoding"],
-        18 => &[b"proxy-authenticate"],
-        19 => &[b"proxy-authorization"],
-        25 => &[b"proxy-authentication-info"],
-        _ => return false,
-    };
-    lower.iter().any(|one| name.eq_ignore_ascii_case(one))
-}
-
-/// Whether a field may be passed on as a trailer: not what frames, routes, authenticates or describes the content (RFC
-/// 9110 6.5.1), which a recipient that merges trailers would take for true.
+/// Whether a field may be passed on as a trailer: not what frames, routes, authenticates or describes the content (RFC 9110
+/// 6.5.1), which a recipient that merges trailers would take for true.
 pub fn may_trail(name: &[u8]) -> bool {
     const NOT: [&str; 27] = [
         "content-length",

@@ -1,6 +1,7 @@
 //! Reading what a peer sent: bytes in, borrowed and validated values out. Nothing here keeps or copies the input.
 
 pub mod chunked;
+pub(crate) mod connection_fields;
 pub mod head;
 pub mod host;
 pub(crate) mod list;

@@ -18,6 +18,7 @@ use super::priority::Priority;
 use crate::error::Refusal;
 use crate::limits::Limits;
 use crate::message::{Field, FieldSet, Head, Method, RequestId, Span, Version};
+use crate::parse::connection_fields::is_http1_only;
 use crate::parse::head::{is_field_value, is_visible};
 use crate::parse::list::is_token_byte;
 
@@ -69,10 +70,6 @@ const PATH: usize = 3;
 /// RFC 8441 4.
 const PROTOCOL: usize = 4;
 const PSEUDO: [&[u8]; 5] = [b":method", b":scheme", b":authority", b":path", b":protocol"];
-
-/// RFC 9113 8.2.2: they speak of the connection, which is not one of HTTP/1.x.
-pub(super) const OF_CONNECTION: [&[u8]; 5] =
-    [b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"];
 
 /// No registered method is longer than 17 bytes.
 const METHOD_BYTES_MAX: usize = 32;
@@ -147,7 +144,7 @@ impl<'a> RequestBuilder<'a> {
 
     fn regular_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Wrong> {
         let is_name = !name.is_empty() && name.iter().all(|&byte| is_token_byte(byte) && !byte.is_ascii_uppercase());
-        if !is_name || !is_field_value(value) || is_padded(value) || OF_CONNECTION.contains(&name) {
+        if !is_name || !is_field_value(value) || is_padded(value) || is_http1_only(name) {
             return Err(Wrong::Malformed);
         }
         if name == b"te" && !value.eq_ignore_ascii_case(b"trailers") {
@@ -295,7 +292,7 @@ fn write_line(text: &mut Vec<u8>, head: &mut Head, name: &[u8], value: &[u8]) {
 /// Whether a field may stand behind content (RFC 9113 8.1): no pseudo-field may.
 pub(super) fn is_trailer(name: &[u8], value: &[u8]) -> bool {
     let is_name = !name.is_empty() && name.iter().all(|&byte| is_token_byte(byte) && !byte.is_ascii_uppercase());
-    is_name && is_field_value(value) && !OF_CONNECTION.contains(&name)
+    is_name && is_field_value(value) && !is_http1_only(name)
 }
 
 #[cfg(test)]

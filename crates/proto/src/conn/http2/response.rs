@@ -6,11 +6,11 @@
 
 use super::frame::{self, END_HEADERS, END_STREAM, HEAD_BYTES, Kind as FrameKind, PAYLOAD_BYTES_MAX};
 use super::hpack::{Encoder, write_field};
-use super::request::OF_CONNECTION;
 use crate::exchange::answer::{self, Answer, Kind};
 use crate::exchange::early_hints::LinkField;
 use crate::exchange::program::StreamHead;
 use crate::message::{RequestId, Status};
+use crate::parse::connection_fields::is_http1_only;
 use crate::resource::{Part, Representation};
 
 /// Writes HEADERS of the prebuilt head of `representation`.
@@ -207,7 +207,7 @@ fn write_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, query: &
         let value = value.trim_ascii();
         match &*name {
             b"location" if !query.is_empty() => write_field(&name, &[value, query].concat(), out),
-            name if OF_CONNECTION.contains(&name) => {}
+            name if is_http1_only(name) => {}
             name => write_field(name, value, out),
         }
     }
