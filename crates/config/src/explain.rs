@@ -75,9 +75,9 @@ impl Finding {
     }
 
     /// Says what the TOML reader says, in the words of this configuration.
-    pub(super) fn from_toml(error: &toml::de::Error) -> Finding {
-        let (message, hint) = translate(error.message());
-        Finding { span: error.span(), message, hint }
+    pub(super) fn of_reader(message: &str, span: Option<Range<usize>>) -> Finding {
+        let (message, hint) = translate(message);
+        Finding { span, message, hint }
     }
 }
 

@@ -57,6 +57,7 @@ pub mod suggest;
 #[cfg(test)]
 mod tests;
 pub mod token;
+mod tree;
 pub mod unit;
 pub mod upstream_address;
 mod validate;

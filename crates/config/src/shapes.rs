@@ -8,10 +8,11 @@ use std::ops::Range;
 
 use serde::Deserialize;
 use toml::Spanned;
-use toml::de::{DeArray, DeTable, DeValue, Deserializer};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use super::checker::{Finding, Taken};
 use super::file::File;
+use super::tree::Node;
 
 /// A text, as far as it fits.
 #[derive(Debug, Default)]
@@ -33,21 +34,21 @@ pub(crate) fn read(text: &str) -> Shapes {
     let mut tree = match DeTable::parse(text) {
         Ok(tree) => tree,
         Err(error) => {
-            shapes.findings.push(Finding::from_toml(&error));
+            shapes.findings.push(Finding::of_reader(error.message(), error.span()));
             return shapes;
         }
     };
     while shapes.findings.len() < FINDINGS_MAX {
-        let error = match File::deserialize(Deserializer::from(tree.clone())) {
+        let misfit = match File::deserialize(Node::Root(tree.get_ref())) {
             Ok(file) => {
                 shapes.file = Some(file);
                 break;
             }
-            Err(error) => error,
+            Err(misfit) => misfit,
         };
-        shapes.findings.push(Finding::from_toml(&error));
+        shapes.findings.push(Finding::of_reader(&misfit.message, misfit.span.clone()));
         let span = tree.span();
-        match error.span().and_then(|wrong| take(tree.get_mut(), &span, &wrong)) {
+        match misfit.span.and_then(|wrong| take(tree.get_mut(), &span, &wrong)) {
             Some(taken) => shapes.taken.push(taken),
             None => break,
         }
