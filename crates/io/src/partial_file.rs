@@ -1,11 +1,17 @@
 //! Files of which a part has arrived, kept so that their senders can go on.
 //!
 //! Owns: [`PartialFile`], and the hidden directory [`FOLDER`] of a root in which such files are. The name of one is a
-//! hash of where it is to be stored, and the bytes that it will have: so no name collides with another or leads out of
-//! the directory, and nothing else has to be remembered. Guarantees: one user at a time, over all processes, by a lock
-//! (`flock(2)`) that ends with its holder; together they are within [`Bounds`]; a file that has not grown for a while
-//! is deleted by the next user of the directory, and by [`sweep`]. The directory is there only as long as something is
-//! in it.
+//! hash of where it is to be stored, the bytes that it will have, and a hash of the owner who began it: so no name
+//! collides with another or leads out of the directory, and nothing else has to be remembered over a restart.
+//! Guarantees: one user at a time, over all processes, by a lock (`flock(2)`) that ends with its holder; together they
+//! are within [`Bounds`], and no owner has more of them than is left for all others; a file that has not grown for a
+//! while is deleted by the next user of the directory, and by [`sweep`]. The directory is there only as long as
+//! something is in it.
+//!
+//! ```text
+//!   ca978112ca1bbdcafac231b39a23dc4d-300                    path, length; of nobody in particular
+//!   ca978112ca1bbdcafac231b39a23dc4d-300-3e23e8160039594a   path, length, owner
+//! ```
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -28,7 +34,19 @@ pub struct PartialFile {
     total: u64,
 }
 
-/// Bounds of all partial files of a root.
+/// A file that is to be sent in parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The path in the root at which it is to be stored.
+    pub path: &'a [u8],
+    /// Its length, in bytes.
+    pub total: u64,
+    /// The party that it counts for if it is begun now, in bytes of any form. None: it counts for all together.
+    pub owner: Option<&'a [u8]>,
+}
+
+/// Bounds of all partial files of a root. An owner has at most as much as is left for all others: half if there are no
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// How many.
@@ -48,6 +66,8 @@ pub enum Refused {
     Gap(u64),
     /// There are too many, or they are too large.
     TooMany,
+    /// Those of this owner are too many, or too large: there would be less left for all others.
+    TooManyOfOwner,
     /// The error of a system call.
     Failed(Errno),
 }
@@ -63,19 +83,28 @@ impl From<Errno> for Refused {
 struct Part<'a> {
     key: &'a str,
     total: u64,
+    owner: Option<&'a str>,
+}
+
+/// A number of files, and their bytes, counted as if they were complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    files: usize,
+    bytes: u64,
 }
 
 /// Totals of the directory.
 #[derive(Debug, Default)]
 struct QuotaScan {
-    files: usize,
-    bytes: u64,
-    /// Sizes of the partial files of the requested one: there is one, unless others were put there by hand.
-    own: Vec<u64>,
+    of_all: Totals,
+    of_owner: Totals,
+    /// Names of the partial files of the requested one: there is one, unless others were put there by hand.
+    own: Vec<String>,
 }
 
-/// Bytes of a hash in a name.
+/// Bytes of the hash of a path, and of that of an owner, in a name.
 const KEY_BYTES: usize = 16;
+const OWNER_BYTES: usize = 8;
 /// Only its owner may enter it.
 const FOLDER_MODE: Mode = Mode::RWXU;
 const FILE_MODE: Mode =
@@ -85,19 +114,14 @@ const OPEN: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW)
 const TRIES_MAX: usize = 16;
 
 impl PartialFile {
-    /// The file that is to have `total` bytes and to be stored as `path` of `root`, to be written from byte `from` on:
-    /// what has arrived behind that is given up. With `from` 0 it is begun if there is none.
+    /// The file that is `wanted` beneath `root`, to be written from byte `from` on: what has arrived behind that is
+    /// given up. With `from` 0 it is begun if there is none.
     ///
     /// # Errors
     /// See [`Refused`]; nothing has changed then.
-    pub fn open(
-        root: BorrowedFd<'_>,
-        path: &[u8],
-        total: u64,
-        from: u64,
-        bounds: Bounds,
-    ) -> Result<PartialFile, Refused> {
-        let key = key(path);
+    pub fn open(root: BorrowedFd<'_>, wanted: Wanted<'_>, from: u64, bounds: Bounds) -> Result<PartialFile, Refused> {
+        let total = wanted.total;
+        let name = file_name(wanted);
         for _ in 0..TRIES_MAX {
             let folder = match open_folder(root) {
                 Err(Errno::NOENT) if from > 0 => return Err(Refused::Gap(0)),
@@ -109,7 +133,7 @@ impl PartialFile {
             };
             // Held for a look at the directory. Files are locked without waiting.
             retry(|| rustix::fs::flock(&folder, FlockOperation::LockExclusive))?;
-            let opened = open_in(&folder, &key, total, from, bounds);
+            let opened = open_in(&folder, &name, from, bounds);
             retry(|| rustix::fs::flock(&folder, FlockOperation::Unlock))?;
             match opened {
                 // The user of the last file has deleted the directory meanwhile.
@@ -127,15 +151,18 @@ impl PartialFile {
         Err(Refused::Busy)
     }
 
-    /// Bytes that have arrived of the file that is to have `total` bytes and to be stored as `path` of `root`; 0 if
-    /// there is none.
+    /// Bytes that have arrived of the file that is `wanted` beneath `root`, whoever began it; 0 if there is none.
     ///
     /// # Errors
     /// The error of a system call.
-    pub fn arrived(root: BorrowedFd<'_>, path: &[u8], total: u64) -> Result<u64, Errno> {
-        let state = open_folder(root).and_then(|folder| stat(&folder, &file_name(&key(path), total)));
+    pub fn arrived(root: BorrowedFd<'_>, wanted: Wanted<'_>) -> Result<u64, Errno> {
+        let name = file_name(wanted);
+        let state = open_folder(root).and_then(|folder| match begun(&folder, &name)? {
+            Some(begun) => stat(&folder, &begun),
+            None => Err(Errno::NOENT),
+        });
         match state {
-            Ok(state) => Ok(size(&state).min(total)),
+            Ok(state) => Ok(size(&state).min(wanted.total)),
             Err(Errno::NOENT) => Ok(0),
             Err(errno) => Err(errno),
         }
@@ -210,43 +237,81 @@ pub fn sweep(root: BorrowedFd<'_>, kept_s: u64) -> Result<(), Errno> {
         folder => folder?,
     };
     retry(|| rustix::fs::flock(&folder, FlockOperation::LockExclusive))?;
-    scan(&folder, "", kept_s)?;
+    scan(&folder, None, kept_s)?;
     remove_folder(&folder);
     Ok(())
 }
 
-/// In `folder`, which is locked.
-fn open_in(folder: &OwnedFd, key: &str, total: u64, from: u64, bounds: Bounds) -> Result<(OwnedFd, String), Refused> {
-    let scan = scan(folder, key, bounds.kept_s)?;
-    let name = file_name(key, total);
-    if scan.own.contains(&total) {
-        let file = lock(folder, &name)?;
+/// In `folder`, which is locked. A file that is begun gets the name `wanted`; one that is there has it but for its
+/// owner.
+fn open_in(folder: &OwnedFd, wanted: &str, from: u64, bounds: Bounds) -> Result<(OwnedFd, String), Refused> {
+    let part = Part::of(wanted).ok_or(Errno::INVAL)?;
+    let scan = scan(folder, Some(part), bounds.kept_s)?;
+    if let Some(name) = scan.own.iter().find(|name| part.is_file_of(name)) {
+        let file = lock(folder, name)?;
         let arrived = size(&rustix::fs::fstat(&file)?);
         if from > arrived {
             return Err(Refused::Gap(arrived));
         }
         retry(|| rustix::fs::ftruncate(&file, from))?;
-        return Ok((file, name));
+        return Ok((file, name.clone()));
     }
     if from > 0 {
         return Err(Refused::Gap(0));
     }
     // Another file is sent under the same name now.
-    let (mut files, mut bytes) = (scan.files, scan.bytes);
-    for other in &scan.own {
-        let name = file_name(key, *other);
-        let _file = lock(folder, &name)?;
+    let others = scan.own.iter().map(|name| lock(folder, name)).collect::<Result<Vec<_>, _>>()?;
+    let (mut of_all, mut of_owner) = (scan.of_all, scan.of_owner);
+    for other in scan.own.iter().filter_map(|name| Part::of(name)) {
+        of_all.remove(other);
+        if other.owner == part.owner {
+            of_owner.remove(other);
+        }
+    }
+    of_all.add(part);
+    of_owner.add(part);
+    of_all.check(bounds).map_err(|()| Refused::TooMany)?;
+    if part.owner.is_some() {
+        of_all.and(of_owner).check(bounds).map_err(|()| Refused::TooManyOfOwner)?;
+    }
+    for name in &scan.own {
         retry(|| rustix::fs::unlinkat(folder, name.as_str(), AtFlags::empty()))?;
-        files -= 1;
-        bytes = bytes.saturating_sub(*other);
     }
-    if files >= bounds.files_max || bytes.saturating_add(total) > bounds.bytes_max {
-        return Err(Refused::TooMany);
-    }
+    drop(others);
     let flags = OPEN | OFlags::CREATE | OFlags::EXCL;
-    let file = retry(|| rustix::fs::openat(folder, name.as_str(), flags, FILE_MODE))?;
+    let file = retry(|| rustix::fs::openat(folder, wanted, flags, FILE_MODE))?;
     retry(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive))?;
-    Ok((file, name))
+    Ok((file, wanted.to_owned()))
+}
+
+impl Totals {
+    fn add(&mut self, part: Part<'_>) {
+        *self = self.and(Totals { files: 1, bytes: part.total });
+    }
+
+    fn remove(&mut self, part: Part<'_>) {
+        *self = Totals { files: self.files.saturating_sub(1), bytes: self.bytes.saturating_sub(part.total) };
+    }
+
+    fn and(self, other: Totals) -> Totals {
+        Totals { files: self.files + other.files, bytes: self.bytes.saturating_add(other.bytes) }
+    }
+
+    fn check(self, bounds: Bounds) -> Result<(), ()> {
+        if self.files <= bounds.files_max && self.bytes <= bounds.bytes_max { Ok(()) } else { Err(()) }
+    }
+}
+
+/// The name in `folder` of the file that `wanted` names but for its owner.
+fn begun(folder: &OwnedFd, wanted: &str) -> Result<Option<String>, Errno> {
+    let Some(part) = Part::of(wanted) else { return Ok(None) };
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        if let Some(name) = entry.file_name().to_str().ok().filter(|name| part.is_file_of(name)) {
+            return Ok(Some(name.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Opens a file that is in no other upload's use.
@@ -264,8 +329,9 @@ fn lock(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Refused> {
     if is_same { Ok(file) } else { Err(Refused::Busy) }
 }
 
-/// Counts the files in `folder`, which is locked, and deletes those that have not grown for `kept_s` seconds.
-fn scan(folder: &OwnedFd, key: &str, kept_s: u64) -> Result<QuotaScan, Errno> {
+/// Counts the files in `folder`, which is locked, all and those of the owner of `wanted`, and deletes those that have
+/// not grown for `kept_s` seconds.
+fn scan(folder: &OwnedFd, wanted: Option<Part<'_>>, kept_s: u64) -> Result<QuotaScan, Errno> {
     let mut scan = QuotaScan::default();
     let now_s = unix_ms() / 1000;
     for entry in rustix::fs::Dir::read_from(folder)? {
@@ -280,10 +346,12 @@ fn scan(folder: &OwnedFd, key: &str, kept_s: u64) -> Result<QuotaScan, Errno> {
             retry(|| rustix::fs::unlinkat(folder, name, AtFlags::empty()))?;
             continue;
         }
-        scan.files += 1;
-        scan.bytes = scan.bytes.saturating_add(part.total);
-        if part.key == key {
-            scan.own.push(part.total);
+        scan.of_all.add(part);
+        if wanted.is_some_and(|wanted| wanted.owner == part.owner) {
+            scan.of_owner.add(part);
+        }
+        if wanted.is_some_and(|wanted| wanted.key == part.key) {
+            scan.own.push(name.to_owned());
         }
     }
     Ok(scan)
@@ -308,21 +376,33 @@ fn size(state: &Stat) -> u64 {
     u64::try_from(state.st_size).unwrap_or(0)
 }
 
-/// The hash by which a file to be stored as `path` is known.
-fn key(path: &[u8]) -> String {
-    let hash = ring::digest::digest(&ring::digest::SHA256, path);
-    hash.as_ref()[..KEY_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+/// The first `bytes` of a hash, in hexadecimal digits.
+fn hash(of: &[u8], bytes: usize) -> String {
+    let hash = ring::digest::digest(&ring::digest::SHA256, of);
+    hash.as_ref()[..bytes].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn file_name(key: &str, total: u64) -> String {
-    format!("{key}-{total}")
+/// The name of the file that is `wanted`, if it is begun.
+fn file_name(Wanted { path, total, owner }: Wanted<'_>) -> String {
+    let key = hash(path, KEY_BYTES);
+    match owner {
+        None => format!("{key}-{total}"),
+        Some(owner) => format!("{key}-{total}-{}", hash(owner, OWNER_BYTES)),
+    }
 }
 
 impl<'a> Part<'a> {
     fn of(name: &'a str) -> Option<Part<'a>> {
-        let (key, total) = name.split_once('-')?;
-        let is_key = key.len() == 2 * KEY_BYTES && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-        Some(Part { key, total: total.parse().ok().filter(|_| is_key)? })
+        let is_hash = |text: &str, bytes| text.len() == 2 * bytes && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let (key, rest) = name.split_once('-')?;
+        let (total, owner) = rest.split_once('-').map_or((rest, None), |(total, owner)| (total, Some(owner)));
+        let is_name = is_hash(key, KEY_BYTES) && owner.is_none_or(|owner| is_hash(owner, OWNER_BYTES));
+        Some(Part { key, total: total.parse().ok().filter(|_| is_name)?, owner })
+    }
+
+    /// Whether `name` is that of the same file, whoever began it.
+    fn is_file_of(self, name: &str) -> bool {
+        Part::of(name).is_some_and(|other| (other.key, other.total) == (self.key, self.total))
     }
 }
 
@@ -345,11 +425,19 @@ mod tests {
     }
 
     fn open(root: &Path, path: &str, total: u64, from: u64) -> Result<PartialFile, Refused> {
-        PartialFile::open(directory(root).as_fd(), path.as_bytes(), total, from, BOUNDS)
+        let wanted = Wanted { path: path.as_bytes(), total, owner: None };
+        PartialFile::open(directory(root).as_fd(), wanted, from, BOUNDS)
+    }
+
+    /// Begins a file for `owner` and leaves it, where there are at most ten, of at most 100 bytes.
+    fn begin(root: &Path, owner: &str, path: &str, total: u64) -> Result<(), Refused> {
+        let wanted = Wanted { path: path.as_bytes(), total, owner: Some(owner.as_bytes()) };
+        PartialFile::open(directory(root).as_fd(), wanted, 0, Bounds { files_max: 10, ..BOUNDS }).map(drop)
     }
 
     fn arrived(root: &Path, path: &str, total: u64) -> u64 {
-        PartialFile::arrived(directory(root).as_fd(), path.as_bytes(), total).unwrap()
+        let wanted = Wanted { path: path.as_bytes(), total, owner: Some(b"who asks") };
+        PartialFile::arrived(directory(root).as_fd(), wanted).unwrap()
     }
 
     fn is_empty(root: &Path) -> bool {
@@ -403,6 +491,48 @@ mod tests {
         drop(open(root, "/b", 39, 0).unwrap());
         open(root, "/b", 39, 0).unwrap().discard();
         drop(open(root, "/c", 40, 0).unwrap());
+    }
+
+    #[test]
+    fn an_owner_has_no_more_than_is_left_for_all_others() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        assert_eq!(begin(root, "a", "/0", 51), Err(Refused::TooManyOfOwner));
+        assert!(is_empty(root), "what is refused leaves nothing");
+        for number in 0..5 {
+            assert_eq!(begin(root, "a", &format!("/{number}"), 2), Ok(()));
+        }
+        assert_eq!(begin(root, "a", "/5", 1), Err(Refused::TooManyOfOwner));
+        // One that takes the place of another is not one more, whoever began that.
+        assert_eq!((begin(root, "a", "/4", 42), begin(root, "a", "/4", 43)), (Ok(()), Err(Refused::TooManyOfOwner)));
+        assert_eq!(arrived(root, "/4", 42), 0);
+        // Half of the other half, and so on: there is something for each that comes.
+        assert_eq!((begin(root, "b", "/b", 26), begin(root, "b", "/b", 25)), (Err(Refused::TooManyOfOwner), Ok(())));
+        assert_eq!((begin(root, "c", "/c", 13), begin(root, "c", "/c", 12)), (Err(Refused::TooManyOfOwner), Ok(())));
+        // Those of nobody in particular are bound by what there is.
+        let of_nobody = |total| {
+            let wanted = Wanted { path: b"/n", total, owner: None };
+            PartialFile::open(directory(root).as_fd(), wanted, 0, Bounds { files_max: 10, ..BOUNDS }).map(drop)
+        };
+        assert_eq!((of_nobody(14), of_nobody(13)), (Err(Refused::TooMany), Ok(())));
+    }
+
+    #[test]
+    fn a_file_is_gone_on_with_by_another_than_who_began_it() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        begin(root, "a", "/a", 6).unwrap();
+        let mut file = open(root, "/a", 6, 0).unwrap();
+        file.write(b"abc").unwrap();
+        drop(file);
+        begin(root, "b", "/a", 6).unwrap();
+        assert_eq!(fs::read_dir(root.join(FOLDER)).unwrap().count(), 1);
+        // One that a server before owners were written has begun.
+        fs::write(root.join(FOLDER).join(file_name(Wanted { path: b"/old", total: 6, owner: None })), "ab").unwrap();
+        assert_eq!((arrived(root, "/old", 6), arrived(root, "/old", 7)), (2, 0));
+        let wanted = Wanted { path: b"/old", total: 6, owner: Some(b"a") };
+        let file = PartialFile::open(directory(root).as_fd(), wanted, 2, BOUNDS).unwrap();
+        assert_eq!(file.bytes(), 2);
     }
 
     #[test]

@@ -137,7 +137,9 @@ site_keys! {
     upload_resume_bytes_max: u64 = 64 << 30, plain {
         upload_resume_bytes_max: Option<Spanned<Amount>> =
             Key::number(Unit::Bytes, 1..=UPLOAD_BYTES_MAX, "Bytes of all files together that are kept in part")
-                .more(", each counted as if it were complete");
+                .more(
+                    ", each counted as if it were complete; a client network has at most half: [uploads.md](uploads.md#going-on-with-an-upload)",
+                );
     }
 
     /// Whether clients may delete files and empty directories: DELETE, and buttons in listings.

@@ -20,6 +20,12 @@ impl Party {
             IpAddr::V6(address) => Party(true, (address.to_bits() >> 64) as u64),
         }
     }
+
+    /// Its family and its address: the same bytes in every process and after every restart.
+    pub(super) fn to_bytes(self) -> [u8; 9] {
+        let [a, b, c, d, e, f, g, h] = self.1.to_be_bytes();
+        [u8::from(self.0), a, b, c, d, e, f, g, h]
+    }
 }
 
 /// Counter of one kind of work.

@@ -33,6 +33,7 @@ use crate::cache::Store;
 use crate::cache::two_generation_map::Key;
 use crate::content::action::Action;
 use crate::content::answers;
+use crate::content::at_once::Party;
 use crate::content::listing::View;
 use crate::content::permitted::other_places;
 use crate::content::route::Effective;
@@ -51,11 +52,12 @@ pub struct Means<'a> {
     pub clock: Clock,
 }
 
-/// The program that answers a request that changes something; none if it may not be changed so here.
+/// The program that answers a request that changes something; none if it may not be changed so here. What is left in
+/// part counts for the client's network.
 pub fn begin(
     site: &Site,
     translate: &Translate<'_>,
-    client: Option<IpAddr>,
+    (client, party): (Option<IpAddr>, Option<Party>),
     means: Means<'_>,
 ) -> Option<Box<dyn Program>> {
     let (request, action) = (translate.request?, Action::of(translate)?);
@@ -88,7 +90,7 @@ pub fn begin(
             Box::new(form::Form::new(place, &boundary))
         }
         Action::Upload => match partial::Given::of(request) {
-            Some(given) => Box::new(partial::PartialPut::new(place, conditions, given)),
+            Some(given) => Box::new(partial::PartialPut::new(place, conditions, given, party)),
             None => Box::new(Put { place, conditions, file: None, gathered: Gathered::default() }),
         },
         Action::Delete => Box::new(delete::Delete::new(place, conditions, is_form)),

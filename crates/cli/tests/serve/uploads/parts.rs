@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use super::{BYTES, ask, names};
 use crate::client::{Client, PATIENCE, Response};
 use crate::engine::{AMPED, Engine, for_engines};
+use crate::http2::{self, Http2};
 use crate::server::{Launch, Server, eventually};
 use crate::tree::pattern;
 
@@ -27,6 +28,7 @@ for_engines!(all every_architecture_takes_uploads_in_parts: [
     parts_are_put_together_wherever_they_were_cut,
     a_file_is_sent_by_one_client_at_a_time,
     parts_that_make_no_sense_are_refused,
+    parts_of_one_network_leave_room_for_others,
 ]);
 
 /// Where the server keeps parts.
@@ -140,7 +142,7 @@ fn a_file_is_sent_by_one_client_at_a_time(engine: Engine) {
 }
 
 fn parts_that_make_no_sense_are_refused(engine: Engine) {
-    let config = "[[site]]\nroot = \"site\"\nupload = true\nupload_bytes_max = \"1MiB\"\nupload_resume_bytes_max = 1000000\n\
+    let config = "[[site]]\nroot = \"site\"\nupload = true\nupload_bytes_max = \"1MiB\"\nupload_resume_bytes_max = 2000000\n\
                   [[site]]\nhosts = [\"whole.example\"]\nroot = \"site\"\nupload = true\nupload_resume_s = 0\n";
     let server = Launch::new(engine).file("hello.txt", "hello\n").config(config).start();
     for (path, fields, status) in [
@@ -177,6 +179,59 @@ fn parts_that_make_no_sense_are_refused(engine: Engine) {
     assert_eq!(finish(&server, "/c", b"abcdef"), 201);
     assert_eq!(fs::read(server.site().join("c")).unwrap(), b"abcdef");
     assert_eq!(names(&server.site()).len(), 2);
+    server.finish();
+}
+
+/// A server behind a proxy that says for whom it asks, where little is kept in part.
+fn start_behind_proxy(engine: Engine, root: &std::path::Path) -> Server {
+    let config = format!(
+        "trusted_proxies = [\"127.0.0.0/8\"]\n[[site]]\nroot = \"{}\"\nupload = true\nupload_resume_bytes_max = 100000\n",
+        root.display()
+    );
+    Launch::new(engine).argument("--h2c").config(&config).start()
+}
+
+/// The status of the first byte of a file of so many, which `client` sends.
+fn begin_for(server: &Server, client: &str, path: &str, total: usize) -> u16 {
+    let fields = format!("X-Forwarded-For: {client}\r\nContent-Range: bytes 0-0/{total}\r\n");
+    ask(&mut server.connect(), "PUT", path, &fields, b"a").status
+}
+
+fn parts_of_one_network_leave_room_for_others(engine: Engine) {
+    let root = tempfile::tempdir().unwrap();
+    let server = start_behind_proxy(engine, root.path());
+    let begin = |client: &str, path: &str, total| begin_for(&server, client, path, total);
+    assert_eq!(begin("192.0.2.1", "/a", 50_001), 507);
+    assert_eq!((begin("192.0.2.1", "/a", 30_000), begin("192.0.2.1", "/b", 20_000)), (308, 308));
+    assert_eq!(begin("192.0.2.1", "/c", 10), 507);
+    assert_eq!((begin("192.0.2.2", "/c", 25_000), begin("2001:db8::1", "/d", 12_500)), (308, 308));
+    // All addresses of a network are one.
+    assert_eq!(begin("2001:db8::2", "/e", 10), 507);
+    assert_eq!(put_part(&mut server.connect(), "/d", &pattern(12_500, 3), 0, 12_500).status, 201);
+    assert_eq!(begin("2001:db8::2", "/e", 10), 308);
+    server.finish();
+    // A restart forgets nothing.
+    let server = start_behind_proxy(engine, root.path());
+    let begin = |client: &str, path: &str, total| begin_for(&server, client, path, total);
+    assert_eq!((begin("192.0.2.1", "/f", 10), begin("192.0.2.3", "/f", 10)), (507, 308));
+    assert_eq!(put_part(&mut server.connect(), "/a", &pattern(30_000, 3), 0, 30_000).status, 201);
+    assert_eq!(begin("192.0.2.1", "/g", 10), 308);
+    // A whole file takes nothing that is shared.
+    assert_eq!(ask(&mut server.connect(), "PUT", "/whole", "X-Forwarded-For: 192.0.2.1\r\n", &[0; 90_000]).status, 201);
+    server.finish();
+}
+
+#[test]
+fn parts_of_one_network_leave_room_for_others_over_http2() {
+    let root = tempfile::tempdir().unwrap();
+    let server = start_behind_proxy(AMPED, root.path());
+    let begin = |client: &str, path: &str| {
+        let fields = [("x-forwarded-for", client), ("content-range", "bytes 0-0/50000")];
+        let mut request = http2::request("PUT", path, &fields);
+        *request.body_mut() = b"a".to_vec();
+        Http2::connect(server.address()).try_ask(request).unwrap().status
+    };
+    assert_eq!((begin("192.0.2.1", "/a"), begin("192.0.2.1", "/b")), (308, 507));
     server.finish();
 }
 

@@ -120,7 +120,7 @@ fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     if !site.routes.is_empty() && leads_elsewhere(&context.rules(asked)) {
         return Outcome::LookUp;
     }
-    match upload::begin(site, translate, asked.client(), context.means()) {
+    match upload::begin(site, translate, (asked.client(), asked.party()), context.means()) {
         Some(program) => context.run(program),
         None if site.routes.run_files() => Outcome::LookUp,
         None => {

@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 
 use lamna_io::Wait;
 use lamna_io::new_file::Before;
-use lamna_io::partial_file::{self, Bounds, PartialFile};
+use lamna_io::partial_file::{self, Bounds, PartialFile, Wanted};
 use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
 use lamna_proto::message::{Field, Request};
 use lamna_proto::parse::path;
@@ -23,6 +23,7 @@ use lamna_sys::clock::Clock;
 use rustix::io::Errno;
 
 use super::{Action, CONDITION, Conditions, FAILED, Gathered, Place, Refused, name_of, refused, refused_by};
+use crate::content::at_once::Party;
 use crate::content::site::Sites;
 
 /// The part of a file that a request brings.
@@ -87,6 +88,8 @@ pub(super) struct PartialPut {
     place: Place,
     conditions: Conditions,
     given: Given,
+    /// The client's network, which a file counts for that is begun. None if it is not known.
+    owner: Option<Party>,
     /// The file that is being written. None before the first step.
     file: Option<PartialFile>,
     /// Content that has not been written.
@@ -131,13 +134,22 @@ const OTHER_FILE_SYSTEM: Refused =
     Refused(400, "This directory is on another file system than the root: send the whole file, without Content-Range.");
 const GAP: Refused = Refused(409, "Bytes before these are missing: continue behind those that Range names.");
 const BUSY: Refused = Refused(409, "Another request sends this file, or its end has not been noticed yet.");
-const TOO_MANY: Refused = Refused(507, "There are too many uploads that are not complete, or they are too large.");
+const TOO_MANY: Refused = Refused(
+    507,
+    "There are too many files of which a part has arrived, or they are too large: send the whole file, without \
+     Content-Range, or try again later.",
+);
+const TOO_MANY_OF_NETWORK: Refused = Refused(
+    507,
+    "Of your network there are too many files of which a part has arrived, or they are too large: finish those first, \
+     or send the whole file, without Content-Range.",
+);
 const TOO_LARGE: Refused = Refused(413, "The file is larger than is accepted.");
 
 impl PartialPut {
     /// A part that is to be added to what has arrived for `place`.
-    pub(super) fn new(place: Place, conditions: Conditions, given: Given) -> PartialPut {
-        PartialPut { place, conditions, given, file: None, gathered: Gathered::default() }
+    pub(super) fn new(place: Place, conditions: Conditions, given: Given, owner: Option<Party>) -> PartialPut {
+        PartialPut { place, conditions, given, owner, file: None, gathered: Gathered::default() }
     }
 
     fn store(&mut self, content: &[u8], is_last: bool) -> Result<Stored, Stopped> {
@@ -186,10 +198,13 @@ impl PartialPut {
         };
         let (root, name) = place.site().root_of(&place.path);
         let root = root.directory(Wait::Yes, place.clock.now().ms()).map_err(refused_by)?;
-        let file = PartialFile::open(root.as_fd(), name, total, first, bounds).map_err(|refused| match refused {
+        let owner = self.owner.map(Party::to_bytes);
+        let wanted = Wanted { path: name, total, owner: owner.as_ref().map(|bytes| &bytes[..]) };
+        let file = PartialFile::open(root.as_fd(), wanted, first, bounds).map_err(|refused| match refused {
             partial_file::Refused::Busy => Stopped::Busy,
             partial_file::Refused::Gap(bytes) => Stopped::Gap(bytes),
             partial_file::Refused::TooMany => TOO_MANY.into(),
+            partial_file::Refused::TooManyOfOwner => TOO_MANY_OF_NETWORK.into(),
             partial_file::Refused::Failed(errno) => super::refused(errno).into(),
         })?;
         match file.can_be_moved_to(directory.as_fd()) {
@@ -216,7 +231,7 @@ impl PartialPut {
         self.check(total)?;
         let (root, name) = self.place.site().root_of(&self.place.path);
         let root = root.directory(Wait::Yes, self.place.clock.now().ms()).map_err(refused_by)?;
-        PartialFile::arrived(root.as_fd(), name, total).map_err(refused)
+        PartialFile::arrived(root.as_fd(), Wanted { path: name, total, owner: None }).map_err(refused)
     }
 
     fn finish(&self, file: PartialFile) -> Result<Before, Refused> {
