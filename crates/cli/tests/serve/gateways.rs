@@ -19,6 +19,7 @@ mod programs;
 mod proxy_protocol;
 mod recipes;
 mod secure;
+mod shares;
 mod smuggling;
 mod supervised;
 mod websocket;

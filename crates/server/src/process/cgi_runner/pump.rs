@@ -6,29 +6,35 @@
 //!        no more is read while there is some;  likewise
 //! ```
 //!
-//! Owns: [`serve`]. Guarantees: memory is bounded by a record each way, whatever client and program do; a program ends with its request. An
-//! answer that is not whole does not end as a whole one: the connection ends without END_REQUEST.
+//! Owns: [`serve`]. Guarantees: memory is bounded by a few records each way, whatever client and program do; a program
+//! does not wait for a client that reads slowly as long as there is room for its output in a file
+//! ([`output`](super::output)), and its place is free when it has ended; where there is no room, it yields to others
+//! that wait ([`turns`](super::turns)); a program ends with its request. An answer that is not whole does not end as a
+//! whole one: the connection ends without END_REQUEST.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use lamna_config::gateway::BUFFER_DIRECTORY;
 use lamna_proto::gateway::fastcgi::kind;
+use lamna_sys::say::say;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 
-use super::Limits;
+use super::leftovers::Leftover;
+use super::output::{Kept, Output, READ_BYTES};
 use super::program::{Program, Refused};
-use super::request::{Records, variables, write};
+use super::request::{Records, write};
+use super::turns::Place;
+use super::{Limits, Request, Runner};
 
-/// The server sends the variables at once.
-const VARIABLES_TIME_MAX: Duration = Duration::from_secs(30);
-/// Bytes that are read at once.
-const READ_BYTES: usize = 32 * 1024;
-/// No more is read from a program while so much of its output waits.
-const OUTPUT_BYTES: usize = 64 * 1024;
+/// The server takes an answer of a few lines at once.
+const TELL_TIME_MAX: Duration = Duration::from_secs(30);
+/// How often it is looked whether a program that waits for its client has to yield.
+const YIELD_LOOK: Duration = Duration::from_millis(250);
 /// Messages of one program that are passed on; the rest is dropped.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
@@ -40,6 +46,8 @@ enum Broken {
     Late,
     /// The program is at fault: why.
     Fault(String),
+    /// Its client reads nothing, and others wait for its place.
+    Crowded,
 }
 
 impl From<io::Error> for Broken {
@@ -48,32 +56,45 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Answers the request of a connection.
-pub(super) fn serve(mut stream: UnixStream, limits: &Limits) {
+/// Answers a request.
+pub(super) fn serve(request: Request, place: &Place<'_, Request>, runner: &Runner<'_>) {
     // A connection that fails is of no further use, and its error goes unreported.
-    let _ = answer(&mut stream, limits);
+    let _ = answer(request, place, runner);
 }
 
-fn answer(stream: &mut UnixStream, limits: &Limits) -> io::Result<()> {
-    stream.set_read_timeout(Some(VARIABLES_TIME_MAX))?;
-    let mut records = Records::default();
-    let Some(variables) = variables(stream, &mut records)? else { return Ok(()) };
-    let program = match Program::start(&variables, limits) {
+fn answer(request: Request, place: &Place<'_, Request>, runner: &Runner<'_>) -> io::Result<()> {
+    let Request { mut stream, records, variables } = request;
+    let program = match Program::start(&variables, runner.limits) {
         Ok(program) => program,
-        Err(Refused { status, why }) => return tell(stream, status, &why),
+        Err(Refused { status, why }) => return tell(&mut stream, status, &why),
     };
-    let mut pump = Pump::new(stream, program, records, limits)?;
+    let output = Output::new(runner.room.clone(), place.network);
+    let mut pump = Pump::new(stream, program, records, (place, output), runner.limits)?;
     match pump.run() {
-        Ok(()) | Err(Broken::Left) => Ok(()),
+        Ok(None) | Err(Broken::Left) => Ok(()),
+        Ok(Some(kept)) => {
+            let Pump { stream, output, progress, .. } = pump;
+            runner.leftovers.add(Leftover { stream, output, kept, progress });
+            Ok(())
+        }
         Err(Broken::Late) => pump.give_up("504 Gateway Timeout", "the program has not ended in time, and is killed"),
         Err(Broken::Fault(why)) => pump.give_up("502 Bad Gateway", &why),
+        Err(Broken::Crowded) => {
+            // The connection takes no words.
+            let name = variables.iter().find(|(name, _)| name == "SCRIPT_FILENAME").map(|(_, value)| value.display());
+            let name = name.map_or_else(String::new, |name| name.to_string());
+            say!(
+                "{name}: the program is killed, because its client reads nothing and other networks wait for a program"
+            );
+            Ok(())
+        }
     }
 }
 
 /// A whole answer in place of a program's, and a line for the error log.
-fn tell(stream: &mut UnixStream, status: &str, why: &str) -> io::Result<()> {
+pub(super) fn tell(stream: &mut UnixStream, status: &str, why: &str) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(VARIABLES_TIME_MAX))?;
+    stream.set_write_timeout(Some(TELL_TIME_MAX))?;
     let mut output = Vec::new();
     write(kind::STDERR, why.as_bytes(), &mut output);
     let body = status.split_once(' ').map_or("", |(_, words)| words);
@@ -91,14 +112,21 @@ fn end(exit_code: u32, output: &mut Vec<u8>) {
 }
 
 struct Pump<'a> {
-    stream: &'a mut UnixStream,
+    stream: UnixStream,
+    place: &'a Place<'a, Request>,
     program: Program,
     records: Records,
     /// Content for the program.
     content: Vec<u8>,
     content_is_over: bool,
     /// Records for the server.
-    output: Vec<u8>,
+    output: Output,
+    /// The program has ended, and all that it has printed is in `output`.
+    is_over: bool,
+    /// When the server has taken something.
+    progress: Instant,
+    /// The program waits for that.
+    is_stalled: bool,
     output_bytes: u64,
     message_bytes: usize,
     output_bytes_max: u64,
@@ -115,7 +143,13 @@ struct Ready {
 }
 
 impl<'a> Pump<'a> {
-    fn new(stream: &'a mut UnixStream, program: Program, records: Records, limits: &Limits) -> io::Result<Pump<'a>> {
+    fn new(
+        stream: UnixStream,
+        program: Program,
+        records: Records,
+        (place, output): (&'a Place<'a, Request>, Output),
+        limits: &Limits,
+    ) -> io::Result<Pump<'a>> {
         stream.set_nonblocking(true)?;
         let pipes = [
             program.stdin.as_ref().map(AsFd::as_fd),
@@ -125,11 +159,15 @@ impl<'a> Pump<'a> {
         pipes.into_iter().flatten().try_for_each(|pipe| fcntl_setfl(pipe, OFlags::NONBLOCK))?;
         Ok(Pump {
             stream,
+            place,
             program,
             records,
             content: Vec::new(),
             content_is_over: false,
-            output: Vec::new(),
+            output,
+            is_over: false,
+            progress: Instant::now(),
+            is_stalled: false,
             output_bytes: 0,
             message_bytes: 0,
             output_bytes_max: limits.output_bytes_max,
@@ -137,8 +175,9 @@ impl<'a> Pump<'a> {
         })
     }
 
-    /// Until the answer has been sent.
-    fn run(&mut self) -> Result<(), Broken> {
+    /// Until the answer has been sent, or the rest of it can be sent without the program. Then, with what counts it if
+    /// its output does not.
+    fn run(&mut self) -> Result<Option<Option<Kept>>, Broken> {
         loop {
             self.take_records()?;
             let ready = self.wait()?;
@@ -146,8 +185,17 @@ impl<'a> Pump<'a> {
             self.read_output(ready.stdout)?;
             self.read_messages(ready.stderr);
             self.talk(ready.stream)?;
-            if self.program.stdout.is_none() && !ready.end.is_empty() {
-                return self.finish();
+            if !self.is_over && self.program.stdout.is_none() && !ready.end.is_empty() {
+                self.finish()?;
+                self.talk(PollFlags::empty())?;
+            }
+            if self.is_over && self.output.is_empty() {
+                return Ok(None);
+            }
+            if self.is_over
+                && let Some(kept) = self.output.keep()
+            {
+                return Ok(Some(kept));
             }
         }
     }
@@ -175,20 +223,24 @@ impl<'a> Pump<'a> {
         if left.is_zero() {
             return Err(Broken::Late);
         }
+        let has_room = !self.is_over && self.output.has_room();
+        let is_stalled = !has_room && !self.output.is_empty();
+        self.stall(is_stalled)?;
+        let left = if is_stalled { left.min(YIELD_LOOK) } else { left };
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut of_stream = PollFlags::empty();
         // Also when the content is over: ABORT_REQUEST, or the end of the connection, may come at any time.
         of_stream.set(PollFlags::IN, self.content.is_empty());
         of_stream.set(PollFlags::OUT, !self.output.is_empty());
-        let has_room = self.output.len() < OUTPUT_BYTES;
         // What is not waited for is asked about without a wish: poll(2) passes an end on, but nothing else.
         let nothing = self.program.end();
+        let awaits_end = self.program.stdout.is_none() && !self.is_over;
         let mut waited = [
-            PollFd::new(&*self.stream, of_stream),
+            PollFd::new(&self.stream, of_stream),
             PollFd::new(&nothing, PollFlags::empty()),
             PollFd::new(&nothing, PollFlags::empty()),
             PollFd::new(&nothing, PollFlags::empty()),
-            PollFd::new(&nothing, if self.program.stdout.is_none() { PollFlags::IN } else { PollFlags::empty() }),
+            PollFd::new(&nothing, if awaits_end { PollFlags::IN } else { PollFlags::empty() }),
         ];
         if let Some(pipe) = self.program.stdin.as_ref().filter(|_| !self.content.is_empty()) {
             waited[1] = PollFd::new(pipe, PollFlags::OUT);
@@ -196,7 +248,7 @@ impl<'a> Pump<'a> {
         if let Some(pipe) = self.program.stdout.as_ref().filter(|_| has_room) {
             waited[2] = PollFd::new(pipe, PollFlags::IN);
         }
-        if let Some(pipe) = self.program.stderr.as_ref().filter(|_| has_room) {
+        if let Some(pipe) = self.program.stderr.as_ref().filter(|_| !self.is_over) {
             waited[3] = PollFd::new(pipe, PollFlags::IN);
         }
         match poll(&mut waited, Some(&timeout)) {
@@ -205,6 +257,18 @@ impl<'a> Pump<'a> {
         }
         let [stream, stdin, stdout, stderr, end] = waited.map(|one| one.revents());
         Ok(Ready { stream, stdin, stdout, stderr, end })
+    }
+
+    /// Says whether the program waits for its client.
+    fn stall(&mut self, is_stalled: bool) -> Result<(), Broken> {
+        if is_stalled && self.place.has_to_yield() {
+            return Err(Broken::Crowded);
+        }
+        if is_stalled != self.is_stalled || is_stalled {
+            self.place.stall(is_stalled.then_some(self.progress));
+        }
+        self.is_stalled = is_stalled;
+        Ok(())
     }
 
     /// Gives the program of the content what it takes.
@@ -234,7 +298,9 @@ impl<'a> Pump<'a> {
                     let most = self.output_bytes_max;
                     return Err(Broken::Fault(format!("the program prints more than {most} bytes, and is killed")));
                 }
-                write(kind::STDOUT, &buffer[..bytes], &mut self.output);
+                self.output.take(&buffer[..bytes]).map_err(|error| {
+                    Broken::Fault(format!("what the program prints cannot be kept in {BUFFER_DIRECTORY}: {error}"))
+                })?;
             }
             Err(error) if is_later(&error) => {}
             Err(_) => self.program.stdout = None,
@@ -251,7 +317,7 @@ impl<'a> Pump<'a> {
                 let passed = bytes.min(MESSAGE_BYTES_MAX - self.message_bytes);
                 self.message_bytes += passed;
                 if passed > 0 {
-                    write(kind::STDERR, &buffer[..passed], &mut self.output);
+                    self.output.take_message(&buffer[..passed]);
                 }
             }
             Err(error) if is_later(&error) => {}
@@ -262,8 +328,9 @@ impl<'a> Pump<'a> {
     /// Receives from the server and sends to it.
     fn talk(&mut self, ready: PollFlags) -> Result<(), Broken> {
         if !self.output.is_empty() {
-            match self.stream.write(&self.output) {
-                Ok(bytes) => drop(self.output.drain(..bytes)),
+            match self.output.send(&mut self.stream) {
+                Ok(0) => {}
+                Ok(_) => self.progress = Instant::now(),
                 Err(error) if is_later(&error) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -291,30 +358,31 @@ impl<'a> Pump<'a> {
     fn finish(&mut self) -> Result<(), Broken> {
         let status = self.program.status().map_err(|error| Broken::Fault(error.to_string()))?;
         // What it has written before its end is there.
-        while self.program.stderr.is_some() && self.output.len() < OUTPUT_BYTES {
-            let before = self.output.len();
+        while self.program.stderr.is_some() {
+            let before = self.message_bytes;
             self.read_messages(PollFlags::IN);
-            if self.output.len() == before {
+            if self.message_bytes == before {
                 break;
             }
         }
         let Some(code) = status.code() else { return Err(Broken::Fault(format!("the program was killed: {status}"))) };
         if code != 0 {
-            write(kind::STDERR, format!("the program has ended with {status}").as_bytes(), &mut self.output);
+            self.output.take_message(format!("the program has ended with {status}").as_bytes());
         }
-        end(code.unsigned_abs(), &mut self.output);
-        self.stream.set_nonblocking(false)?;
-        self.stream.set_write_timeout(Some(self.deadline.saturating_duration_since(Instant::now()).max(LAST_TIME)))?;
-        self.stream.write_all(&self.output)?;
+        let mut records = Vec::new();
+        end(code.unsigned_abs(), &mut records);
+        self.output.take_end(records);
+        self.deadline = self.deadline.max(Instant::now() + LAST_TIME);
+        self.is_over = true;
         Ok(())
     }
 
     /// Says why there is no whole answer, and gives one of its own if nothing has been printed.
     fn give_up(&mut self, status: &str, why: &str) -> io::Result<()> {
         if self.output_bytes == 0 && self.output.is_empty() {
-            return tell(self.stream, status, why);
+            return tell(&mut self.stream, status, why);
         }
-        let mut message = std::mem::take(&mut self.output);
+        let mut message = self.output.give_up();
         write(kind::STDERR, why.as_bytes(), &mut message);
         self.stream.set_nonblocking(false)?;
         self.stream.set_write_timeout(Some(LAST_TIME))?;

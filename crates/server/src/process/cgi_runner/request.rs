@@ -56,29 +56,54 @@ pub(super) fn write(kind: u8, content: &[u8], to: &mut Vec<u8>) {
     content.chunks(RECORD_BYTES_MAX).for_each(|part| one(part, to));
 }
 
-/// Reads until the variables of a request are there. None if this is no request.
-///
-/// # Errors
-/// The connection has ended before, or nothing came in time.
-pub(super) fn variables(
-    stream: &mut impl Read,
-    records: &mut Records,
-) -> io::Result<Option<Vec<(OsString, OsString)>>> {
-    let mut params = Vec::new();
-    let mut has_begun = false;
-    let mut buffer = [0; 16 * 1024];
-    loop {
-        while let Some(record) = records.next() {
-            match record.kind {
-                kind::BEGIN_REQUEST => has_begun = true,
-                kind::PARAMS if has_begun && record.content.is_empty() => return Ok(pairs(&params)),
-                kind::PARAMS if has_begun && params.len() < VARIABLES_BYTES_MAX => params.extend(record.content),
-                _ => return Ok(None),
+/// The variables of a request.
+pub(super) type Variables = Vec<(OsString, OsString)>;
+
+/// The beginning of a request, as far as it has arrived.
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    /// Records that have arrived behind the variables, once they are there.
+    pub(super) records: Records,
+    params: Vec<u8>,
+    has_begun: bool,
+}
+
+/// The state of the beginning of a request.
+#[derive(Debug)]
+pub(super) enum Opened {
+    /// More of it has to arrive.
+    NotYet,
+    Request(Variables),
+    /// It is no request.
+    Nothing,
+}
+
+impl Opening {
+    /// Reads what has arrived.
+    ///
+    /// # Errors
+    /// The connection has ended before the variables were there.
+    pub(super) fn read(&mut self, stream: &mut impl Read) -> io::Result<Opened> {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            while let Some(record) = self.records.next() {
+                match record.kind {
+                    kind::BEGIN_REQUEST => self.has_begun = true,
+                    kind::PARAMS if self.has_begun && record.content.is_empty() => {
+                        return Ok(pairs(&self.params).map_or(Opened::Nothing, Opened::Request));
+                    }
+                    kind::PARAMS if self.has_begun && self.params.len() < VARIABLES_BYTES_MAX => {
+                        self.params.extend(record.content);
+                    }
+                    _ => return Ok(Opened::Nothing),
+                }
             }
-        }
-        match stream.read(&mut buffer)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            bytes => records.push(&buffer[..bytes]),
+            match stream.read(&mut buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => self.records.push(&buffer[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Opened::NotYet),
+                Err(error) => return Err(error),
+            }
         }
     }
 }
@@ -118,6 +143,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn variables(mut bytes: &[u8]) -> io::Result<Option<Variables>> {
+        Ok(match Opening::default().read(&mut bytes)? {
+            Opened::Request(variables) => Some(variables),
+            Opened::NotYet | Opened::Nothing => None,
+        })
+    }
+
     fn request(params: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         write(kind::BEGIN_REQUEST, &[0, 1, 0, 0, 0, 0, 0, 0], &mut bytes);
@@ -134,21 +166,21 @@ mod tests {
         let mut params = b"\x01\x02Abc".to_vec();
         params.extend([4, 128, 0, 0, 200]);
         params.extend_from_slice(format!("LONG{long}").as_bytes());
-        let found = variables(&mut &request(&params)[..], &mut Records::default()).unwrap().unwrap();
+        let found = variables(&request(&params)).unwrap().unwrap();
         let expected = [("A", "bc"), ("LONG", &*long)].map(|(name, value)| (name.into(), value.into()));
         assert_eq!(found, expected);
     }
 
     #[test]
     fn what_is_cut_short_is_no_request() {
-        assert!(variables(&mut &request(b"\x05\x05abc")[..], &mut Records::default()).unwrap().is_none());
+        assert!(variables(&request(b"\x05\x05abc")).unwrap().is_none());
         let whole = request(b"\x01\x02Abc");
-        assert!(variables(&mut &whole[..whole.len() - 1], &mut Records::default()).is_err());
+        assert!(variables(&whole[..whole.len() - 1]).is_err());
     }
 
     #[test]
     fn what_would_be_no_variable_is_left_out() {
-        let found = variables(&mut &request(b"\x03\x01a=bc\x01\x01n\0\x01\x01Ab")[..], &mut Records::default());
+        let found = variables(&request(b"\x03\x01a=bc\x01\x01n\0\x01\x01Ab"));
         assert_eq!(found.unwrap().unwrap(), [("A".into(), "b".into())]);
     }
 
@@ -157,8 +189,7 @@ mod tests {
         fn any_bytes_are_read_without_a_panic_however_they_are_divided(
             bytes: Vec<u8>, params: Vec<u8>, parts in 1_usize..9,
         ) {
-            let mut records = Records::default();
-            let _ = variables(&mut &bytes[..], &mut records);
+            let _ = variables(&bytes);
             let _ = pairs(&params);
             let mut divided = Records::default();
             let mut whole = Records::default();

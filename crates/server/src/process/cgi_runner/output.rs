@@ -1,0 +1,309 @@
+//! The output of a program on its way to a client that may read slowly.
+//!
+//! ```text
+//!  program --> records --> connection           as long as the client keeps up
+//!  program --> spool --> records --> connection what is beyond that, until all of it has been read back
+//! ```
+//!
+//! Owns: [`Output`], and [`Room`], which bounds what all of them keep in files. Guarantees: memory is bounded by a few
+//! records; bytes leave in their order; no network has more in files than is left for all others; nothing is left of a
+//! file when its output ends. Files are written and read by the thread of the program, which may wait for the disk.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lamna_config::gateway::BUFFER_DIRECTORY;
+use lamna_io::spool_file::SpoolFile;
+use lamna_io::{Blocked, Wait};
+use lamna_proto::gateway::fastcgi::kind;
+
+use super::request::write;
+use super::turns::Network;
+
+/// Bytes that are read from a program, or from a file, at once.
+pub(super) const READ_BYTES: usize = 32 * 1024;
+/// Output beyond that goes to a file.
+const OUTPUT_BYTES: usize = 64 * 1024;
+/// The bytes of the room that are taken at once.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// The bounds of what all outputs keep. A network has at most as much as is left for all others: half if there are no
+/// others.
+#[derive(Debug)]
+pub(super) struct Room {
+    outputs_max: usize,
+    bytes_max: u64,
+    taken: Mutex<HashMap<Network, Taken>>,
+}
+
+/// How much a network keeps.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    outputs: usize,
+    bytes: u64,
+}
+
+/// The share of the room that one output has. It ends with the value.
+#[derive(Debug)]
+pub(super) struct Kept {
+    room: Arc<Room>,
+    network: Network,
+    bytes: u64,
+}
+
+impl Room {
+    /// For so many outputs, and so many bytes of them in files.
+    pub(super) fn new(outputs_max: usize, bytes_max: u64) -> Arc<Room> {
+        Arc::new(Room { outputs_max, bytes_max, taken: Mutex::default() })
+    }
+
+    /// Room for one more output of `network`; none if there is none.
+    pub(super) fn take(self: &Arc<Room>, network: Network) -> Option<Kept> {
+        let mut taken = self.lock();
+        let all: usize = taken.values().map(|one| one.outputs).sum();
+        let own = taken.entry(network).or_default();
+        if own.outputs + all + 2 > self.outputs_max {
+            return None;
+        }
+        own.outputs += 1;
+        Some(Kept { room: self.clone(), network, bytes: 0 })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Network, Taken>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Whether there is room for `bytes` of it in a file. Then they are its.
+    fn reserve(&mut self, bytes: u64) -> bool {
+        if bytes <= self.bytes {
+            return true;
+        }
+        let wanted = bytes.next_multiple_of(STEP_BYTES) - self.bytes;
+        let mut taken = self.room.lock();
+        let all: u64 = taken.values().map(|one| one.bytes).sum();
+        let own = taken.entry(self.network).or_default();
+        if own.bytes + all + 2 * wanted > self.room.bytes_max {
+            return false;
+        }
+        own.bytes += wanted;
+        self.bytes += wanted;
+        true
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let mut taken = self.room.lock();
+        if let Some(own) = taken.get_mut(&self.network) {
+            *own = Taken { outputs: own.outputs - 1, bytes: own.bytes - self.bytes };
+            if own.outputs == 0 {
+                taken.remove(&self.network);
+            }
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Output {
+    room: Arc<Room>,
+    network: Network,
+    /// Whole records, but for the first, of which a part may have been sent.
+    records: Vec<u8>,
+    spool: Option<Spool>,
+    /// Records behind everything else.
+    end: Vec<u8>,
+    /// No file can be had: it is not tried again.
+    has_no_file: bool,
+}
+
+/// Output in a file: never all read.
+#[derive(Debug)]
+struct Spool {
+    file: SpoolFile,
+    read: u64,
+    kept: Kept,
+}
+
+impl Output {
+    /// None yet, for a client of `network`.
+    pub(super) fn new(room: Arc<Room>, network: Network) -> Output {
+        Output { room, network, records: Vec::new(), spool: None, end: Vec::new(), has_no_file: false }
+    }
+
+    /// Whether everything has been sent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.spool.is_none() && self.end.is_empty()
+    }
+
+    /// Whether [`READ_BYTES`] of output can be taken now.
+    pub(super) fn has_room(&mut self) -> bool {
+        match &mut self.spool {
+            Some(spool) => spool.kept.reserve(spool.file.bytes() + READ_BYTES as u64),
+            None => self.records.len() < OUTPUT_BYTES || self.begin_spool(),
+        }
+    }
+
+    fn begin_spool(&mut self) -> bool {
+        if self.has_no_file {
+            return false;
+        }
+        let Some(mut kept) = self.room.take(self.network) else { return false };
+        if !kept.reserve(READ_BYTES as u64) {
+            return false;
+        }
+        match SpoolFile::create(Path::new(BUFFER_DIRECTORY)) {
+            Ok(file) => self.spool = Some(Spool { file, read: 0, kept }),
+            Err(_) => self.has_no_file = true,
+        }
+        self.spool.is_some()
+    }
+
+    /// Takes what a program has printed.
+    ///
+    /// # Errors
+    /// It cannot be written to the file: what was there is lost.
+    pub(super) fn take(&mut self, printed: &[u8]) -> io::Result<()> {
+        match &mut self.spool {
+            Some(spool) => spool.file.write(printed).map_err(io::Error::from),
+            None => {
+                write(kind::STDOUT, printed, &mut self.records);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a message, which may overtake what is in a file.
+    pub(super) fn take_message(&mut self, message: &[u8]) {
+        write(kind::STDERR, message, &mut self.records);
+    }
+
+    /// Takes the last records.
+    pub(super) fn take_end(&mut self, records: Vec<u8>) {
+        self.end = records;
+    }
+
+    /// Sends what the connection takes. How many bytes that were.
+    ///
+    /// # Errors
+    /// The connection's, or the file cannot be read.
+    pub(super) fn send(&mut self, stream: &mut impl Write) -> io::Result<usize> {
+        self.refill()?;
+        if self.records.is_empty() {
+            return Ok(0);
+        }
+        let sent = stream.write(&self.records)?;
+        self.records.drain(..sent);
+        Ok(sent)
+    }
+
+    /// The rest in memory, where no more is to be sent.
+    pub(super) fn give_up(&mut self) -> Vec<u8> {
+        (self.spool, self.end) = (None, Vec::new());
+        std::mem::take(&mut self.records)
+    }
+
+    fn refill(&mut self) -> io::Result<()> {
+        while let Some(spool) = self.spool.as_mut().filter(|_| self.records.len() < READ_BYTES) {
+            let mut buffer = [0; READ_BYTES];
+            let bytes = spool.file.read(&mut buffer, spool.read, Wait::Yes).map_err(|blocked| match blocked {
+                Blocked::Failed(errno) => io::Error::from(errno),
+                Blocked::Disk => io::ErrorKind::WouldBlock.into(),
+            })?;
+            write(kind::STDOUT, &buffer[..bytes], &mut self.records);
+            spool.read += bytes as u64;
+            if spool.read >= spool.file.bytes() {
+                self.spool = None;
+            } else if bytes == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        if self.spool.is_none() {
+            self.records.append(&mut self.end);
+        }
+        Ok(())
+    }
+
+    /// Keeps it without its program, if there is room for one more.
+    pub(super) fn keep(&mut self) -> Option<Option<Kept>> {
+        match self.spool {
+            Some(_) => Some(None),
+            None => self.room.take(self.network).map(Some),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request::Records;
+    use super::*;
+    use lamna_site::content::at_once::Party;
+
+    fn network(number: u8) -> Network {
+        Some(Party::of([192, 0, 2, number].into()))
+    }
+
+    #[test]
+    fn what_was_printed_is_sent_in_its_order_however_slowly() {
+        let room = Room::new(4, 64 << 20);
+        let mut output = Output::new(room.clone(), network(1));
+        let printed: Vec<u8> = (0..3_000_000_u32).map(|number| (number * 7 / 3) as u8).collect();
+        let (mut records, mut found, mut ends) = (Records::default(), Vec::new(), 0);
+        let mut send = |output: &mut Output, most: usize| {
+            let mut place = vec![0; most];
+            let mut slice = &mut place[..];
+            let sent = output.send(&mut slice).unwrap();
+            records.push(&place[..sent]);
+            while let Some(record) = records.next() {
+                match record.kind {
+                    kind::STDOUT => found.extend(record.content),
+                    kind::END_REQUEST => ends += 1,
+                    other => assert_eq!((other, record.content), (kind::STDERR, b"message".to_vec())),
+                }
+            }
+        };
+        for (round, part) in printed.chunks(READ_BYTES).enumerate() {
+            assert!(output.has_room());
+            output.take(part).unwrap();
+            if round == 40 {
+                output.take_message(b"message");
+            }
+            send(&mut output, 10_000);
+        }
+        assert!(output.records.len() < OUTPUT_BYTES + 3 * READ_BYTES, "memory is bounded");
+        let mut end = Vec::new();
+        write(kind::END_REQUEST, &[0; 8], &mut end);
+        output.take_end(end);
+        while !output.is_empty() {
+            send(&mut output, 100_000);
+        }
+        assert!((found == printed) && ends == 1);
+        assert!(room.lock().is_empty(), "nothing is counted any more");
+    }
+
+    #[test]
+    fn a_network_keeps_no_more_than_is_left_for_others() {
+        let room = Room::new(8, 8 << 20);
+        let kept: Vec<_> = (0..5).map(|_| room.take(network(1))).collect();
+        assert_eq!(kept.iter().flatten().count(), 4);
+        let mut own = kept.into_iter().flatten().collect::<Vec<_>>();
+        assert!(own[0].reserve(4 << 20) && !own[1].reserve(1));
+        let mut other = room.take(network(2)).expect("there is room for another");
+        assert!(other.reserve(2 << 20) && !other.reserve((2 << 20) + 1));
+        drop(own);
+        assert!(other.reserve(4 << 20));
+    }
+
+    #[test]
+    fn where_there_is_no_room_a_program_waits() {
+        let mut output = Output::new(Room::new(8, 0), network(1));
+        while output.has_room() {
+            output.take(&[0; READ_BYTES]).unwrap();
+        }
+        assert!(output.records.len() < OUTPUT_BYTES + 2 * READ_BYTES);
+    }
+}

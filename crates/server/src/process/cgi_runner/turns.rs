@@ -1,0 +1,301 @@
+//! Requests that wait for a program, and programs that run, by client network.
+//!
+//! Owns: [`Turns`], which says whose request gets the next program, and [`Place`], by which one that runs counts.
+//! Guarantees: while requests of several networks wait, the next program is for the one that has the fewest, in turn
+//! among equals; a network may have all programs as long as nobody else waits; at most [`WAITING_MAX`] requests wait,
+//! and what is beyond that is the newest of the network that has most of them. A program whose client does not read is
+//! asked to yield if its network has more than its share and another network has waited for long. Knows nothing of
+//! requests.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lamna_site::content::at_once::Party;
+
+/// A client network. None for clients that are not known by one.
+pub(super) type Network = Option<Party>;
+
+/// Requests that wait: each holds a descriptor and its variables.
+pub(super) const WAITING_MAX: usize = 512;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Turns<T> {
+    programs_max: usize,
+    /// How long others wait, and a client reads nothing, before a program has to yield.
+    patience: Duration,
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    /// A queue for each network that waits. The one that was served last is behind the others.
+    queues: VecDeque<Queue<T>>,
+    running: Vec<Running>,
+    numbers: u64,
+    has_ended: bool,
+}
+
+/// Requests of one network, with when they came: never none.
+#[derive(Debug)]
+struct Queue<T> {
+    network: Network,
+    requests: VecDeque<(Instant, T)>,
+}
+
+#[derive(Debug)]
+struct Running {
+    number: u64,
+    network: Network,
+    /// Since when its client has taken nothing, if the program has to wait for that.
+    stalled_since: Option<Instant>,
+    has_to_yield: bool,
+}
+
+/// The place of a program that runs. It ends with the value.
+#[derive(Debug)]
+pub(super) struct Place<'a, T> {
+    turns: &'a Turns<T>,
+    number: u64,
+    /// The network whose program it is.
+    pub(super) network: Network,
+}
+
+impl<T> Turns<T> {
+    /// For so many programs at once.
+    pub(super) fn new(programs_max: usize, patience: Duration) -> Turns<T> {
+        let state = State { queues: VecDeque::new(), running: Vec::new(), numbers: 0, has_ended: false };
+        Turns { programs_max, patience, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// A request of `network` waits. Returns the one, this or another, for which there is no room.
+    pub(super) fn push(&self, network: Network, request: T, now: Instant) -> Option<T> {
+        let mut state = self.lock();
+        match state.queues.iter_mut().find(|queue| queue.network == network) {
+            Some(queue) => queue.requests.push_back((now, request)),
+            None => state.queues.push_back(Queue { network, requests: [(now, request)].into() }),
+        }
+        self.changed.notify_one();
+        let waiting: usize = state.queues.iter().map(|queue| queue.requests.len()).sum();
+        let longest = state.queues.iter_mut().max_by_key(|queue| queue.requests.len());
+        let refused = longest.filter(|_| waiting > WAITING_MAX).and_then(|queue| queue.requests.pop_back());
+        state.queues.retain(|queue| !queue.requests.is_empty());
+        refused.map(|(_, request)| request)
+    }
+
+    /// Waits for the next request whose turn it is; none if there are no more.
+    pub(super) fn next(&self) -> Option<(Place<'_, T>, T)> {
+        let mut state = self.lock();
+        loop {
+            if let Some((network, request)) = state.take_next() {
+                state.numbers += 1;
+                let number = state.numbers;
+                state.running.push(Running { number, network, stalled_since: None, has_to_yield: false });
+                return Some((Place { turns: self, number, network }, request));
+            }
+            if state.has_ended {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// No request comes any more. Those that wait are served.
+    pub(super) fn end(&self) {
+        self.lock().has_ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether a request waits.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.lock().queues.is_empty()
+    }
+
+    /// Asks a program to yield where others have waited for too long. To be called now and then.
+    pub(super) fn look(&self, now: Instant) {
+        let mut state = self.lock();
+        let is_long = |since: Instant| now.saturating_duration_since(since) >= self.patience;
+        let is_free = state.running.len() < self.programs_max;
+        if is_free || state.running.iter().any(|one| one.has_to_yield) {
+            return;
+        }
+        let networks = state.networks();
+        let share = (self.programs_max / networks.max(1)).max(1);
+        let has_waited = |queue: &Queue<T>| queue.requests.front().is_some_and(|(since, _)| is_long(*since));
+        let Some(waiting) = state.queues.iter().filter(|queue| has_waited(queue)).map(|queue| queue.network).next()
+        else {
+            return;
+        };
+        let counts: Vec<usize> = state.running.iter().map(|one| state.count(one.network)).collect();
+        // With more networks than programs, one program is a share, and still goes to those that wait in time.
+        let may_go = |at: usize, one: &Running| {
+            one.network != waiting && (counts[at] > share || share == 1 && state.count(waiting) == 0)
+        };
+        let stalled = state.running.iter().enumerate().filter(|(at, one)| may_go(*at, one));
+        let slowest = stalled
+            .filter_map(|(at, one)| Some((one.stalled_since.filter(|since| is_long(*since))?, at)))
+            .min()
+            .map(|(_, at)| at);
+        if let Some(at) = slowest {
+            state.running[at].has_to_yield = true;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> State<T> {
+    /// The oldest request of the network that has the fewest programs.
+    fn take_next(&mut self) -> Option<(Network, T)> {
+        let fewest = |(_, queue): &(usize, &Queue<T>)| self.count(queue.network);
+        let at = self.queues.iter().enumerate().min_by_key(fewest)?.0;
+        let mut queue = self.queues.remove(at)?;
+        let (_, request) = queue.requests.pop_front()?;
+        let network = queue.network;
+        if !queue.requests.is_empty() {
+            self.queues.push_back(queue);
+        }
+        Some((network, request))
+    }
+
+    /// Programs of `network` that run.
+    fn count(&self, network: Network) -> usize {
+        self.running.iter().filter(|one| one.network == network).count()
+    }
+
+    /// Networks that wait, or have a program.
+    fn networks(&self) -> usize {
+        let waiting = self.queues.iter().map(|queue| queue.network);
+        let mut all: Vec<Network> = Vec::new();
+        for network in waiting.chain(self.running.iter().map(|one| one.network)) {
+            if !all.contains(&network) {
+                all.push(network);
+            }
+        }
+        all.len()
+    }
+}
+
+impl<T> Place<'_, T> {
+    /// The client has taken nothing since then, and the program waits for it; or it does not.
+    pub(super) fn stall(&self, since: Option<Instant>) {
+        if let Some(one) = self.turns.lock().running.iter_mut().find(|one| one.number == self.number) {
+            one.stalled_since = since;
+        }
+    }
+
+    /// Whether others are to have it.
+    pub(super) fn has_to_yield(&self) -> bool {
+        self.turns.lock().running.iter().any(|one| one.number == self.number && one.has_to_yield)
+    }
+}
+
+impl<T> Drop for Place<'_, T> {
+    fn drop(&mut self) {
+        self.turns.lock().running.retain(|one| one.number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn network(number: u8) -> Network {
+        Some(Party::of([192, 0, 2, number].into()))
+    }
+
+    fn push(turns: &Turns<u32>, of: u8, count: u32) {
+        (0..count).for_each(|number| assert_eq!(turns.push(network(of), number, Instant::now()), None));
+    }
+
+    #[test]
+    fn the_next_program_is_for_the_network_that_has_the_fewest() {
+        let turns = Turns::new(4, PATIENCE);
+        push(&turns, 1, 5);
+        // Nobody else waits: all are for one network.
+        let first: Vec<_> = (0..3).map(|_| turns.next().unwrap()).collect();
+        assert_eq!(first.iter().map(|(_, request)| *request).collect::<Vec<_>>(), [0, 1, 2]);
+        push(&turns, 2, 3);
+        push(&turns, 3, 1);
+        let next: Vec<_> = (0..6).map(|_| turns.next().unwrap()).collect();
+        let served: Vec<_> = next.iter().map(|(place, request)| (place.network, *request)).collect();
+        let expected = [(2, 0), (3, 0), (2, 1), (2, 2), (1, 3), (1, 4)];
+        assert_eq!(served, expected.map(|(of, request)| (network(of), request)));
+    }
+
+    #[test]
+    fn equals_are_served_in_turn() {
+        let turns = Turns::new(1, PATIENCE);
+        push(&turns, 1, 3);
+        push(&turns, 2, 2);
+        let mut served = Vec::new();
+        for _ in 0..5 {
+            served.push(turns.next().unwrap().0.network);
+        }
+        assert_eq!(served, [1, 2, 1, 2, 1].map(network));
+        turns.end();
+        assert!(turns.next().is_none());
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_of_the_network_that_has_most() {
+        let turns = Turns::new(1, PATIENCE);
+        push(&turns, 1, WAITING_MAX as u32);
+        assert_eq!(turns.push(network(2), 7, Instant::now()), Some(WAITING_MAX as u32 - 1));
+        assert_eq!(turns.push(network(1), 9, Instant::now()), Some(9));
+        let (one, two) = (turns.next().unwrap(), turns.next().unwrap());
+        assert_eq!((one.1, two.1, two.0.network), (0, 7, network(2)));
+        // Where each has one it is the one that has come.
+        let turns = Turns::new(1, PATIENCE);
+        for number in 0..=WAITING_MAX as u32 {
+            let network = Some(Party::of(std::net::Ipv4Addr::from(number).into()));
+            let refused = turns.push(network, number, Instant::now());
+            assert_eq!(refused, (number == WAITING_MAX as u32).then_some(number));
+        }
+        turns.end();
+        assert_eq!(std::iter::from_fn(|| turns.next()).count(), WAITING_MAX);
+    }
+
+    #[test]
+    fn the_slowest_reader_yields_where_its_network_has_more_than_its_share_and_another_waits() {
+        let (turns, start) = (Turns::new(4, PATIENCE), Instant::now());
+        push(&turns, 1, 3);
+        push(&turns, 2, 1);
+        let places: Vec<_> = (0..4).map(|_| turns.next().unwrap().0).collect();
+        let (own, others): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| place.network == network(1));
+        let yielding = || own.iter().map(Place::has_to_yield).collect::<Vec<_>>();
+        others[0].stall(Some(start));
+        own[1].stall(Some(start));
+        own[2].stall(Some(start + Duration::from_secs(1)));
+        // Nobody waits, or not for long, or who has more waits itself.
+        turns.look(start + 2 * PATIENCE);
+        push(&turns, 1, 1);
+        turns.look(start + 10 * PATIENCE);
+        assert_eq!(yielding(), [false; 3]);
+        assert_eq!(turns.push(network(2), 0, start), None);
+        turns.look(start + PATIENCE - Duration::from_millis(1));
+        assert_eq!(yielding(), [false; 3]);
+        turns.look(start + PATIENCE);
+        assert_eq!(yielding(), [false, true, false]);
+        // One after the other, and nobody down to less than its share.
+        turns.look(start + 2 * PATIENCE);
+        assert_eq!((yielding(), others[0].has_to_yield()), (vec![false, true, false], false));
+    }
+
+    #[test]
+    fn with_more_networks_than_programs_a_stalled_one_yields_to_who_has_none() {
+        let (turns, start) = (Turns::new(1, PATIENCE), Instant::now());
+        push(&turns, 1, 1);
+        let (place, _) = turns.next().unwrap();
+        place.stall(Some(start));
+        assert_eq!(turns.push(network(2), 0, start), None);
+        turns.look(start + PATIENCE);
+        assert!(place.has_to_yield());
+    }
+}
