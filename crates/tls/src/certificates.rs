@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lamna_config::settings::TlsFiles;
+use lamna_config::settings::{Settings, SiteTls, TlsFiles};
 use rustls::RootCertStore;
 use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
@@ -98,6 +98,34 @@ impl Stamp {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+}
+
+/// The state of the files of all pairs that settings name, and of the authorities of clients among them alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileStates {
+    of_pairs: Vec<Option<Stamp>>,
+    of_client_authorities: Vec<Option<Stamp>>,
+}
+
+impl FileStates {
+    /// Those of the files that `settings` names. To be asked for before they are read, so that a later change is one.
+    pub fn of(settings: &Settings) -> FileStates {
+        let mut states = FileStates::default();
+        for site in &settings.sites {
+            if let Some(SiteTls::Files(files)) = &site.tls {
+                states.of_pairs.extend(stamps(files));
+                states.of_client_authorities.extend(files.client_ca.as_ref().map(|client_ca| stamp(&client_ca.file)));
+            }
+            let authorities = site.gateways().filter_map(|gateway| gateway.tls.ca.as_ref());
+            states.of_pairs.extend(authorities.map(|file| stamp(file)));
+        }
+        states
+    }
+
+    /// Whether clients are judged as by `other`.
+    pub fn judge_as(&self, other: &FileStates) -> bool {
+        self.of_client_authorities == other.of_client_authorities
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io::{self, BufRead, ErrorKind, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lamna_config::gateway::UpstreamTls;
@@ -17,13 +17,15 @@ use rustls::{
     WantsVerifier,
 };
 
-use super::certificates::{self, PairError};
+use super::certificates::{self, PairError, Stamp};
 use super::crypto::provider;
 
 /// The certificates that a client trusts, and the protocols that it speaks.
 #[derive(Clone)]
 pub struct Trust {
     config: Arc<ClientConfig>,
+    /// The file that its certificates are from, and its state before it was read; none if they are from no such file.
+    source: Option<(PathBuf, Option<Stamp>)>,
 }
 
 /// Why no server can be trusted.
@@ -99,11 +101,18 @@ impl Trust {
     /// # Errors
     /// There are none.
     pub fn of(roots: Option<&Path>) -> Result<Trust, TrustError> {
+        let source = roots.map(|path| (path.to_owned(), certificates::stamp(path)));
         let store = match roots {
             Some(path) => RootCertStore::clone(&*certificates::roots(path).map_err(TrustError::File)?),
             None => of_system()?,
         };
-        Trust::with(|builder| builder.with_root_certificates(store).with_no_client_auth())
+        let trust = Trust::with(|builder| builder.with_root_certificates(store).with_no_client_auth())?;
+        Ok(Trust { source, ..trust })
+    }
+
+    /// Whether the file that its certificates are from is as it was read.
+    pub fn is_current(&self) -> bool {
+        self.source.as_ref().is_none_or(|(path, state)| certificates::stamp(path) == *state)
     }
 
     /// The trust of a gateway.
@@ -124,7 +133,7 @@ impl Trust {
         let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(rustls::ALL_VERSIONS);
         let mut config = finish(builder.map_err(|error| TrustError::Config(error.to_string()))?);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Trust { config: Arc::new(config) })
+        Ok(Trust { config: Arc::new(config), source: None })
     }
 
     /// TLS with `host` over `stream`. The handshake is done with the first bytes.

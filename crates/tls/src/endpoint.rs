@@ -266,18 +266,8 @@ impl Endpoint {
             source.seen = stamps;
             match load(files, source.identity, &self.provider, &self.tickets, &self.protocols) {
                 Ok(loaded) => {
-                    // Who was judged by others, or comes in a moment with the choice of before, is sent away to be
-                    // judged again.
-                    if let Some((identity, now)) = loaded.chosen.judges()
-                        && let Some(authorities) = self.authorities.get(&identity)
-                    {
-                        authorities.store(now, Relaxed);
-                    }
-                    words
-                        .push((Level::Info, format!("{}: the new certificate is served", files.certificate.display())));
-                    let doubts = source.doubts(files, &loaded.pair);
-                    words.extend(doubts.into_iter().map(|doubt| (Level::Warning, doubt)));
-                    (source.loaded, has_changed) = (Some(loaded), true);
+                    words.extend(self.take(source, loaded));
+                    has_changed = true;
                 }
                 Err(error) => {
                     words.push((Level::Error, format!("the certificate before is still served, because {error}")));
@@ -285,9 +275,57 @@ impl Endpoint {
             }
         }
         if has_changed {
-            *self.selection.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Selection::of(&sources));
+            self.publish(&sources);
         }
         words
+    }
+
+    /// Reads all files again, whatever their state, so that every handshake from now on is by what they hold now. Says
+    /// what was taken.
+    ///
+    /// # Errors
+    /// A pair that cannot be used; then nothing has changed.
+    pub fn read_again(&self) -> Result<Vec<(Level, String)>, TlsError> {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = |source: &Source| {
+            let Some(files) = &source.files else { return Ok(None) };
+            match load(files, source.identity, &self.provider, &self.tickets, &self.protocols) {
+                // What is ordered may not be there yet.
+                Err(_) if source.is_ordered => Ok(None),
+                loaded => loaded.map(Some),
+            }
+        };
+        let all = sources.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let mut words = Vec::new();
+        for (source, loaded) in sources.iter_mut().zip(all) {
+            words.extend(loaded.into_iter().flat_map(|loaded| self.take(source, loaded)));
+        }
+        self.publish(&sources);
+        Ok(words)
+    }
+
+    /// Has `source` show what was read of it. Says so if its files are others than before.
+    fn take(&self, source: &mut Source, loaded: Loaded) -> Vec<(Level, String)> {
+        // Who was judged by others, or comes in a moment with the choice of before, is sent away to be judged again.
+        if let Some((identity, now)) = loaded.chosen.judges()
+            && let Some(authorities) = self.authorities.get(&identity)
+        {
+            authorities.store(now, Relaxed);
+        }
+        let mut words = Vec::new();
+        let is_new = source.loaded.as_ref().is_none_or(|before| before.pair.stamps != loaded.pair.stamps);
+        if let Some(files) = source.files.as_ref().filter(|_| is_new) {
+            words.push((Level::Info, format!("{}: the new certificate is served", files.certificate.display())));
+            let doubts = source.doubts(files, &loaded.pair);
+            words.extend(doubts.into_iter().map(|doubt| (Level::Warning, doubt)));
+        }
+        source.seen.clone_from(&loaded.pair.stamps);
+        source.loaded = Some(loaded);
+        words
+    }
+
+    fn publish(&self, sources: &[Source]) {
+        *self.selection.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Selection::of(sources));
     }
 
     /// Warnings about the pairs.

@@ -35,6 +35,7 @@ mod tests;
 pub mod tickets;
 
 pub use alert::Failure;
+pub use certificates::FileStates;
 pub use crypto::offered;
 pub use endpoint::{Endpoint, TlsError, check, trust_of};
 pub use negotiated::{Alpn, ClientCertificate, Negotiated, Over, Way};

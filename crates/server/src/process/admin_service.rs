@@ -21,6 +21,7 @@ use lamna_site::hints::HintReport;
 use lamna_site::upstream::{self, status::PlaceStatus};
 use lamna_sys::credentials;
 use lamna_sys::metrics::counters::{Counters, TlsCounters};
+use lamna_tls::FileStates;
 use lamna_tls::acme;
 use lamna_tls::negotiated::{self, GROUPS, Kind, SUITES};
 
@@ -35,6 +36,7 @@ use crate::process::administration::Standing;
 use crate::process::applications::Applications;
 use crate::process::autotune::Adapter;
 use crate::process::body::{Body, Changed, begin_succession};
+use crate::process::error::ServeError;
 use crate::process::hint_report;
 use crate::process::messages::{report_not_upgraded, report_reload, report_reloading, report_set, url};
 use crate::process::orders::{Order, Orders};
@@ -316,9 +318,10 @@ impl AdminService<'_> {
 
     /// Changes over to other settings under live connections.
     fn set_settings(&mut self, mut settings: Settings) -> Result<Progress, Refusal> {
+        // What cannot be used is known before anything changes.
+        lamna_tls::check(&settings).map_err(|error| SwitchError::Start(ServeError::Tls(error)))?;
         if settings == self.standing.configured {
-            let done = "the configuration is as it was; the access log has been opened again";
-            return Ok(Progress::Done(done.to_owned()));
+            return self.take_files(settings);
         }
         if let Some(why) = refused_by_reload(&self.standing.configured, &settings) {
             return Err(Refusal::from(why));
@@ -336,8 +339,12 @@ impl AdminService<'_> {
         }
         // What an administrator has set meanwhile was meant for now, not for what the file says. Another process reads the
         // file itself.
+        let files = FileStates::of(&settings);
         let progress = self.change(&settings, Purpose::Reload(Box::new(configured.clone())))?;
         if let Progress::Done(_) = progress {
+            // An engine that goes on has not looked at them.
+            self.body.take_files()?;
+            self.standing.files = files;
             self.succession.set_configured(configured.clone());
             self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
             self.standing.configured = configured;
@@ -347,6 +354,27 @@ impl AdminService<'_> {
             }
         }
         Ok(progress)
+    }
+}
+
+impl AdminService<'_> {
+    /// The configuration is as it was: what has changed is in the files that it names.
+    fn take_files(&mut self, settings: Settings) -> Result<Progress, Refusal> {
+        let files = FileStates::of(&settings);
+        let have_changed = files != self.standing.files;
+        let read = if have_changed { "; certificates have been read again" } else { "" };
+        let done = format!("the configuration is as it was{read}; the access log has been opened again");
+        // Processes that serve have read them when they began.
+        if self.settings().architecture.is_of_processes() && !have_changed {
+            return Ok(Progress::Done(done));
+        }
+        if self.body.take_files()? == Changed::TakesProcess {
+            let settings = self.settings().clone();
+            self.begin_succession(&settings, Purpose::Change(done))?;
+            return Ok(Progress::Begun);
+        }
+        self.standing.files = files;
+        Ok(Progress::Done(done))
     }
 }
 

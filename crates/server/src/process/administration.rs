@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use lamna_config::admission;
 use lamna_config::settings::{Architecture, Settings};
+use lamna_tls::FileStates;
 
 use crate::admin::Admin;
 use crate::process::orders::ControlChannel;
@@ -29,6 +30,8 @@ pub struct Standing {
     /// The configuration that is in force, before it was fitted to what this kernel can do.
     pub(super) configured: Settings,
     pub(super) load: Load,
+    /// The state of the files of certificates that it names, before they were read.
+    pub(super) files: FileStates,
     pub(super) started: Instant,
     /// Why the present architecture serves, if that is not because it was configured at the start.
     pub(super) why: String,
@@ -37,7 +40,8 @@ pub struct Standing {
 impl Administration {
     /// For a server that starts now with `configured`, which `load` reads again.
     pub fn new(admin: Admin, configured: Settings, load: Load) -> Administration {
-        let standing = Standing { configured, load, started: Instant::now(), why: String::new() };
+        let files = FileStates::of(&configured);
+        let standing = Standing { configured, load, files, started: Instant::now(), why: String::new() };
         Administration { admin, standing, keeper: None }
     }
 
@@ -50,7 +54,9 @@ impl Administration {
 impl Standing {
     /// Whether a process that has just read the configuration lets other clients in than this one.
     pub(crate) fn is_outdated(&self) -> bool {
-        (self.load)().is_ok_and(|now| !admission::is_the_same(&self.configured, &now))
+        let is_the_same =
+            |now: &Settings| admission::is_the_same(&self.configured, now) && self.files.judge_as(&FileStates::of(now));
+        (self.load)().is_ok_and(|now| !is_the_same(&now))
     }
 
     /// This architecture serves, because that was chosen in the process whose place this one takes.

@@ -165,6 +165,15 @@ pub(crate) trait Body {
     /// Why not; then everything is as it was.
     fn take_settings(&mut self, settings: &Settings) -> Result<Changed, SwitchError>;
 
+    /// Goes on with what the files hold now that its settings name: certificates, and authorities of clients and of
+    /// applications.
+    ///
+    /// # Errors
+    /// Why not; then those from before count.
+    fn take_files(&mut self) -> Result<Changed, SwitchError> {
+        Ok(Changed::TakesProcess)
+    }
+
     /// Goes on with the services `definitions`, of which `renewed` is made anew in any case.
     ///
     /// # Errors

@@ -304,7 +304,7 @@ impl RunningEngine {
     /// settings are.
     fn successor(&self, settings: &Settings, first_score: usize) -> Result<Shared, ServeError> {
         let (old, before) = (&*self.shared, &self.settings);
-        let same_sites = same_sites(settings, before);
+        let same_sites = same_sites(settings, before) && old.sites.have_current_trust();
         let tls = match &old.tls {
             Some(tls) if reload::keeps_tls(before, settings) => {
                 // A reload is a good moment to look.
@@ -321,7 +321,7 @@ impl RunningEngine {
         } else {
             Arc::new(open_sites(settings, &old.services, &confinement, &old.counters, old.clock)?)
         };
-        let same_store = reload::keeps_cache(before, settings);
+        let same_store = same_sites && reload::keeps_cache(before, settings);
         let store = match same_store {
             true => old.store.clone(),
             false => Arc::new(store(settings, &self.embedded, &sites, old.clock, &old.cache_counters)),

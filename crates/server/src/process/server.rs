@@ -230,6 +230,21 @@ impl Server {
         }
     }
 
+    /// Has what the files of certificates and authorities hold now count from now on.
+    fn read_files(&mut self) -> Result<(), SwitchError> {
+        self.check_staying()?;
+        if let Some(tls) = &self.running.shared.tls {
+            let words = tls.read_again().map_err(|error| SwitchError::Start(ServeError::Tls(error)))?;
+            words.iter().for_each(|(level, words)| errors::report(*level, format_args!("{words}")));
+            self.certificates_seen = Some(Instant::now());
+        }
+        if !self.running.shared.sites.have_current_trust() {
+            let settings = self.settings().clone();
+            self.go_over(&settings)?;
+        }
+        Ok(())
+    }
+
     fn reap(&mut self) {
         let was_leaving = !self.leaving.is_empty();
         if self.leaving.reap(&self.running) {

@@ -160,6 +160,11 @@ impl Sites {
         })
     }
 
+    /// Whether applications are known by what the files of their `ca` hold now.
+    pub fn have_current_trust(&self) -> bool {
+        self.groups().all(|(_, group)| group.has_current_trust())
+    }
+
     /// Whether some application speaks HTTP, and so may speak what HTTP is changed to.
     pub fn have_proxies(&self) -> bool {
         let mut groups = self.sites.iter().flat_map(|site| site.routes.groups());

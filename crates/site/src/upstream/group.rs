@@ -248,6 +248,12 @@ impl Group {
         Ok(())
     }
 
+    /// Whether places are known by what the file of `ca` holds now.
+    pub fn has_current_trust(&self) -> bool {
+        let trust = self.trust.get().and_then(|trust| trust.as_ref().ok()?.as_ref());
+        trust.is_none_or(Trust::is_current)
+    }
+
     /// A TLS session for place `index`; none if TLS is not spoken with it.
     ///
     /// # Errors

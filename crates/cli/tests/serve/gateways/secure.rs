@@ -34,6 +34,7 @@ for_engines!([
 ] => [
     answers_and_content_come_through_whole,
     who_is_not_known_is_not_talked_to_and_the_log_says_why,
+    who_is_not_known_any_more_is_not_talked_to_after_a_reload,
     a_web_socket_is_a_tunnel_to_its_end,
     an_application_learns_that_its_client_has_left,
 ]);
@@ -128,6 +129,37 @@ fn who_is_not_known_is_not_talked_to_and_the_log_says_why(engine: Engine) {
     assert!(said.contains(&format!("upstream https://{}: The TLS handshake", plain.address)), "{said}");
     assert!(said.contains("does not look at the certificate of"), "{said}");
     server.finish();
+}
+
+fn who_is_not_known_any_more_is_not_talked_to_after_a_reload(engine: Engine) {
+    let launch = Launch::new(engine);
+    let directory = launch.directory().to_owned();
+    let application = start_secure(&directory, &["127.0.0.1"], &[&rustls::version::TLS13]);
+    let ca = directory.join("ca.pem");
+    std::fs::copy(directory.join("certificate.pem"), &ca).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    make_pair(other.path(), &["127.0.0.1"]);
+    let to = application.address;
+    let route = format!("[[site.route]]\nmatch = \"/app/*\"\nproxy = {{ to = \"https://{to}\", ca = \"ca.pem\" }}\n");
+    let server = launch.config(&format!("[[site]]\nroot = \"site\"\n{route}")).start();
+    // A connection for each request: one that is kept is known already.
+    let status = || server.connect().get("/app/unsized/3").map_or(0, |answer| answer.status);
+    assert_eq!(status(), 200);
+    // The configuration stays as it is.
+    std::fs::copy(other.path().join("certificate.pem"), &ca).unwrap();
+    crate::control::order(&server, &["reload"]).unwrap();
+    // A process that leaves may answer what it has taken.
+    eventually("it is not known any more", PATIENCE, || (status() == 502).then_some(()));
+    if !["mp", "co-amped"].contains(&engine.architecture) {
+        assert_eq!(status(), 502);
+    }
+    std::fs::write(&ca, "no certificate").unwrap();
+    let refused = crate::control::order(&server, &["reload"]).unwrap_err();
+    assert!(refused.contains("ca.pem"), "{refused}");
+    std::fs::copy(directory.join("certificate.pem"), &ca).unwrap();
+    crate::control::order(&server, &["reload"]).unwrap();
+    eventually("it is known again", PATIENCE, || (status() == 200).then_some(()));
+    crate::control::order(&server, &["drain"]).unwrap();
 }
 
 fn a_web_socket_is_a_tunnel_to_its_end(engine: Engine) {

@@ -18,7 +18,7 @@ use super::{ClientPair, TlsStream, config_for, connect_as, make_client, make_pai
 use crate::client::{Client, PATIENCE};
 use crate::control::order;
 use crate::engine::{AMPED, CO_AMPED, Engine, MP, PIPELINED, PROACTOR, SPED, THREAD_PER_REQUEST, THREAD_POOL};
-use crate::http2::Http2;
+use crate::http2::{self, Http2};
 use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
 
@@ -397,6 +397,98 @@ fn judged_anew(engine: Engine, version: &'static rustls::SupportedProtocolVersio
     }
     drop(kept);
     end_reloaded(server, engine);
+}
+
+/// A reload of a configuration that is as it was, but for the content of `client_ca`, and one that an engine takes over
+/// without another.
+#[test]
+fn what_client_ca_holds_when_a_reload_is_done_counts_for_the_next_connection() {
+    for (engine, version) in [
+        (AMPED, &TLS13),
+        (AMPED, &TLS12),
+        (SPED, &TLS13),
+        (THREAD_POOL, &TLS12),
+        (PIPELINED, &TLS13),
+        (PROACTOR, &TLS12),
+    ] {
+        for further in ["", "drain_timeout_ms = 7000\n"] {
+            let told = format!("{} {version:?} {further:?}", engine.architecture);
+            let (launch, alice) = launch(engine, &site("b", KNOWN));
+            let (other, ca) = (launch.directory().join("other"), launch.directory().join("ca.pem"));
+            fs::create_dir(&other).unwrap();
+            let eve = make_client(&other, "alice");
+            let server = launch.start();
+            let [alice, eve] = [alice, eve].map(|pair| Arc::new(pair.config(nobody(&server, version))));
+            let statuses = || [&alice, &eve].map(|config| status(&server, config, "b.test", "b.test"));
+            assert_eq!(statuses(), [Some(200), None], "{told}");
+            let first = fs::read(&ca).unwrap();
+            let config = server.directory().join("lamna.toml");
+            let before = fs::read_to_string(&config).unwrap();
+            for turn in 0..3 {
+                let (now, expected) = match turn % 2 {
+                    0 => (fs::read(other.join("ca.pem")).unwrap(), [None, Some(200)]),
+                    _ => (first.clone(), [Some(200), None]),
+                };
+                let mut kept = connect_as(&server, if turn % 2 == 0 { &alice } else { &eve }, "b.test");
+                assert_eq!(ask(&mut kept, "b.test"), Some(200), "{told} {turn}");
+                fs::write(&ca, now).unwrap();
+                fs::write(&config, format!("{}{before}", if turn == 1 { "" } else { further })).unwrap();
+                order(&server, &["reload"]).unwrap_or_else(|said| panic!("{told}: {said}"));
+                assert_eq!(statuses(), expected, "{told} {turn}");
+                assert_eq!(ask(&mut kept, "b.test"), Some(421), "{told} {turn}: a connection of before is judged anew");
+            }
+            // What cannot be used refuses the reload, and what was counts on.
+            fs::write(&ca, "no certificate").unwrap();
+            let refused = order(&server, &["reload"]).unwrap_err();
+            assert!(refused.contains("ca.pem"), "{told}: {refused}");
+            assert_eq!(statuses(), [None, Some(200)], "{told}");
+            end_reloaded(server, engine);
+        }
+    }
+}
+
+#[test]
+fn what_client_ca_holds_when_a_reload_is_done_counts_over_http2() {
+    let (launch, alice) = launch(AMPED, &site("b", KNOWN));
+    let other = launch.directory().join("other");
+    fs::create_dir(&other).unwrap();
+    let eve = make_client(&other, "alice");
+    let server = launch.start();
+    let [alice, eve] = [alice, eve].map(|pair| Arc::new(pair.config(nobody(&server, &TLS13))));
+    let name = || ServerName::try_from("b.test").unwrap();
+    let status = |config| {
+        let mut client = Http2::try_connect_secured(server.address(), config, name())?;
+        let mut request = http2::request("GET", "/a.txt", &[]);
+        *request.uri_mut() = "https://b.test/a.txt".parse().unwrap();
+        client.try_ask(request).ok().map(|answer| answer.status)
+    };
+    assert_eq!([&alice, &eve].map(status), [Some(200), None]);
+    fs::copy(other.join("ca.pem"), server.directory().join("ca.pem")).unwrap();
+    order(&server, &["reload"]).unwrap();
+    assert_eq!([&alice, &eve].map(status), [None, Some(200)]);
+    server.finish();
+}
+
+#[test]
+fn processes_that_judge_by_another_authority_are_there_when_a_reload_is_done() {
+    for engine in [MP, CO_AMPED] {
+        let (launch, alice) = launch(engine, &site("b", KNOWN));
+        let other = launch.directory().join("other");
+        fs::create_dir(&other).unwrap();
+        let eve = make_client(&other, "alice");
+        let server = launch.start();
+        let [alice, eve] = [alice, eve].map(|pair| Arc::new(pair.config(nobody(&server, &TLS13))));
+        assert!(order(&server, &["reload"]).unwrap().contains("as it was"), "nothing is to be done");
+        assert_eq!(status(&server, &alice, "b.test", "b.test"), Some(200));
+        fs::copy(other.join("ca.pem"), server.directory().join("ca.pem")).unwrap();
+        let said = order(&server, &["reload"]).unwrap();
+        assert!(said.contains("certificates have been read again"), "{said}");
+        eventually("the other authority counts", PATIENCE, || {
+            let statuses = [&alice, &eve].map(|config| status(&server, config, "b.test", "b.test"));
+            (statuses == [None, Some(200)]).then_some(())
+        });
+        order(&server, &["drain"]).expect("who serves now can end");
+    }
 }
 
 /// A client of an authority, in `ca.pem`, whose certificate is good for so long.

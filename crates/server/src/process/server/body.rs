@@ -89,6 +89,10 @@ impl Body for Server {
         self.change(settings).map(|()| Changed::Done)
     }
 
+    fn take_files(&mut self) -> Result<Changed, SwitchError> {
+        self.read_files().map(|()| Changed::Done)
+    }
+
     fn change_services(
         &mut self,
         definitions: Vec<ServiceDefinition>,
