@@ -89,6 +89,13 @@ pub fn same_sites(one: &Settings, other: &Settings) -> bool {
     one.sites == other.sites && one.compression == other.compression && files(one) == files(other)
 }
 
+/// Whether the sites of `one` keep the same paths from clients as those of `other`, of the same number: files elsewhere
+/// may differ.
+pub fn hide_the_same(one: &Settings, other: &Settings) -> bool {
+    let pairs = || one.sites.iter().zip(&other.sites);
+    one.sites.len() == other.sites.len() && pairs().all(|(site, before)| of(one, site) == of(other, before))
+}
+
 /// A line about those that are beneath a root.
 pub(super) fn doubt(name: &str, own: &[OwnPath]) -> Option<String> {
     /// Paths that are said.

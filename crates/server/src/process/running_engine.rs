@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use lamna_config::own_files::same_sites;
+use lamna_config::own_files::{hide_the_same, same_sites};
 use lamna_config::settings::{Architecture, HelperKind, Settings};
 use lamna_engine::engine::{self, Engine};
 use lamna_engine::worker::confinement::Confinement;
@@ -164,7 +164,7 @@ impl RunningEngine {
     /// Goes on with `settings` as it is, if nothing in them concerns what has begun. Whether it does.
     pub(crate) fn adjust(&mut self, settings: &Settings) -> bool {
         let adjusted = reload::adjusted(&self.settings, settings);
-        if adjusted != *settings {
+        if adjusted != *settings || !hide_the_same(settings, &self.settings) {
             return false;
         }
         if self.settings.cache_policy != settings.cache_policy {

@@ -6,12 +6,13 @@ use std::process::Command;
 use super::{await_answer, get, say};
 use crate::client::PATIENCE;
 use crate::control;
-use crate::engine::{AMPED, Engine, for_engines};
+use crate::engine::{AMPED, CO_AMPED, Engine, MP, for_engines};
 use crate::server::{Launch, eventually};
 use crate::skip::skipped;
 
 for_engines!([amped = AMPED, sped = SPED, co_amped = CO_AMPED, thread_pool = THREAD_POOL, mp = MP] => [
     a_shared_object_is_loaded_replaced_and_removed,
+    a_shared_object_beneath_a_root_is_for_no_client_once_it_is_a_service,
     one_that_fails_is_suspended_with_its_reason_and_nothing_else_notices,
 ]);
 
@@ -19,6 +20,35 @@ for_engines!([amped = AMPED, sped = SPED, co_amped = CO_AMPED, thread_pool = THR
 fn rot13(test: &str, directory: &Path, name: &str, deed: &str) -> Option<PathBuf> {
     const BEGIN: &str = "    uint8_t turned[4096];\n";
     built(test, directory, name, BEGIN, &format!("{BEGIN}    {deed}\n"))
+}
+
+fn a_shared_object_beneath_a_root_is_for_no_client_once_it_is_a_service(engine: Engine) {
+    const TEST: &str = "services::native::a_shared_object_beneath_a_root";
+    let launch = Launch::new(engine).file("a.txt", "Hello\n");
+    let (directory, site) = (launch.directory().to_owned(), launch.site());
+    let (Some(outside), Some(one), Some(two)) =
+        (rot13(TEST, &directory, "zero", ""), rot13(TEST, &site, "one", ""), rot13(TEST, &site, "two", ""))
+    else {
+        return;
+    };
+    let server = launch.config(&config(&outside, "error")).start();
+    let statuses = || ["/one.so", "/two.so"].map(|path| get(&server, path).status);
+    await_answer(&server, "/a.txt", 200, "Uryyb\n");
+    assert_eq!(statuses(), [200, 200]);
+    // A reload that changes nothing but services.
+    let file = server.directory().join("lamna.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, before.replace(&outside.display().to_string(), &one.display().to_string())).unwrap();
+    control::order(&server, &["reload"]).unwrap();
+    eventually("the first is the server's", PATIENCE, || (statuses() == [404, 200]).then_some(()));
+    await_answer(&server, "/a.txt", 200, "Uryyb\n");
+    // Processes are told of services, and keep their sites.
+    if ![MP, CO_AMPED].iter().any(|other| other.architecture == engine.architecture) {
+        say(&server, &["replace", "rot13", "--native", &two.display().to_string()]);
+        assert_eq!(statuses(), [200, 404]);
+        await_answer(&server, "/a.txt", 200, "Uryyb\n");
+    }
+    control::order(&server, &["drain"]).expect("who serves now can end");
 }
 
 /// One that puts `letter` in the place of each `#`.

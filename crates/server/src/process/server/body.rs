@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lamna_config::own_files::hide_the_same;
 use lamna_config::service::ServiceDefinition;
 use lamna_config::settings::Settings;
 use lamna_engine::worker::migration::transfer::Sender;
@@ -99,8 +100,16 @@ impl Body for Server {
         renewed: Option<&str>,
     ) -> Result<(), SwitchError> {
         self.check_staying()?;
+        let before = self.shared_metrics.services.definitions();
         self.shared_metrics.services.renew(&definitions, renewed).map_err(SwitchError::Impossible)?;
-        self.running.settings.services = definitions;
+        let settings = Settings { services: definitions, ..self.settings().clone() };
+        if hide_the_same(&settings, self.settings()) || self.takes_other_helpers(&settings) {
+            self.running.settings.services = settings.services;
+        } else {
+            // A shared object beneath a root is for no client from now on, and another one may be again.
+            let changed = self.go_over(&settings);
+            changed.inspect_err(|_| drop(self.shared_metrics.services.set(&before)))?;
+        }
         self.look_at_services();
         Ok(())
     }
