@@ -211,6 +211,8 @@ fn value_name(setting: &Setting) -> &'static str {
         Kind::Number { unit: Unit::Count, .. } => "N",
         Kind::Number { unit: Unit::Bytes, .. } => "SIZE",
         Kind::Number { unit: Unit::Milliseconds, .. } => "MS",
+        Kind::Number { unit: Unit::Seconds, .. } => "S",
+        Kind::Number { unit: Unit::Percent, .. } => "PERCENT",
         Kind::NumberOrAuto { .. } => "N|auto",
         Kind::Word { .. } => "NAME",
         Kind::Words { .. } => "off|LIST",

@@ -124,7 +124,6 @@ fn a_server_with_all_extensions_is_built_and_has_them() {
     assert!(file.ends_with("\r\n\r\nHELLO\n"), "the filter: {file}");
     let health = server.ask_for("/health", "GET", "");
     assert!(health.starts_with("HTTP/1.1 200") && health.ends_with("\r\n\r\nhealthy\n"), "the responder: {health}");
-    server.ask_for("/", "OPTIONS", "");
     let said = |arguments: &[&str]| {
         let output = Command::new(&program).args(arguments).current_dir(site.path()).output().expect("it runs");
         assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -132,15 +131,15 @@ fn a_server_with_all_extensions_is_built_and_has_them() {
     };
     let control = format!("unix:{}", admin.display());
     // Workers hand over what they have counted now and then.
-    let options = || {
+    let programs = || {
         let stats = said(&["ctl", "--admin", &control, "stats", "--json"]);
-        serde_json::from_str::<serde_json::Value>(&stats).expect("it is JSON")["options"].as_u64()
+        serde_json::from_str::<serde_json::Value>(&stats).expect("it is JSON")["programs"].as_u64()
     };
     let until = Instant::now() + Duration::from_secs(20);
-    while options() == Some(0) && Instant::now() < until {
+    while programs() == Some(0) && Instant::now() < until {
         thread::sleep(Duration::from_millis(100));
     }
-    assert_eq!(options(), Some(1), "the counter");
+    assert_eq!(programs(), Some(1), "the counter");
     let settings = said(&["check", "--config", "lamna.toml"]);
     assert!(settings.contains("cache_policy = \"clock\"") && settings.contains("attachment = true"), "{settings}");
 }

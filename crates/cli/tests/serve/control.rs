@@ -493,7 +493,7 @@ fn over_tcp_anybody_may_look_and_orders_take_the_token() {
     assert!(!file.exists());
     let gone = ctl(&runtime, &["--admin", &address, "status"]);
     assert_eq!(gone.code, Some(69), "{gone:?}");
-    assert!(gone.error.contains("nobody listens on"), "{gone:?}");
+    assert!(gone.error.contains("no server listens on"), "{gone:?}");
 }
 
 #[test]

@@ -143,7 +143,7 @@ impl Shared {
             early_hints: None,
             schedule: settings.schedule,
             uplink: None,
-            uplink_free: SharedMemory::default(),
+            uplink_clock: SharedMemory::default(),
             limits: Arc::new(settings.limits.clone()),
             listeners: Arc::default(),
             tls: None,

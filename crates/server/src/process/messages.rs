@@ -121,7 +121,7 @@ fn doors_doubt<'a>(addresses: impl Iterator<Item = &'a ListenAddress>) -> Option
             Some("nothing listens at port 443, where browsers look for https: forward it to the port of this server")
         }
         (false, true) => Some(
-            "nobody listens at port 80: certificates are ordered by a handshake at port 443 alone (tls-alpn-01), which \
+            "nothing listens at port 80: certificates are ordered by a handshake at port 443 alone (tls-alpn-01), which \
              fails behind a proxy that ends TLS, and http:// addresses lead nowhere; add --listen 0.0.0.0:80",
         ),
         (false, false) => Some(
@@ -243,7 +243,7 @@ mod tests {
             doors_doubt(addresses.iter())
         };
         assert_eq!(doubt(&["0.0.0.0:443", "0.0.0.0:80", "unix:/x"]), None);
-        assert!(doubt(&["0.0.0.0:443"]).unwrap().contains("nobody listens at port 80"));
+        assert!(doubt(&["0.0.0.0:443"]).unwrap().contains("nothing listens at port 80"));
         assert!(doubt(&["0.0.0.0:80"]).unwrap().contains("port 443"));
         assert!(doubt(&["0.0.0.0:8443"]).unwrap().contains("port 80 or 443"));
         assert!(doubt(&["127.0.0.1:443", "127.0.0.1:80"]).unwrap().contains("only this machine"));

@@ -42,7 +42,7 @@ pub(crate) fn keeps_cache(before: &Settings, after: &Settings) -> bool {
         && after.cache_bytes_max == before.cache_bytes_max
         && after.cache_files_max == before.cache_files_max
         && after.caches == before.caches
-        && after.holds_alone() == before.holds_alone()
+        && after.replaces_page_cache() == before.replaces_page_cache()
         && after.uses_headroom() == before.uses_headroom()
         && after.cache_watch == before.cache_watch
 }

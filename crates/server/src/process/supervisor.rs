@@ -319,8 +319,8 @@ impl Supervisor<'_> {
         let scoreboard = &self.shared_metrics.scoreboard;
         let is_idle =
             |(slot, worker): &(usize, &mut Worker)| !worker.leaving && scoreboard.score(*slot).connections() == 0;
-        let seated = self.workers.iter_mut().enumerate().filter_map(|(slot, worker)| Some((slot, worker.as_mut()?)));
-        let mut idle: Vec<(usize, &mut Worker)> = seated.filter(is_idle).collect();
+        let present = self.workers.iter_mut().enumerate().filter_map(|(slot, worker)| Some((slot, worker.as_mut()?)));
+        let mut idle: Vec<(usize, &mut Worker)> = present.filter(is_idle).collect();
         let surplus = (idle.len() / 2).min(self.wanted.saturating_sub(self.wanted_min));
         for (slot, worker) in idle.iter_mut().rev().take(surplus) {
             worker.leaving = true;
