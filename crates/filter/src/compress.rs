@@ -4,12 +4,12 @@
 //! files are compressed once for all, by the server's cache. Gives at once what it was given when nothing follows for a
 //! while, so that events arrive when they happen.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 
-use flate2::write::GzEncoder;
 use lamna_proto::exchange::negotiate::{Coding, prefer_coding};
 
+use crate::encoder::{Effort, Encoder};
 use crate::{Content, Effect, Fault, Filter, Kind, Make, Parameters};
 
 /// The row of the table.
@@ -70,7 +70,8 @@ impl Make for Compress {
         // Also where nothing is accepted: another one may accept something.
         content.varies = true;
         let coding = prefer_coding([&*content.accepts].into_iter(), &self.codings);
-        let encoder = Encoder::new(coding, self.level)?;
+        let effort = Effort { level: self.level, window_bits: WINDOW_BITS, content_bytes: None };
+        let encoder = Encoder::new(coding, &effort, usize::MAX)?;
         content.coding = Some(coding);
         Some(Box::new(Compressing { encoder: Some(encoder) }))
     }
@@ -89,76 +90,18 @@ struct Compressing {
     encoder: Option<Encoder>,
 }
 
-enum Encoder {
-    Gzip(GzEncoder<Vec<u8>>),
-    Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
-    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
-}
-
-impl Encoder {
-    fn new(coding: Coding, level: u32) -> Option<Encoder> {
-        Some(match coding {
-            Coding::Identity => return None,
-            Coding::Gzip => Encoder::Gzip(GzEncoder::new(Vec::new(), flate2::Compression::new(level))),
-            Coding::Brotli => {
-                Encoder::Brotli(Box::new(brotli::CompressorWriter::new(Vec::new(), BUFFER_BYTES, level, WINDOW_BITS)))
-            }
-            Coding::Zstd => {
-                let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), level as i32).ok()?;
-                encoder.window_log(WINDOW_BITS).ok()?;
-                Encoder::Zstd(encoder)
-            }
-        })
-    }
-
-    fn write(&mut self, piece: &[u8]) -> io::Result<()> {
-        match self {
-            Encoder::Gzip(encoder) => encoder.write_all(piece),
-            Encoder::Brotli(encoder) => encoder.write_all(piece),
-            Encoder::Zstd(encoder) => encoder.write_all(piece),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Encoder::Gzip(encoder) => encoder.flush(),
-            Encoder::Brotli(encoder) => encoder.flush(),
-            Encoder::Zstd(encoder) => encoder.flush(),
-        }
-    }
-
-    fn given(&mut self) -> &mut Vec<u8> {
-        match self {
-            Encoder::Gzip(encoder) => encoder.get_mut(),
-            Encoder::Brotli(encoder) => encoder.get_mut(),
-            Encoder::Zstd(encoder) => encoder.get_mut(),
-        }
-    }
-
-    fn finish(self) -> io::Result<Vec<u8>> {
-        match self {
-            Encoder::Gzip(encoder) => encoder.finish(),
-            Encoder::Brotli(encoder) => Ok(encoder.into_inner()),
-            Encoder::Zstd(encoder) => encoder.finish(),
-        }
-    }
-}
-
-/// The most that brotli's encoder gives at once.
-const BUFFER_BYTES: usize = 16 << 10;
-
 impl Filter for Compressing {
     fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };
         encoder.write(piece).map_err(fault)?;
-        out.append(encoder.given());
+        out.append(encoder.output());
         Ok(())
     }
 
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };
         encoder.flush().map_err(fault)?;
-        out.append(encoder.given());
+        out.append(encoder.output());
         Ok(())
     }
 

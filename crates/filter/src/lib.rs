@@ -19,6 +19,7 @@ mod client_hints;
 mod compress;
 mod content;
 mod decompress;
+mod encoder;
 mod html;
 mod images;
 mod include;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 
 pub use chain::{Bounds, Chain, ChainError, Link, Run, Step, Then, Wrong, change_files, is_in_table, keep_words};
 pub use content::{Content, Held, Leave, NoRoom, Room};
+pub use encoder::{Effort, encode};
 pub use include::{Parts, has_choices};
 pub use structured::{Excerpt, Section, Source, Structure};
 

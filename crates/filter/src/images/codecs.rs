@@ -242,13 +242,12 @@ pub(super) fn write(format: Format, picture: Picture, quality: u8, out: &mut Vec
     match format {
         Format::Jpeg => {
             let picture = on_white(picture);
-            let (width, height) = (picture.width as u16, picture.height as u16);
             let mut encoder = jpeg_encoder::Encoder::new(out, quality);
             encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
             // One of four pixels would stand for all otherwise, which is another picture and takes more bytes.
             encoder.set_chroma_subsampling_method(jpeg_encoder::ChromaSubsamplingMethod::Average);
             encoder.set_optimized_huffman_tables(true);
-            encoder.encode(&picture.bytes, width, height, jpeg_encoder::ColorType::Rgb).map_err(|why| fault(&why))
+            encoder.encode_image(OnWhite(&picture)).map_err(|why| fault(&why))
         }
         Format::Png => {
             let mut encoder = png::Encoder::new(out, width, height);
@@ -262,6 +261,36 @@ pub(super) fn write(format: Format, picture: Picture, quality: u8, out: &mut Vec
             let color = if picture.channels == 4 { image_webp::ColorType::Rgba8 } else { image_webp::ColorType::Rgb8 };
             let encoder = image_webp::WebPEncoder::new(out);
             encoder.encode(&picture.bytes, width, height, color).map_err(|why| fault(&why))
+        }
+    }
+}
+
+/// A picture of three channels, for the encoder of JPEG: its own table of formats would bring nine instances of the encoder.
+struct OnWhite<'a>(&'a Picture);
+
+impl jpeg_encoder::ImageBuffer for OnWhite<'_> {
+    fn get_jpeg_color_type(&self) -> jpeg_encoder::JpegColorType {
+        jpeg_encoder::JpegColorType::Ycbcr
+    }
+
+    fn width(&self) -> u16 {
+        self.0.width as u16
+    }
+
+    fn height(&self) -> u16 {
+        self.0.height as u16
+    }
+
+    fn fill_buffers(&self, row: u16, buffers: &mut [Vec<u8>; 4]) {
+        let row_bytes = self.0.width * 3;
+        let row = &self.0.bytes[usize::from(row) * row_bytes..][..row_bytes];
+        let [luma, blue, red, _] = buffers.each_mut().map(|buffer| {
+            let filled = buffer.len();
+            buffer.resize(filled + self.0.width, 0);
+            &mut buffer[filled..]
+        });
+        for (pixel, ((luma, blue), red)) in row.chunks_exact(3).zip(luma.iter_mut().zip(blue).zip(red)) {
+            (*luma, *blue, *red) = jpeg_encoder::rgb_to_ycbcr(pixel[0], pixel[1], pixel[2]);
         }
     }
 }

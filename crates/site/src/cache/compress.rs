@@ -5,16 +5,14 @@
 //! the same bytes under the same suffix, so that a suffix may be part of a strong validator; output that is not clearly
 //! smaller is given up before it is held whole. Does not decide when or where: `cache::compressor` does.
 
-use std::io::{self, Write};
-
-use flate2::write::GzEncoder;
+use lamna_filter::{Effort, encode};
 use lamna_proto::exchange::negotiate::Coding;
 pub use lamna_proto::exchange::negotiate::CodingSet;
 
 /// How much work each coding is worth.
 struct Levels {
-    brotli: i32,
-    zstd: i32,
+    brotli: u32,
+    zstd: u32,
     gzip: u32,
 }
 
@@ -23,7 +21,7 @@ const KEPT: Levels = Levels { brotli: 9, zstd: 17, gzip: 9 };
 /// Quick ones, because a client waits, and the result is gone in a moment.
 const QUICK: Levels = Levels { brotli: 4, zstd: 3, gzip: 4 };
 /// A window of 4 MiB: the most that is compressed by default.
-const BROTLI_WINDOW_BITS: i32 = 22;
+const BROTLI_WINDOW_BITS: u32 = 22;
 /// Decoders that browsers have refuse larger windows than 8 MiB (RFC 9659 3).
 const ZSTD_WINDOW_BITS: u32 = 23;
 /// Compressed content has to be smaller than the original by one part in this many, or it is not worth a variant.
@@ -33,7 +31,7 @@ const WORTH_SHARE: usize = 20;
 pub fn suffix(coding: Coding) -> String {
     let level = match coding {
         Coding::Identity => 0,
-        Coding::Gzip => KEPT.gzip as i32,
+        Coding::Gzip => KEPT.gzip,
         Coding::Brotli => KEPT.brotli,
         Coding::Zstd => KEPT.zstd,
     };
@@ -51,65 +49,20 @@ pub fn compress_quickly(coding: Coding, content: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn compress_at(levels: &Levels, coding: Coding, content: &[u8]) -> Option<Vec<u8>> {
-    let mut output = Bounded { bytes: Vec::new(), bytes_max: content.len() - content.len() / WORTH_SHARE };
-    let done = match coding {
+    let bytes_max = content.len() - content.len() / WORTH_SHARE;
+    let (level, window_bits) = match coding {
         Coding::Identity => return None,
-        Coding::Gzip => gzip(levels.gzip, content, &mut output),
-        Coding::Brotli => brotli(levels.brotli, content, &mut output),
-        Coding::Zstd => zstd(levels.zstd, content, &mut output),
+        Coding::Gzip => (levels.gzip, 0),
+        Coding::Brotli => (levels.brotli, BROTLI_WINDOW_BITS),
+        Coding::Zstd => (levels.zstd, zstd_window_bits(content.len())),
     };
-    let worth = done.is_ok() && output.bytes.len() < output.bytes_max;
-    worth.then_some(output.bytes)
-}
-
-fn gzip(level: u32, content: &[u8], output: &mut Bounded) -> io::Result<()> {
-    // No name and no time: the same content makes the same bytes.
-    let mut encoder = GzEncoder::new(output, flate2::Compression::new(level));
-    encoder.write_all(content)?;
-    encoder.finish().map(drop)
-}
-
-fn brotli(quality: i32, mut content: &[u8], output: &mut Bounded) -> io::Result<()> {
-    let parameters = brotli::enc::BrotliEncoderParams {
-        quality,
-        lgwin: BROTLI_WINDOW_BITS,
-        size_hint: content.len(),
-        ..Default::default()
-    };
-    brotli::BrotliCompress(&mut content, output, &parameters).map(drop)
-}
-
-fn zstd(level: i32, content: &[u8], output: &mut Bounded) -> io::Result<()> {
-    let mut encoder = zstd::Encoder::new(output, level)?;
-    encoder.set_pledged_src_size(Some(content.len() as u64))?;
-    encoder.window_log(window_bits(content.len()))?;
-    encoder.write_all(content)?;
-    encoder.finish().map(drop)
+    let effort = Effort { level, window_bits, content_bytes: Some(content.len()) };
+    encode(coding, &effort, content, bytes_max).filter(|compressed| compressed.len() < bytes_max)
 }
 
 /// The smallest window that covers the content: a larger one costs the decoder memory.
-fn window_bits(length: usize) -> u32 {
+fn zstd_window_bits(length: usize) -> u32 {
     (usize::BITS - length.leading_zeros()).clamp(10, ZSTD_WINDOW_BITS)
-}
-
-/// Output that ends when it is no longer worth it.
-struct Bounded {
-    bytes: Vec<u8>,
-    bytes_max: usize,
-}
-
-impl Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > self.bytes_max {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]
