@@ -6,18 +6,20 @@
 //! kernel's at once, but for an eighth of what is in use, and 4 MiB at most. Settings of the user by the variables of
 //! mallopt(3) stay; where the C library is another than glibc nothing is set.
 //!
-//! Three habits of glibc are in the way of a cache. It gives up to eight arenas a processor to threads that allocate at the same
-//! time, each of which keeps what was freed in it; with thirty helpers that is all they ever had in flight. Once a large
-//! block was freed, blocks up to its size no longer are mappings of their own, which go back to the kernel when they are
-//! freed, but pieces of an arena. And where they are, `mmap(2)` and `munmap(2)` want the lock of the address space for themselves:
-//! they wait until every page fault that holds it is over, those of other threads for which the kernel has to make room under
-//! a limit first, and meanwhile glibc holds the lock of an arena, for which the next one waits. That was 100 ms.
+//! Three habits of glibc are in the way of a cache. It gives up to eight arenas a processor to threads that allocate at
+//! the same time, each of which keeps what was freed in it; with thirty helpers that is all they ever had in flight.
+//! Once a large block was freed, blocks up to its size no longer are mappings of their own, which go back to the kernel
+//! when they are freed, but pieces of an arena. And where they are, `mmap(2)` and `munmap(2)` want the lock of the
+//! address space for themselves: they wait until every page fault that holds it is over, those of other threads for
+//! which the kernel has to make room under a limit first, and meanwhile glibc holds the lock of an arena, for which the
+//! next one waits. That was 100 ms.
 //!
-//! So large blocks are pages of one mapping that is made once, of address space only. A block that is taken is memory when it is
-//! written to, and no longer when it is given back (`MADV_DONTNEED`): both need the lock of the address space at most
-//! together with others, and since Linux 6.4 and 6.17 not even that. But memory that is new costs eight times as much as writing to
-//! what was there before: a page fault, and a page that is made zero, for each 4 KiB; under a limit the kernel looks for each page anew.
-//! So a little of what was given back stays memory for who takes next (`reserve`): a cache that is full gives back as much as it takes.
+//! So large blocks are pages of one mapping that is made once, of address space only. A block that is taken is memory
+//! when it is written to, and no longer when it is given back (`MADV_DONTNEED`): both need the lock of the address
+//! space at most together with others, and since Linux 6.4 and 6.17 not even that. But memory that is new costs eight
+//! times as much as writing to what was there before: a page fault, and a page that is made zero, for each 4 KiB; under
+//! a limit the kernel looks for each page anew. So a little of what was given back stays memory for who takes next
+//! (`reserve`): a cache that is full gives back as much as it takes.
 #![allow(unsafe_code)]
 
 mod reserve;
@@ -33,11 +35,12 @@ use rustix::param::page_size;
 use self::reserve::Reserve;
 use self::runs::Runs;
 
-/// Blocks of at least this many bytes are large: of whole pages, so that a 16th is lost at most, and half of that usually.
+/// Blocks of at least this many bytes are large: of whole pages, so that a 16th is lost at most, and half of that
+/// usually.
 pub const LARGE_BYTES_MIN: usize = 32 * 1024;
 
-/// The program's allocator: large blocks from pages of one mapping, others, and all where there is no such mapping, from the
-/// system's.
+/// The program's allocator: large blocks from pages of one mapping, others, and all where there is no such mapping,
+/// from the system's.
 ///
 /// ```
 /// use lamna_sys::allocator::Allocator;
@@ -110,8 +113,8 @@ impl Allocator {
         // SAFETY: the size of neither is zero, as the caller promises.
         let moved = unsafe { self.alloc(wanted) };
         if !moved.is_null() {
-            // SAFETY: two blocks that are in use at the same time do not overlap, and each is at least that long. The old one
-            // is no longer the caller's.
+            // SAFETY: two blocks that are in use at the same time do not overlap, and each is at least that long. The
+            // old one is no longer the caller's.
             unsafe {
                 moved.copy_from_nonoverlapping(pointer, layout.size().min(wanted.size()));
                 self.dealloc(pointer, layout);
@@ -138,7 +141,8 @@ struct Region {
     pages: Mutex<Pages>,
 }
 
-/// Whose the pages of a region are: of `used` ones a block's each, and for the rest the reserve's, or free and not in memory.
+/// Whose the pages of a region are: of `used` ones a block's each, and for the rest the reserve's, or free and not in
+/// memory.
 #[derive(Debug)]
 struct Pages {
     runs: Runs,
@@ -165,18 +169,19 @@ const PAGE_BYTES_MIN: usize = 4096;
 /// The share of the used memory that may stay as a reserve, as a divisor. Each of many small processes has a reserve of
 /// its own.
 const RESERVE_SHARE: u32 = 8;
-/// And never more than this: a few files of those that are held in memory, and of the pieces in which longer ones are read.
+/// And never more than this: a few files of those that are held in memory, and of the pieces in which longer ones are
+/// read.
 const RESERVE_BYTES_MAX: usize = 4 << 20;
 
-// SAFETY: it is never read or written through the address but for pages that are no block's; what is known of them is behind
-// a lock.
+// SAFETY: it is never read or written through the address but for pages that are no block's; what is known of them is
+// behind a lock.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// That of this process, which is made when it is first needed. Nothing if the kernel refuses as much address space. Of a
-    /// process that is forked it is a copy, as all memory.
+    /// That of this process, which is made when it is first needed. Nothing if the kernel refuses as much address
+    /// space. Of a process that is forked it is a copy, as all memory.
     fn of_process() -> Option<&'static Region> {
         static REGION: OnceLock<Option<Region>> = OnceLock::new();
         REGION.get_or_init(Region::new).as_ref()
@@ -219,7 +224,8 @@ impl Region {
         unsafe { self.give_pages(self.page_of(pointer), count) };
     }
 
-    /// Takes back `count` pages of a block from `first` on: into the reserve, which gives what is too much for it to the kernel.
+    /// Takes back `count` pages of a block from `first` on: into the reserve, which gives what is too much for it to
+    /// the kernel.
     ///
     /// # Safety
     /// They were taken, and are not used from now on.
@@ -310,8 +316,8 @@ impl Pages {
     }
 }
 
-/// The most mappings that large blocks may be where they have to come from glibc: half of what Linux lets a process have
-/// (`vm.max_map_count`), as threads need some, too.
+/// The most mappings that large blocks may be where they have to come from glibc: half of what Linux lets a process
+/// have (`vm.max_map_count`), as threads need some, too.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAPPINGS_MAX: libc::c_int = 32_000;
 
@@ -326,8 +332,8 @@ pub fn set() {
     ];
     for (variable, parameter, value) in settings {
         if std::env::var_os(variable).is_none() {
-            // SAFETY: it only changes numbers that the allocator reads under its own locks. That it does not know one, which
-            // it says by its result, does no harm.
+            // SAFETY: it only changes numbers that the allocator reads under its own locks. That it does not know one,
+            // which it says by its result, does no harm.
             unsafe { libc::mallopt(parameter, value) };
         }
     }

@@ -1,8 +1,8 @@
 //! When a worker takes new connections: the one place that decides it, for every engine.
 //!
-//! Owns: how many are taken at once, what is left to workers that have fewer, the reserve of descriptors, pauses, and how
-//! many connections make room (which ones: `room.rs`). Guarantees: running out of descriptors or memory costs waiting, never a connection.
-//! Does not wait for listeners and does not serve: an engine does, as [`Accepting`] says.
+//! Owns: how many are taken at once, what is left to workers that have fewer, the reserve of descriptors, pauses, and
+//! how many connections make room (which ones: `room.rs`). Guarantees: running out of descriptors or memory costs
+//! waiting, never a connection. Does not wait for listeners and does not serve: an engine does, as [`Accepting`] says.
 //!
 //! ```text
 //!             more than its share                no room
@@ -31,8 +31,8 @@ use crate::worker::shared::Shared;
 /// Connections accepted at once, before others get their turn. As many as take a millisecond: a connection that comes
 /// in a crowd waits for all before it.
 const BATCH_MAX: usize = 64;
-/// The same where there are other workers, who are to have their share. Few: while one worker takes them, those that the
-/// kernel has woken for the next ones are on their way.
+/// The same where there are other workers, who are to have their share. Few: while one worker takes them, those that
+/// the kernel has woken for the next ones are on their way.
 const BATCH_SHARED_MAX: usize = 4;
 /// Connections that are refused before others get their turn.
 const REFUSED_MAX: usize = 4;
@@ -149,8 +149,8 @@ impl Acceptor {
         }
     }
 
-    /// Leaves the connections that wait to workers that have fewer, if this one has more than its share: then true. If those
-    /// are stalled, it will be back.
+    /// Leaves the connections that wait to workers that have fewer, if this one has more than its share: then true. If
+    /// those are stalled, it will be back.
     pub fn pass_if_over_share(&mut self, scoreboard: &Scoreboard, connections: usize, now: Instant) -> bool {
         let passes = self.is_taking() && self.share == Share::Fair && scoreboard.is_over_share(connections);
         if passes {
@@ -159,14 +159,15 @@ impl Acceptor {
         passes
     }
 
-    /// Whether everything that may wait in a listen queue can be taken without asking for each. With other workers there it
-    /// would take their share as well.
+    /// Whether everything that may wait in a listen queue can be taken without asking for each. With other workers
+    /// there it would take their share as well.
     pub fn has_room_for_many(&self, scoreboard: &Scoreboard, connections: usize) -> bool {
         let (_, workers) = scoreboard.load();
         workers <= 1 && self.reserve.leaves(connections + BACKLOG as usize)
     }
 
-    /// A connection was taken. What it is to the worker that has its socket; none if its client network has enough of them.
+    /// A connection was taken. What it is to the worker that has its socket; none if its client network has enough of
+    /// them.
     pub fn admit(
         &mut self,
         shared: &Shared,
@@ -182,8 +183,8 @@ impl Acceptor {
         Some(slot)
     }
 
-    /// Takes the next connection that waits at `listener`. None if none waits, there is no room, or many have been refused: then others
-    /// get their turn.
+    /// Takes the next connection that waits at `listener`. None if none waits, there is no room, or many have been
+    /// refused: then others get their turn.
     pub fn take(&mut self, shared: &Shared, listener: usize, now: Instant) -> Option<ConnectionState> {
         let mut refused = 0;
         for _ in 0..BATCH_MAX {
@@ -301,8 +302,8 @@ pub trait Accepting<'a> {
         self.settle_accepting();
     }
 
-    /// Takes a batch of connections from a listener that has some. [`Accepting::settle_accepting`] follows when all events
-    /// have been handled.
+    /// Takes a batch of connections from a listener that has some. [`Accepting::settle_accepting`] follows when all
+    /// events have been handled.
     fn accept_from(&mut self, listener: usize) {
         let shared = self.shared();
         let Batch { most, takes_any } = self.acceptor().begin_batch(&shared.scoreboard);
@@ -320,8 +321,8 @@ pub trait Accepting<'a> {
         }
     }
 
-    /// Makes room if there is none, ends pauses that are over, and waits for listeners if connections are taken. To be called
-    /// after each batch of events, and when the acceptor is due.
+    /// Makes room if there is none, ends pauses that are over, and waits for listeners if connections are taken. To be
+    /// called after each batch of events, and when the acceptor is due.
     fn settle_accepting(&mut self) {
         let (shared, now) = (self.shared(), self.now());
         if let Some(errno) = self.acceptor().look(shared, now) {
@@ -372,8 +373,8 @@ fn let_in(shared: &Shared, listener: &Listener, accepted: Accepted, now: Instant
     Some(ConnectionState::accepted(accepted, listener, shared.tls.as_ref(), &shared.limits, now).with_permit(permit))
 }
 
-/// The connections that wait at a listener, at most `most` and as many as there are descriptors for: for who neither waits for
-/// listeners nor has to leave room.
+/// The connections that wait at a listener, at most `most` and as many as there are descriptors for: for who neither
+/// waits for listeners nor has to leave room.
 pub fn waiting(shared: &Shared, listener: &Listener, most: usize) -> impl Iterator<Item = ConnectionState> {
     let next = || accept(listener.as_fd());
     let accepted = std::iter::repeat_with(next).take(most).filter_map(|accepted| match accepted {

@@ -118,6 +118,11 @@ impl ConnectionState {
         self.connection.is_idle() && self.transport.is_idle()
     }
 
+    /// Whether it waits for a request, and for nothing else. One that is to be closed is idle, too.
+    pub fn waits_for_request(&mut self) -> bool {
+        self.is_idle() && self.interest() == Interest::RECEIVE
+    }
+
     /// Whether unread bytes have arrived. Asks the kernel.
     pub fn has_unread(&self) -> bool {
         let peeked = rustix::net::recv(&self.transport, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);

@@ -253,9 +253,10 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     }
 
     /// Goes on with a connection that comes from another engine.
-    fn adopt(&mut self, slot: ConnectionState) {
-        // One that is idle needs no thread until something arrives. The kernel does not tell of what has been decrypted already.
-        let rests = slot.is_idle() && !slot.transport.has_buffered_input();
+    fn adopt(&mut self, mut slot: ConnectionState) {
+        // One that waits for a request needs no thread until something arrives. The kernel does not tell of what has been decrypted
+        // already. One that is about to be closed looks idle, and has nothing to wait for.
+        let rests = slot.waits_for_request() && !slot.transport.has_buffered_input();
         let busy = if rests { self.set.park(slot) } else { Some(slot) };
         if let Some(slot) = busy {
             self.hand_over(slot);

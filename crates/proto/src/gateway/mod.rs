@@ -140,8 +140,8 @@ pub enum RequestContent {
     Sized(u64),
     /// Some; how many is known when they have arrived.
     Streamed,
-    /// Some, which is kept until all of it has arrived. The head says nothing of its length at first: [`http1::add_length`] and
-    /// [`fastcgi::add_parameter`] put the length into a head that has been written.
+    /// Some, which is kept until all of it has arrived. The head says nothing of its length at first:
+    /// [`http1::add_length`] and [`fastcgi::add_parameter`] put the length into a head that has been written.
     Kept,
 }
 

@@ -53,7 +53,7 @@ pub(super) fn run(seed: u64, operations: &[Operation]) -> Got {
     let mut operations = operations.iter();
     let mut hands = Hands::InLine;
     loop {
-        let mut worker = Worker::new(&shared, 0, Executing { hands, desk: world.desk.clone() }).unwrap();
+        let mut worker = Worker::new(&shared, 0, Executing { hands, deferred: world.deferred.clone() }).unwrap();
         let next = world.serve(&mut worker, &mut operations);
         let Some(Next { settings, jump_ms, hands: next }) = next else {
             world.settle(&mut worker);
@@ -77,7 +77,7 @@ struct Next {
 struct World {
     clients: Vec<Client>,
     application: Application,
-    desk: Rc<RefCell<Desk>>,
+    deferred: Rc<RefCell<Deferred>>,
     server: SocketAddr,
     settings: Settings,
     /// Nothing happens that could cost a client its answer, but for what the client does.
@@ -97,7 +97,7 @@ enum Hands {
     Elsewhere,
 }
 
-struct Desk {
+struct Deferred {
     dice: Dice,
     waiting: Vec<Waiting>,
     /// All come back when they are asked for, and not one.
@@ -111,7 +111,7 @@ enum Waiting {
 
 struct Executing {
     hands: Hands,
-    desk: Rc<RefCell<Desk>>,
+    deferred: Rc<RefCell<Deferred>>,
 }
 
 impl OnSockets for Executing {}
@@ -119,7 +119,7 @@ impl OnSockets for Executing {}
 impl Executor for Executing {
     fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>> {
         if self.hands == Hands::Elsewhere {
-            self.desk.borrow_mut().waiting.push(Waiting::Name(pending, target));
+            self.deferred.borrow_mut().waiting.push(Waiting::Name(pending, target));
             return None;
         }
         Some(translate_in_line(context, &target))
@@ -143,7 +143,7 @@ impl Executor for Executing {
             if !input.is_last && program.gather(input.content) {
                 return Some((program, Ran::Continue));
             }
-            self.desk.borrow_mut().waiting.push(Waiting::Step(Step::new(pending, program, input)));
+            self.deferred.borrow_mut().waiting.push(Waiting::Step(Step::new(pending, program, input)));
             return None;
         }
         let ran = runners::run(&mut program, input);
@@ -151,11 +151,11 @@ impl Executor for Executing {
     }
 
     fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed> {
-        let mut desk = self.desk.borrow_mut();
-        let Desk { dice, waiting, gives_all } = &mut *desk;
+        let mut deferred = self.deferred.borrow_mut();
+        let Deferred { dice, waiting, gives_all } = &mut *deferred;
         let count = if *gives_all { waiting.len() } else { usize::from(!waiting.is_empty()) };
         let taken: Vec<Waiting> = (0..count).map(|_| waiting.swap_remove(dice.below(waiting.len()))).collect();
-        drop(desk);
+        drop(deferred);
         let complete = |one| match one {
             Waiting::Name(pending, target) => Completed::Translated(pending, translate_in_line(context, &target)),
             Waiting::Step(step) => step.carry_out(),
@@ -241,11 +241,11 @@ impl World {
             listeners: Arc::new(listeners),
             ..fresh
         });
-        let desk = Desk { dice: Dice::seeded(seed ^ 2), waiting: Vec::new(), gives_all: false };
+        let deferred = Deferred { dice: Dice::seeded(seed ^ 2), waiting: Vec::new(), gives_all: false };
         let groups = shared.sites.at(0).routes.groups().to_vec();
-        let desk = Rc::new(RefCell::new(desk));
+        let deferred = Rc::new(RefCell::new(deferred));
         let clients = Vec::new();
-        (World { clients, application, desk, server, settings, is_mild, counted, groups, _root: root }, shared)
+        (World { clients, application, deferred, server, settings, is_mild, counted, groups, _root: root }, shared)
     }
 
     /// Carries operations out, up to one that replaces the worker.
@@ -317,14 +317,14 @@ impl World {
 
     /// The worker gives everything to a successor.
     fn replace(&mut self, worker: Worker<'_, Executing>, shared: &Arc<Shared>, successor: Arc<Shared>) -> Arc<Shared> {
-        self.desk.borrow_mut().gives_all = true;
+        self.deferred.borrow_mut().gives_all = true;
         shared.handover.appoint(HandoverTarget::Engine(successor.clone()));
         shared.control.hand_over();
         worker.run().unwrap();
-        let mut desk = self.desk.borrow_mut();
-        desk.gives_all = false;
+        let mut deferred = self.deferred.borrow_mut();
+        deferred.gives_all = false;
         // What is left was for connections that are gone, or is asked for again.
-        desk.waiting.clear();
+        deferred.waiting.clear();
         successor
     }
 }
@@ -359,8 +359,8 @@ impl World {
                 has_moved |= client.take(1 << 18);
             }
             has_moved |= self.application.serve_all();
-            self.desk.borrow_mut().gives_all = true;
-            has_moved |= !self.desk.borrow().waiting.is_empty();
+            self.deferred.borrow_mut().gives_all = true;
+            has_moved |= !self.deferred.borrow().waiting.is_empty();
             worker.handle_all_completed();
             work(worker);
             quiet = if has_moved { 0 } else { quiet + 1 };
@@ -382,7 +382,7 @@ impl World {
         // What still waits for somebody to go on has waited long enough.
         let successor = Arc::new(succeed(shared, None, LONG_MS));
         let shared = self.replace(worker, shared, successor);
-        let executing = Executing { hands: Hands::InLine, desk: self.desk.clone() };
+        let executing = Executing { hands: Hands::InLine, deferred: self.deferred.clone() };
         let mut worker = Worker::new(&shared, 0, executing).unwrap();
         let is_busy = |groups: &[Arc<Group>]| {
             let now = shared.clock.now();
