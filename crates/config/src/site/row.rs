@@ -2,7 +2,7 @@
 //!
 //! Owns: [`SiteKey`], [`Plain`], and `site_keys!`, which makes of one list (`rows`) the table as it is written,
 //! [`SiteSettings`] with its defaults, and a [`Row`] for each entry. Guarantees: a row without one of its parts does not
-//! compile, and [`ROWS`] has all of them.
+//! compile, and `ROWS` has all of them.
 
 use std::ops::Range;
 

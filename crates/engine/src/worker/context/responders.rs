@@ -1,7 +1,7 @@
 //! The responders: they answer requests that are let in, in place of the file that the target stands for.
 //!
 //! Owns: the order: embedded handlers, applications and OPTIONS, those of content (the table
-//! [`RESPONDERS`](lamna_site::content::RESPONDERS), to which new ones are added), uploads. Guarantees: none of them is
+//! [`RESPONDERS`], to which new ones are added), uploads. Guarantees: none of them is
 //! asked about a request that has not been let in. Does not carry programs out.
 
 use lamna_proto::counter::add;
