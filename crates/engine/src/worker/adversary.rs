@@ -32,7 +32,7 @@ use self::dice::Dice;
 /// Runs by default.
 const SEEDS: u64 = 256;
 /// Operations of a run.
-const OPERATIONS_MAX: usize = 56;
+const OPERATIONS_MAX: usize = 50;
 
 /// Something that happens. The number decides about everything that is left open.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,8 @@ use std::path::Path;
 use super::dice::Dice;
 
 pub(super) struct Application {
-    listener: UnixListener,
+    /// It is at two places, so that what fails at one is perhaps tried at the other.
+    listeners: [UnixListener; 2],
     dice: Dice,
     /// It answers whole, and keeps its connections.
     is_faultless: bool,
@@ -19,6 +20,9 @@ pub(super) struct Application {
     /// How often each POST has come.
     posts: BTreeMap<String, usize>,
 }
+
+/// The sockets of its two places.
+pub(super) const PLACES: [&str; 2] = ["one", "other"];
 
 struct Served {
     stream: UnixStream,
@@ -56,11 +60,14 @@ pub(super) fn refusal(id: &str) -> Vec<u8> {
 }
 
 impl Application {
-    pub(super) fn new(path: &Path, seed: u64, is_faultless: bool) -> Application {
-        let listener = UnixListener::bind(path).expect("it is a new directory");
-        listener.set_nonblocking(true).expect("it can be");
+    pub(super) fn new(root: &Path, seed: u64, is_faultless: bool) -> Application {
+        let listeners = PLACES.map(|place| {
+            let listener = UnixListener::bind(root.join(place)).expect("it is a new directory");
+            listener.set_nonblocking(true).expect("it can be");
+            listener
+        });
         let (dice, connections, posts) = (Dice::seeded(seed), Vec::new(), BTreeMap::new());
-        Application { listener, dice, is_faultless, connections, posts }
+        Application { listeners, dice, is_faultless, connections, posts }
     }
 
     /// No POST has come twice.
@@ -91,7 +98,9 @@ impl Application {
     }
 
     fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        let listeners = self.listeners.iter();
+        let accepted = listeners.flat_map(|listener| std::iter::from_fn(move || listener.accept().ok()));
+        for (stream, _) in accepted {
             stream.set_nonblocking(true).expect("it can be");
             let (received, outgoing) = Default::default();
             let (state, is_faultless) = (State::Head, self.is_faultless);

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::slice::Iter;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use lamna_config::gateway::{BufferSettings, GatewayProtocol, GatewaySettings, Up
 use lamna_config::route::pattern::Pattern;
 use lamna_config::route::{RouteSettings, Switch};
 use lamna_config::settings::{ListenAddress, Settings, SiteSettings};
+use lamna_config::upstream_address::UpstreamAddress;
 use lamna_io::listen;
 use lamna_policy::cache::Algorithm;
 use lamna_proto::exchange::program::{Input, Program, Ran};
@@ -25,7 +27,7 @@ use lamna_site::upstream::group::Group;
 use lamna_sys::clock::Clock;
 use lamna_sys::shared_memory::SharedMemory;
 
-use super::application::{Application, pattern};
+use super::application::{Application, PLACES, pattern};
 use super::client::{Client, FILES, address};
 use super::dice::Dice;
 use super::{Got, Operation};
@@ -167,9 +169,9 @@ impl Executor for Executing {
 // The server.
 
 fn settings(root: &std::path::Path) -> Settings {
-    let place = format!("unix:{}", root.join("application").display());
+    let at = |place: &str| UpstreamAddress::from_str(&format!("unix:{}", root.join(place).display()));
     let gateway = || {
-        let upstreams = vec![UpstreamSettings::new(place.parse().expect("it is a place"))];
+        let upstreams = PLACES.map(|place| UpstreamSettings::new(at(place).expect("it is a place"))).into();
         GatewaySettings::new(GatewayProtocol::Http, upstreams)
     };
     let route = |glob: &str, gateway: GatewaySettings| RouteSettings {
@@ -228,7 +230,7 @@ impl World {
             std::fs::write(root.path().join(&path[1..]), pattern(bytes)).unwrap();
         }
         let is_mild = seed.is_multiple_of(4);
-        let application = Application::new(&root.path().join("application"), seed ^ 1, is_mild);
+        let application = Application::new(root.path(), seed ^ 1, is_mild);
         let settings = settings(root.path());
         let listeners = listen::bind(&[ListenAddress::Tcp(([127, 0, 0, 1], 0).into())]).unwrap();
         let ListenAddress::Tcp(server) = *listeners[0].address() else { unreachable!("it is a TCP address") };
