@@ -123,16 +123,15 @@ impl<T> Turns<T> {
         }
         let networks = state.networks();
         let share = (self.programs_max / networks.max(1)).max(1);
-        let has_waited = |queue: &Queue<T>| queue.requests.front().is_some_and(|(since, _)| is_long(*since));
-        let Some(waiting) = state.queues.iter().filter(|queue| has_waited(queue)).map(|queue| queue.network).next()
-        else {
-            return;
+        // A network that has its share already waits for programs of its own.
+        let is_due = |queue: &&Queue<T>| {
+            let has_waited = queue.requests.front().is_some_and(|(since, _)| is_long(*since));
+            has_waited && state.count(queue.network) < share
         };
+        let Some(waiting) = state.queues.iter().find(is_due).map(|queue| queue.network) else { return };
         let counts: Vec<usize> = state.running.iter().map(|one| state.count(one.network)).collect();
         // With more networks than programs, one program is a share, and still goes to those that wait in time.
-        let may_go = |at: usize, one: &Running| {
-            one.network != waiting && (counts[at] > share || share == 1 && state.count(waiting) == 0)
-        };
+        let may_go = |at: usize, one: &Running| one.network != waiting && (counts[at] > share || share == 1);
         let stalled = state.running.iter().enumerate().filter(|(at, one)| may_go(*at, one));
         let slowest = stalled
             .filter_map(|(at, one)| Some((one.stalled_since.filter(|since| is_long(*since))?, at)))
@@ -286,6 +285,35 @@ mod tests {
         // One after the other, and nobody down to less than its share.
         turns.look(start + 2 * PATIENCE);
         assert_eq!((yielding(), others[0].has_to_yield()), (vec![false, true, false], false));
+    }
+
+    /// One network has every program, and more requests that wait: they do not stand before those of others.
+    #[test]
+    fn a_network_that_has_its_share_and_waits_for_more_keeps_no_other_from_its_own() {
+        let (turns, start) = (Turns::new(4, PATIENCE), Instant::now());
+        push(&turns, 1, 4);
+        let places: Vec<_> = (0..4).map(|_| turns.next().unwrap().0).collect();
+        places.iter().for_each(|place| place.stall(Some(start)));
+        assert_eq!(turns.push(network(1), 4, start), None);
+        turns.look(start + PATIENCE);
+        assert!(!places.iter().any(Place::has_to_yield), "there is nobody else");
+        assert_eq!(turns.push(network(2), 0, start), None);
+        turns.look(start + PATIENCE);
+        assert_eq!(places.iter().filter(|place| place.has_to_yield()).count(), 1);
+    }
+
+    /// What one has beyond its share is for those that have less, not for another that has as much.
+    #[test]
+    fn a_network_beyond_its_share_takes_no_program_of_another() {
+        let (turns, start) = (Turns::new(7, PATIENCE), Instant::now());
+        push(&turns, 1, 3);
+        push(&turns, 2, 3);
+        push(&turns, 3, 1);
+        let places: Vec<_> = (0..7).map(|_| turns.next().unwrap().0).collect();
+        places.iter().for_each(|place| place.stall(Some(start)));
+        assert_eq!(turns.push(network(1), 3, start), None);
+        turns.look(start + PATIENCE);
+        assert!(!places.iter().any(Place::has_to_yield), "two are a share, and it has three");
     }
 
     #[test]
