@@ -272,7 +272,7 @@ impl Worker<'_> {
         let slot = self.base.slots.get(token);
         if !taken {
             self.give_up(token, ConnectionState::handle_broken);
-        } else if waits_for_request(slot) && !slot.readable && !self.base.draining {
+        } else if slot.waits_for_request() && !slot.readable && !self.base.draining {
             let deadline = self.deadline(token);
             return self.base.slots.set_deadline(token, deadline);
         }
@@ -452,9 +452,4 @@ impl<'a> Life<'a> for Worker<'a> {
             self.listen();
         }
     }
-}
-
-/// Whether nothing is to be done for a connection until something arrives.
-fn waits_for_request(slot: &mut ConnectionState) -> bool {
-    slot.is_idle() && slot.interest() == Interest::RECEIVE
 }

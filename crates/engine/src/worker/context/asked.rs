@@ -49,7 +49,8 @@ impl<'r> Asked<'r> {
     where
         'r: 'p,
     {
-        Asked { translate, rules: OnceCell::new(), ..self.clone() }
+        let &Asked { peer, over, site, proxies, ref client, .. } = self;
+        Asked { translate, peer, over, site, proxies, client: client.clone(), rules: OnceCell::new() }
     }
 
     /// The outcome of the routes of its site, which `find` finds out.
