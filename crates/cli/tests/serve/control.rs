@@ -92,6 +92,18 @@ pub(crate) fn figure(server: &Server, name: &str) -> u64 {
     line.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
+/// Waits until everything that the server's one worker has answered so far is counted: a worker hands its counters over
+/// once a second. Asks for `path` meanwhile, because a worker without work has nothing to hand over.
+pub(crate) fn wait_until_counted(server: &Server, path: &str) {
+    let requests = || figure(server, "lamna_requests_total");
+    let before = requests();
+    let mut client = server.connect();
+    eventually("the counters are handed over", PATIENCE, || {
+        client.get(path).expect("it answers");
+        (requests() > before).then_some(())
+    });
+}
+
 pub(crate) fn get(server: &Server, path: &str) -> Response {
     connect(server).get(path).expect("the endpoint answers")
 }

@@ -142,7 +142,10 @@ fn ever_new_sections_that_there_are_not_push_out_nothing_that_is_asked_for_and_t
             (0..FILES).for_each(|file| assert!(ask(&format!("/{file}.bin")).content == vec![file as u8; 50_000]));
         };
         let memory_bytes = || memory_of(server.pid().as_raw_nonzero().get());
-        let misses = || control::figure(&server, "lamna_cache_lookups_total{result=\"miss\"}");
+        let misses = || {
+            control::wait_until_counted(&server, "/0.bin");
+            control::figure(&server, "lamna_cache_lookups_total{result=\"miss\"}")
+        };
         (0..20).for_each(|_| ask_for_files());
         let before = memory_bytes();
         let mut others = server.connect();
