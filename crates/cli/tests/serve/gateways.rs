@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use crate::client::{Client, PATIENCE, Response};
+use crate::client::{APPLICATION_PATIENCE, Client, PATIENCE, Response};
 use crate::control::{get, order, text};
 use crate::engine::{AMPED, Engine, for_engines};
 use crate::server::{Launch, Server, eventually};
@@ -105,7 +105,7 @@ impl Application {
                     return;
                 }
                 count.fetch_add(1, Relaxed);
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.set_read_timeout(Some(APPLICATION_PATIENCE)).unwrap();
                 let (leavers, ends, line_over) = (leavers.clone(), is_over.clone(), line_over.clone());
                 let (is_well, being_served) = (is_well.clone(), being_served.clone());
                 being_served.fetch_add(1, Relaxed);

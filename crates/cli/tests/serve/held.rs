@@ -142,7 +142,7 @@ fn content_that_nobody_takes_is_held_little_for(engine: Engine) {
     let mut sent: u64 = 0;
     while arrived.len() < UPLOADS || last_progress.elapsed() < Duration::from_secs(2) {
         assert!(
-            started.elapsed() < 4 * PATIENCE,
+            started.elapsed() < PATIENCE,
             "{} of {UPLOADS} have arrived, {} MiB are sent",
             arrived.len(),
             sent >> 20
@@ -253,7 +253,7 @@ fn an_application_is_held_once_for_all_its_routes(engine: Engine) {
     }
     fs::write(server.site().join("new.html"), "Another.").unwrap();
     fs::rename(server.site().join("new.html"), server.site().join("index.html")).unwrap();
-    eventually("the new one is seen", Duration::from_secs(5), || (ask("/user/7").content == b"Another.").then_some(()));
+    eventually("the new one is seen", PATIENCE, || (ask("/user/7").content == b"Another.").then_some(()));
     drop(client);
     server.finish();
 }
@@ -278,7 +278,7 @@ fn a_listing_is_as_old_as_any_answer_and_of_the_form_that_is_asked_for(engine: E
     assert_eq!(ask("/list/a.txt?sort=size", "").content, b"a");
     fs::write(server.site().join("list/b.txt"), "b").unwrap();
     let is_listed = |answer: Response| String::from_utf8_lossy(&answer.content).contains("b.txt").then_some(());
-    eventually("a new file is listed", Duration::from_secs(5), || is_listed(ask("/list/", "")));
+    eventually("a new file is listed", PATIENCE, || is_listed(ask("/list/", "")));
     drop(client);
     server.finish();
 }
@@ -322,7 +322,7 @@ fn what_was_read_for_those_who_do_not_take_it_is_given_back_and_read_again(engin
     };
     let mut clients: Vec<Client<TcpStream>> = (0..12).map(ask).collect();
     eventually("content is held for them", PATIENCE, || (cache_bytes() > 1 << 20).then_some(()));
-    eventually("it is given back", Duration::from_secs(60), || (cache_bytes() < 1 << 19).then_some(()));
+    eventually("it is given back", Duration::from_secs(120), || (cache_bytes() < 1 << 19).then_some(()));
     for client in clients.iter_mut().take(3) {
         assert!(client.receive(true).unwrap().content == content, "they get what there is all the same");
     }

@@ -455,7 +455,7 @@ impl Http2 {
 }
 
 async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE.max(Duration::from_secs(20)), what).await.expect("in time")
+    tokio::time::timeout(PATIENCE, what).await.expect("in time")
 }
 
 async fn read(response: Response<RecvStream>) -> Result<Answer, h2::Error> {

@@ -31,8 +31,6 @@ for_engines!([
     over_http_2_what_is_fetched_ahead_and_shown_is_counted,
 ]);
 
-/// What is likely is learned from what many ask for, on connections of their own, by a thread that others go before: on a busy machine that takes its time.
-const LEARNED_WITHIN: Duration = Duration::from_secs(6 * PATIENCE.as_secs());
 /// Pages that are followed by the same one.
 const PAGES: usize = 6;
 /// For each client of the control group there are so many others.
@@ -79,7 +77,7 @@ fn with<'f>(fields: &[(&'f str, &'f str)], more: (&'f str, &'f str)) -> Vec<(&'f
 /// A page that is sent with a link, after all pages have been followed by the same one often enough.
 fn linked(server: &Server) -> usize {
     let mut hosts = (2..5_u8).cycle();
-    eventually("a link is sent", LEARNED_WITHIN, || {
+    eventually("a link is sent", PATIENCE, || {
         let host = hosts.next().unwrap();
         (0..PAGES).find(|page| {
             let mut client = server.connect();
@@ -120,7 +118,7 @@ fn who_navigates_is_sent_a_link_to_the_likely_next_page_and_nobody_else(engine: 
     }
     // On one connection it is sent once: the client has the page then, or will have it soon.
     let sent = count(&server, "sent");
-    eventually("a link is sent", LEARNED_WITHIN, || {
+    eventually("a link is sent", PATIENCE, || {
         let mut client = server.connect();
         let first = get(&mut client, &path, &NAVIGATION);
         assert_eq!((first.status, &*first.content), (200, format!("<p>page {page}").as_bytes()));
@@ -139,7 +137,7 @@ fn over_http_2_what_is_fetched_ahead_and_shown_is_counted(engine: Engine) {
     let config = trusting(&server);
     let name = || ServerName::try_from("127.0.0.1").unwrap();
     let mut hosts = (2..5_u8).cycle();
-    let (mut client, page) = eventually("a link is sent", LEARNED_WITHIN, || {
+    let (mut client, page) = eventually("a link is sent", PATIENCE, || {
         let host = hosts.next().unwrap();
         (0..PAGES).find_map(|page| {
             let connect = |host| Http2::connect_secured_from(host, server.address(), &config, name());
@@ -208,7 +206,7 @@ fn what_access_rules_keep_and_what_applications_make_is_not_fetched_ahead() {
     }
     // The rest of the site may be.
     let mut hosts = (2..5_u8).cycle();
-    eventually("a link is sent", LEARNED_WITHIN, || {
+    eventually("a link is sent", PATIENCE, || {
         let host = hosts.next().unwrap();
         (0..PAGES).find(|page| {
             let referer = from(*page);

@@ -336,19 +336,14 @@ pub(crate) fn processes_of(config: &Path) -> BTreeMap<i32, i32> {
     found
 }
 
-/// What waits for the server's background work gets so many times the bound of a machine that is not busy: a background
-/// thread gets a thirtieth of a processor that other tests keep busy, and half of one that they do not.
-const BUSY: u32 = 15;
-
-/// Asks again and again until there is an answer. Only a broken server makes it take as long as `bound`, however busy the
-/// machine is. Does not show that something is quick.
+/// Asks again and again until there is an answer. Only a broken server makes it take as long as `bound`.
 pub(crate) fn eventually<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + bound * BUSY;
+    let end = Instant::now() + bound;
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(Instant::now() < end, "within {:?} it was not seen that {what}", bound * BUSY);
+        assert!(Instant::now() < end, "within {bound:?} it was not seen that {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }

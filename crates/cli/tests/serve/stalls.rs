@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::client::{Client, PATIENCE};
+use crate::client::{APPLICATION_PATIENCE, Client, PATIENCE};
 use crate::engine::{AMPED, Engine, PROACTOR, THREAD_POOL, for_engines};
 use crate::gateways::Application;
 use crate::goaway::{ACK, Frames, GOAWAY, PING, SETTINGS};
@@ -49,9 +49,9 @@ fn launch(engine: Engine, application: &Application, keys: &str) -> Launch {
 }
 
 /// The application is asked for nothing any more: what has been broken off keeps no connection. It is seen long before the application gives up by
-/// itself, which it does when [`PATIENCE`] is over.
+/// itself, which it does when [`APPLICATION_PATIENCE`] is over.
 fn expect_nothing_under_way(application: &Application) {
-    expect_nothing_within(PATIENCE / 2, application);
+    expect_nothing_within(APPLICATION_PATIENCE / 2, application);
 }
 
 fn expect_nothing_within(bound: Duration, application: &Application) {
@@ -131,7 +131,7 @@ fn who_waits_for_an_application_is_not_cut_off(engine: Engine) {
     assert_eq!(application.open.load(Relaxed), 2);
     drop((client, frames));
     // Who has ended his side may be reading, as far as the server knows: an application that says nothing gives up by itself.
-    expect_nothing_within(2 * PATIENCE, &application);
+    expect_nothing_within(PATIENCE, &application);
     server.finish();
 }
 
@@ -139,7 +139,7 @@ fn a_web_socket_that_is_quiet_ends_where_that_is_set(engine: Engine) {
     let application = Application::start();
     for (keys, ends) in [(", websocket_timeout_ms = 1000", true), ("", false)] {
         let server = launch(engine, &application, keys).start();
-        let mut client = eventually("no beat was late", 5 * PATIENCE, || beating(&server));
+        let mut client = eventually("no beat was late", PATIENCE, || beating(&server));
         match ends {
             true => client.expect_end().unwrap(),
             false => {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use super::ask;
-use crate::client::{Client, PATIENCE, Response};
+use crate::client::{APPLICATION_PATIENCE, Client, PATIENCE, Response};
 use crate::control::order;
 use crate::engine::{AMPED, Engine, for_engines, names_of_one_process};
 use crate::gateways::Application;
@@ -73,7 +73,7 @@ impl Service {
                     return;
                 }
                 let shared = of_thread.clone();
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.set_read_timeout(Some(APPLICATION_PATIENCE)).unwrap();
                 thread::spawn(move || converse(stream, &shared));
             }
         });

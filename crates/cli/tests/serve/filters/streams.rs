@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::client::{Client, PATIENCE, Response};
+use crate::client::{APPLICATION_PATIENCE, Client, Response};
 use crate::engine::{AMPED, Engine, PIPELINED, PROACTOR, SPED, THREAD_POOL, for_engines};
 use crate::gateways::php::start_php;
 use crate::server::{Launch, Server};
@@ -80,7 +80,7 @@ fn text(bytes: usize) -> Vec<u8> {
 }
 
 fn answer(mut stream: TcpStream, wait: &Mutex<Receiver<()>>) -> Option<()> {
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(APPLICATION_PATIENCE)).ok()?;
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte).ok()?;
@@ -122,7 +122,7 @@ fn answer(mut stream: TcpStream, wait: &Mutex<Receiver<()>>) -> Option<()> {
         "events" => {
             say(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n")?;
             for number in 0..5 {
-                wait.lock().ok()?.recv_timeout(PATIENCE).ok()?;
+                wait.lock().ok()?.recv_timeout(APPLICATION_PATIENCE).ok()?;
                 say(format!("data: event {number}\n\n").as_bytes())?;
             }
             Some(())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use crate::client::PATIENCE;
+use crate::client::APPLICATION_PATIENCE;
 use crate::engine::{Engine, for_engines};
 use crate::http2::{Http2, request};
 use crate::server::{Launch, Server};
@@ -45,7 +45,7 @@ impl Talker {
         let count = gone.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.set_read_timeout(Some(APPLICATION_PATIENCE)).unwrap();
                 let count = count.clone();
                 thread::spawn(move || converse(stream, &count));
             }

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::Duration;
 
-use crate::client::{Client, PATIENCE};
+use crate::client::{APPLICATION_PATIENCE, Client};
 use crate::engine::{Engine, for_engines};
 use crate::http2::{Http2, request};
 use crate::server::{Launch, Server};
@@ -42,7 +42,7 @@ fn listen(treat: impl Fn(TcpStream) -> Option<()> + Clone + Send + 'static) -> S
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(APPLICATION_PATIENCE)).unwrap();
             stream.set_nodelay(true).unwrap();
             let treat = treat.clone();
             thread::spawn(move || treat(stream));

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use crate::client::{Client, PATIENCE, Response};
+use crate::client::{APPLICATION_PATIENCE, Client, PATIENCE, Response};
 use crate::control::{self, figure, order};
 use crate::engine::{AMPED, Engine, for_engines};
 use crate::http2::{Http2, request};
@@ -153,7 +153,7 @@ impl Drop for Scripted {
 
 /// Nothing if the connection ends.
 fn converse(stream: TcpStream, (script, changed): &(Mutex<Script>, Condvar)) -> Option<()> {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(APPLICATION_PATIENCE)).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     loop {

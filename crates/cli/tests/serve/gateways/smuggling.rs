@@ -14,7 +14,7 @@ use std::thread;
 
 use parsers::{Reading, Seen};
 
-use crate::client::{Client, PATIENCE};
+use crate::client::{APPLICATION_PATIENCE, Client};
 use crate::engine::{Engine, for_engines};
 use crate::server::{Launch, Server};
 use crate::skip::skipped;
@@ -251,7 +251,7 @@ impl Drop for Recorder {
 }
 
 fn record(mut stream: TcpStream, records: &Mutex<Vec<Vec<u8>>>) {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(APPLICATION_PATIENCE)).unwrap();
     let at = {
         let mut records = records.lock().unwrap();
         records.push(Vec::new());

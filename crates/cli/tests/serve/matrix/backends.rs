@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use crate::client::PATIENCE;
+use crate::client::APPLICATION_PATIENCE;
 
 /// Both of them.
 pub(super) struct Backends {
@@ -31,7 +31,7 @@ impl Backends {
                     if is_over.load(Relaxed) {
                         return;
                     }
-                    stream.set_read_timeout(Some(PATIENCE)).expect("a fresh socket takes options");
+                    stream.set_read_timeout(Some(APPLICATION_PATIENCE)).expect("a fresh socket takes options");
                     let asked = asked.clone();
                     thread::spawn(move || converse(stream, &asked));
                 }

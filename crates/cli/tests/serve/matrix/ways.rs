@@ -12,7 +12,7 @@ use http::Request;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
-use crate::client::{Client, PATIENCE, Response};
+use crate::client::{APPLICATION_PATIENCE, Client, Response};
 use crate::http2::Http2;
 use crate::server::Server;
 use crate::tls::{TlsStream, connect_as};
@@ -307,7 +307,7 @@ impl Backend {
                 if ends.load(Relaxed) {
                     return;
                 }
-                stream.set_read_timeout(Some(PATIENCE)).expect("a fresh socket takes options");
+                stream.set_read_timeout(Some(APPLICATION_PATIENCE)).expect("a fresh socket takes options");
                 thread::spawn(move || converse(stream));
             }
         });

@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::net::sockopt::set_socket_linger;
 
 use super::{Manner, factor, fastcgi, http};
-use crate::client::PATIENCE;
+use crate::client::APPLICATION_PATIENCE;
 use crate::storm::Random;
 use crate::tree::pattern;
 
@@ -234,8 +234,8 @@ impl Socket {
 
     fn set_patience(&self) {
         match self {
-            Socket::Tcp(socket) => socket.set_read_timeout(Some(PATIENCE)),
-            Socket::Unix(socket) => socket.set_read_timeout(Some(PATIENCE)),
+            Socket::Tcp(socket) => socket.set_read_timeout(Some(APPLICATION_PATIENCE)),
+            Socket::Unix(socket) => socket.set_read_timeout(Some(APPLICATION_PATIENCE)),
         }
         .expect("a fresh socket takes options");
     }
@@ -356,7 +356,7 @@ impl Shared {
             Socket::Tcp(socket) => socket.as_fd(),
             Socket::Unix(socket) => socket.as_fd(),
         };
-        let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        let patience = Timespec { tv_sec: APPLICATION_PATIENCE.as_secs() as i64, tv_nsec: 0 };
         // Whoever waits longer finds that the server has not given up: its client says so.
         let _ = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)], Some(&patience));
     }

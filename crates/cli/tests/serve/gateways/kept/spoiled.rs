@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::HIT;
-use crate::client::{Client, PATIENCE, Response};
+use crate::client::{APPLICATION_PATIENCE, Client, Response};
 use crate::engine::{Engine, for_engines};
 use crate::http2::Http2;
 use crate::server::{Launch, Server};
@@ -46,7 +46,7 @@ fn application(answer: impl Fn(&str) -> (String, String) + Clone + Send + 'stati
     let of_thread = asked.clone();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(APPLICATION_PATIENCE)).unwrap();
             let (answer, asked) = (answer.clone(), of_thread.clone());
             thread::spawn(move || {
                 let mut line = BufReader::new(stream);
