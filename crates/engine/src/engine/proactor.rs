@@ -186,7 +186,7 @@ impl Worker<'_> {
             return self.give_if_free(token);
         }
         let workspace = self.workspace.take().expect(DRIVEN);
-        self.base.slots.get(token).connection.lend(workspace);
+        self.base.slots.get(token).http.lend(workspace);
         let turn = self.turn(token, leaves);
         self.workspace = Some(self.base.slots.get(token).reclaim());
         let Some(turn) = turn else { return self.held.push_back(token) };
@@ -224,7 +224,7 @@ impl Worker<'_> {
     /// Waits for what the programs of a connection wait for, unless the ring does so already.
     fn await_sockets(&mut self, token: Token) {
         let ring_connection = &mut self.ring_connections[token.index as usize];
-        while let Some((exchange, wait)) = self.base.slots.get(token).connection.poll_socket() {
+        while let Some((exchange, wait)) = self.base.slots.get(token).http.poll_socket() {
             let poll = SocketPoll { number: wait.socket.as_raw_fd(), readable: wait.readable, writable: wait.writable };
             if !ring_connection.polled.contains(&(exchange, poll)) {
                 ring_connection.polled.push((exchange, poll));
@@ -238,7 +238,7 @@ impl Worker<'_> {
     fn handle_socket(&mut self, PendingId { token, exchange }: PendingId, poll: SocketPoll) {
         let Some(slot) = self.base.slots.find(token) else { return };
         self.ring_connections[token.index as usize].polled.retain(|one| *one != (exchange, poll));
-        slot.connection.handle_socket(exchange);
+        slot.http.handle_socket(exchange);
         self.drive(token);
     }
 
@@ -259,7 +259,7 @@ impl Worker<'_> {
         let taken = matches!(sent, Ok(1..));
         if self.handing_over && !ring_connection.closing && (taken || sent == Err(Errno::CANCELED)) {
             outgoing.handle_sent(sent.unwrap_or(0));
-            slot.transport.return_unsent(&mut slot.connection, &outgoing.unsent().concat());
+            slot.transport.return_unsent(&mut slot.http, &outgoing.unsent().concat());
             return self.give_if_free(token);
         }
         if taken && outgoing.handle_sent(sent.unwrap_or(0)) && !ring_connection.closing {
@@ -335,9 +335,9 @@ impl Worker<'_> {
     /// Tells a connection that something has failed, and logs what comes of it.
     fn give_up(&mut self, token: Token, tell: impl FnOnce(&mut ConnectionState)) {
         let slot = self.base.slots.get(token);
-        slot.connection.lend(self.workspace.take().expect(DRIVEN));
+        slot.http.lend(self.workspace.take().expect(DRIVEN));
         tell(slot);
-        self.base.context.report(&mut slot.connection, &slot.transport, slot.peer);
+        self.base.context.report(&mut slot.http, &slot.transport, slot.peer);
         self.workspace = Some(slot.reclaim());
     }
 }
@@ -432,9 +432,9 @@ impl<'a> Life<'a> for Worker<'a> {
     fn handle_completed(&mut self, completed: Completed) {
         let token = completed.pending().token;
         let Some(slot) = self.base.slots.find(token) else { return };
-        slot.connection.lend(self.workspace.take().expect(DRIVEN));
+        slot.http.lend(self.workspace.take().expect(DRIVEN));
         drive::handle_completed(slot, completed, &mut self.base.context);
-        self.base.context.report(&mut slot.connection, &slot.transport, slot.peer);
+        self.base.context.report(&mut slot.http, &slot.transport, slot.peer);
         self.workspace = Some(slot.reclaim());
         self.drive(token);
     }

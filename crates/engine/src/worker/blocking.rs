@@ -286,7 +286,7 @@ impl<'a> Driver<'a> {
         }
         if wanted.is_empty() && !ready.is_empty() {
             // The peer is gone, and there is nothing to try that would find it.
-            slot.connection.lend(self.workspace.take().expect(AT_HOME));
+            slot.http.lend(self.workspace.take().expect(AT_HOME));
             slot.handle_broken();
             self.workspace = Some(slot.reclaim());
             return true;
@@ -296,7 +296,7 @@ impl<'a> Driver<'a> {
         slot.readable |= interest.receive && (has_failed || ready.contains(PollFlags::IN));
         slot.writable |= interest.send && (has_failed || ready.contains(PollFlags::OUT));
         if ready.is_empty() && is_late(slot, limits, self.context.now) {
-            slot.connection.lend(self.workspace.take().expect(AT_HOME));
+            slot.http.lend(self.workspace.take().expect(AT_HOME));
             slot.handle_timeout(&self.shared.limits, self.context.now);
             self.workspace = Some(slot.reclaim());
             return true;
@@ -338,7 +338,7 @@ impl<'a> Driver<'a> {
             sockets.waits.clear();
         }
         if !slot.is_idle() {
-            slot.connection.recall_needs();
+            slot.http.recall_needs();
         }
     }
 
@@ -353,7 +353,7 @@ impl<'a> Driver<'a> {
     /// # Errors
     /// No descriptors or memory: a program would wait for ever.
     fn begin_sockets(&mut self, slot: &mut ConnectionState) -> Result<(), Errno> {
-        while let Some((exchange, wait)) = slot.connection.poll_socket() {
+        while let Some((exchange, wait)) = slot.http.poll_socket() {
             let sockets = match &mut self.sockets {
                 Some(sockets) => sockets,
                 None => {
@@ -371,7 +371,7 @@ impl<'a> Driver<'a> {
         let Sockets { set, waits } = sockets;
         set.take(|token| {
             if let Some(pending) = waits.end(token.index) {
-                slot.connection.handle_socket(pending.exchange);
+                slot.http.handle_socket(pending.exchange);
             }
         });
     }
@@ -416,7 +416,7 @@ fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 impl Driver<'_> {
     /// Lets a connection go on until it would have to wait: then for what. None if it could go on.
     fn turn(&mut self, slot: &mut ConnectionState) -> Option<Interest> {
-        slot.connection.lend(self.workspace.take().expect(AT_HOME));
+        slot.http.lend(self.workspace.take().expect(AT_HOME));
         let turn = drive::turn(slot, ONLY_ONE, &mut self.context, &mut InThread);
         let interest = turn.interest();
         let waits = !interest.done || self.begin_sockets(slot).is_ok();

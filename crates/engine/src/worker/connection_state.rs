@@ -43,7 +43,7 @@ pub struct ConnectionState {
     /// Its socket, and TLS if that is spoken.
     pub transport: Transport,
     /// The core's part of the connection.
-    pub connection: Connection,
+    pub http: Connection,
     /// Which of the successive owners of this descriptor number it is.
     pub generation: u32,
     /// When it was taken, in milliseconds of the server's clock, without their upper half.
@@ -110,12 +110,12 @@ pub enum ConnectionPhase {
 impl ConnectionState {
     /// The events that it waits for.
     pub fn interest(&mut self) -> Interest {
-        self.transport.wants(self.connection.interest())
+        self.transport.wants(self.http.interest())
     }
 
     /// Whether nothing is lost by closing it, and nothing is in work.
     pub fn is_idle(&self) -> bool {
-        self.connection.is_idle() && self.transport.is_idle()
+        self.http.is_idle() && self.transport.is_idle()
     }
 
     /// Whether it waits for a request, and for nothing else. One that is to be closed is idle, too.
@@ -131,17 +131,17 @@ impl ConnectionState {
 
     /// Whether another process can go on with it.
     pub fn is_transferable(&self) -> bool {
-        self.connection.is_transferable() && self.transport.is_transferable()
+        self.http.is_transferable() && self.transport.is_transferable()
     }
 
     /// Whether no other process will ever be able to: where TLS or HTTP/2 is spoken, or a proxy has named the client.
     pub fn stays(&self) -> bool {
-        !self.transport.is_transferable() || self.connection.version() == Some(Version::Http2)
+        !self.transport.is_transferable() || self.http.version() == Some(Version::Http2)
     }
 
     /// Until when it may be waited for.
     pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
-        let until = self.transport.poll_timeout(self.connection.poll_timeout(limits), limits);
+        let until = self.transport.poll_timeout(self.http.poll_timeout(limits), limits);
         until.into_iter().chain(self.last_call()).min()
     }
 
@@ -181,8 +181,8 @@ impl ConnectionState {
         }
         let is_called_last = self.last_call().is_some_and(|until| until <= now);
         match is_called_last || self.transport.handle_timeout(limits, now) {
-            true => self.connection.handle_broken(),
-            false => self.connection.handle_timeout(now),
+            true => self.http.handle_broken(),
+            false => self.http.handle_timeout(now),
         }
     }
 
@@ -195,7 +195,7 @@ impl ConnectionState {
         if !self.is_idle() || self.readable {
             return false;
         }
-        let is_expected = is_kept || self.is_about_to_ask() || self.connection.is_promised();
+        let is_expected = is_kept || self.is_about_to_ask() || self.http.is_promised();
         let until = if is_expected { now.after_ms(LAST_CALL_MS) } else { now };
         let until = *self.extras.get_or_insert_default().last_call.get_or_insert(until);
         until <= now
@@ -203,18 +203,18 @@ impl ConnectionState {
 
     /// Whether its TLS handshake has ended, and nothing has been asked yet.
     pub fn is_about_to_ask(&self) -> bool {
-        self.transport.is_established() && self.connection.version().is_none()
+        self.transport.is_established() && self.http.version().is_none()
     }
 
     /// Its socket is of no use any more. It has a workspace.
     pub fn handle_broken(&mut self) {
         self.transport.handle_broken();
-        self.connection.handle_broken();
+        self.http.handle_broken();
     }
 
     /// Makes it ready to be adopted by another worker: what that one has to be told again, and what it has to try.
     pub fn make_movable(&mut self) {
-        self.connection.recall_needs();
+        self.http.recall_needs();
         (self.readable, self.writable, self.ending) = (true, true, false);
         (self.registered, self.queued) = (false, false);
     }
@@ -278,7 +278,7 @@ impl ConnectionState {
     fn rest(&mut self) {
         if let Some(extras) = &mut self.extras
             && let Some(pacing) = &mut extras.pacing
-            && self.connection.is_idle()
+            && self.http.is_idle()
         {
             pacing.handle_idle();
         }
@@ -286,7 +286,7 @@ impl ConnectionState {
 
     /// Takes the workspace back from it: it is going to wait. What it holds meanwhile is counted for its client network.
     pub fn reclaim(&mut self) -> Box<Workspace> {
-        let workspace = self.connection.reclaim();
+        let workspace = self.http.reclaim();
         self.account_memory();
         workspace
     }
@@ -297,8 +297,8 @@ impl ConnectionState {
         if let Some(extras) = &mut self.extras
             && let Some(permit) = &mut extras.permit
         {
-            let bytes = self.connection.memory_bytes() + self.transport.held_bytes();
-            let descriptors = self.connection.descriptors();
+            let bytes = self.http.memory_bytes() + self.transport.held_bytes();
+            let descriptors = self.http.descriptors();
             permit.hold(Held { bytes: bytes as u64, descriptors: descriptors as u64 });
         }
     }
@@ -325,7 +325,7 @@ impl ConnectionState {
     fn over(transport: Transport, client: Option<IpAddr>, now: Instant) -> ConnectionState {
         ConnectionState {
             transport,
-            connection: Connection::new(now),
+            http: Connection::new(now),
             generation: 0,
             begun_ms: now.ms() as u32,
             peer: client.into(),
@@ -367,12 +367,12 @@ impl ConnectionState {
         let stage = match self.phase {
             _ if self.is_idle() && self.readable => return None,
             _ if self.is_idle() => Stage::Idle,
-            _ if self.connection.is_asking() => Stage::Asking,
+            _ if self.http.is_asking() => Stage::Asking,
             ConnectionPhase::Slow => Stage::Slow,
             ConnectionPhase::Idle | ConnectionPhase::Active => Stage::Working,
         };
         let network = self.permit().and_then(ConnectionPermit::network);
-        Some(Candidate { token: self.token(), network, stage, descriptors: self.connection.descriptors(), until })
+        Some(Candidate { token: self.token(), network, stage, descriptors: self.http.descriptors(), until })
     }
 
     /// Closes it.
@@ -393,7 +393,7 @@ impl ConnectionState {
     pub fn receive(&mut self, now: Instant) {
         let _step = step_timer::step(Step::Receive);
         self.begin_receiving();
-        self.readable = self.transport.receive(&mut self.connection, self.ending, now);
+        self.readable = self.transport.receive(&mut self.http, self.ending, now);
         self.take_client();
     }
 
@@ -423,7 +423,7 @@ impl Drop for ConnectionState {
     /// takes it. No answer on its way is cut in two.
     fn drop(&mut self) {
         if self.writable
-            && let Some(words) = self.connection.farewell()
+            && let Some(words) = self.http.farewell()
         {
             self.transport.say_last(words.as_ref());
         }

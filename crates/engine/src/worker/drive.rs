@@ -155,7 +155,7 @@ fn within_bounds(
         if may_receive && connection.readable && sent == 0 {
             receives_left -= 1;
             hands.receive(connection, context.now);
-            context.report(&mut connection.connection, &connection.transport, connection.peer);
+            context.report(&mut connection.http, &connection.transport, connection.peer);
         }
     }
 }
@@ -167,7 +167,7 @@ fn or_over(connection: &mut ConnectionState, interest: Interest, context: &mut W
         return interest;
     }
     connection.handle_broken();
-    context.report(&mut connection.connection, &connection.transport, connection.peer);
+    context.report(&mut connection.http, &connection.transport, connection.peer);
     connection.interest()
 }
 
@@ -191,10 +191,10 @@ fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &
                 handle_sent(connection, bytes, context);
             }
             Sent::Unsettled => is_unsettled = true,
-            Sent::Changed => connection.connection.handle_broken(),
+            Sent::Changed => connection.http.handle_broken(),
             Sent::Broken => connection.handle_broken(),
         }
-        context.report(&mut connection.connection, &connection.transport, connection.peer);
+        context.report(&mut connection.http, &connection.transport, connection.peer);
     }
     end_sending(connection, context);
     (used - begins, is_unsettled)
@@ -205,18 +205,18 @@ pub fn handle_sent(connection: &mut ConnectionState, bytes: u64, context: &mut W
     connection.count_sent(bytes, context.now);
     if connection.transport.holds_output() {
         context.count_sent(bytes);
-        return connection.connection.handle_taken(bytes, context.now);
+        return connection.http.handle_taken(bytes, context.now);
     }
     context.handle_sent(bytes);
-    connection.connection.handle_sent(bytes, context.now);
+    connection.http.handle_sent(bytes, context.now);
 }
 
 /// `connection` sends no more for now: what was encrypted may have left.
 pub fn end_sending(connection: &mut ConnectionState, context: &mut WorkerContext<'_>) {
-    if connection.connection.is_leaving() && !connection.transport.holds_output() {
+    if connection.http.is_leaving() && !connection.transport.holds_output() {
         context.handle_sent(0);
-        connection.connection.handle_left(context.now);
-        context.report(&mut connection.connection, &connection.transport, connection.peer);
+        connection.http.handle_left(context.now);
+        context.report(&mut connection.http, &connection.transport, connection.peer);
     }
 }
 
@@ -229,9 +229,9 @@ fn meet_needs(
     leaves_steps: bool,
 ) -> bool {
     if connection.writable {
-        connection.connection.handle_writable();
+        connection.http.handle_writable();
     }
-    while let Some((exchange, need)) = connection.connection.poll_need() {
+    while let Some((exchange, need)) = connection.http.poll_need() {
         let now = context.now;
         let id = PendingId { token, exchange };
         match need {
@@ -244,8 +244,8 @@ fn meet_needs(
                 let asked = match hints {
                     None => Some(asked),
                     Some(hints) => {
-                        hints.give(&mut connection.connection, exchange, context, &mut viewing);
-                        again = connection.connection.translate_of(exchange);
+                        hints.give(&mut connection.http, exchange, context, &mut viewing);
+                        again = connection.http.translate_of(exchange);
                         again.as_ref().map(|translate| context.asked(translate, peer, over))
                     }
                 };
@@ -253,13 +253,13 @@ fn meet_needs(
                 let Some(asked) = asked else { continue };
                 if !matches!(outcome, Outcome::LookUp) {
                     if let Some(done) = context.done(outcome) {
-                        connection.connection.handle_done(exchange, done, now);
+                        connection.http.handle_done(exchange, done, now);
                     }
                     connection.apply_rate_limits(context);
                     continue;
                 }
                 if executor.leaves_look_up(id) {
-                    connection.connection.defer(exchange);
+                    connection.http.defer(exchange);
                     connection.apply_rate_limits(context);
                     continue;
                 }
@@ -274,10 +274,10 @@ fn meet_needs(
                         executor.refresh(context, target);
                     }
                     Found::Fresh(entry) => {
-                        connection.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                        connection.http.handle_done(exchange, Done::Translated(&entry.resource), now);
                     }
                     Found::Aging(entry, target) => {
-                        connection.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                        connection.http.handle_done(exchange, Done::Translated(&entry.resource), now);
                         executor.refresh(context, target);
                     }
                     Found::Missing(target) => translate_missing(connection, id, target, context, executor),
@@ -291,7 +291,7 @@ fn meet_needs(
             Need::Run if leaves_steps => return true,
             Need::Run => run(connection, id, now, executor),
         }
-        context.report(&mut connection.connection, &connection.transport, connection.peer);
+        context.report(&mut connection.http, &connection.transport, connection.peer);
     }
     false
 }
@@ -304,7 +304,7 @@ pub fn look_up(
     executor: &mut impl Executor,
 ) {
     context.set_connection(connection.number());
-    let Some(translate) = connection.connection.translate_of(id.exchange) else { return };
+    let Some(translate) = connection.http.translate_of(id.exchange) else { return };
     let asked = context.asked(&translate, connection.peer, connection.transport.over());
     let (entry, aging) = match context.look_up(&asked) {
         Found::Fresh(entry) => (entry.clone(), None),
@@ -326,7 +326,7 @@ fn translate_missing(
 ) {
     match executor.translate(context, id, target) {
         Some(entry) => answer_found(connection, id.exchange, &entry, context),
-        None => connection.connection.defer(id.exchange),
+        None => connection.http.defer(id.exchange),
     }
 }
 
@@ -337,7 +337,7 @@ fn answer_found(
     entry: &Entry,
     context: &mut WorkerContext<'_>,
 ) {
-    if let Some(translate) = connection.connection.translate_of(exchange) {
+    if let Some(translate) = connection.http.translate_of(exchange) {
         let asked = context.asked(&translate, connection.peer, connection.transport.over());
         if !entry.is_unmade() {
             context.observe_found(&asked, entry);
@@ -350,7 +350,7 @@ fn answer_found(
 /// It is known what the target of an exchange stands for.
 fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry, context: &mut WorkerContext<'_>) {
     let (peer, over, now) = (connection.peer, connection.transport.over(), context.now);
-    let done = match connection.connection.translate_of(exchange) {
+    let done = match connection.http.translate_of(exchange) {
         Some(translate) if needs_program(entry, &translate) => {
             let asked = context.asked(&translate, peer, over);
             let outcome = context.run_script(&asked, entry);
@@ -358,7 +358,7 @@ fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry,
         }
         _ => Done::Translated(&entry.resource),
     };
-    connection.connection.handle_done(exchange, done, now);
+    connection.http.handle_done(exchange, done, now);
     // Those of a script are known when it has been found.
     if context.rate_limits.is_some() {
         connection.apply_rate_limits(context);
@@ -378,13 +378,13 @@ fn read(
 }
 
 fn run(connection: &mut ConnectionState, id: PendingId, now: Instant, executor: &mut impl Executor) {
-    let Some(Step { program, input }) = connection.connection.step(id.exchange, now) else { return };
+    let Some(Step { program, input }) = connection.http.step(id.exchange, now) else { return };
     let ran = match program.may_block() {
         true => executor.run(id, program, input),
         false => Some(run_in_line(program, input)),
     };
     if let Some((program, ran)) = ran {
-        connection.connection.handle_ran(id.exchange, program, ran, now);
+        connection.http.handle_ran(id.exchange, program, ran, now);
     }
 }
 
@@ -396,15 +396,15 @@ pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, 
     match completed {
         Completed::Translated(_, entry) => answer_found(connection, exchange, &entry, context),
         Completed::Late(_, resource) => {
-            connection.connection.handle_done(exchange, Done::Translated(&resource), now);
+            connection.http.handle_done(exchange, Done::Translated(&resource), now);
         }
-        Completed::Ready(_, bytes) => connection.connection.handle_done(exchange, Done::Ready(bytes), now),
+        Completed::Ready(_, bytes) => connection.http.handle_done(exchange, Done::Ready(bytes), now),
         Completed::Content(_, content) => {
             context.sender.file_bytes += content.bytes().len() as u64;
-            connection.connection.handle_done(exchange, Done::Content(&content), now);
+            connection.http.handle_done(exchange, Done::Content(&content), now);
         }
-        Completed::Failed(_) => connection.connection.handle_done(exchange, Done::Failed, now),
-        Completed::Ran(_, program, ran) => connection.connection.handle_ran(exchange, program, ran, now),
+        Completed::Failed(_) => connection.http.handle_done(exchange, Done::Failed, now),
+        Completed::Ran(_, program, ran) => connection.http.handle_ran(exchange, program, ran, now),
     }
 }
 
@@ -435,8 +435,8 @@ impl<E: OnSockets> Io for E {
     }
 
     fn send(&mut self, connection: &mut ConnectionState, context: &mut WorkerContext<'_>, used: u64) -> Option<Moved> {
-        let ConnectionState { transport, connection, .. } = connection;
-        let (sent, weight) = transport.send(connection, &mut context.sender, used, context.now)?;
+        let ConnectionState { transport, http, .. } = connection;
+        let (sent, weight) = transport.send(http, &mut context.sender, used, context.now)?;
         Some(Moved { sent, weight })
     }
 }

@@ -87,13 +87,13 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     /// to blame they are closed as well, because the next to drive them might fail again.
     fn rescue(&mut self) {
         for token in std::mem::take(&mut self.held) {
-            if let Some(slot) = self.base.slots.find(token).filter(|slot| slot.connection.is_lent()) {
+            if let Some(slot) = self.base.slots.find(token).filter(|slot| slot.http.is_lent()) {
                 self.workspaces.push(slot.reclaim());
             }
         }
         let tokens = self.base.slots.tokens();
         let (driven, others): (Vec<Token>, Vec<Token>) =
-            tokens.into_iter().partition(|token| self.base.slots.get(*token).connection.is_lent());
+            tokens.into_iter().partition(|token| self.base.slots.get(*token).http.is_lent());
         if !driven.is_empty() {
             for mut slot in others.into_iter().filter_map(|token| self.base.slots.take(token)) {
                 // The epoll set that knows it ends with this worker.
@@ -139,7 +139,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
 
     /// Gives a connection to the successor, unless a step of a program is being carried out for it.
     fn give(&mut self, token: Token) {
-        if !self.base.slots.get(token).connection.is_running() {
+        if !self.base.slots.get(token).http.is_running() {
             self.base.shared.hand_over(self.base.slots.take(token));
         }
     }
@@ -149,7 +149,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         if event.token.generation != GENERATION_OURS {
             let Some(slot) = self.base.slots.find(event.token) else { return };
             // What was received from before has noticed it.
-            if !slot.connection.is_lent() || self.held.contains(&event.token) {
+            if !slot.http.is_lent() || self.held.contains(&event.token) {
                 slot.notice(&event);
             }
             self.drive_leaving(event.token, Leaves::Steps);
@@ -168,7 +168,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     fn handle_socket(&mut self, index: u32) {
         let Some(PendingId { token, exchange }) = self.sockets.end(index) else { return };
         let Some(slot) = self.base.slots.find(token) else { return };
-        slot.connection.handle_socket(exchange);
+        slot.http.handle_socket(exchange);
         self.drive_leaving(token, Leaves::Parts);
     }
 }
@@ -178,14 +178,14 @@ impl<C: OnSockets> Worker<'_, C> {
     /// Gives the connection a workspace, if it has none.
     fn lend(&mut self, token: Token) {
         let slot = self.base.slots.get(token);
-        if !slot.connection.is_lent() {
+        if !slot.http.is_lent() {
             let mut workspace = self.workspaces.pop().unwrap_or_else(|| self.base.context.workspace());
             if self.base.finishes {
                 workspace.begin_finishing(slot.stays());
             } else if self.base.draining {
                 workspace.drain();
             }
-            slot.connection.lend(workspace);
+            slot.http.lend(workspace);
         }
     }
 

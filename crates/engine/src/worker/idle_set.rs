@@ -227,7 +227,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         self.end_accepting();
         for mut slot in self.set.parked_connections.take_idle() {
             // A connection of HTTP/2 is told before it is closed, and may ask until it knows (RFC 9113 6.8).
-            let is_told = slot.connection.version() == Some(Version::Http2);
+            let is_told = slot.http.version() == Some(Version::Http2);
             if is_told || slot.has_unread() {
                 self.hand_over(slot);
             } else if !slot.may_end(false, self.refuser.now()) {

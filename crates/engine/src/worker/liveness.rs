@@ -77,5 +77,5 @@ fn standstill(slot: &mut ConnectionState, interest: Interest, arranged: Arranged
         // What has been handed to the kernel has to leave before it goes on.
         return None;
     }
-    slot.connection.standstill()
+    slot.http.standstill()
 }

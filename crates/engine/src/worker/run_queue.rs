@@ -40,7 +40,7 @@ impl RunQueue {
     /// Lets `connection`, which is that of `token`, go on when it is its turn.
     pub fn push(&mut self, token: Token, connection: &mut ConnectionState) {
         let (slot, index) = (Slot(token.index), token.index as usize);
-        let remaining = connection.connection.remaining_bytes();
+        let remaining = connection.http.remaining_bytes();
         if index >= self.known.len() {
             self.known.resize(index + 1, (token, 0));
         }

@@ -62,7 +62,7 @@ impl SocketWaits {
         token: Token,
         epoll: BorrowedFd<'_>,
     ) -> Result<(), Errno> {
-        while let Some((exchange, wait)) = connection.connection.poll_socket() {
+        while let Some((exchange, wait)) = connection.http.poll_socket() {
             self.add(PendingId { token, exchange }, wait, epoll)?;
         }
         Ok(())

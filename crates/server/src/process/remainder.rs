@@ -231,7 +231,7 @@ mod tests {
         traveller.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         remainder.finish(slot);
         let (mut stays, mut slot) = pair(&shared);
-        slot.connection = Connection::new(shared.clock.now());
+        slot.http = Connection::new(shared.clock.now());
         stays.write_all(PREFACE).unwrap();
         remainder.finish(slot);
         remainder.end();

@@ -176,13 +176,13 @@ impl<'a> Stage<'a> {
         job.state.writable |= self.duty == Duty::Read;
         let Job { state, tasks, .. } = job;
         let Stage { pool, duty, context, workspace, brought, .. } = self;
-        state.connection.lend(workspace.take().expect(ONE_AT_A_TIME));
+        state.http.lend(workspace.take().expect(ONE_AT_A_TIME));
         // Their capacities stay with jobs and stages, so that nothing is allocated for a request.
         std::mem::swap(brought, tasks);
         let mut hands = Hands { duty: *duty, pool, tasks };
         brought.drain(..).for_each(|task| hands.take_up(state, task, context));
         let turn = drive::turn(state, state.token(), context, &mut hands);
-        *workspace = Some(state.connection.reclaim());
+        *workspace = Some(state.http.reclaim());
         // What it holds on its way from stage to stage is no burden of its peer's.
         let is_on_its_way = |interest: Interest| interest.done || interest.send && state.writable || !tasks.is_empty();
         if matches!(turn, Turn::Waits(interest) if !is_on_its_way(interest)) {
@@ -194,10 +194,10 @@ impl<'a> Stage<'a> {
     /// Works on a connection with a workspace.
     pub(super) fn work_on(&mut self, job: &mut Job, work: impl FnOnce(&mut ConnectionState, &mut WorkerContext<'a>)) {
         let state = &mut job.state;
-        state.connection.lend(self.workspace.take().expect(ONE_AT_A_TIME));
+        state.http.lend(self.workspace.take().expect(ONE_AT_A_TIME));
         work(state, &mut self.context);
-        self.context.report(&mut state.connection, &state.transport, state.peer);
-        self.workspace = Some(state.connection.reclaim());
+        self.context.report(&mut state.http, &state.transport, state.peer);
+        self.workspace = Some(state.http.reclaim());
     }
 }
 

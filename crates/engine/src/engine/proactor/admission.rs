@@ -124,11 +124,11 @@ impl Worker<'_> {
         let ring_connection = &self.ring_connections[token.index as usize];
         // What a program does is not done again elsewhere: its step is waited for.
         if ring_connection.is_over()
-            && !self.base.slots.get(token).connection.is_running()
+            && !self.base.slots.get(token).http.is_running()
             && let Some(mut slot) = self.base.slots.take(token)
         {
-            let ConnectionState { transport, connection, .. } = &mut slot;
-            transport.return_received(connection, ring_connection.unread(), self.base.context.now);
+            let ConnectionState { transport, http, .. } = &mut slot;
+            transport.return_received(http, ring_connection.unread(), self.base.context.now);
             self.base.shared.hand_over([slot]);
         }
     }

@@ -43,9 +43,9 @@ impl Io for RingHands<'_> {
     fn receive(&mut self, connection: &mut ConnectionState, now: Instant) {
         let slot = connection;
         slot.begin_receiving();
-        let ConnectionState { transport, connection, .. } = slot;
+        let ConnectionState { transport, http, .. } = slot;
         let ring_connection = &mut *self.ring_connection;
-        let received = transport.receive_from(connection, now, |space| match ring_connection.take(space) {
+        let received = transport.receive_from(http, now, |space| match ring_connection.take(space) {
             0 => match ring_connection.end {
                 Some(End::Closed) => Received::End,
                 Some(End::Failed) => Received::Broken,
@@ -66,8 +66,8 @@ impl Io for RingHands<'_> {
         if connection.transport.is_secured() {
             return self.send_secured(connection, context, used);
         }
-        let content = connection.connection.segment_buffer();
-        let mut transmit = connection.connection.poll_transmit()?;
+        let content = connection.http.segment_buffer();
+        let mut transmit = connection.http.poll_transmit()?;
         let socket = connection.transport.as_fd();
         let weight = within_turn(&mut transmit, used);
         if matches!(transmit.segment, Some(Segment::File { .. })) {
@@ -99,8 +99,8 @@ impl RingHands<'_> {
         context: &mut WorkerContext<'_>,
         used: u64,
     ) -> Option<Moved> {
-        let ConnectionState { transport, connection, writable, .. } = connection;
-        let output = match transport.encrypted(connection, &mut context.sender, used, context.now) {
+        let ConnectionState { transport, http, writable, .. } = connection;
+        let output = match transport.encrypted(http, &mut context.sender, used, context.now) {
             Encrypted::Plain => return None,
             Encrypted::Taken(sent, weight) => return Some(Moved { sent, weight }),
             Encrypted::Output(output) => output,

@@ -46,7 +46,7 @@ impl<C: OnSockets> Worker<'_, C> {
                 let slot = self.base.slots.get(event.token);
                 slot.receive(self.base.context.now);
                 let (peer, over) = (slot.peer, slot.transport.over());
-                if let Some(translate) = slot.connection.foresee_translate() {
+                if let Some(translate) = slot.http.foresee_translate() {
                     let context = &mut self.base.context;
                     context.prefetch_lookup(&context.asked(&translate, peer, over));
                 }

@@ -254,7 +254,7 @@ impl World<'_> {
     fn lend(&mut self) {
         let mut workspace = self.context.workspace();
         self.context.update_time(&mut workspace);
-        self.slot.connection.lend(workspace);
+        self.slot.http.lend(workspace);
     }
 
     fn drive(&mut self) {

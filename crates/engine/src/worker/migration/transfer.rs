@@ -73,7 +73,7 @@ impl Sender {
     /// Sends a connection that is parked, waiting for room in the queue as long as a process may take from it. If none
     /// does any more it is closed, and counted as lost.
     pub fn send(&self, slot: &ConnectionState) {
-        if slot.connection.interest().is_over() {
+        if slot.http.interest().is_over() {
             return;
         }
         if !slot.transport.is_transferable() {
@@ -208,7 +208,7 @@ struct Message {
 }
 
 fn message_of(slot: &ConnectionState) -> Result<Message, Errno> {
-    let encoded = slot.connection.encode().ok_or(Errno::BUSY)?;
+    let encoded = slot.http.encode().ok_or(Errno::BUSY)?;
     let mut files = encoded.files;
     if encoded.bytes.len() <= HERE_BYTES_MAX {
         return Ok(Message { bytes: [&[HERE], &*encoded.bytes].concat(), files });
@@ -254,7 +254,7 @@ fn slot_of(message: &[u8], passed: Vec<OwnedFd>, pages: &dyn PagesByHost, now: I
     let connection = Connection::decode(bytes, passed.collect(), pages).ok()?;
     let client = client_of(socket.as_fd());
     let mut slot = ConnectionState::new(socket, client, now);
-    slot.connection = connection;
+    slot.http = connection;
     Some(slot)
 }
 
@@ -282,7 +282,7 @@ mod tests {
     fn a_request_that_was_half_received_is_answered_where_it_arrives() {
         let (shared, _root) = testing::shared(1, 1);
         let ((sender, receiver), (mut peer, mut slot)) = (ends(), connection());
-        slot.connection.return_received(b"GET /a HTTP/1.1\r\n", shared.clock.now());
+        slot.http.return_received(b"GET /a HTTP/1.1\r\n", shared.clock.now());
         sender.send(&slot);
         drop((sender, slot));
         peer.write_all(b"Host: x\r\n\r\n").unwrap();
@@ -301,12 +301,12 @@ mod tests {
     fn a_connection_with_much_in_its_hands_arrives_with_all_of_it() {
         let (shared, _root) = testing::shared(1, 1);
         let ((sender, receiver), (_peer, mut slot)) = (ends(), connection());
-        slot.connection.return_unsent(&vec![b'x'; 3 * HERE_BYTES_MAX]);
+        slot.http.return_unsent(&vec![b'x'; 3 * HERE_BYTES_MAX]);
         sender.send(&slot);
         let Arrival::Connection(arrived) = receiver.take(&*shared.sites, Instant::from_ms(0)) else {
             panic!("nothing")
         };
-        let bytes = |slot: &ConnectionState| slot.connection.encode().map(|encoded| encoded.bytes);
+        let bytes = |slot: &ConnectionState| slot.http.encode().map(|encoded| encoded.bytes);
         assert_eq!(bytes(&arrived), bytes(&slot));
         assert_eq!(sender.lost(), 0);
     }
