@@ -28,32 +28,32 @@ pub fn run(shared: &Shared, index: usize, processes_max: usize) -> Result<(), Er
     let mut refuser = Usher { shared, processes_max, driver: None };
     let score = shared.score(index);
     shared.control.report_begun();
-    while let Some(slot) = driver.await_connection(index) {
+    while let Some(connection) = driver.await_connection(index) {
         score.show(1);
         if shared.scoreboard.is_crowded() {
             shared.alarm.wake();
         }
-        attend(shared, &mut driver, &mut refuser, slot);
+        attend(shared, &mut driver, &mut refuser, connection);
         score.show(0);
     }
     // They have waited for a process to be free. This one is, and there will be no other.
-    while let Some(slot) = driver.last_connection(index) {
-        attend(shared, &mut driver, &mut refuser, slot);
+    while let Some(connection) = driver.last_connection(index) {
+        attend(shared, &mut driver, &mut refuser, connection);
     }
     shared.close_arrivals(index);
     Ok(())
 }
 
 /// Serves a connection until it is closed, or handed over to the successor of this engine.
-fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, refuser: &mut Usher<'a>, mut slot: ConnectionState) {
+fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, refuser: &mut Usher<'a>, mut connection: ConnectionState) {
     loop {
-        match driver.serve(&mut slot) {
+        match driver.serve(&mut connection) {
             Left::Idle => {}
-            Left::Over => return slot.close(),
-            Left::Moving => return shared.hand_over([slot]),
+            Left::Over => return connection.close(),
+            Left::Moving => return shared.hand_over([connection]),
         }
         loop {
-            match driver.await_request(&mut slot, Some(USHER_INTERVAL_MS)) {
+            match driver.await_request(&mut connection, Some(USHER_INTERVAL_MS)) {
                 Awaited::Request => break,
                 Awaited::Nothing => refuser.turn_away_waiting(),
                 Awaited::Over => return,
@@ -85,9 +85,9 @@ impl Usher<'_> {
         }
         let driver = self.driver.get_or_insert_with(|| Driver::refusing(self.shared));
         for listener in self.shared.listeners.iter() {
-            for mut slot in acceptor::waiting(self.shared, listener, TURNED_AWAY_MAX) {
+            for mut connection in acceptor::waiting(self.shared, listener, TURNED_AWAY_MAX) {
                 driver.count_connection();
-                driver.reject(&mut slot);
+                driver.reject(&mut connection);
             }
         }
         driver.rest();

@@ -79,7 +79,7 @@ struct Worker<'a> {
     ring: Ring<Tag, Option<Reservation>>,
     base: Base<'a>,
     disk: Disk,
-    /// By the index of the slot.
+    /// By descriptor number.
     ring_connections: Vec<RingConnection>,
     workspace: Option<Box<Workspace>>,
     /// By listener.
@@ -174,7 +174,7 @@ impl Worker<'_> {
             token,
             spare_outgoing: &mut self.spare_outgoing,
         };
-        drive::turn_leaving(self.base.slots.get(token), token, &mut self.base.context, &mut hands, leaves)
+        drive::turn_leaving(self.base.connections.get(token), token, &mut self.base.context, &mut hands, leaves)
     }
 
     /// Lets a connection go on up to what it leaves for later.
@@ -186,26 +186,30 @@ impl Worker<'_> {
             return self.give_if_free(token);
         }
         let workspace = self.workspace.take().expect(DRIVEN);
-        self.base.slots.get(token).http.lend(workspace);
+        self.base.connections.get(token).http.lend(workspace);
         let turn = self.turn(token, leaves);
-        self.workspace = Some(self.base.slots.get(token).reclaim());
+        self.workspace = Some(self.base.connections.get(token).reclaim());
         let Some(turn) = turn else { return self.held.push_back(token) };
         let interest = self.base.queue_if_it_goes_on(token, turn);
-        let (slot, ring_connection) = (self.base.slots.get(token), &mut self.ring_connections[token.index as usize]);
+        let (connection, ring_connection) =
+            (self.base.connections.get(token), &mut self.ring_connections[token.index as usize]);
         if interest.is_over() && !ring_connection.is_sending() {
             return self.close(token);
         }
-        let has_left = slot.is_idle() && !slot.readable && slot.writable;
-        if has_left && (ring_connection.leaving || self.base.draining && slot.may_end(false, self.base.context.now)) {
+        let has_left = connection.is_idle() && !connection.readable && connection.writable;
+        if has_left
+            && (ring_connection.leaving || self.base.draining && connection.may_end(false, self.base.context.now))
+        {
             return self.finish(token);
         }
         if interest.done {
             self.await_sockets(token);
         }
-        let (slot, ring_connection) = (self.base.slots.get(token), &mut self.ring_connections[token.index as usize]);
-        ring_connection.receive_from(&mut self.ring, slot.transport.as_fd(), Tag::Receive(token));
+        let (connection, ring_connection) =
+            (self.base.connections.get(token), &mut self.ring_connections[token.index as usize]);
+        ring_connection.receive_from(&mut self.ring, connection.transport.as_fd(), Tag::Receive(token));
         if interest.done {
-            ring_connection.await_failure(&mut self.ring, slot.transport.as_fd(), Tag::HangUp(token));
+            ring_connection.await_failure(&mut self.ring, connection.transport.as_fd(), Tag::HangUp(token));
         }
         let deadline = self.deadline(token);
         let tells = self.ring_connections[token.index as usize].tells();
@@ -215,7 +219,7 @@ impl Worker<'_> {
     /// Lets those go on that are held.
     fn drive_held(&mut self) {
         while let Some(token) = self.held.pop_front() {
-            if self.base.slots.find(token).is_some() {
+            if self.base.connections.find(token).is_some() {
                 self.drive(token);
             }
         }
@@ -224,7 +228,7 @@ impl Worker<'_> {
     /// Waits for what the programs of a connection wait for, unless the ring does so already.
     fn await_sockets(&mut self, token: Token) {
         let ring_connection = &mut self.ring_connections[token.index as usize];
-        while let Some((exchange, wait)) = self.base.slots.get(token).http.poll_socket() {
+        while let Some((exchange, wait)) = self.base.connections.get(token).http.poll_socket() {
             let poll = SocketPoll { number: wait.socket.as_raw_fd(), readable: wait.readable, writable: wait.writable };
             if !ring_connection.polled.contains(&(exchange, poll)) {
                 ring_connection.polled.push((exchange, poll));
@@ -236,22 +240,23 @@ impl Worker<'_> {
 
     /// The socket that a program waited for is ready.
     fn handle_socket(&mut self, PendingId { token, exchange }: PendingId, poll: SocketPoll) {
-        let Some(slot) = self.base.slots.find(token) else { return };
+        let Some(connection) = self.base.connections.find(token) else { return };
         self.ring_connections[token.index as usize].polled.retain(|one| *one != (exchange, poll));
-        slot.http.handle_socket(exchange);
+        connection.http.handle_socket(exchange);
         self.drive(token);
     }
 
     fn handle_arrived(&mut self, token: Token) {
-        let slot = self.base.slots.get(token);
-        slot.readable =
-            self.ring_connections[token.index as usize].is_readable() || slot.transport.has_buffered_input();
+        let connection = self.base.connections.get(token);
+        connection.readable =
+            self.ring_connections[token.index as usize].is_readable() || connection.transport.has_buffered_input();
         self.drive_leaving(token, Leaves::Steps);
     }
 
     /// The peer has taken some, or all, of what was handed to the ring.
     fn handle_sent(&mut self, token: Token, mut outgoing: Box<Outgoing>, sent: Result<usize, Errno>) {
-        let (slot, ring_connection) = (self.base.slots.get(token), &mut self.ring_connections[token.index as usize]);
+        let (connection, ring_connection) =
+            (self.base.connections.get(token), &mut self.ring_connections[token.index as usize]);
         ring_connection.out = None;
         ring_connection.progress = self.base.context.now;
         let least = u64::from(self.base.shared.limits.send_bytes_min);
@@ -259,29 +264,30 @@ impl Worker<'_> {
         let taken = matches!(sent, Ok(1..));
         if self.handing_over && !ring_connection.closing && (taken || sent == Err(Errno::CANCELED)) {
             outgoing.handle_sent(sent.unwrap_or(0));
-            slot.transport.return_unsent(&mut slot.http, &outgoing.unsent().concat());
+            connection.transport.return_unsent(&mut connection.http, &outgoing.unsent().concat());
             return self.give_if_free(token);
         }
         if taken && outgoing.handle_sent(sent.unwrap_or(0)) && !ring_connection.closing {
-            ring_connection.out = Some(Out::Send(self.ring.send(slot.transport.as_fd(), outgoing, Tag::Out(token))));
+            ring_connection.out =
+                Some(Out::Send(self.ring.send(connection.transport.as_fd(), outgoing, Tag::Out(token))));
             return;
         }
-        slot.writable = true;
+        connection.writable = true;
         ring_connection.taking.clear();
         self.recycle(outgoing);
-        let slot = self.base.slots.get(token);
+        let connection = self.base.connections.get(token);
         if !taken {
             self.give_up(token, ConnectionState::handle_broken);
-        } else if slot.waits_for_request() && !slot.readable && !self.base.draining {
+        } else if connection.waits_for_request() && !connection.readable && !self.base.draining {
             let deadline = self.deadline(token);
-            return self.base.slots.set_deadline(token, deadline);
+            return self.base.connections.set_deadline(token, deadline);
         }
         self.drive(token);
     }
 
     fn handle_writable(&mut self, token: Token) {
         self.ring_connections[token.index as usize].out = None;
-        self.base.slots.get(token).writable = true;
+        self.base.connections.get(token).writable = true;
         self.drive(token);
     }
 
@@ -291,7 +297,7 @@ impl Worker<'_> {
             self.ring_connections[token.index as usize].hang_up = None;
         }
         if has_failed || !more {
-            self.base.slots.get(token).transport.failed |= has_failed;
+            self.base.connections.get(token).transport.failed |= has_failed;
             self.drive(token);
         }
     }
@@ -306,39 +312,40 @@ impl Worker<'_> {
     /// Until when the current wait may last. The core measures from when it handed bytes over; here a wait for the peer
     /// begins when the peer has taken them.
     fn deadline(&mut self, token: Token) -> Option<Instant> {
-        let look = self.base.slots.get(token).look_at(self.base.context.now);
+        let look = self.base.connections.get(token).look_at(self.base.context.now);
         self.patience(token).into_iter().chain(look).min()
     }
 
     /// Until when its peer is waited for.
     fn patience(&mut self, token: Token) -> Option<Instant> {
         let limits = &self.base.shared.limits;
-        let (slot, ring_connection) = (self.base.slots.get(token), &self.ring_connections[token.index as usize]);
+        let (connection, ring_connection) =
+            (self.base.connections.get(token), &self.ring_connections[token.index as usize]);
         if ring_connection.is_sending() {
             return ring_connection.taking.until(limits.send_timeout_ms);
         }
-        if slot.transport.is_handshaking() {
-            return slot.poll_timeout(limits);
+        if connection.transport.is_handshaking() {
+            return connection.poll_timeout(limits);
         }
-        let wait_ms = match slot.interest() {
+        let wait_ms = match connection.interest() {
             Interest { fate: Fate::Linger, .. } => limits.linger_timeout_ms,
-            interest if interest == Interest::RECEIVE && slot.is_idle() => limits.idle_timeout_ms,
+            interest if interest == Interest::RECEIVE && connection.is_idle() => limits.idle_timeout_ms,
             _ if ring_connection.out.is_some() => limits.send_timeout_ms,
             _ => 0,
         };
-        let until = slot.poll_timeout(limits)?;
+        let until = connection.poll_timeout(limits)?;
         // Answers to PING are taken as well, and keep nobody: what an answer may have taken longer is bounded.
         let taken = ring_connection.progress.after_ms(wait_ms).min(until.after_ms(limits.send_timeout_ms));
-        [until.max(taken)].into_iter().chain(slot.last_call()).min()
+        [until.max(taken)].into_iter().chain(connection.last_call()).min()
     }
 
     /// Tells a connection that something has failed, and logs what comes of it.
     fn give_up(&mut self, token: Token, tell: impl FnOnce(&mut ConnectionState)) {
-        let slot = self.base.slots.get(token);
-        slot.http.lend(self.workspace.take().expect(DRIVEN));
-        tell(slot);
-        self.base.context.report(&mut slot.http, &slot.transport, slot.peer);
-        self.workspace = Some(slot.reclaim());
+        let connection = self.base.connections.get(token);
+        connection.http.lend(self.workspace.take().expect(DRIVEN));
+        tell(connection);
+        self.base.context.report(&mut connection.http, &connection.transport, connection.peer);
+        self.workspace = Some(connection.reclaim());
     }
 }
 
@@ -353,7 +360,7 @@ impl<'a> Life<'a> for Worker<'a> {
 
     fn is_over(&self) -> bool {
         let leaves = self.base.draining || self.handing_over;
-        let alone = leaves && self.base.slots.count() == 0 && self.accepts.iter().all(Option::is_none);
+        let alone = leaves && self.base.connections.count() == 0 && self.accepts.iter().all(Option::is_none);
         alone || self.base.shared.control.is_stopping()
     }
 
@@ -387,9 +394,9 @@ impl<'a> Life<'a> for Worker<'a> {
     /// Nothing is under way for it yet: the ring has received nothing, and tells of what the socket has. It does not tell of what the session has
     /// decrypted with another engine.
     fn admit(&mut self, connection: ConnectionState) -> Token {
-        let token = self.base.slots.admit(connection);
-        let slot = self.base.slots.get(token);
-        slot.readable = slot.transport.has_buffered_input();
+        let token = self.base.connections.admit(connection);
+        let connection = self.base.connections.get(token);
+        connection.readable = connection.transport.has_buffered_input();
         let index = token.index as usize;
         if index >= self.ring_connections.len() {
             self.ring_connections.resize_with(index + 1, || RingConnection::new(self.base.context.now));
@@ -405,20 +412,20 @@ impl<'a> Life<'a> for Worker<'a> {
     fn handle_deadline(&mut self, token: Token) {
         let now = self.base.context.now;
         let ring_connection = &self.ring_connections[token.index as usize];
-        if self.base.slots.find(token).is_none() || ring_connection.closing {
+        if self.base.connections.find(token).is_none() || ring_connection.closing {
             return;
         }
         let is_sending = ring_connection.is_sending();
         // It may have been moved since it was looked at last.
         match self.deadline(token) {
-            Some(deadline) if deadline > now => self.base.slots.set_deadline(token, Some(deadline)),
+            Some(deadline) if deadline > now => self.base.connections.set_deadline(token, Some(deadline)),
             Some(_) if is_sending => {
                 self.give_up(token, ConnectionState::handle_broken);
                 self.close(token);
             }
             Some(_) => {
                 let shared = self.base.shared;
-                self.give_up(token, |slot| slot.handle_timeout(&shared.limits, now));
+                self.give_up(token, |connection| connection.handle_timeout(&shared.limits, now));
                 self.drive(token);
             }
             None => {}
@@ -431,11 +438,11 @@ impl<'a> Life<'a> for Worker<'a> {
 
     fn handle_completed(&mut self, completed: Completed) {
         let token = completed.pending().token;
-        let Some(slot) = self.base.slots.find(token) else { return };
-        slot.http.lend(self.workspace.take().expect(DRIVEN));
-        drive::handle_completed(slot, completed, &mut self.base.context);
-        self.base.context.report(&mut slot.http, &slot.transport, slot.peer);
-        self.workspace = Some(slot.reclaim());
+        let Some(connection) = self.base.connections.find(token) else { return };
+        connection.http.lend(self.workspace.take().expect(DRIVEN));
+        drive::handle_completed(connection, completed, &mut self.base.context);
+        self.base.context.report(&mut connection.http, &connection.transport, connection.peer);
+        self.workspace = Some(connection.reclaim());
         self.drive(token);
     }
 

@@ -25,19 +25,19 @@ use crate::worker::spawner::Spawner;
 /// The wait for events fails, or there are no descriptors to begin with.
 pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     let (set, poll) = IdleSet::new(shared, index)?;
-    let spawner = Spawner::new(shared, |driver: &mut Driver<'_>, slot| answer(shared, driver, &set, slot));
+    let spawner = Spawner::new(shared, |driver: &mut Driver<'_>, connection| answer(shared, driver, &set, connection));
     thread::scope(|scope| Listener::new(shared, &set, poll, Spawning { scope, spawner: &spawner })?.run())
 }
 
 /// The life of a thread.
-fn answer(shared: &Shared, driver: &mut Driver<'_>, set: &IdleSet<'_>, mut slot: ConnectionState) {
+fn answer(shared: &Shared, driver: &mut Driver<'_>, set: &IdleSet<'_>, mut connection: ConnectionState) {
     loop {
-        let parked = match driver.serve_prompt(&mut slot, || 0) {
-            Ok(Left::Idle) => set.park(slot),
-            Ok(Left::Over) => return slot.close(),
-            Ok(Left::Moving) => return shared.hand_over([slot]),
+        let parked = match driver.serve_prompt(&mut connection, || 0) {
+            Ok(Left::Idle) => set.park(connection),
+            Ok(Left::Over) => return connection.close(),
+            Ok(Left::Moving) => return shared.hand_over([connection]),
             // Who keeps a thread waiting waits without one.
-            Err(interest) => match set.park_busy(slot, interest) {
+            Err(interest) => match set.park_busy(connection, interest) {
                 // There is no place to wait at any more.
                 Some(mut last) if set.is_closed() => match driver.serve(&mut last) {
                     Left::Moving => return shared.hand_over([last]),
@@ -47,7 +47,7 @@ fn answer(shared: &Shared, driver: &mut Driver<'_>, set: &IdleSet<'_>, mut slot:
             },
         };
         match parked {
-            Some(again) => slot = again,
+            Some(again) => connection = again,
             None => return,
         }
     }
@@ -62,7 +62,7 @@ impl<'scope, 'a, W> Dispatch for Spawning<'scope, '_, Spawner<'a, W>>
 where
     W: Fn(&mut Driver<'a>, ConnectionState) + Sync,
 {
-    fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState> {
-        self.spawner.spawn(self.scope, slot)
+    fn dispatch(&self, connection: ConnectionState) -> Result<(), ConnectionState> {
+        self.spawner.spawn(self.scope, connection)
     }
 }

@@ -22,7 +22,7 @@ use crate::worker::spawner::Spawner;
 /// # Errors
 /// None: what fails is waited for.
 pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
-    let spawner = Spawner::new(shared, |driver: &mut Driver<'_>, slot| session(shared, driver, slot));
+    let spawner = Spawner::new(shared, |driver: &mut Driver<'_>, connection| session(shared, driver, connection));
     thread::scope(|scope| {
         let mut acceptor = Driver::new(shared);
         let mut refuser = Driver::refusing(shared);
@@ -31,9 +31,9 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
             // After the order to drain come those that had been waiting before it.
             let mut accept = || match acceptor.await_connection(index).or_else(|| acceptor.last_connection(index)) {
                 None => Turn::End,
-                Some(slot) => {
-                    if let Err(mut slot) = spawner.spawn(scope, slot) {
-                        refuser.reject(&mut slot);
+                Some(connection) => {
+                    if let Err(mut connection) = spawner.spawn(scope, connection) {
+                        refuser.reject(&mut connection);
                     }
                     Turn::Next
                 }
@@ -56,12 +56,12 @@ enum Turn {
 }
 
 /// The life of a connection.
-fn session(shared: &Shared, driver: &mut Driver<'_>, mut slot: ConnectionState) {
+fn session(shared: &Shared, driver: &mut Driver<'_>, mut connection: ConnectionState) {
     loop {
-        match driver.serve(&mut slot) {
-            Left::Idle if driver.await_request(&mut slot, None) == Awaited::Request => {}
-            Left::Idle | Left::Over => return slot.close(),
-            Left::Moving => return shared.hand_over([slot]),
+        match driver.serve(&mut connection) {
+            Left::Idle if driver.await_request(&mut connection, None) == Awaited::Request => {}
+            Left::Idle | Left::Over => return connection.close(),
+            Left::Moving => return shared.hand_over([connection]),
         }
     }
 }

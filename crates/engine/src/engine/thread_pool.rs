@@ -81,11 +81,11 @@ impl<'a> Pool<'a> {
             // One more, because milliseconds are rounded.
             let patience = flush_due.map(|at| Duration::from_millis(at.since(driver.now()) + 1));
             match self.work_queue.next(|| self.shared.control.threads(), patience) {
-                Turn::Serve((slot, since)) => {
+                Turn::Serve((connection, since)) => {
                     let score = self.shared.score(self.index);
                     score.begin_thread(self.shared.clock.now().since(since));
                     score.show_queued(self.work_queue.queued());
-                    let attend = || self.attend(&mut driver, slot);
+                    let attend = || self.attend(&mut driver, connection);
                     if contain(CONNECTION_ENDS, attend).is_none() {
                         driver = Driver::new(self.shared);
                     }
@@ -98,18 +98,19 @@ impl<'a> Pool<'a> {
     }
 
     /// Serves a connection until it is closed, parked in the idle set or handed over to the successor of this engine.
-    fn attend(&self, driver: &mut Driver<'a>, mut slot: ConnectionState) {
+    fn attend(&self, driver: &mut Driver<'a>, mut connection: ConnectionState) {
         loop {
             // Who keeps a thread waiting waits without one.
-            let left = driver.serve_prompt(&mut slot, || if self.work_queue.has_leisure() { PATIENCE_MS } else { 0 });
+            let left =
+                driver.serve_prompt(&mut connection, || if self.work_queue.has_leisure() { PATIENCE_MS } else { 0 });
             match left {
                 Ok(Left::Idle) => {}
-                Ok(Left::Over) => return slot.close(),
-                Ok(Left::Moving) => return self.shared.hand_over([slot]),
-                Err(interest) => match self.set.park_busy(slot, interest) {
+                Ok(Left::Over) => return connection.close(),
+                Ok(Left::Moving) => return self.shared.hand_over([connection]),
+                Err(interest) => match self.set.park_busy(connection, interest) {
                     // It has what it waited for, or there is no place to wait at any more.
                     Some(again) if !self.set.is_closed() => {
-                        slot = again;
+                        connection = again;
                         continue;
                     }
                     Some(mut last) => match driver.serve(&mut last) {
@@ -120,14 +121,14 @@ impl<'a> Pool<'a> {
                 },
             }
             if self.work_queue.has_leisure() {
-                match driver.await_request(&mut slot, Some(PATIENCE_MS)) {
+                match driver.await_request(&mut connection, Some(PATIENCE_MS)) {
                     Awaited::Request => continue,
                     Awaited::Nothing => {}
                     Awaited::Over => return,
                 }
             }
-            match self.set.park(slot) {
-                Some(again) => slot = again,
+            match self.set.park(connection) {
+                Some(again) => connection = again,
                 None => return,
             }
         }
@@ -142,7 +143,7 @@ impl Drop for End<'_, '_> {
         let (work_queue, shared) = (&self.0.work_queue, self.0.shared);
         work_queue.close();
         if shared.control.is_handing_over() {
-            shared.hand_over(work_queue.clear().into_iter().map(|(slot, _)| slot));
+            shared.hand_over(work_queue.clear().into_iter().map(|(connection, _)| connection));
         } else if shared.control.is_stopping() {
             work_queue.clear();
         }
@@ -171,9 +172,9 @@ impl PoolManager<'_, '_, '_> {
 }
 
 impl Dispatch for PoolManager<'_, '_, '_> {
-    fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState> {
+    fn dispatch(&self, connection: ConnectionState) -> Result<(), ConnectionState> {
         let Pool { shared, work_queue, index, .. } = self.pool;
-        work_queue.push((slot, shared.clock.now()), || shared.control.is_closing());
+        work_queue.push((connection, shared.clock.now()), || shared.control.is_closing());
         shared.score(*index).show_queued(work_queue.queued());
         Ok(())
     }
@@ -208,8 +209,8 @@ mod tests {
             let _end = End(&pool);
             let keeper = PoolManager { scope, pool: &pool };
             keeper.spawn_missing().unwrap();
-            let (mut peers, slots): (Vec<_>, Vec<_>) = (0..20).map(|_| pair(&shared)).unzip();
-            slots.into_iter().for_each(|slot| keeper.dispatch(slot).unwrap());
+            let (mut peers, connections): (Vec<_>, Vec<_>) = (0..20).map(|_| pair(&shared)).unzip();
+            connections.into_iter().for_each(|connection| keeper.dispatch(connection).unwrap());
             let listener = Listener::new(&shared, &set, poll, keeper).unwrap();
             let control = &shared.control;
             scope.spawn(move || {

@@ -176,11 +176,11 @@ impl Acceptor {
         now: Instant,
     ) -> Option<ConnectionState> {
         let descriptor = accepted.socket.as_raw_fd();
-        let slot = let_in(shared, &shared.listeners[listener], accepted, now)?;
+        let connection = let_in(shared, &shared.listeners[listener], accepted, now)?;
         if self.reserve.has_given(&descriptor) {
             self.handle_shortage(Errno::MFILE);
         }
-        Some(slot)
+        Some(connection)
     }
 
     /// Takes the next connection that waits at `listener`. None if none waits, there is no room, or many have been
@@ -281,7 +281,7 @@ pub trait Accepting<'a> {
     fn watch(&mut self, watches: bool) -> Result<(), Errno>;
 
     /// Begins with a connection.
-    fn begin(&mut self, slot: ConnectionState);
+    fn begin(&mut self, connection: ConnectionState);
 
     /// Closes those that make room, at most `most`: as [`room::choose`](crate::worker::room::choose) says.
     fn shed(&mut self, most: usize) -> Freed;
@@ -316,8 +316,8 @@ pub trait Accepting<'a> {
             if !takes_any && acceptor.pass_if_over_share(&shared.scoreboard, connections, now) {
                 return;
             }
-            let Some(slot) = acceptor.take(shared, listener, now) else { return };
-            self.begin(slot);
+            let Some(connection) = acceptor.take(shared, listener, now) else { return };
+            self.begin(connection);
         }
     }
 

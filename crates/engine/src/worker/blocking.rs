@@ -123,49 +123,50 @@ impl<'a> Driver<'a> {
         driver
     }
 
-    /// Serves `slot` until it is over or idle, waiting for its peer as long as the limits allow.
-    pub fn serve(&mut self, slot: &mut ConnectionState) -> Left {
+    /// Serves `connection` until it is over or idle, waiting for its peer as long as the limits allow.
+    pub fn serve(&mut self, connection: &mut ConnectionState) -> Left {
         self.poll_control();
-        self.forget_sockets(slot);
+        self.forget_sockets(connection);
         loop {
-            match self.advance(slot) {
+            match self.advance(connection) {
                 Ok(left) => return left,
                 Err(interest) => {
-                    self.await_progress(slot, interest, None);
+                    self.await_progress(connection, interest, None);
                 }
             }
         }
     }
 
-    /// Serves `slot` as long as its peer keeps no thread waiting for more than `patience_ms`, which is asked each time.
+    /// Serves `connection` as long as its peer keeps no thread waiting for more than `patience_ms`, which is asked each
+    /// time.
     ///
     /// # Errors
     /// Its peer does: for what it is to be waited for.
     pub fn serve_prompt(
         &mut self,
-        slot: &mut ConnectionState,
+        connection: &mut ConnectionState,
         patience_ms: impl Fn() -> u32,
     ) -> Result<Left, Interest> {
         self.poll_control();
-        self.forget_sockets(slot);
+        self.forget_sockets(connection);
         loop {
-            match self.advance(slot) {
+            match self.advance(connection) {
                 Ok(left) => return Ok(left),
                 // Who waits for an application keeps its thread: nobody else knows the application's socket.
                 Err(interest) if interest.done => {
-                    self.await_progress(slot, interest, None);
+                    self.await_progress(connection, interest, None);
                 }
-                Err(interest) if self.await_progress(slot, interest, Some(patience_ms())) => {}
+                Err(interest) if self.await_progress(connection, interest, Some(patience_ms())) => {}
                 Err(interest) => return Err(interest),
             }
         }
     }
 
-    /// Serves `slot` until its peer would have to be waited for.
+    /// Serves `connection` until its peer would have to be waited for.
     ///
     /// # Errors
     /// That is so: for what.
-    fn advance(&mut self, slot: &mut ConnectionState) -> Result<Left, Interest> {
+    fn advance(&mut self, connection: &mut ConnectionState) -> Result<Left, Interest> {
         loop {
             if self.shared.control.is_stopping() {
                 return Ok(Left::Over);
@@ -173,17 +174,17 @@ impl<'a> Driver<'a> {
             if self.shared.control.is_handing_over() {
                 return Ok(Left::Moving);
             }
-            let interest = self.turn(slot);
+            let interest = self.turn(connection);
             self.context.flush_if_due();
             match interest {
                 None => self.poll_control(),
                 // Everything is done in this thread: nothing is waited for that is done elsewhere, but sockets and moments.
-                Some(interest) if interest.is_over() || interest == Interest::DONE && !self.can_wake(slot) => {
+                Some(interest) if interest.is_over() || interest == Interest::DONE && !self.can_wake(connection) => {
                     return Ok(Left::Over);
                 }
-                Some(interest) if waits_for_request(slot, interest) => match self.draining {
+                Some(interest) if waits_for_request(connection, interest) => match self.draining {
                     false => return Ok(Left::Idle),
-                    true if slot.may_end(false, self.context.now) => return Ok(Left::Over),
+                    true if connection.may_end(false, self.context.now) => return Ok(Left::Over),
                     // It is about to ask.
                     true => return Err(interest),
                 },
@@ -194,17 +195,18 @@ impl<'a> Driver<'a> {
 
     /// Waits until an idle connection has something to receive: at most `patience_ms`, or as long as it may be idle.
     /// When draining or handing over begins it is said to have a request, so that one that has arrived unseen is found.
-    pub fn await_request(&mut self, slot: &mut ConnectionState, patience_ms: Option<u32>) -> Awaited {
-        let deadline = slot.poll_timeout(&self.shared.limits);
+    pub fn await_request(&mut self, connection: &mut ConnectionState, patience_ms: Option<u32>) -> Awaited {
+        let deadline = connection.poll_timeout(&self.shared.limits);
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
         let drained_before = self.draining;
         loop {
-            let ready = self.wait(Some((slot.transport.as_fd(), PollFlags::IN)), earliest(deadline, until)).connection;
+            let ready =
+                self.wait(Some((connection.transport.as_fd(), PollFlags::IN)), earliest(deadline, until)).connection;
             if self.shared.control.is_stopping() {
                 return Awaited::Over;
             }
             if !ready.is_empty() || self.draining != drained_before || self.shared.control.is_handing_over() {
-                slot.readable = true;
+                connection.readable = true;
                 return Awaited::Request;
             }
             if deadline.is_some_and(|at| at <= self.context.now) {
@@ -216,22 +218,24 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Answers with 503 what can be received from `slot` without waiting for it, and leaves it idle if that was nothing.
-    pub fn refuse(&mut self, slot: &mut ConnectionState) -> Left {
+    /// Answers with 503 what can be received from `connection` without waiting, and leaves it idle if that was nothing.
+    pub fn refuse(&mut self, connection: &mut ConnectionState) -> Left {
         self.poll_control();
-        let interest = self.turn(slot);
+        let interest = self.turn(connection);
         self.context.flush_if_due();
         match interest {
-            Some(interest) if waits_for_request(slot, interest) => Left::Idle,
+            Some(interest) if waits_for_request(connection, interest) => Left::Idle,
             _ => Left::Over,
         }
     }
 
     /// Refuses a connection for which there is no thread or process. Waits a moment for a request to refuse: closing
     /// without an answer would be less polite. Meanwhile others wait, but there is no thread for them either.
-    pub fn reject(&mut self, slot: &mut ConnectionState) {
-        if self.refuse(slot) == Left::Idle && self.await_request(slot, Some(REFUSAL_PATIENCE_MS)) == Awaited::Request {
-            self.refuse(slot);
+    pub fn reject(&mut self, connection: &mut ConnectionState) {
+        if self.refuse(connection) == Left::Idle
+            && self.await_request(connection, Some(REFUSAL_PATIENCE_MS)) == Awaited::Request
+        {
+            self.refuse(connection);
         }
     }
 
@@ -261,44 +265,50 @@ impl<'a> Driver<'a> {
 // Waiting.
 impl<'a> Driver<'a> {
     /// Waits until a connection that is not idle can go on, or its time is over; at most `patience_ms`. False if that was too short.
-    fn await_progress(&mut self, slot: &mut ConnectionState, interest: Interest, patience_ms: Option<u32>) -> bool {
-        let deadline = slot.deadline(&self.shared.limits, self.context.now);
+    fn await_progress(
+        &mut self,
+        connection: &mut ConnectionState,
+        interest: Interest,
+        patience_ms: Option<u32>,
+    ) -> bool {
+        let deadline = connection.deadline(&self.shared.limits, self.context.now);
         let (tells_input, tells_room, is_room_first, is_queued) = (true, true, false, false);
         liveness::assert_woken(
-            slot,
+            connection,
             interest,
             Arranged { is_queued, tells_input, tells_room, is_room_first, deadline },
         );
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, interest.receive);
         wanted.set(PollFlags::OUT, interest.send);
-        let is_late = |slot: &ConnectionState, limits, now| slot.deadline(limits, now).is_some_and(|at| at <= now);
+        let is_late =
+            |connection: &ConnectionState, limits, now| connection.deadline(limits, now).is_some_and(|at| at <= now);
         let limits = &self.shared.limits;
-        if patience_ms == Some(0) && !is_late(slot, limits, self.context.now) {
+        if patience_ms == Some(0) && !is_late(connection, limits, self.context.now) {
             return false;
         }
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
         let Ready { connection: ready, sockets } =
-            self.wait(Some((slot.transport.as_fd(), wanted)), earliest(deadline, until));
+            self.wait(Some((connection.transport.as_fd(), wanted)), earliest(deadline, until));
         // Each of what is ready counts: a program whose socket is always ready does not keep its own connection from being noticed.
         if sockets {
-            self.handle_sockets(slot);
+            self.handle_sockets(connection);
         }
         if wanted.is_empty() && !ready.is_empty() {
             // The peer is gone, and there is nothing to try that would find it.
-            slot.http.lend(self.workspace.take().expect(AT_HOME));
-            slot.handle_broken();
-            self.workspace = Some(slot.reclaim());
+            connection.http.lend(self.workspace.take().expect(AT_HOME));
+            connection.handle_broken();
+            self.workspace = Some(connection.reclaim());
             return true;
         }
         // An error or a hang-up is found by trying.
         let has_failed = !ready.is_empty() && !ready.intersects(wanted);
-        slot.readable |= interest.receive && (has_failed || ready.contains(PollFlags::IN));
-        slot.writable |= interest.send && (has_failed || ready.contains(PollFlags::OUT));
-        if ready.is_empty() && is_late(slot, limits, self.context.now) {
-            slot.http.lend(self.workspace.take().expect(AT_HOME));
-            slot.handle_timeout(&self.shared.limits, self.context.now);
-            self.workspace = Some(slot.reclaim());
+        connection.readable |= interest.receive && (has_failed || ready.contains(PollFlags::IN));
+        connection.writable |= interest.send && (has_failed || ready.contains(PollFlags::OUT));
+        if ready.is_empty() && is_late(connection, limits, self.context.now) {
+            connection.http.lend(self.workspace.take().expect(AT_HOME));
+            connection.handle_timeout(&self.shared.limits, self.context.now);
+            self.workspace = Some(connection.reclaim());
             return true;
         }
         // Orders of the main thread, and whatever else ended the wait, are looked at as well.
@@ -333,27 +343,27 @@ impl<'a> Driver<'a> {
 
     /// Another connection is served: what the one before waited for is nothing to it, and what its programs wait for was waited for
     /// elsewhere, if at all.
-    fn forget_sockets(&mut self, slot: &mut ConnectionState) {
+    fn forget_sockets(&mut self, connection: &mut ConnectionState) {
         if let Some(sockets) = &mut self.sockets {
             sockets.waits.clear();
         }
-        if !slot.is_idle() {
-            slot.http.recall_needs();
+        if !connection.is_idle() {
+            connection.http.recall_needs();
         }
     }
 
     /// Whether something will wake a connection that waits neither for bytes of its peer nor for room.
-    fn can_wake(&self, slot: &ConnectionState) -> bool {
+    fn can_wake(&self, connection: &ConnectionState) -> bool {
         let waits_for_socket = self.sockets.as_ref().is_some_and(|sockets| sockets.waits.is_waiting());
-        waits_for_socket || slot.poll_timeout(&self.shared.limits).is_some()
+        waits_for_socket || connection.poll_timeout(&self.shared.limits).is_some()
     }
 
     /// Waits for what the programs of a connection wait for. A thread that has none of those holds no descriptor for them.
     ///
     /// # Errors
     /// No descriptors or memory: a program would wait for ever.
-    fn begin_sockets(&mut self, slot: &mut ConnectionState) -> Result<(), Errno> {
-        while let Some((exchange, wait)) = slot.http.poll_socket() {
+    fn begin_sockets(&mut self, connection: &mut ConnectionState) -> Result<(), Errno> {
+        while let Some((exchange, wait)) = connection.http.poll_socket() {
             let sockets = match &mut self.sockets {
                 Some(sockets) => sockets,
                 None => {
@@ -366,12 +376,12 @@ impl<'a> Driver<'a> {
     }
 
     /// Tells the connection which sockets of its programs are ready.
-    fn handle_sockets(&mut self, slot: &mut ConnectionState) {
+    fn handle_sockets(&mut self, connection: &mut ConnectionState) {
         let Some(sockets) = self.sockets.as_deref_mut() else { return };
         let Sockets { set, waits } = sockets;
         set.take(|token| {
             if let Some(pending) = waits.end(token.index) {
-                slot.http.handle_socket(pending.exchange);
+                connection.http.handle_socket(pending.exchange);
             }
         });
     }
@@ -402,8 +412,8 @@ impl<'a> Driver<'a> {
 }
 
 /// Whether nothing is to be done for a connection until its peer asks for something.
-fn waits_for_request(slot: &ConnectionState, interest: Interest) -> bool {
-    interest == Interest::RECEIVE && slot.is_idle()
+fn waits_for_request(connection: &ConnectionState, interest: Interest) -> bool {
+    interest == Interest::RECEIVE && connection.is_idle()
 }
 
 const AT_HOME: &str = "the workspace is lent for a turn only";
@@ -415,15 +425,15 @@ fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 // Driving.
 impl Driver<'_> {
     /// Lets a connection go on until it would have to wait: then for what. None if it could go on.
-    fn turn(&mut self, slot: &mut ConnectionState) -> Option<Interest> {
-        slot.http.lend(self.workspace.take().expect(AT_HOME));
-        let turn = drive::turn(slot, ONLY_ONE, &mut self.context, &mut InThread);
+    fn turn(&mut self, connection: &mut ConnectionState) -> Option<Interest> {
+        connection.http.lend(self.workspace.take().expect(AT_HOME));
+        let turn = drive::turn(connection, ONLY_ONE, &mut self.context, &mut InThread);
         let interest = turn.interest();
-        let waits = !interest.done || self.begin_sockets(slot).is_ok();
+        let waits = !interest.done || self.begin_sockets(connection).is_ok();
         if !waits {
-            slot.handle_broken();
+            connection.handle_broken();
         }
-        self.workspace = Some(slot.reclaim());
+        self.workspace = Some(connection.reclaim());
         match turn {
             Turn::Waits(_) if !waits => Some(Interest::CLOSE),
             Turn::Waits(interest) => Some(interest),
@@ -481,24 +491,24 @@ mod tests {
     fn a_connection_is_left_idle_between_requests_and_over_at_its_end() {
         let (shared, _root) = testing::shared(1, 1);
         let mut driver = Driver::new(&shared);
-        let (mut peer, mut slot) = pair(&driver);
+        let (mut peer, mut connection) = pair(&driver);
         peer.write_all(REQUEST).unwrap();
-        assert_eq!(driver.serve(&mut slot), Left::Idle);
+        assert_eq!(driver.serve(&mut connection), Left::Idle);
         assert!(received(&mut peer).ends_with("\r\n\r\nhello"));
-        assert_eq!(driver.await_request(&mut slot, Some(0)), Awaited::Nothing);
+        assert_eq!(driver.await_request(&mut connection, Some(0)), Awaited::Nothing);
         drop(peer);
-        assert_eq!(driver.await_request(&mut slot, None), Awaited::Request);
-        assert_eq!(driver.serve(&mut slot), Left::Over);
+        assert_eq!(driver.await_request(&mut connection, None), Awaited::Request);
+        assert_eq!(driver.serve(&mut connection), Left::Over);
     }
 
     #[test]
     fn a_request_that_arrives_in_pieces_is_waited_for() {
         let (shared, _root) = testing::shared(1, 1);
         let mut driver = Driver::new(&shared);
-        let (mut peer, mut slot) = pair(&driver);
+        let (mut peer, mut connection) = pair(&driver);
         peer.write_all(&REQUEST[..9]).unwrap();
         std::thread::scope(|scope| {
-            let served = scope.spawn(|| driver.serve(&mut slot));
+            let served = scope.spawn(|| driver.serve(&mut connection));
             peer.write_all(&REQUEST[9..]).unwrap();
             assert!(received(&mut peer).starts_with("HTTP/1.1 200 "));
             assert_eq!(served.join().unwrap(), Left::Idle);
@@ -509,11 +519,11 @@ mod tests {
     fn draining_interrupts_the_wait_for_a_request_and_answers_one_that_came() {
         let (shared, _root) = testing::shared(1, 1);
         let mut driver = Driver::new(&shared);
-        let (mut peer, mut slot) = pair(&driver);
+        let (mut peer, mut connection) = pair(&driver);
         shared.control.drain();
         peer.write_all(REQUEST).unwrap();
-        assert_eq!(driver.await_request(&mut slot, None), Awaited::Request);
-        assert_eq!(driver.serve(&mut slot), Left::Over);
+        assert_eq!(driver.await_request(&mut connection, None), Awaited::Request);
+        assert_eq!(driver.serve(&mut connection), Left::Over);
         assert!(received(&mut peer).contains("\r\nConnection: close\r\n"));
         let (_idle_peer, mut idle) = pair(&driver);
         assert_eq!(driver.serve(&mut idle), Left::Over);
@@ -523,10 +533,10 @@ mod tests {
     fn stopping_interrupts_every_wait() {
         let (shared, _root) = testing::shared(1, 1);
         let mut driver = Driver::new(&shared);
-        let (mut peer, mut slot) = pair(&driver);
+        let (mut peer, mut connection) = pair(&driver);
         peer.write_all(&REQUEST[..9]).unwrap();
         std::thread::scope(|scope| {
-            let served = scope.spawn(|| driver.serve(&mut slot));
+            let served = scope.spawn(|| driver.serve(&mut connection));
             shared.control.stop();
             assert_eq!(served.join().unwrap(), Left::Over);
         });
@@ -538,11 +548,11 @@ mod tests {
     fn a_refused_request_is_told_to_come_again_and_silence_is_left_idle() {
         let (shared, _root) = testing::shared(1, 1);
         let mut refuser = Driver::refusing(&shared);
-        let (mut peer, mut slot) = pair(&refuser);
-        assert_eq!(refuser.refuse(&mut slot), Left::Idle);
+        let (mut peer, mut connection) = pair(&refuser);
+        assert_eq!(refuser.refuse(&mut connection), Left::Idle);
         peer.write_all(REQUEST).unwrap();
-        slot.readable = true;
-        assert_eq!(refuser.refuse(&mut slot), Left::Over);
+        connection.readable = true;
+        assert_eq!(refuser.refuse(&mut connection), Left::Over);
         let answer = received(&mut peer);
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
         assert!(answer.contains("\r\nRetry-After: 1\r\n") && answer.contains("\r\nConnection: close\r\n"), "{answer}");

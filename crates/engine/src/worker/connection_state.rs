@@ -312,9 +312,9 @@ impl ConnectionState {
 
     /// The same connection, counted by `permit`.
     pub fn with_permit(self, permit: Option<ConnectionPermit>) -> ConnectionState {
-        let mut slot = self;
-        slot.extras = permit.map(|permit| Box::new(Extras { permit: Some(permit), ..Extras::default() }));
-        slot
+        let mut connection = self;
+        connection.extras = permit.map(|permit| Box::new(Extras { permit: Some(permit), ..Extras::default() }));
+        connection
     }
 
     /// A new plain connection.

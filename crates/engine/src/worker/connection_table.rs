@@ -16,9 +16,9 @@ use crate::worker::room::{self, Chosen};
 /// Connections by descriptor number, or what carries them: `C`.
 #[derive(Debug)]
 pub struct ConnectionTable<C = ConnectionState> {
-    slots: Vec<Option<C>>,
-    /// For each slot, when to look at it, in units of [`TICK_MS`]; zero for never. Apart from the slots, so that
-    /// looking through all of them touches four bytes each.
+    connections: Vec<Option<C>>,
+    /// For each connection, when to look at it, in units of [`TICK_MS`]; zero for never. A vector of its own, so that
+    /// a pass over all of them touches four bytes each.
     deadlines: Vec<u32>,
     count: usize,
     /// Those that are idle.
@@ -36,9 +36,9 @@ const TICK_MS: u64 = 100;
 
 impl<C> Default for ConnectionTable<C> {
     fn default() -> ConnectionTable<C> {
-        let (slots, deadlines) = (Vec::new(), Vec::new());
+        let (connections, deadlines) = (Vec::new(), Vec::new());
         ConnectionTable {
-            slots,
+            connections,
             deadlines,
             count: 0,
             idle: 0,
@@ -52,17 +52,17 @@ impl<C> Default for ConnectionTable<C> {
 
 impl ConnectionTable {
     /// Keeps a connection that comes from another worker.
-    pub fn admit(&mut self, mut slot: ConnectionState) -> Token {
+    pub fn admit(&mut self, mut connection: ConnectionState) -> Token {
         // Zero is the generation of listening sockets and wakers.
         self.generation = self.generation.checked_add(1).unwrap_or(1);
-        slot.generation = self.generation;
-        self.adopt(slot)
+        connection.generation = self.generation;
+        self.adopt(connection)
     }
 
     /// Closes a connection.
     pub fn remove(&mut self, token: Token) {
-        if let Some(slot) = self.take(token) {
-            slot.close();
+        if let Some(connection) = self.take(token) {
+            connection.close();
         }
     }
 }
@@ -70,12 +70,12 @@ impl ConnectionTable {
 impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
     /// Keeps a connection that is known already, under the token of its descriptor and its generation.
     pub fn adopt(&mut self, mut kept: C) -> Token {
-        let slot: &mut ConnectionState = kept.borrow_mut();
-        slot.phase = ConnectionPhase::Active;
-        let token = slot.token();
+        let connection: &mut ConnectionState = kept.borrow_mut();
+        connection.phase = ConnectionPhase::Active;
+        let token = connection.token();
         self.reserve(token.index as usize);
-        debug_assert!(self.slots[token.index as usize].is_none(), "a descriptor belongs to one connection");
-        self.slots[token.index as usize] = Some(kept);
+        debug_assert!(self.connections[token.index as usize].is_none(), "a descriptor belongs to one connection");
+        self.connections[token.index as usize] = Some(kept);
         self.count += 1;
         self.check_if_few();
         token
@@ -87,22 +87,22 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
         self.set_phase(token, ConnectionPhase::Active);
         self.deadlines[token.index as usize] = 0;
         self.count -= 1;
-        let taken = self.slots[token.index as usize].take();
+        let taken = self.connections[token.index as usize].take();
         self.check_if_few();
         taken
     }
 
     fn reserve(&mut self, index: usize) {
-        if index >= self.slots.len() {
-            self.slots.resize_with(index + 1, || None);
+        if index >= self.connections.len() {
+            self.connections.resize_with(index + 1, || None);
             self.deadlines.resize(index + 1, 0);
         }
     }
 
     /// The connection of `token`, if it is still there.
     pub fn find(&mut self, token: Token) -> Option<&mut ConnectionState> {
-        let slot = self.slots.get_mut(token.index as usize)?.as_mut()?.borrow_mut();
-        (slot.generation == token.generation).then_some(slot)
+        let connection = self.connections.get_mut(token.index as usize)?.as_mut()?.borrow_mut();
+        (connection.generation == token.generation).then_some(connection)
     }
 
     /// The connection of `token`.
@@ -137,8 +137,8 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
 
     /// How the connection of `token`, if it is still there, is left after a turn.
     pub fn set_phase(&mut self, token: Token, phase: ConnectionPhase) {
-        let Some(slot) = self.find(token) else { return };
-        let before = std::mem::replace(&mut slot.phase, phase);
+        let Some(connection) = self.find(token) else { return };
+        let before = std::mem::replace(&mut connection.phase, phase);
         if before != phase {
             self.idle =
                 self.idle + usize::from(phase == ConnectionPhase::Idle) - usize::from(before == ConnectionPhase::Idle);
@@ -155,7 +155,7 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
 
     /// Tokens of those that wait between requests.
     pub fn idle_tokens(&self) -> Vec<Token> {
-        self.all().filter(|slot| slot.is_idle()).map(ConnectionState::token).collect()
+        self.all().filter(|connection| connection.is_idle()).map(ConnectionState::token).collect()
     }
 
     /// Looks at the connection of `token` at `deadline`, not before.
@@ -189,7 +189,7 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
                 continue;
             }
             *deadline = 0;
-            expired.extend(self.slots[index].as_ref().map(|slot| slot.borrow().token()));
+            expired.extend(self.connections[index].as_ref().map(|connection| connection.borrow().token()));
         }
         // The next look is due no sooner than a second from now: deadlines move all the time, and looking costs.
         self.earliest = if earliest == u32::MAX { earliest } else { earliest.max(tick + LOOK_TICKS) };
@@ -199,22 +199,22 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
 
     /// Those that make room where descriptors have run out, at most `most`, and none that `can_go` does not let go.
     pub fn making_room(&self, most: usize, can_go: impl Fn(Token) -> bool) -> Chosen {
-        let of = |slot: &ConnectionState| {
-            let token = slot.token();
-            slot.candidate(u64::from(self.deadlines[token.index as usize])).filter(|_| can_go(token))
+        let of = |connection: &ConnectionState| {
+            let token = connection.token();
+            connection.candidate(u64::from(self.deadlines[token.index as usize])).filter(|_| can_go(token))
         };
         room::choose(self.all().filter_map(of), most)
     }
 
     /// Every connection that is there.
     pub fn all(&self) -> impl Iterator<Item = &ConnectionState> {
-        self.slots.iter().flatten().map(Borrow::borrow)
+        self.connections.iter().flatten().map(Borrow::borrow)
     }
 
     /// In builds with debug assertions, [`check_invariants`](ConnectionTable::check_invariants) where that is soon
     /// done.
     fn check_if_few(&self) {
-        if cfg!(debug_assertions) && self.slots.len() <= CHECKED_MAX {
+        if cfg!(debug_assertions) && self.connections.len() <= CHECKED_MAX {
             self.check_invariants();
         }
     }
@@ -223,15 +223,15 @@ impl<C: BorrowMut<ConnectionState>> ConnectionTable<C> {
     /// deadline is overslept.
     fn check_invariants(&self) {
         let (mut count, mut idle, mut slow) = (0, 0, 0);
-        for (index, slot) in self.slots.iter().enumerate() {
-            let Some(slot) = slot.as_ref().map(Borrow::borrow) else {
+        for (index, connection) in self.connections.iter().enumerate() {
+            let Some(connection) = connection.as_ref().map(Borrow::borrow) else {
                 assert_eq!(self.deadlines[index], 0, "there is a deadline of no connection at {index}");
                 continue;
             };
-            assert_eq!(slot.token().index as usize, index, "a connection is not where its token says");
+            assert_eq!(connection.token().index as usize, index, "a connection is not where its token says");
             count += 1;
-            idle += usize::from(slot.phase == ConnectionPhase::Idle);
-            slow += usize::from(slot.phase == ConnectionPhase::Slow);
+            idle += usize::from(connection.phase == ConnectionPhase::Idle);
+            slow += usize::from(connection.phase == ConnectionPhase::Slow);
         }
         assert_eq!(
             (self.count, self.idle, self.slow),
@@ -261,42 +261,42 @@ mod tests {
 
     #[test]
     fn a_token_of_a_closed_connection_never_finds_its_successor() {
-        let mut slots = ConnectionTable::default();
-        let first = slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
-        slots.remove(first);
-        let second = slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
-        assert!(slots.find(first).is_none());
-        assert!(slots.find(second).is_some());
-        slots.remove(first);
-        assert_eq!(slots.count(), 1);
+        let mut connections = ConnectionTable::default();
+        let first = connections.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
+        connections.remove(first);
+        let second = connections.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
+        assert!(connections.find(first).is_none());
+        assert!(connections.find(second).is_some());
+        connections.remove(first);
+        assert_eq!(connections.count(), 1);
     }
 
     #[test]
     fn no_connection_ever_has_the_generation_of_what_is_not_a_connection() {
-        let mut slots = ConnectionTable { generation: u32::MAX - 2, ..ConnectionTable::default() };
+        let mut connections = ConnectionTable { generation: u32::MAX - 2, ..ConnectionTable::default() };
         for _ in 0..5 {
-            let token = slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
+            let token = connections.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
             assert_ne!(token.generation, 0);
-            slots.remove(token);
+            connections.remove(token);
         }
     }
 
     #[test]
     fn phases_are_counted_as_long_as_their_connections_are_there() {
-        let mut slots = ConnectionTable::default();
+        let mut connections = ConnectionTable::default();
         let tokens: Vec<Token> =
-            (0..3).map(|_| slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)))).collect();
-        assert_eq!(slots.idle_and_slow(), (0, 0), "nothing is known of new ones");
-        slots.set_phase(tokens[0], ConnectionPhase::Idle);
-        slots.set_phase(tokens[1], ConnectionPhase::Slow);
-        slots.set_phase(tokens[2], ConnectionPhase::Idle);
-        slots.set_phase(tokens[2], ConnectionPhase::Idle);
-        assert_eq!(slots.idle_and_slow(), (2, 1));
-        slots.set_phase(tokens[1], ConnectionPhase::Idle);
-        let moved = slots.take(tokens[0]).unwrap();
-        slots.remove(tokens[2]);
-        slots.set_phase(tokens[2], ConnectionPhase::Slow);
-        assert_eq!((slots.count(), slots.idle_and_slow()), (1, (1, 0)));
+            (0..3).map(|_| connections.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)))).collect();
+        assert_eq!(connections.idle_and_slow(), (0, 0), "nothing is known of new ones");
+        connections.set_phase(tokens[0], ConnectionPhase::Idle);
+        connections.set_phase(tokens[1], ConnectionPhase::Slow);
+        connections.set_phase(tokens[2], ConnectionPhase::Idle);
+        connections.set_phase(tokens[2], ConnectionPhase::Idle);
+        assert_eq!(connections.idle_and_slow(), (2, 1));
+        connections.set_phase(tokens[1], ConnectionPhase::Idle);
+        let moved = connections.take(tokens[0]).unwrap();
+        connections.remove(tokens[2]);
+        connections.set_phase(tokens[2], ConnectionPhase::Slow);
+        assert_eq!((connections.count(), connections.idle_and_slow()), (1, (1, 0)));
         let mut others = ConnectionTable::default();
         let token = others.admit(moved);
         assert_eq!(others.idle_and_slow(), (0, 0), "another worker finds out for itself");
@@ -306,14 +306,14 @@ mod tests {
 
     #[test]
     fn deadlines_expire_once_and_can_be_moved() {
-        let mut slots = ConnectionTable::default();
-        let token = slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
-        slots.set_deadline(token, Some(Instant::from_ms(5_000)));
-        assert_eq!(slots.next_deadline(), Some(Instant::from_ms(5_000)));
-        slots.set_deadline(token, Some(Instant::from_ms(9_000)));
-        assert!(slots.expired(Instant::from_ms(5_000)).is_empty());
-        assert_eq!(slots.expired(Instant::from_ms(9_000)), [token]);
-        assert!(slots.expired(Instant::from_ms(99_000)).is_empty());
+        let mut connections = ConnectionTable::default();
+        let token = connections.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
+        connections.set_deadline(token, Some(Instant::from_ms(5_000)));
+        assert_eq!(connections.next_deadline(), Some(Instant::from_ms(5_000)));
+        connections.set_deadline(token, Some(Instant::from_ms(9_000)));
+        assert!(connections.expired(Instant::from_ms(5_000)).is_empty());
+        assert_eq!(connections.expired(Instant::from_ms(9_000)), [token]);
+        assert!(connections.expired(Instant::from_ms(99_000)).is_empty());
     }
 
     /// An operation on a table. Connections are named by the order in which they came.

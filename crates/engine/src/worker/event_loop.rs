@@ -87,18 +87,18 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     /// to blame they are closed as well, because the next to drive them might fail again.
     fn rescue(&mut self) {
         for token in std::mem::take(&mut self.held) {
-            if let Some(slot) = self.base.slots.find(token).filter(|slot| slot.http.is_lent()) {
-                self.workspaces.push(slot.reclaim());
+            if let Some(connection) = self.base.connections.find(token).filter(|connection| connection.http.is_lent()) {
+                self.workspaces.push(connection.reclaim());
             }
         }
-        let tokens = self.base.slots.tokens();
+        let tokens = self.base.connections.tokens();
         let (driven, others): (Vec<Token>, Vec<Token>) =
-            tokens.into_iter().partition(|token| self.base.slots.get(*token).http.is_lent());
+            tokens.into_iter().partition(|token| self.base.connections.get(*token).http.is_lent());
         if !driven.is_empty() {
-            for mut slot in others.into_iter().filter_map(|token| self.base.slots.take(token)) {
+            for mut connection in others.into_iter().filter_map(|token| self.base.connections.take(token)) {
                 // The epoll set that knows it ends with this worker.
-                slot.make_movable();
-                self.base.shared.adopt(slot);
+                connection.make_movable();
+                self.base.shared.adopt(connection);
             }
         }
         self.base.context.flush();
@@ -114,11 +114,11 @@ impl<'a, C: OnSockets> Worker<'a, C> {
 
     /// Gives all connections to the successor.
     fn leave(&mut self) {
-        for token in self.base.slots.tokens() {
+        for token in self.base.connections.tokens() {
             self.give(token);
         }
         // What a program does is not done again elsewhere: its step is waited for.
-        while self.base.slots.count() > 0
+        while self.base.connections.count() > 0
             && !self.base.shared.control.is_stopping()
             && self.poll.wait(Some(STEP_LOOK_MS)).is_ok()
         {
@@ -126,9 +126,9 @@ impl<'a, C: OnSockets> Worker<'a, C> {
             self.update_time();
             for completed in self.executor.completed(&mut self.base.context) {
                 let token = completed.pending().token;
-                if self.base.slots.find(token).is_some() {
+                if self.base.connections.find(token).is_some() {
                     self.lend(token);
-                    drive::handle_completed(self.base.slots.get(token), completed, &mut self.base.context);
+                    drive::handle_completed(self.base.connections.get(token), completed, &mut self.base.context);
                     self.reclaim(token);
                     self.give(token);
                 }
@@ -139,18 +139,18 @@ impl<'a, C: OnSockets> Worker<'a, C> {
 
     /// Gives a connection to the successor, unless a step of a program is being carried out for it.
     fn give(&mut self, token: Token) {
-        if !self.base.slots.get(token).http.is_running() {
-            self.base.shared.hand_over(self.base.slots.take(token));
+        if !self.base.connections.get(token).http.is_running() {
+            self.base.shared.hand_over(self.base.connections.take(token));
         }
     }
 
     fn handle_event(&mut self, index: usize) {
         let event = self.poll.event(index);
         if event.token.generation != GENERATION_OURS {
-            let Some(slot) = self.base.slots.find(event.token) else { return };
+            let Some(connection) = self.base.connections.find(event.token) else { return };
             // What was received from before has noticed it.
-            if !slot.http.is_lent() || self.held.contains(&event.token) {
-                slot.notice(&event);
+            if !connection.http.is_lent() || self.held.contains(&event.token) {
+                connection.notice(&event);
             }
             self.drive_leaving(event.token, Leaves::Steps);
         } else if event.token.index == WAKER {
@@ -167,8 +167,8 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     /// The socket that a program waited for is ready.
     fn handle_socket(&mut self, index: u32) {
         let Some(PendingId { token, exchange }) = self.sockets.end(index) else { return };
-        let Some(slot) = self.base.slots.find(token) else { return };
-        slot.http.handle_socket(exchange);
+        let Some(connection) = self.base.connections.find(token) else { return };
+        connection.http.handle_socket(exchange);
         self.drive_leaving(token, Leaves::Parts);
     }
 }
@@ -177,63 +177,63 @@ impl<'a, C: OnSockets> Worker<'a, C> {
 impl<C: OnSockets> Worker<'_, C> {
     /// Gives the connection a workspace, if it has none.
     fn lend(&mut self, token: Token) {
-        let slot = self.base.slots.get(token);
-        if !slot.http.is_lent() {
+        let connection = self.base.connections.get(token);
+        if !connection.http.is_lent() {
             let mut workspace = self.workspaces.pop().unwrap_or_else(|| self.base.context.workspace());
             if self.base.finishes {
-                workspace.begin_finishing(slot.stays());
+                workspace.begin_finishing(connection.stays());
             } else if self.base.draining {
                 workspace.drain();
             }
-            slot.http.lend(workspace);
+            connection.http.lend(workspace);
         }
     }
 
     fn reclaim(&mut self, token: Token) {
-        self.workspaces.push(self.base.slots.get(token).reclaim());
+        self.workspaces.push(self.base.connections.get(token).reclaim());
     }
 
     /// Waits for a connection that did not end in its first turn. False if it cannot be waited for.
     fn register(&mut self, token: Token) -> bool {
-        let slot = self.base.slots.get(token);
-        if !slot.registered {
-            slot.registered = self.poll.add_connection(slot.transport.as_fd(), token).is_ok();
+        let connection = self.base.connections.get(token);
+        if !connection.registered {
+            connection.registered = self.poll.add_connection(connection.transport.as_fd(), token).is_ok();
         }
-        slot.registered
+        connection.registered
     }
 
     /// Nothing if the turn is to go on later.
     fn turn(&mut self, token: Token, leaves: Leaves) -> Option<Turn> {
-        let Base { slots, context, .. } = &mut self.base;
-        drive::turn_leaving(slots.get(token), token, context, &mut self.executor, leaves)
+        let Base { connections, context, .. } = &mut self.base;
+        drive::turn_leaving(connections.get(token), token, context, &mut self.executor, leaves)
     }
 
     /// Nothing keeps the connection in this process any more: it goes to the other one.
     fn send_on(&mut self, token: Token) {
-        let Some(slot) = self.base.slots.take(token) else { return };
-        if slot.registered {
+        let Some(connection) = self.base.connections.take(token) else { return };
+        if connection.registered {
             // The other process has the socket, too: this set would go on telling of it.
-            self.poll.remove(slot.transport.as_fd());
+            self.poll.remove(connection.transport.as_fd());
         }
-        self.base.shared.hand_over([slot]);
+        self.base.shared.hand_over([connection]);
     }
 
     /// The turn of a connection is over, which has its workspace.
     fn settle(&mut self, token: Token, turn: Turn) {
         let interest = self.base.queue_if_it_goes_on(token, turn);
         self.reclaim(token);
-        let slot = self.base.slots.get(token);
-        if self.base.finishes && !interest.is_over() && slot.is_transferable() {
+        let connection = self.base.connections.get(token);
+        if self.base.finishes && !interest.is_over() && connection.is_transferable() {
             return self.send_on(token);
         }
         let (finishes, now) = (self.base.finishes, self.base.context.now);
-        let finished = (finishes || self.base.draining) && slot.may_end(finishes, now);
-        let waits = !interest.done || self.sockets.begin(slot, token, self.poll.as_fd()).is_ok();
+        let finished = (finishes || self.base.draining) && connection.may_end(finishes, now);
+        let waits = !interest.done || self.sockets.begin(connection, token, self.poll.as_fd()).is_ok();
         if interest.is_over() || finished || !waits || !self.register(token) {
-            self.base.slots.remove(token);
+            self.base.connections.remove(token);
             return;
         }
-        let deadline = self.base.slots.get(token).deadline(&self.base.shared.limits, self.base.context.now);
+        let deadline = self.base.connections.get(token).deadline(&self.base.shared.limits, self.base.context.now);
         // Both are told of by its registration, once and as long as it lasts.
         self.base.rest(token, interest, deadline, (true, true));
     }
@@ -250,7 +250,7 @@ impl<'a, C: OnSockets> Life<'a> for Worker<'a, C> {
 
     fn is_over(&self) -> bool {
         let control = &self.base.shared.control;
-        let has_ended = self.base.draining && self.base.slots.count() == 0;
+        let has_ended = self.base.draining && self.base.connections.count() == 0;
         control.is_stopping() || control.is_handing_over() || has_ended
     }
 
@@ -274,7 +274,7 @@ impl<'a, C: OnSockets> Life<'a> for Worker<'a, C> {
     }
 
     fn admit(&mut self, connection: ConnectionState) -> Token {
-        self.base.slots.admit(connection)
+        self.base.connections.admit(connection)
     }
 
     fn drive(&mut self, token: Token) {
@@ -285,20 +285,20 @@ impl<'a, C: OnSockets> Life<'a> for Worker<'a, C> {
 
     fn drive_to_end(&mut self, token: Token) {
         // A request may have arrived that nobody has looked at.
-        self.base.slots.get(token).readable = true;
+        self.base.connections.get(token).readable = true;
         self.drive(token);
     }
 
     fn handle_deadline(&mut self, token: Token) {
         let now = self.base.context.now;
         let limits = &self.base.shared.limits;
-        let Some(slot) = self.base.slots.find(token) else { return };
+        let Some(connection) = self.base.connections.find(token) else { return };
         // It may have been moved since it was looked at last.
-        match slot.deadline(limits, now) {
-            Some(deadline) if deadline > now => self.base.slots.set_deadline(token, Some(deadline)),
+        match connection.deadline(limits, now) {
+            Some(deadline) if deadline > now => self.base.connections.set_deadline(token, Some(deadline)),
             Some(_) => {
                 self.lend(token);
-                self.base.slots.get(token).handle_timeout(limits, now);
+                self.base.connections.get(token).handle_timeout(limits, now);
                 self.reclaim(token);
                 self.drive(token);
             }
@@ -316,11 +316,11 @@ impl<'a, C: OnSockets> Life<'a> for Worker<'a, C> {
 
     fn handle_completed(&mut self, completed: Completed) {
         let token = completed.pending().token;
-        if self.base.slots.find(token).is_none() {
+        if self.base.connections.find(token).is_none() {
             return;
         }
         self.lend(token);
-        drive::handle_completed(self.base.slots.get(token), completed, &mut self.base.context);
+        drive::handle_completed(self.base.connections.get(token), completed, &mut self.base.context);
         self.drive(token);
     }
 

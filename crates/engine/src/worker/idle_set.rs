@@ -37,11 +37,11 @@ mod sync {
 
 /// Gives connections that have something to receive to threads.
 pub trait Dispatch {
-    /// Gives `slot` to a thread.
+    /// Gives `connection` to a thread.
     ///
     /// # Errors
     /// A connection that no thread can take: it is refused.
-    fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState>;
+    fn dispatch(&self, connection: ConnectionState) -> Result<(), ConnectionState>;
 
     /// The main thread has changed its wishes.
     fn handle_wake(&self) {}
@@ -97,43 +97,43 @@ impl<'a> IdleSet<'a> {
 
     /// Parks an idle connection until it has something to receive. It comes back if it has already, or if the set takes
     /// nothing any more: serve it again.
-    pub fn park(&self, slot: ConnectionState) -> Option<ConnectionState> {
-        self.park_until(slot, Interest::RECEIVE)
+    pub fn park(&self, connection: ConnectionState) -> Option<ConnectionState> {
+        self.park_until(connection, Interest::RECEIVE)
     }
 
     /// Parks a connection in the middle of a request or an answer, whose peer is waited for. It comes back as from
     /// [`park`](IdleSet::park).
-    pub fn park_busy(&self, slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
-        self.park_until(slot, interest)
+    pub fn park_busy(&self, connection: ConnectionState, interest: Interest) -> Option<ConnectionState> {
+        self.park_until(connection, interest)
     }
 
-    fn park_until(&self, mut slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
-        slot.generation = self.next_generation();
-        let token = slot.token();
-        let deadline = slot.deadline(&self.shared.limits, self.shared.clock.coarse_now());
+    fn park_until(&self, mut connection: ConnectionState, interest: Interest) -> Option<ConnectionState> {
+        connection.generation = self.next_generation();
+        let token = connection.token();
+        let deadline = connection.deadline(&self.shared.limits, self.shared.clock.coarse_now());
         // Registered before it is in the set, while it is surely open: then the event may come early, which is noted.
         let awaited = Awaited { readable: interest.receive, writable: interest.send };
-        if self.registrar.await_once(slot.transport.as_fd(), token, slot.registered, awaited).is_err() {
+        if self.registrar.await_once(connection.transport.as_fd(), token, connection.registered, awaited).is_err() {
             return None;
         }
-        slot.registered = true;
+        connection.registered = true;
         // The kernel tells from now on: a wait that is armed again tells of what is there already.
-        slot.readable &= !interest.receive;
-        slot.writable &= !interest.send;
+        connection.readable &= !interest.receive;
+        connection.writable &= !interest.send;
         let (tells_input, tells_room) = (interest.receive, interest.send);
         let arranged = Arranged { is_queued: false, tells_input, tells_room, is_room_first: false, deadline };
-        liveness::assert_woken(&mut slot, interest, arranged);
-        let phase = match (interest.send, slot.is_idle()) {
+        liveness::assert_woken(&mut connection, interest, arranged);
+        let phase = match (interest.send, connection.is_idle()) {
             (true, _) => ConnectionPhase::Slow,
             (false, true) => ConnectionPhase::Idle,
             (false, false) => ConnectionPhase::Active,
         };
-        match self.parked_connections.put(slot, token, deadline, phase) {
+        match self.parked_connections.put(connection, token, deadline, phase) {
             Ok(true) => self.shared.control.waker(self.index).wake(),
             Ok(false) => {}
-            Err(mut slot) => {
-                (slot.readable, slot.writable) = (true, true);
-                return Some(slot);
+            Err(mut connection) => {
+                (connection.readable, connection.writable) = (true, true);
+                return Some(connection);
             }
         }
         None
@@ -183,10 +183,10 @@ impl<'a, D: Dispatch> Listener<'a, D> {
             self.shared.close_arrivals(self.index);
             return result;
         }
-        for slot in idle.into_iter().chain(self.shared.arrivals(self.index)) {
-            let is_unfinished = !slot.is_idle() || slot.has_unread();
+        for connection in idle.into_iter().chain(self.shared.arrivals(self.index)) {
+            let is_unfinished = !connection.is_idle() || connection.has_unread();
             if !self.shared.control.is_stopping() && is_unfinished {
-                self.hand_over(slot);
+                self.hand_over(connection);
             }
         }
         result
@@ -225,27 +225,27 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// Takes no new connections, and lets idle ones go, after one last look for a request. Others are waited for here as before.
     fn drain(&mut self) {
         self.end_accepting();
-        for mut slot in self.set.parked_connections.take_idle() {
+        for mut connection in self.set.parked_connections.take_idle() {
             // A connection of HTTP/2 is told before it is closed, and may ask until it knows (RFC 9113 6.8).
-            let is_told = slot.http.version() == Some(Version::Http2);
-            if is_told || slot.has_unread() {
-                self.hand_over(slot);
-            } else if !slot.may_end(false, self.refuser.now()) {
-                self.set.park(slot).into_iter().for_each(|slot| self.hand_over(slot));
+            let is_told = connection.http.version() == Some(Version::Http2);
+            if is_told || connection.has_unread() {
+                self.hand_over(connection);
+            } else if !connection.may_end(false, self.refuser.now()) {
+                self.set.park(connection).into_iter().for_each(|connection| self.hand_over(connection));
             }
         }
     }
 
     fn handle_event(&mut self, token: Token) {
         if token.generation != GENERATION_OURS {
-            if let Some(slot) = self.set.parked_connections.take(token) {
-                self.hand_over(slot);
+            if let Some(connection) = self.set.parked_connections.take(token) {
+                self.hand_over(connection);
             }
         } else if token.index == WAKER {
             self.shared.control.waker(self.index).reset();
             self.dispatch.handle_wake();
-            for slot in self.shared.arrivals(self.index) {
-                self.adopt(slot);
+            for connection in self.shared.arrivals(self.index) {
+                self.adopt(connection);
             }
         } else {
             self.accept_from(token.index as usize);
@@ -253,26 +253,26 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     }
 
     /// Goes on with a connection that comes from another engine.
-    fn adopt(&mut self, mut slot: ConnectionState) {
+    fn adopt(&mut self, mut connection: ConnectionState) {
         // One that waits for a request needs no thread until something arrives. The kernel does not tell of what has been decrypted
         // already. One that is about to be closed looks idle, and has nothing to wait for.
-        let rests = slot.waits_for_request() && !slot.transport.has_buffered_input();
-        let busy = if rests { self.set.park(slot) } else { Some(slot) };
-        if let Some(slot) = busy {
-            self.hand_over(slot);
+        let rests = connection.waits_for_request() && !connection.transport.has_buffered_input();
+        let busy = if rests { self.set.park(connection) } else { Some(connection) };
+        if let Some(connection) = busy {
+            self.hand_over(connection);
         }
     }
 
     /// Finds a thread for a connection that may have received something, or refuses what it has.
-    fn hand_over(&mut self, slot: ConnectionState) {
-        let mut received = Some(slot);
-        while let Some(mut slot) = received {
-            (slot.readable, slot.writable) = (true, true);
-            let Err(mut slot) = self.dispatch.dispatch(slot) else { return };
-            if self.refuser.refuse(&mut slot) == Left::Over {
+    fn hand_over(&mut self, connection: ConnectionState) {
+        let mut received = Some(connection);
+        while let Some(mut connection) = received {
+            (connection.readable, connection.writable) = (true, true);
+            let Err(mut connection) = self.dispatch.dispatch(connection) else { return };
+            if self.refuser.refuse(&mut connection) == Left::Over {
                 return;
             }
-            received = self.set.park(slot);
+            received = self.set.park(connection);
         }
     }
 
@@ -280,16 +280,16 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// being handled have been for them.
     fn handle_time(&mut self) {
         let now = self.refuser.now();
-        for slot in self.set.parked_connections.take_expired(now) {
-            let again = match (slot.is_idle(), slot.is_over(&self.shared.limits, now)) {
+        for connection in self.set.parked_connections.take_expired(now) {
+            let again = match (connection.is_idle(), connection.is_over(&self.shared.limits, now)) {
                 // Idle too long: closing is all there is to do. Others may be told why.
                 (true, true) => None,
                 // It was looked at for what it holds.
-                (true, false) => self.set.park(slot),
-                (false, _) => Some(slot),
+                (true, false) => self.set.park(connection),
+                (false, _) => Some(connection),
             };
-            if let Some(slot) = again {
-                self.hand_over(slot);
+            if let Some(connection) = again {
+                self.hand_over(connection);
             }
         }
         self.settle_accepting();
@@ -317,10 +317,10 @@ impl<'a, D: Dispatch> Accepting<'a> for Listener<'a, D> {
         acceptor::watch_in(&self.poll, &self.shared.listeners, GENERATION_OURS, watches)
     }
 
-    fn begin(&mut self, mut slot: ConnectionState) {
+    fn begin(&mut self, mut connection: ConnectionState) {
         self.refuser.count_connection();
-        slot.count_guard = Some(self.shared.connection_counters[self.index].welcome());
-        self.hand_over(slot);
+        connection.count_guard = Some(self.shared.connection_counters[self.index].welcome());
+        self.hand_over(connection);
     }
 
     fn shed(&mut self, most: usize) -> Freed {
@@ -339,8 +339,8 @@ mod tests {
     struct ToTest(mpsc::Sender<ConnectionState>);
 
     impl Dispatch for ToTest {
-        fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState> {
-            self.0.send(slot).map_err(|unsent| unsent.0)
+        fn dispatch(&self, connection: ConnectionState) -> Result<(), ConnectionState> {
+            self.0.send(connection).map_err(|unsent| unsent.0)
         }
     }
 
@@ -355,17 +355,17 @@ mod tests {
         let (shared, _root) = testing::shared(1, 1);
         let (set, poll) = IdleSet::new(&shared, 0).unwrap();
         let (sender, dispatched) = mpsc::channel();
-        let (mut peer, slot) = pair(&shared);
-        assert!(set.park(slot).is_none());
+        let (mut peer, connection) = pair(&shared);
+        assert!(set.park(connection).is_none());
         let (set, control) = (&set, &shared.control);
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 for _ in 0..3 {
                     peer.write_all(b"x").unwrap();
-                    let slot: ConnectionState = dispatched.recv().unwrap();
-                    assert!(slot.readable);
-                    rustix::io::read(&slot.transport, &mut [0u8; 8]).unwrap();
-                    assert!(set.park(slot).is_none());
+                    let connection: ConnectionState = dispatched.recv().unwrap();
+                    assert!(connection.readable);
+                    rustix::io::read(&connection.transport, &mut [0u8; 8]).unwrap();
+                    assert!(set.park(connection).is_none());
                 }
                 control.drain();
             });
@@ -377,16 +377,16 @@ mod tests {
     fn an_event_of_a_connection_that_was_taken_out_otherwise_is_of_nobody() {
         let (shared, _root) = testing::shared(1, 1);
         let (set, _poll) = IdleSet::new(&shared, 0).unwrap();
-        let (_peer, mut slot) = pair(&shared);
+        let (_peer, mut connection) = pair(&shared);
         for _ in 0..3 {
-            assert!(set.park(slot).is_none());
+            assert!(set.park(connection).is_none());
             // It is looked at for what it holds, or makes room, while the kernel tells of an event for how it was parked.
-            slot = set.parked_connections.take_making_room(1).pop().unwrap();
-            let token = slot.token();
+            connection = set.parked_connections.take_making_room(1).pop().unwrap();
+            let token = connection.token();
             assert!(set.parked_connections.take(token).is_none());
             assert!(set.parked_connections.early_count() <= 1);
         }
-        assert!(set.park(slot).is_none(), "it waits for the next event");
+        assert!(set.park(connection).is_none(), "it waits for the next event");
         assert_eq!(set.parked_connections.early_count(), 0);
     }
 
@@ -394,18 +394,18 @@ mod tests {
     fn an_event_that_comes_before_its_connection_is_not_lost() {
         let (shared, _root) = testing::shared(1, 1);
         let (set, mut poll) = IdleSet::new(&shared, 0).unwrap();
-        let (mut peer, mut slot) = pair(&shared);
+        let (mut peer, mut connection) = pair(&shared);
         // What `park` does, with the listener thread in between.
-        slot.generation = 1;
-        let token = Token { generation: 1, ..slot.token() };
+        connection.generation = 1;
+        let token = Token { generation: 1, ..connection.token() };
         set.registrar
-            .await_once(slot.transport.as_fd(), token, false, Awaited { readable: true, writable: false })
+            .await_once(connection.transport.as_fd(), token, false, Awaited { readable: true, writable: false })
             .unwrap();
-        slot.registered = true;
+        connection.registered = true;
         peer.write_all(b"x").unwrap();
         poll.wait(None).unwrap();
         assert!(set.parked_connections.take(poll.event(0).token).is_none());
-        let back = set.park(slot).expect("it has received something");
+        let back = set.park(connection).expect("it has received something");
         assert!(back.readable);
     }
 
@@ -413,11 +413,11 @@ mod tests {
     fn draining_lets_a_connection_go_that_has_come_from_another_engine_and_was_never_read_from() {
         let (shared, _root) = testing::shared(1, 1);
         let (set, poll) = IdleSet::new(&shared, 0).unwrap();
-        let (_peer, mut slot) = pair(&shared);
-        slot.count_guard = Some(shared.connection_counters[0].welcome());
-        slot.make_movable();
+        let (_peer, mut connection) = pair(&shared);
+        connection.count_guard = Some(shared.connection_counters[0].welcome());
+        connection.make_movable();
         let mut listener = Listener::new(&shared, &set, poll, ToTest(mpsc::channel().0)).unwrap();
-        listener.adopt(slot);
+        listener.adopt(connection);
         shared.control.drain();
         let (ended, has_ended) = mpsc::channel();
         std::thread::scope(|scope| {
@@ -439,8 +439,8 @@ mod tests {
         let (set, poll) = IdleSet::new(&shared, 0).unwrap();
         let (sender, dispatched) = mpsc::channel();
         let (_idle_peer, idle) = pair(&shared);
-        let (mut peer, slot) = pair(&shared);
-        assert!(set.park(idle).is_none() && set.park(slot).is_none());
+        let (mut peer, connection) = pair(&shared);
+        assert!(set.park(idle).is_none() && set.park(connection).is_none());
         peer.write_all(b"x").unwrap();
         shared.control.drain();
         Listener::new(&shared, &set, poll, ToTest(sender)).unwrap().run().unwrap();

@@ -31,7 +31,7 @@ pub struct Base<'a> {
     /// Which worker it is.
     pub index: usize,
     /// Its connections.
-    pub slots: ConnectionTable,
+    pub connections: ConnectionTable,
     /// Those that can go on without an event.
     pub queue: RunQueue,
     /// The context that it works with.
@@ -54,7 +54,7 @@ impl<'a> Base<'a> {
         Base {
             shared,
             index,
-            slots: ConnectionTable::default(),
+            connections: ConnectionTable::default(),
             queue: RunQueue::new(shared.schedule, context.turn_bytes()),
             context,
             acceptor: Acceptor::new(Share::Fair),
@@ -66,7 +66,7 @@ impl<'a> Base<'a> {
     /// Has a connection whose turn is over go on after others, if it can. Returns what it waits for, or would wait for.
     pub fn queue_if_it_goes_on(&mut self, token: Token, turn: Turn) -> Interest {
         if matches!(turn, Turn::GoesOn(_)) {
-            self.queue.push(token, self.slots.get(token));
+            self.queue.push(token, self.connections.get(token));
         }
         turn.interest()
     }
@@ -79,23 +79,23 @@ impl<'a> Base<'a> {
         deadline: Option<Instant>,
         (tells_input, tells_room): (bool, bool),
     ) {
-        let slot = self.slots.get(token);
-        let (is_queued, is_room_first) = (slot.queued, false);
+        let connection = self.connections.get(token);
+        let (is_queued, is_room_first) = (connection.queued, false);
         let arranged = Arranged { is_queued, tells_input, tells_room, is_room_first, deadline };
-        liveness::assert_woken(slot, interest, arranged);
-        let phase = slot.phase(interest);
+        liveness::assert_woken(connection, interest, arranged);
+        let phase = connection.phase(interest);
         // Who stands in the queue is not late: it could go on.
-        let deadline = deadline.filter(|_| !slot.queued);
-        self.slots.set_deadline(token, deadline);
-        self.slots.set_phase(token, phase);
+        let deadline = deadline.filter(|_| !connection.queued);
+        self.connections.set_deadline(token, deadline);
+        self.connections.set_phase(token, phase);
     }
 
     fn show_load(&mut self) {
         let score = self.shared.score(self.index);
-        self.slots.show_load(score);
+        self.connections.show_load(score);
         self.queue.show_order(score);
-        if cfg!(debug_assertions) && self.slots.count() <= CHECKED_MAX {
-            self.queue.check_invariants(&self.slots);
+        if cfg!(debug_assertions) && self.connections.count() <= CHECKED_MAX {
+            self.queue.check_invariants(&self.connections);
         }
     }
 }
@@ -182,23 +182,23 @@ pub trait Life<'a>: Accepting<'a> {
 
     /// How long nothing will have to be done.
     fn timeout_ms(&self) -> Option<u64> {
-        let Base { shared, slots, queue, context, acceptor, .. } = self.base();
+        let Base { shared, connections, queue, context, acceptor, .. } = self.base();
         let send_due = shared.uplink.as_ref().filter(|_| !queue.is_empty()).and_then(Uplink::due);
         if !queue.is_empty() && send_due.is_none() {
             return Some(0);
         }
-        context.wait_ms([send_due, slots.next_deadline(), acceptor.due(), self.due()].into_iter().flatten())
+        context.wait_ms([send_due, connections.next_deadline(), acceptor.due(), self.due()].into_iter().flatten())
     }
 
     /// Gives connections in the queue their turn: as many as do not keep new requests waiting, and as there are permits for.
     fn resume_queued(&mut self) {
         let needs_send_permit = self.base().context.needs_send_permit();
         for _ in 0..self.base().queue.turns(needs_send_permit) {
-            let Base { shared, slots, queue, context, .. } = self.base_mut();
+            let Base { shared, connections, queue, context, .. } = self.base_mut();
             if shared.uplink.as_ref().and_then(Uplink::due).is_some() {
                 return;
             }
-            let Some(token) = queue.pop(slots) else { continue };
+            let Some(token) = queue.pop(connections) else { continue };
             if needs_send_permit {
                 context.send_permit = SendPermit::ByTurn(true);
             }
@@ -212,7 +212,7 @@ pub trait Life<'a>: Accepting<'a> {
     /// Does what is due.
     fn handle_time(&mut self) {
         let now = self.base().context.now;
-        for token in self.base_mut().slots.expired(now) {
+        for token in self.base_mut().connections.expired(now) {
             self.handle_deadline(token);
         }
         if self.due().is_some_and(|due| due <= now) {
@@ -250,7 +250,7 @@ pub trait Life<'a>: Accepting<'a> {
         self.base_mut().draining = true;
         self.end_accepting();
         self.drain_workspaces();
-        for token in self.base().slots.tokens() {
+        for token in self.base().connections.tokens() {
             self.drive_to_end(token);
         }
     }

@@ -35,25 +35,25 @@ pub struct Arranged {
     pub deadline: Option<Instant>,
 }
 
-/// Asserts that `slot`, which is parked and waits for `interest`, is woken by what is arranged.
+/// Asserts that `connection`, which is parked and waits for `interest`, is woken by what is arranged.
 #[track_caller]
-pub fn assert_woken(slot: &mut ConnectionState, interest: Interest, arranged: Arranged) {
+pub fn assert_woken(connection: &mut ConnectionState, interest: Interest, arranged: Arranged) {
     if cfg!(debug_assertions)
-        && let Some(why) = standstill(slot, interest, arranged)
+        && let Some(why) = standstill(connection, interest, arranged)
     {
-        panic!("a connection is left that nothing wakes: {why}: {interest:?} {arranged:?} {slot:?}");
+        panic!("a connection is left that nothing wakes: {why}: {interest:?} {arranged:?} {connection:?}");
     }
 }
 
 /// Why nothing would wake it.
-fn standstill(slot: &mut ConnectionState, interest: Interest, arranged: Arranged) -> Option<&'static str> {
+fn standstill(connection: &mut ConnectionState, interest: Interest, arranged: Arranged) -> Option<&'static str> {
     if arranged.is_queued || interest.is_over() {
         return None;
     }
-    if slot.transport.has_buffered_input() && !slot.readable {
+    if connection.transport.has_buffered_input() && !connection.readable {
         return Some("what has been decrypted is not looked at");
     }
-    if interest.send && slot.writable {
+    if interest.send && connection.writable {
         return Some("there is room for what is to be sent");
     }
     if interest.send && !arranged.tells_room {
@@ -63,19 +63,19 @@ fn standstill(slot: &mut ConnectionState, interest: Interest, arranged: Arranged
     if waits_for_peer && arranged.deadline.is_none() {
         return Some("the peer is waited for without a bound");
     }
-    if interest.send && arranged.is_room_first || slot.transport.is_handshaking() {
+    if interest.send && arranged.is_room_first || connection.transport.is_handshaking() {
         return None;
     }
-    let may_receive = interest.receive && (slot.writable || interest.send);
-    if may_receive && slot.readable {
+    let may_receive = interest.receive && (connection.writable || interest.send);
+    if may_receive && connection.readable {
         return Some("something can be received");
     }
     if may_receive && !arranged.tells_input {
         return Some("nobody tells when something can be received");
     }
-    if !slot.writable && arranged.tells_room {
+    if !connection.writable && arranged.tells_room {
         // What has been handed to the kernel has to leave before it goes on.
         return None;
     }
-    slot.http.standstill()
+    connection.http.standstill()
 }

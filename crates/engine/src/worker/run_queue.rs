@@ -20,7 +20,7 @@ const PACED_TURNS_MAX: usize = 16;
 #[derive(Debug)]
 pub struct RunQueue {
     queue: Queue,
-    /// By slot: who stands there or stood there last, and what it had to send.
+    /// By descriptor number: the connection that stands there or stood there last, and how much it had to send.
     known: Vec<(Token, u64)>,
     /// Whether it was last shown as one that has the shortest go first.
     shown: bool,

@@ -192,9 +192,9 @@ impl Shared {
     }
 
     /// Counts a connection that another process has had among those of its client network.
-    pub fn keep(&self, slot: ConnectionState) -> ConnectionState {
-        let permit = self.limiter.connections().and_then(|limit| limit.keep(slot.peer.address));
-        slot.with_permit(permit)
+    pub fn keep(&self, connection: ConnectionState) -> ConnectionState {
+        let permit = self.limiter.connections().and_then(|limit| limit.keep(connection.peer.address));
+        connection.with_permit(permit)
     }
 
     /// The score at the scoreboard of worker `index` of this process.

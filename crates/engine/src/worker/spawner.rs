@@ -42,16 +42,16 @@ impl<'a, W: Fn(&mut Driver<'a>, ConnectionState) + Sync> Spawner<'a, W> {
         Spawner { shared, work, spawn_slots: SpawnSlots::new(DRIVERS_MAX) }
     }
 
-    /// Gives `slot` to a thread of its own. To be called by one thread at a time.
+    /// Gives `connection` to a thread of its own. To be called by one thread at a time.
     ///
     /// # Errors
     /// A connection for which there is no thread: there are as many as there may be, or the system has no more.
     pub fn spawn<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        slot: ConnectionState,
+        connection: ConnectionState,
     ) -> Result<(), ConnectionState> {
-        self.spawn_slots.admit(slot, self.shared.control.threads_max())?;
+        self.spawn_slots.admit(connection, self.shared.control.threads_max())?;
         let builder = Builder::new().name("connection".to_owned()).stack_size(STACK_BYTES);
         match builder.spawn_scoped(scope, || self.live()) {
             Ok(_) => Ok(()),
@@ -61,14 +61,14 @@ impl<'a, W: Fn(&mut Driver<'a>, ConnectionState) + Sync> Spawner<'a, W> {
 
     /// The life of a thread.
     fn live(&self) {
-        let (slot, driver) = self.spawn_slots.begin();
-        let serve = |slot| {
+        let (connection, driver) = self.spawn_slots.begin();
+        let serve = |connection| {
             let mut driver = driver.unwrap_or_else(|| Driver::new(self.shared));
-            (self.work)(&mut driver, slot);
+            (self.work)(&mut driver, connection);
             driver.rest();
             driver
         };
         // In any case the thread counts no more.
-        self.spawn_slots.end(slot.and_then(|slot| contain(CONNECTION_ENDS, || serve(slot))));
+        self.spawn_slots.end(connection.and_then(|connection| contain(CONNECTION_ENDS, || serve(connection))));
     }
 }

@@ -227,19 +227,19 @@ mod tests {
     #[test]
     fn what_can_travel_goes_on_and_what_cannot_is_told_and_ends() {
         let (remainder, shared, receiver, _root) = begin(1);
-        let (mut traveller, slot) = pair(&shared);
+        let (mut traveller, connection) = pair(&shared);
         traveller.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        remainder.finish(slot);
-        let (mut stays, mut slot) = pair(&shared);
-        slot.http = Connection::new(shared.clock.now());
+        remainder.finish(connection);
+        let (mut stays, mut connection) = pair(&shared);
+        connection.http = Connection::new(shared.clock.now());
         stays.write_all(PREFACE).unwrap();
-        remainder.finish(slot);
+        remainder.finish(connection);
         remainder.end();
         let until = Instant::now() + Duration::from_secs(20);
         let arrived = loop {
             assert!(Instant::now() < until);
             match receiver.take(&*shared.sites, shared.clock.now()) {
-                Arrival::Connection(slot) if slot.transport.is_transferable() => break slot,
+                Arrival::Connection(connection) if connection.transport.is_transferable() => break connection,
                 _ => thread::sleep(Duration::from_millis(5)),
             }
         };
@@ -269,9 +269,9 @@ mod tests {
         assert!(before - at_first <= 2 * WORKERS_MAX + 1, "{at_first} and then {before}");
         let peers: Vec<_> = (0..200)
             .map(|_| {
-                let (mut peer, slot) = pair(&shared);
+                let (mut peer, connection) = pair(&shared);
                 peer.write_all(PREFACE).unwrap();
-                remainder.finish(slot);
+                remainder.finish(connection);
                 peer
             })
             .collect();

@@ -296,9 +296,9 @@ impl Server {
 
 /// Gives the workers the connections that wait to be accepted from `listener`.
 fn take_waiting(shared: &Shared, listener: &Listener) {
-    for slot in acceptor::waiting(shared, listener, BACKLOG as usize) {
+    for connection in acceptor::waiting(shared, listener, BACKLOG as usize) {
         shared.counters.work.connections.fetch_add(1, Relaxed);
-        shared.adopt(slot);
+        shared.adopt(connection);
     }
 }
 

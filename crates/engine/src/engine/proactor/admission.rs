@@ -33,7 +33,7 @@ impl<'a> Accepting<'a> for Worker<'a> {
     }
 
     fn connections(&self) -> usize {
-        self.base.slots.count()
+        self.base.connections.count()
     }
 
     /// Connections that have been accepted already still come.
@@ -45,13 +45,13 @@ impl<'a> Accepting<'a> for Worker<'a> {
         Ok(())
     }
 
-    fn begin(&mut self, slot: ConnectionState) {
-        self.begin_accepted(slot);
+    fn begin(&mut self, connection: ConnectionState) {
+        self.begin_accepted(connection);
     }
 
     fn shed(&mut self, most: usize) -> Freed {
         let can_go = |token: Token| self.ring_connections[token.index as usize].can_make_room();
-        let Chosen { tokens, are_idle } = self.base.slots.making_room(most, can_go);
+        let Chosen { tokens, are_idle } = self.base.connections.making_room(most, can_go);
         for token in &tokens {
             if are_idle {
                 self.ring_connections[token.index as usize].leaving = true;
@@ -69,7 +69,7 @@ impl Worker<'_> {
     /// Has the ring accept from each listener that it does not accept from yet.
     pub(super) fn listen(&mut self) {
         // A multishot accept takes unasked whatever waits.
-        let many = self.base.acceptor.has_room_for_many(&self.base.shared.scoreboard, self.base.slots.count());
+        let many = self.base.acceptor.has_room_for_many(&self.base.shared.scoreboard, self.base.connections.count());
         for (index, accept) in self.accepts.iter_mut().enumerate().filter(|(_, accept)| accept.is_none()) {
             *accept = Some(self.ring.accept(self.base.shared.listeners[index].as_fd(), many, Tag::Accept(index)));
         }
@@ -84,10 +84,10 @@ impl Worker<'_> {
                 let client = if self.base.shared.looks_at_clients() { client_of(socket.as_fd()) } else { None };
                 let accepted = Accepted { socket, client };
                 let now = self.base.context.now;
-                if let Some(slot) = self.base.acceptor.admit(self.base.shared, listener, accepted, now) {
-                    self.begin(slot);
+                if let Some(connection) = self.base.acceptor.admit(self.base.shared, listener, accepted, now) {
+                    self.begin(connection);
                 }
-                let (scoreboard, connections) = (&self.base.shared.scoreboard, self.base.slots.count());
+                let (scoreboard, connections) = (&self.base.shared.scoreboard, self.base.connections.count());
                 let passes = self.base.acceptor.pass_if_over_share(scoreboard, connections, self.base.context.now);
                 if more && !passes && !self.base.acceptor.has_room_for_many(scoreboard, connections) {
                     // From now on one by one.
@@ -111,7 +111,7 @@ impl Worker<'_> {
         self.handing_over = true;
         self.base.shared.close_arrivals(self.base.index);
         self.end_accepting();
-        for token in self.base.slots.tokens() {
+        for token in self.base.connections.tokens() {
             self.ring_connections[token.index as usize].to_be_cancelled().for_each(|id| self.ring.cancel(id));
             self.ring_connections[token.index as usize].cancelled = true;
             self.drive(token);
@@ -124,12 +124,12 @@ impl Worker<'_> {
         let ring_connection = &self.ring_connections[token.index as usize];
         // What a program does is not done again elsewhere: its step is waited for.
         if ring_connection.is_over()
-            && !self.base.slots.get(token).http.is_running()
-            && let Some(mut slot) = self.base.slots.take(token)
+            && !self.base.connections.get(token).http.is_running()
+            && let Some(mut connection) = self.base.connections.take(token)
         {
-            let ConnectionState { transport, http, .. } = &mut slot;
+            let ConnectionState { transport, http, .. } = &mut connection;
             transport.return_received(http, ring_connection.unread(), self.base.context.now);
-            self.base.shared.hand_over([slot]);
+            self.base.shared.hand_over([connection]);
         }
     }
 
@@ -139,10 +139,10 @@ impl Worker<'_> {
         if !ring_connection.closing {
             ring_connection.to_be_cancelled().for_each(|id| self.ring.cancel(id));
             ring_connection.closing = true;
-            self.base.slots.set_deadline(token, None);
+            self.base.connections.set_deadline(token, None);
         }
         if ring_connection.is_over() {
-            self.base.slots.remove(token);
+            self.base.connections.remove(token);
             self.base.acceptor.handle_room(self.base.context.now);
         }
     }
@@ -158,12 +158,12 @@ impl Worker<'_> {
             return;
         }
         let mut space = [0; 2048];
-        let slot = self.base.slots.get(token);
-        match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.transport, &mut space, RecvFlags::DONTWAIT)) {
+        let connection = self.base.connections.get(token);
+        match rustix::io::retry_on_intr(|| rustix::net::recv(&connection.transport, &mut space, RecvFlags::DONTWAIT)) {
             Ok((_, bytes @ 1..)) => {
                 ring_connection.put(&space[..bytes]);
-                slot.readable = true;
-                self.base.queue.push(token, slot);
+                connection.readable = true;
+                self.base.queue.push(token, connection);
             }
             _ => self.close(token),
         }

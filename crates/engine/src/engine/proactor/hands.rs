@@ -41,9 +41,8 @@ pub(super) struct RingHands<'h> {
 impl Io for RingHands<'_> {
     /// Hands the connection what has arrived.
     fn receive(&mut self, connection: &mut ConnectionState, now: Instant) {
-        let slot = connection;
-        slot.begin_receiving();
-        let ConnectionState { transport, http, .. } = slot;
+        connection.begin_receiving();
+        let ConnectionState { transport, http, .. } = connection;
         let ring_connection = &mut *self.ring_connection;
         let received = transport.receive_from(http, now, |space| match ring_connection.take(space) {
             0 => match ring_connection.end {
@@ -57,8 +56,8 @@ impl Io for RingHands<'_> {
             }
         });
         let has_more = matches!(received, Received::Bytes(_)) && ring_connection.is_readable();
-        slot.take_client();
-        slot.readable = has_more || slot.transport.has_buffered_input();
+        connection.take_client();
+        connection.readable = has_more || connection.transport.has_buffered_input();
     }
 
     /// Bytes that the ring has taken count as sent: they will be, or the connection ends.

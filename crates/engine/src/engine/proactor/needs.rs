@@ -17,7 +17,7 @@ impl Worker<'_> {
     /// A range has been read, if the connection still wants it.
     pub(super) fn handle_stretch(&mut self, pending: PendingId, room: LeasedBuffer, bytes: Result<usize, Errno>) {
         let ring_connection = &mut self.ring_connections[pending.token.index as usize];
-        if self.base.slots.find(pending.token).is_none() || ring_connection.closing {
+        if self.base.connections.find(pending.token).is_none() || ring_connection.closing {
             return;
         }
         let range = ring_connection.take_reading(pending.exchange);

@@ -344,7 +344,7 @@ fn work<'a>(worker: &mut impl Life<'a>) {
 impl World {
     fn check<'a>(&self, worker: &impl Life<'a>) {
         let base = worker.base();
-        base.queue.check_invariants(&base.slots);
+        base.queue.check_invariants(&base.connections);
         self.application.check_posts();
         if base.shared.store.background().is_idle() {
             base.shared.store.check_invariants();
@@ -392,7 +392,7 @@ impl World {
         };
         let mut rounds = 0;
         let is_left = |worker: &Worker<'_, Executing>| {
-            worker.base().slots.count() > 0 || is_busy(&self.groups) || !shared.store.background().is_idle()
+            worker.base().connections.count() > 0 || is_busy(&self.groups) || !shared.store.background().is_idle()
         };
         // The first of them takes what has been handed over.
         while rounds < 3 || is_left(&worker) {
@@ -401,8 +401,8 @@ impl World {
                 thread::sleep(QUIET_ROUND);
             }
             rounds += 1;
-            let slots: Vec<_> = worker.base().slots.all().collect();
-            assert!(rounds < QUIET_ROUNDS_MAX, "connections are left open: {slots:?}");
+            let connections: Vec<_> = worker.base().connections.all().collect();
+            assert!(rounds < QUIET_ROUNDS_MAX, "connections are left open: {connections:?}");
         }
         assert!(worker.base().queue.is_empty(), "somebody waits for a turn");
         self.check(&worker);

@@ -33,8 +33,8 @@ impl Driver<'_> {
                 self.listener_poll = None;
                 return self.take_connection(index);
             }
-            if let Some(slot) = self.take_connection(index) {
-                return Some(slot);
+            if let Some(connection) = self.take_connection(index) {
+                return Some(connection);
             }
             match self.acceptor.due() {
                 Some(until) => drop(self.wait(None, Some(until))),
@@ -62,16 +62,16 @@ impl Driver<'_> {
     /// A connection that is there.
     fn take_connection(&mut self, index: usize) -> Option<ConnectionState> {
         let arrived = self.shared.arrival(index).or_else(|| self.take_arrival());
-        let mut slot = arrived.or_else(|| self.accept())?;
-        slot.count_guard = Some(self.shared.connection_counters[index].welcome());
-        Some(slot)
+        let mut connection = arrived.or_else(|| self.accept())?;
+        connection.count_guard = Some(self.shared.connection_counters[index].welcome());
+        Some(connection)
     }
 
     /// A connection that another process gives away.
     fn take_arrival(&mut self) -> Option<ConnectionState> {
         let receiver = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over())?;
         match receiver.take(&*self.shared.sites, self.context.now) {
-            Arrival::Connection(slot) => Some(self.shared.keep(*slot)),
+            Arrival::Connection(connection) => Some(self.shared.keep(*connection)),
             Arrival::Nothing => None,
             Arrival::Crowded => {
                 self.wait(None, Some(self.context.now.after_ms(PAUSE_MS)));
@@ -95,11 +95,11 @@ impl Driver<'_> {
         for turn in 0..listeners {
             let listener = (self.listener + turn) % listeners;
             if self.acceptor.is_taking()
-                && let Some(slot) = self.acceptor.take(shared, listener, now)
+                && let Some(connection) = self.acceptor.take(shared, listener, now)
             {
                 self.listener = listener + 1;
                 self.context.count_connection();
-                return Some(slot);
+                return Some(connection);
             }
         }
         None

@@ -24,21 +24,21 @@ impl<'a, C: OnSockets> Accepting<'a> for Worker<'a, C> {
     }
 
     fn connections(&self) -> usize {
-        self.base.slots.count()
+        self.base.connections.count()
     }
 
     fn watch(&mut self, watches: bool) -> Result<(), Errno> {
         acceptor::watch_in(&self.poll, &self.base.shared.listeners, GENERATION_OURS, watches)
     }
 
-    fn begin(&mut self, slot: ConnectionState) {
-        self.begin_accepted(slot);
+    fn begin(&mut self, connection: ConnectionState) {
+        self.begin_accepted(connection);
     }
 
     fn shed(&mut self, most: usize) -> Freed {
-        let chosen = self.base.slots.making_room(most, |_| true).tokens;
+        let chosen = self.base.connections.making_room(most, |_| true).tokens;
         for token in &chosen {
-            self.base.slots.remove(*token);
+            self.base.connections.remove(*token);
         }
         Freed::Now(chosen.len())
     }

@@ -33,7 +33,7 @@ impl<C: OnSockets> Worker<'_, C> {
     /// Lets those go on that are held.
     pub(super) fn drive_held(&mut self) {
         while let Some(token) = self.held.pop_front() {
-            if self.base.slots.find(token).is_some() {
+            if self.base.connections.find(token).is_some() {
                 self.drive(token);
             }
         }

@@ -39,14 +39,14 @@ impl<C: OnSockets> Worker<'_, C> {
             if !event.readable || event.ending {
                 continue;
             }
-            let Some(slot) = self.base.slots.find(event.token) else { continue };
-            if slot.is_idle() && slot.registered && !slot.transport.is_handshaking() {
-                slot.notice(&event);
+            let Some(connection) = self.base.connections.find(event.token) else { continue };
+            if connection.is_idle() && connection.registered && !connection.transport.is_handshaking() {
+                connection.notice(&event);
                 self.lend(event.token);
-                let slot = self.base.slots.get(event.token);
-                slot.receive(self.base.context.now);
-                let (peer, over) = (slot.peer, slot.transport.over());
-                if let Some(translate) = slot.http.foresee_translate() {
+                let connection = self.base.connections.get(event.token);
+                connection.receive(self.base.context.now);
+                let (peer, over) = (connection.peer, connection.transport.over());
+                if let Some(translate) = connection.http.foresee_translate() {
                     let context = &mut self.base.context;
                     context.prefetch_lookup(&context.asked(&translate, peer, over));
                 }

@@ -32,17 +32,17 @@ mod sync {
     pub(super) struct ConnectionTable(Vec<(ConnectionState, Option<Instant>)>);
 
     impl ConnectionTable {
-        pub(super) fn adopt(&mut self, slot: ConnectionState) {
-            self.0.push((slot, None));
+        pub(super) fn adopt(&mut self, connection: ConnectionState) {
+            self.0.push((connection, None));
         }
 
         pub(super) fn take(&mut self, token: Token) -> Option<ConnectionState> {
-            let place = self.0.iter().position(|(slot, _)| slot.0 == token)?;
+            let place = self.0.iter().position(|(connection, _)| connection.0 == token)?;
             Some(self.0.remove(place).0)
         }
 
         pub(super) fn set_deadline(&mut self, token: Token, deadline: Option<Instant>) {
-            self.0.iter_mut().filter(|(slot, _)| slot.0 == token).for_each(|place| place.1 = deadline);
+            self.0.iter_mut().filter(|(connection, _)| connection.0 == token).for_each(|place| place.1 = deadline);
         }
 
         pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -50,7 +50,7 @@ mod sync {
         }
 
         pub(super) fn expired(&self, now: Instant) -> Vec<Token> {
-            self.0.iter().filter(|(_, at)| at.is_some_and(|at| at <= now)).map(|(slot, _)| slot.0).collect()
+            self.0.iter().filter(|(_, at)| at.is_some_and(|at| at <= now)).map(|(connection, _)| connection.0).collect()
         }
 
         pub(super) fn making_room(&self, most: usize, _can_go: impl Fn(Token) -> bool) -> Chosen {
@@ -68,7 +68,7 @@ mod sync {
         }
 
         pub(super) fn tokens(&self) -> Vec<Token> {
-            self.0.iter().map(|(slot, _)| slot.0).collect()
+            self.0.iter().map(|(connection, _)| connection.0).collect()
         }
     }
 }
@@ -148,12 +148,12 @@ impl World {
         match self.parked_connections.put(ConnectionState(TOKEN), TOKEN, deadline, ConnectionPhase::Idle) {
             Ok(true) => self.kernel.listener.wake(),
             Ok(false) => {}
-            Err(slot) => self.dispatched.note(slot.0.index as usize),
+            Err(connection) => self.dispatched.note(connection.0.index as usize),
         }
     }
 
     fn close(&self) {
-        self.parked_connections.close().into_iter().for_each(|slot| self.left.note(slot.0.index as usize));
+        self.parked_connections.close().into_iter().for_each(|connection| self.left.note(connection.0.index as usize));
     }
 }
 
@@ -165,7 +165,11 @@ fn a_connection_that_becomes_readable_while_it_is_parked_is_dispatched_once() {
         let parker = spawn(move || parker.park(None));
         let peer = spawn(move || peer.kernel.receive());
         let token = world.kernel.wait().expect("nothing else wakes it");
-        world.parked_connections.take(token).into_iter().for_each(|slot| world.dispatched.note(slot.0.index as usize));
+        world
+            .parked_connections
+            .take(token)
+            .into_iter()
+            .for_each(|connection| world.dispatched.note(connection.0.index as usize));
         parker.join().unwrap();
         peer.join().unwrap();
         world.close();

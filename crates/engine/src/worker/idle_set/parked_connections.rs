@@ -22,8 +22,9 @@ pub(crate) struct ParkedConnections<'a> {
 
 #[derive(Debug, Default)]
 struct Parked {
-    slots: ConnectionTable,
-    /// Had an event before they were in `slots`; at most one for each socket is kept longer than until that is put in again.
+    connections: ConnectionTable,
+    /// Tokens that had an event before they were in `connections`. At most one for each socket stays longer than until
+    /// that socket is put in again.
     early: Vec<Token>,
     /// Nothing is taken any more.
     closed: bool,
@@ -37,14 +38,14 @@ impl<'a> ParkedConnections<'a> {
         ParkedConnections { parked: Mutex::default(), score }
     }
 
-    /// Puts `slot` in, whose next event bears `token` and may have been. Returns whether the listener thread sleeps too
-    /// long for it and is to be woken.
+    /// Puts `connection` in, whose next event bears `token` and may have been. Returns whether the listener thread
+    /// sleeps too long for it and is to be woken.
     ///
     /// # Errors
-    /// The slot, if the event has been, or nothing is taken any more.
+    /// The connection, if the event has been, or nothing is taken any more.
     pub(super) fn put(
         &self,
-        slot: ConnectionState,
+        connection: ConnectionState,
         token: Token,
         deadline: Option<Instant>,
         phase: ConnectionPhase,
@@ -54,12 +55,12 @@ impl<'a> ParkedConnections<'a> {
         // Those of earlier times that the socket was waited for are of nobody: it was taken out in another way than by its event.
         parked.early.retain(|one| one.index != token.index);
         if is_early || parked.closed {
-            return Err(slot);
+            return Err(connection);
         }
-        parked.slots.adopt(slot);
-        parked.slots.set_phase(token, phase);
+        parked.connections.adopt(connection);
+        parked.connections.set_phase(token, phase);
         self.show(&parked);
-        parked.slots.set_deadline(token, deadline);
+        parked.connections.set_deadline(token, deadline);
         let oversleeps = deadline.is_some_and(|at| parked.sleeps_until.is_none_or(|until| until > at));
         if oversleeps {
             parked.sleeps_until = deadline;
@@ -70,39 +71,39 @@ impl<'a> ParkedConnections<'a> {
     /// Takes the one that had an event. If it is not in yet, that is remembered, and it comes back to who puts it in.
     pub(crate) fn take(&self, token: Token) -> Option<ConnectionState> {
         let mut parked = self.parked();
-        let slot = parked.slots.take(token);
-        if slot.is_none() {
+        let connection = parked.connections.take(token);
+        if connection.is_none() {
             parked.early.push(token);
         }
         self.show(&parked);
-        slot
+        connection
     }
 
     /// Takes those whose time is over.
     pub(crate) fn take_expired(&self, now: Instant) -> Vec<ConnectionState> {
         let mut parked = self.parked();
-        let expired = parked.slots.expired(now);
-        let slots = expired.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        let expired = parked.connections.expired(now);
+        let connections = expired.into_iter().filter_map(|token| parked.connections.take(token)).collect();
         self.show(&parked);
-        slots
+        connections
     }
 
     /// Takes those that make room where descriptors have run out, at most `most`.
     pub(crate) fn take_making_room(&self, most: usize) -> Vec<ConnectionState> {
         let mut parked = self.parked();
-        let chosen = parked.slots.making_room(most, |_| true).tokens;
-        let slots = chosen.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        let chosen = parked.connections.making_room(most, |_| true).tokens;
+        let connections = chosen.into_iter().filter_map(|token| parked.connections.take(token)).collect();
         self.show(&parked);
-        slots
+        connections
     }
 
     /// Takes those that wait between requests.
     pub(crate) fn take_idle(&self) -> Vec<ConnectionState> {
         let mut parked = self.parked();
-        let idle = parked.slots.idle_tokens();
-        let slots = idle.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        let idle = parked.connections.idle_tokens();
+        let connections = idle.into_iter().filter_map(|token| parked.connections.take(token)).collect();
         self.show(&parked);
-        slots
+        connections
     }
 
     /// Whether nothing is taken any more.
@@ -114,16 +115,16 @@ impl<'a> ParkedConnections<'a> {
     pub(crate) fn close(&self) -> Vec<ConnectionState> {
         let mut parked = self.parked();
         parked.closed = true;
-        let tokens = parked.slots.tokens();
-        let slots = tokens.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        let tokens = parked.connections.tokens();
+        let connections = tokens.into_iter().filter_map(|token| parked.connections.take(token)).collect();
         self.show(&parked);
-        slots
+        connections
     }
 
     /// The listener thread is going to sleep until `due`, or the first deadline. Returns which it is.
     pub(crate) fn sleep_until(&self, due: Option<Instant>) -> Option<Instant> {
         let mut parked = self.parked();
-        parked.sleeps_until = parked.slots.next_deadline().into_iter().chain(due).min();
+        parked.sleeps_until = parked.connections.next_deadline().into_iter().chain(due).min();
         parked.sleeps_until
     }
 
@@ -135,7 +136,7 @@ impl<'a> ParkedConnections<'a> {
 
     /// A store to the worker's own line, under a lock that was taken anyway.
     fn show(&self, parked: &Parked) {
-        self.score.show_idle(parked.slots.idle_and_slow().0);
+        self.score.show_idle(parked.connections.idle_and_slow().0);
     }
 
     /// Nothing that is done under the lock can panic half-way.

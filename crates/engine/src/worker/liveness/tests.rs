@@ -86,7 +86,7 @@ struct World<'a> {
     shared: &'a Shared,
     context: WorkerContext<'a>,
     poll: Poll,
-    slot: ConnectionState,
+    connection: ConnectionState,
     later: Later,
     is_queued: bool,
     is_over: bool,
@@ -212,7 +212,7 @@ impl World<'_> {
     fn look(&mut self) -> bool {
         self.poll.wait(Some(0)).expect("it can be waited for");
         let events: Vec<_> = (0..self.poll.event_count()).map(|index| self.poll.event(index)).collect();
-        events.iter().for_each(|event| self.slot.notice(event));
+        events.iter().for_each(|event| self.connection.notice(event));
         let goes_on = !events.is_empty() || std::mem::take(&mut self.is_queued);
         if goes_on {
             self.drive();
@@ -227,8 +227,8 @@ impl World<'_> {
         let at = self.dice.below(self.later.steps.len());
         let completed = self.later.steps.swap_remove(at).carry_out();
         self.lend();
-        drive::handle_completed(&mut self.slot, completed, &mut self.context);
-        self.slot.reclaim();
+        drive::handle_completed(&mut self.connection, completed, &mut self.context);
+        self.connection.reclaim();
         self.drive();
         true
     }
@@ -254,7 +254,7 @@ impl World<'_> {
     fn lend(&mut self) {
         let mut workspace = self.context.workspace();
         self.context.update_time(&mut workspace);
-        self.slot.http.lend(workspace);
+        self.connection.http.lend(workspace);
     }
 
     fn drive(&mut self) {
@@ -262,14 +262,14 @@ impl World<'_> {
             return;
         }
         self.lend();
-        let turn = drive::turn(&mut self.slot, TOKEN, &mut self.context, &mut self.later);
-        self.slot.reclaim();
+        let turn = drive::turn(&mut self.connection, TOKEN, &mut self.context, &mut self.later);
+        self.connection.reclaim();
         self.is_over = turn.interest().is_over();
         self.is_queued = matches!(turn, Turn::GoesOn(_));
         let (tells_input, tells_room, is_room_first) = (true, true, false);
-        let deadline = self.slot.poll_timeout(&self.shared.limits);
+        let deadline = self.connection.poll_timeout(&self.shared.limits);
         let arranged = Arranged { is_queued: self.is_queued, tells_input, tells_room, is_room_first, deadline };
-        assert_woken(&mut self.slot, turn.interest(), arranged);
+        assert_woken(&mut self.connection, turn.interest(), arranged);
     }
 }
 
@@ -363,8 +363,8 @@ fn run_seeds(protocol: Alpn, requests: impl Fn(&mut Dice) -> (Vec<u8>, Talk, usi
         let poll = Poll::new().unwrap();
         poll.add_connection(ours.as_fd(), TOKEN).unwrap();
         let now = Instant::from_ms(1_000);
-        let mut slot = ConnectionState::new(socket.try_clone().unwrap().into(), None, now);
-        slot.transport = Transport::secured(ours.into(), &endpoint, &shared.limits, now);
+        let mut connection = ConnectionState::new(socket.try_clone().unwrap().into(), None, now);
+        connection.transport = Transport::secured(ours.into(), &endpoint, &shared.limits, now);
         let (later, client) = (Later::default(), client(&config, "example.org"));
         let (is_queued, is_over, records, shared) = (false, false, Vec::new(), &shared);
         let mut world = World {
@@ -372,7 +372,7 @@ fn run_seeds(protocol: Alpn, requests: impl Fn(&mut Dice) -> (Vec<u8>, Talk, usi
             shared,
             context,
             poll,
-            slot,
+            connection,
             later,
             is_queued,
             is_over,
@@ -384,7 +384,7 @@ fn run_seeds(protocol: Alpn, requests: impl Fn(&mut Dice) -> (Vec<u8>, Talk, usi
         };
         for action in 0.. {
             let has_acted = world.act();
-            let World { slot, talk, unsaid, .. } = &world;
+            let World { connection, talk, unsaid, .. } = &world;
             let answered = talk.answered();
             if answered == count {
                 break;
@@ -392,7 +392,7 @@ fn run_seeds(protocol: Alpn, requests: impl Fn(&mut Dice) -> (Vec<u8>, Talk, usi
             let left = unsaid.len();
             assert!(
                 has_acted && action < ACTIONS_MAX,
-                "LAMNA_SEED={seed}: {answered} answered, {left} unsaid {slot:?}"
+                "LAMNA_SEED={seed}: {answered} answered, {left} unsaid {connection:?}"
             );
         }
     }

@@ -66,7 +66,7 @@ fn take(shared: &Shared, receiver: &Receiver, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
         let take = || receiver.take(&*shared.sites, shared.clock.now());
         match contain("A connection of the other process is closed.", take).unwrap_or(Arrival::Nothing) {
-            Arrival::Connection(slot) => shared.adopt(shared.keep(*slot)),
+            Arrival::Connection(connection) => shared.adopt(shared.keep(*connection)),
             Arrival::Nothing => {
                 // Whatever it returns, taking tells.
                 let _ = poll(&mut [PollFd::new(receiver, PollFlags::IN)], Some(&STOP_POLL));

@@ -43,15 +43,15 @@ pub enum HandoverTarget {
 }
 
 impl mailboxes::HandoverTarget<ConnectionState> for HandoverTarget {
-    fn receive(&self, slot: ConnectionState) -> Result<(), (ConnectionState, &Handover)> {
+    fn receive(&self, connection: ConnectionState) -> Result<(), (ConnectionState, &Handover)> {
         match self {
-            HandoverTarget::Engine(shared) => shared.put(slot).map_err(|back| (back, &shared.handover)),
-            HandoverTarget::Process(_, remainder) if !slot.is_transferable() => {
-                remainder.finish(slot);
+            HandoverTarget::Engine(shared) => shared.put(connection).map_err(|back| (back, &shared.handover)),
+            HandoverTarget::Process(_, remainder) if !connection.is_transferable() => {
+                remainder.finish(connection);
                 Ok(())
             }
             HandoverTarget::Process(sender, _) => {
-                sender.send(&slot);
+                sender.send(&connection);
                 Ok(())
             }
         }
@@ -60,25 +60,25 @@ impl mailboxes::HandoverTarget<ConnectionState> for HandoverTarget {
 
 impl Shared {
     /// Gives parked connections to the successor. Without one they are closed: the server ends.
-    pub fn hand_over(&self, slots: impl IntoIterator<Item = ConnectionState>) {
-        for mut slot in slots {
-            slot.make_movable();
-            self.handover.pass_on(slot);
+    pub fn hand_over(&self, connections: impl IntoIterator<Item = ConnectionState>) {
+        for mut connection in connections {
+            connection.make_movable();
+            self.handover.pass_on(connection);
         }
     }
 
     /// Takes a connection that comes from elsewhere. If this engine leaves already, its successor does.
-    pub fn adopt(&self, slot: ConnectionState) {
-        if let Err(back) = self.put(slot) {
+    pub fn adopt(&self, connection: ConnectionState) {
+        if let Err(back) = self.put(connection) {
             self.handover.pass_on(back);
         }
     }
 
-    fn put(&self, slot: ConnectionState) -> Result<(), ConnectionState> {
-        let welcome = |slot: &mut ConnectionState, index: usize| {
-            slot.count_guard = self.connection_counters.get(index).map(ConnectionCounter::welcome)
+    fn put(&self, connection: ConnectionState) -> Result<(), ConnectionState> {
+        let welcome = |connection: &mut ConnectionState, index: usize| {
+            connection.count_guard = self.connection_counters.get(index).map(ConnectionCounter::welcome)
         };
-        let index = self.handover.put(slot, welcome)?;
+        let index = self.handover.put(connection, welcome)?;
         self.control.waker(index).wake();
         Ok(())
     }
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    fn slots(shared: &Shared, count: usize) -> Vec<ConnectionState> {
+    fn connections(shared: &Shared, count: usize) -> Vec<ConnectionState> {
         let socket = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();
         (0..count).map(|_| ConnectionState::new(socket(), None, shared.clock.now())).collect()
     }
@@ -135,7 +135,7 @@ mod tests {
     fn connections_are_shared_out_among_the_workers_of_the_successor() {
         let ((old, _root), (new, _other)) = (shared(1), shared(3));
         old.handover.appoint(HandoverTarget::Engine(new.clone()));
-        old.hand_over(slots(&old, 7));
+        old.hand_over(connections(&old, 7));
         let counts: Vec<usize> = (0..3).map(|index| new.arrivals(index).len()).collect();
         assert_eq!(counts, [3, 2, 2]);
         assert!(new.arrivals(0).is_empty(), "each is taken once");
@@ -145,10 +145,10 @@ mod tests {
     fn what_arrives_late_goes_on_to_the_successor_of_the_successor() {
         let ((first, _a), (second, _b), (third, _c)) = (shared(1), shared(1), shared(1));
         first.handover.appoint(HandoverTarget::Engine(second.clone()));
-        first.hand_over(slots(&first, 1));
+        first.hand_over(connections(&first, 1));
         second.handover.appoint(HandoverTarget::Engine(third.clone()));
         second.close_arrivals(0);
-        first.hand_over(slots(&first, 1));
+        first.hand_over(connections(&first, 1));
         assert_eq!(third.arrivals(0).len(), 2);
     }
 
@@ -159,7 +159,7 @@ mod tests {
         first.handover.appoint(HandoverTarget::Engine(second.clone()));
         second.handover.appoint(HandoverTarget::Process(Arc::new(Sender::new(one)), Arc::new(Nobody)));
         second.close_arrivals(0);
-        first.hand_over(slots(&first, 2));
+        first.hand_over(connections(&first, 2));
         let receiver = Receiver::new(other);
         let take = || receiver.take(&*second.sites, second.clock.now());
         assert!(matches!((take(), take(), take()), (Arrival::Connection(_), Arrival::Connection(_), Arrival::Nothing)));

@@ -72,18 +72,18 @@ impl Sender {
 
     /// Sends a connection that is parked, waiting for room in the queue as long as a process may take from it. If none
     /// does any more it is closed, and counted as lost.
-    pub fn send(&self, slot: &ConnectionState) {
-        if slot.http.interest().is_over() {
+    pub fn send(&self, connection: &ConnectionState) {
+        if connection.http.interest().is_over() {
             return;
         }
-        if !slot.transport.is_transferable() {
+        if !connection.transport.is_transferable() {
             // Whoever gives connections away finishes such a one itself.
             self.lost.fetch_add(1, Relaxed);
             return;
         }
-        let sent = message_of(slot).and_then(|message| {
+        let sent = message_of(connection).and_then(|message| {
             let passed: Vec<BorrowedFd<'_>> =
-                [slot.transport.as_fd()].into_iter().chain(message.files.iter().map(AsFd::as_fd)).collect();
+                [connection.transport.as_fd()].into_iter().chain(message.files.iter().map(AsFd::as_fd)).collect();
             self.send_message(&message.bytes, &passed)
         });
         if sent.is_err() {
@@ -164,8 +164,8 @@ impl Receiver {
                 self.over.store(true, Relaxed);
                 return Arrival::End;
             }
-            match slot_of(&buffer[..bytes], passed, pages, now) {
-                Some(slot) => return Arrival::Connection(Box::new(slot)),
+            match connection_of(&buffer[..bytes], passed, pages, now) {
+                Some(connection) => return Arrival::Connection(Box::new(connection)),
                 None => {
                     let why = "a connection could not be taken over: it is not one that is understood";
                     errors::report(Level::Warning, format_args!("{why}"));
@@ -207,8 +207,8 @@ struct Message {
     files: Vec<Arc<OwnedFd>>,
 }
 
-fn message_of(slot: &ConnectionState) -> Result<Message, Errno> {
-    let encoded = slot.http.encode().ok_or(Errno::BUSY)?;
+fn message_of(connection: &ConnectionState) -> Result<Message, Errno> {
+    let encoded = connection.http.encode().ok_or(Errno::BUSY)?;
     let mut files = encoded.files;
     if encoded.bytes.len() <= HERE_BYTES_MAX {
         return Ok(Message { bytes: [&[HERE], &*encoded.bytes].concat(), files });
@@ -238,7 +238,12 @@ fn bytes_of(memory: &OwnedFd) -> Option<Vec<u8>> {
 }
 
 /// The connection that a message stands for, if it is one.
-fn slot_of(message: &[u8], passed: Vec<OwnedFd>, pages: &dyn PagesByHost, now: Instant) -> Option<ConnectionState> {
+fn connection_of(
+    message: &[u8],
+    passed: Vec<OwnedFd>,
+    pages: &dyn PagesByHost,
+    now: Instant,
+) -> Option<ConnectionState> {
     let (kind, here) = message.split_first()?;
     let mut passed = passed.into_iter();
     let socket = passed.next()?;
@@ -251,11 +256,11 @@ fn slot_of(message: &[u8], passed: Vec<OwnedFd>, pages: &dyn PagesByHost, now: I
         }
         _ => return None,
     };
-    let connection = Connection::decode(bytes, passed.collect(), pages).ok()?;
+    let http = Connection::decode(bytes, passed.collect(), pages).ok()?;
     let client = client_of(socket.as_fd());
-    let mut slot = ConnectionState::new(socket, client, now);
-    slot.http = connection;
-    Some(slot)
+    let mut connection = ConnectionState::new(socket, client, now);
+    connection.http = http;
+    Some(connection)
 }
 
 #[cfg(test)]
@@ -281,16 +286,16 @@ mod tests {
     #[test]
     fn a_request_that_was_half_received_is_answered_where_it_arrives() {
         let (shared, _root) = testing::shared(1, 1);
-        let ((sender, receiver), (mut peer, mut slot)) = (ends(), connection());
-        slot.http.return_received(b"GET /a HTTP/1.1\r\n", shared.clock.now());
-        sender.send(&slot);
-        drop((sender, slot));
+        let ((sender, receiver), (mut peer, mut connection)) = (ends(), connection());
+        connection.http.return_received(b"GET /a HTTP/1.1\r\n", shared.clock.now());
+        sender.send(&connection);
+        drop((sender, connection));
         peer.write_all(b"Host: x\r\n\r\n").unwrap();
-        let Arrival::Connection(mut slot) = receiver.take(&*shared.sites, shared.clock.now()) else {
+        let Arrival::Connection(mut connection) = receiver.take(&*shared.sites, shared.clock.now()) else {
             panic!("nothing")
         };
-        assert_eq!(Driver::new(&shared).serve(&mut slot), Left::Idle);
-        drop(slot);
+        assert_eq!(Driver::new(&shared).serve(&mut connection), Left::Idle);
+        drop(connection);
         let mut answer = String::new();
         peer.read_to_string(&mut answer).unwrap();
         assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
@@ -300,22 +305,22 @@ mod tests {
     #[test]
     fn a_connection_with_much_in_its_hands_arrives_with_all_of_it() {
         let (shared, _root) = testing::shared(1, 1);
-        let ((sender, receiver), (_peer, mut slot)) = (ends(), connection());
-        slot.http.return_unsent(&vec![b'x'; 3 * HERE_BYTES_MAX]);
-        sender.send(&slot);
+        let ((sender, receiver), (_peer, mut connection)) = (ends(), connection());
+        connection.http.return_unsent(&vec![b'x'; 3 * HERE_BYTES_MAX]);
+        sender.send(&connection);
         let Arrival::Connection(arrived) = receiver.take(&*shared.sites, Instant::from_ms(0)) else {
             panic!("nothing")
         };
-        let bytes = |slot: &ConnectionState| slot.http.encode().map(|encoded| encoded.bytes);
-        assert_eq!(bytes(&arrived), bytes(&slot));
+        let bytes = |connection: &ConnectionState| connection.http.encode().map(|encoded| encoded.bytes);
+        assert_eq!(bytes(&arrived), bytes(&connection));
         assert_eq!(sender.lost(), 0);
     }
 
     #[test]
     fn what_is_relayed_arrives_as_well() {
         let (shared, _root) = testing::shared(1, 1);
-        let ((first, middle), (second, last), (_peer, slot)) = (ends(), ends(), connection());
-        first.send(&slot);
+        let ((first, middle), (second, last), (_peer, connection)) = (ends(), ends(), connection());
+        first.send(&connection);
         drop(first);
         second.mailboxes(&middle);
         assert!(matches!(last.take(&*shared.sites, Instant::from_ms(0)), Arrival::Connection(_)));
@@ -324,9 +329,9 @@ mod tests {
 
     #[test]
     fn without_anybody_to_take_them_connections_are_counted_as_lost() {
-        let ((sender, receiver), (_peer, slot)) = (ends(), connection());
+        let ((sender, receiver), (_peer, connection)) = (ends(), connection());
         drop(receiver);
-        sender.send(&slot);
+        sender.send(&connection);
         assert_eq!(sender.lost(), 1);
     }
 
@@ -335,8 +340,8 @@ mod tests {
         fn any_message_is_a_connection_or_none(message in proptest::collection::vec(any::<u8>(), 0..60), files in 0..3_usize) {
             let passed = (0..files).map(|_| std::fs::File::open("/dev/null").unwrap().into()).collect();
             // That it does not panic is what is tested: all that begins right is tested by the core.
-            let slot = slot_of(&message, passed, &lamna_site::content::answers::pages(|_| Default::default(), Default::default()).unwrap(), Instant::from_ms(0));
-            prop_assert!(slot.is_none() || files > 0);
+            let connection = connection_of(&message, passed, &lamna_site::content::answers::pages(|_| Default::default(), Default::default()).unwrap(), Instant::from_ms(0));
+            prop_assert!(connection.is_none() || files > 0);
         }
     }
 }
