@@ -15,6 +15,7 @@
 use std::hash::{Hash, Hasher};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use lamna_policy::random::spread;
 use lamna_proto::exchange::negotiate::Coding;
 use rustix::fs::{Advice, FileType, Stat};
 use rustix::io::Errno;
@@ -146,12 +147,9 @@ fn seconds(ns: i64) -> Option<u64> {
     u64::try_from(ns.div_euclid(NS_PER_S)).ok()
 }
 
-/// `sum` and `word` as one number, the same in every process and version (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
+/// `sum` and `word` as one number, the same in every process and version.
 fn mixed(sum: u64, word: u64) -> u64 {
-    let mut mixed = (sum ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    spread(sum ^ word)
 }
 
 /// Until the year 2262; later times are all the same.

@@ -8,6 +8,7 @@ pub mod cache;
 pub mod control;
 pub mod hints;
 pub mod limit;
+pub mod random;
 pub mod schedule;
 pub mod size;
 pub mod stats;

@@ -101,8 +101,8 @@ impl LinkPrefetchBudget {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::mix;
     use super::*;
+    use crate::random::mix;
     use proptest::prelude::*;
 
     const BYTES: u64 = 1_000;

@@ -13,8 +13,9 @@
 //! around each shard and never holds two. A name whose row has been given to another URL since is noticed by its generation;
 //! one in 256 such names is not, and is a wrong hint until it has faded.
 
-use super::sketch::{Sketch, mix};
+use super::sketch::Sketch;
 use super::{Probability, UrlId};
+use crate::random::mix;
 
 /// Successors kept for each page.
 pub const SUCCESSORS_MAX: usize = 6;

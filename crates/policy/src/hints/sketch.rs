@@ -3,6 +3,8 @@
 //! accounting", SIGCOMM 2002, for the update): how often each of any number of pairs was seen, in fixed memory, never
 //! too low since the last halving by more than the halvings take, too high where pairs collide in all rows.
 
+use crate::random::mix;
+
 const ROWS: usize = 4;
 
 /// Four rows of counters of one byte, which stop at 255.
@@ -56,13 +58,6 @@ impl Sketch {
             row * self.width + column
         })
     }
-}
-
-/// Spreads the bits of `value`: the finaliser of splitmix64 (Steele, Lea, Flood, 2014).
-pub(super) fn mix(mut value: u64) -> u64 {
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]

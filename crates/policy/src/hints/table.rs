@@ -5,8 +5,8 @@
 //! others found both of their buckets full, and of those 16 URLs one with the fewest visits had to go.
 
 use super::shard::{BUCKET, ROW_BYTES, ROWS_MAX};
-use super::sketch::mix;
 use super::{Name, Probability, Shard, Successor, UrlId};
+use crate::random::mix;
 
 /// The part of the memory that is for the sketch, as a divisor.
 const SKETCH_SHARE: usize = 16;

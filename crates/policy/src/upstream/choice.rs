@@ -6,6 +6,8 @@
 //! equally many. So at no load shares follow the weights, under load what is under way does, and a crowd of choosers
 //! that all see the same old numbers does not run to one upstream.
 
+use crate::random::Random;
+
 /// Shares are parts of this.
 pub const WHOLE: u32 = 256;
 
@@ -51,32 +53,6 @@ fn draw(candidates: &[Candidate], but: Option<usize>, random: &mut Random) -> Op
         }
     }
     None
-}
-
-/// Numbers that look random and are the same for the same seed: splitmix64 (Steele, Lea, Flood, OOPSLA 2014). Not for
-/// secrets.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// Begins here.
-    pub fn seeded(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// A number below `bound`; none if there is none. Its bias is below `bound` / 2^64.
-    pub fn below(&mut self, bound: u64) -> Option<u64> {
-        let number = self.next();
-        (bound > 0).then(|| ((u128::from(number) * u128::from(bound)) >> 64) as u64)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }
 
 #[cfg(test)]

@@ -13,8 +13,10 @@ pub mod choice;
 pub mod health;
 pub mod retry;
 
-use choice::{Candidate, Random};
+use choice::Candidate;
 use health::{Availability, Health, HealthSettings};
+
+use crate::random::Random;
 
 /// The upstreams of one route.
 #[derive(Clone, Debug)]

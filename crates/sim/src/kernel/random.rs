@@ -1,9 +1,11 @@
 //! Streams of random numbers. They are written here and not taken from a crate: for one seed the results must stay the
 //! same to the byte for ever, and no general crate promises that.
 //!
-//! The generator is xoshiro256++ (Blackman and Vigna, 2019). Splitmix64 seeds it from the seed and the name of the
+//! The generator is xoshiro256++ (Blackman and Vigna, 2019). SplitMix64 seeds it from the seed and the name of the
 //! stream's purpose. Streams of different names are independent for all purposes here. So a new source of chance does
 //! not change what the others draw, and two architectures that are compared under one seed see the same requests.
+
+use lamna_policy::random::Random;
 
 /// One stream.
 #[derive(Clone, Debug)]
@@ -16,8 +18,8 @@ impl Stream {
         let hash = name
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-        let mut state = seed ^ hash;
-        Stream([(); 4].map(|()| splitmix(&mut state)))
+        let mut state = Random::seeded(seed ^ hash);
+        Stream([(); 4].map(|()| state.bits()))
     }
 
     /// 64 random bits.
@@ -48,12 +50,4 @@ impl Stream {
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
-}
-
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

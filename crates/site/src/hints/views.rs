@@ -4,6 +4,7 @@
 //! what is overwritten costs an observation and nothing else. Holds numbers that mean nothing once a connection has ended, and no addresses.
 
 use lamna_policy::hints::UrlId;
+use lamna_policy::random::spread;
 
 /// How long after a page what its connection asks for belongs to it.
 pub(super) const ORDER_MS: u32 = 10_000;
@@ -105,14 +106,6 @@ fn place_of_connection(connection: u64, places: usize) -> usize {
 /// Multiplied, not divided: the upper bits choose.
 fn place(hash: u64, places: usize) -> usize {
     ((u128::from(hash) * places as u128) >> 64) as usize
-}
-
-/// Spreads the bits: the finaliser of splitmix64 (Steele, Lea, Flood, 2014).
-fn spread(mut number: u64) -> u64 {
-    number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use lamna_policy::random::Random;
 use lamna_proto::conn::Connection;
 use lamna_proto::exchange::early_hints::LinkField;
 use lamna_proto::exchange::{ExchangeId, Translate};
@@ -28,8 +29,7 @@ pub(super) struct KnownPages {
     generation: Option<u64>,
     /// Views so far: one in so many gets no early hints.
     views: u32,
-    /// The state of the random generator.
-    drawn: u64,
+    random: Random,
 }
 
 /// The hints that a client is given before its answer, and with it.
@@ -82,12 +82,7 @@ impl KnownPages {
 
     /// Whether something that happens so many times of 1000 happens now.
     fn happens(&mut self, thousandths: u16) -> bool {
-        // SplitMix64 (Steele, Lea, Flood, 2014).
-        self.drawn = self.drawn.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut number = self.drawn;
-        number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (number ^ number >> 31) % 1_000 < thousandths.into()
+        self.random.bits() % 1_000 < thousandths.into()
     }
 }
 
