@@ -409,7 +409,7 @@ impl<'a> WorkerContext<'a> {
     /// Whether another thread has compared an aging target with the file system meanwhile. Many threads have the same
     /// hot files in their private caches: so one of them compares, and the others only ask the store.
     pub fn is_compared(&mut self, target: &Target) -> bool {
-        self.local.forget(target.key());
+        self.local.expire(target.key());
         matches!(self.local.lookup(&self.shared.store, target.key(), self.now.ms()), Lookup::Fresh(_))
     }
 
@@ -425,7 +425,7 @@ impl<'a> WorkerContext<'a> {
             return self.shared.store.count(entry);
         }
         self.shared.store.insert(target.key(), entry.clone());
-        self.local.forget(target.key());
+        self.local.expire(target.key());
     }
 
     /// An entry was made that the cache did not have.

@@ -133,8 +133,10 @@ impl LocalCache {
         self.entries.len()
     }
 
-    /// Forgets `key`, so that the store is asked again.
-    pub fn forget(&mut self, key: Key<'_>) {
-        self.entries.remove(key);
+    /// Has the next lookup of `key` ask the store, which is told then how often it was used here.
+    pub fn expire(&mut self, key: Key<'_>) {
+        if let Some(slot) = self.entries.lookup(key) {
+            slot.freshness.until_ms = 0;
+        }
     }
 }

@@ -218,6 +218,26 @@ mod tests {
     }
 
     #[test]
+    fn the_store_is_told_of_all_uses_of_an_entry_that_was_compared() {
+        let bounds = Bounds { bytes_max: 4 << 20, descriptors_max: 100, entries_max: Some(200) };
+        let policy = Policy { algorithm: Algorithm::Lfu, ..Policy::default() };
+        let store = Store::with(bounds, policy, None, SharedMemory::default());
+        let mut local = LocalCache::new(&store);
+        store.insert(KEY, entry(5000));
+        for _ in 0..100 {
+            drop(local.lookup(&store, KEY, 5001));
+        }
+        local.expire(KEY);
+        assert!(matches!(local.lookup(&store, KEY, 5001), Lookup::Fresh(_)));
+        for name in keys() {
+            let key = Key { site: 0, path: &name };
+            store.insert(key, entry(5000));
+            let _ = store.lookup(key, 10);
+        }
+        assert!(store.lookup(KEY, 1).is_some(), "each of the others was used less often");
+    }
+
+    #[test]
     fn the_more_entries_there_are_the_less_often_watched_ones_are_compared() {
         let store = Store::new(64 << 20, 100);
         assert_eq!(store.recheck_ms(), RECHECK_MS_MIN);

@@ -146,7 +146,8 @@ fn ever_new_sections_that_there_are_not_push_out_nothing_that_is_asked_for_and_t
             control::wait_until_counted(&server, "/0.bin");
             control::figure(&server, "lamna_cache_lookups_total{result=\"miss\"}")
         };
-        (0..20).for_each(|_| ask_for_files());
+        // One use of a page of 2 KiB is worth as much as twenty of a file of 50 KB: so many that none is near that.
+        (0..60).for_each(|_| ask_for_files());
         let before = memory_bytes();
         let mut others = server.connect();
         for number in 0..PAGES * SECTIONS {
