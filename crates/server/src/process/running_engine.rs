@@ -68,6 +68,16 @@ pub(crate) struct RunningEngine {
     pub(super) remainder: OnceLock<Arc<Remainder>>,
 }
 
+/// What another engine does about files that the configuration of its sites names and clients do not see: the
+/// authorities of applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SiteFiles {
+    /// The same sites are the same as they were opened, whatever the files hold now.
+    AsOpened,
+    /// The operator has ordered that they are read again.
+    ReadAgain,
+}
+
 /// A running that does not take the place of another.
 pub(crate) struct SwitchFailure {
     /// Why.
@@ -129,11 +139,12 @@ impl RunningEngine {
         settings: &Settings,
         first_score: usize,
         open: usize,
+        files: SiteFiles,
     ) -> Result<RunningEngine, Box<SwitchFailure>> {
         // Threads look when they begin whether they keep books.
         let account = &self.shared.counters.account;
         account.keep(settings.account);
-        let begun = self.begin_next(settings, first_score, open);
+        let begun = self.begin_next(settings, first_score, open, files);
         let next = begun.inspect_err(|_| account.keep(self.settings.account))?;
         next.shared.listeners.iter().for_each(|listener| listener.expect_proxies(settings));
         Ok(next)
@@ -144,10 +155,12 @@ impl RunningEngine {
         settings: &Settings,
         first_score: usize,
         open: usize,
+        files: SiteFiles,
     ) -> Result<RunningEngine, Box<SwitchFailure>> {
         let not_begun = |error| Box::new(SwitchFailure { error, begun: None });
         self.check(settings, open).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
-        let shared = self.successor(settings, first_score).map_err(|error| not_begun(SwitchError::Start(error)))?;
+        let shared =
+            self.successor(settings, first_score, files).map_err(|error| not_begun(SwitchError::Start(error)))?;
         let started = RunningEngine::start(settings, Arc::new(shared), &self.embedded, self.first_place);
         let next = started.map_err(|failure| {
             let (cause, begun) = *failure;
@@ -302,9 +315,9 @@ impl RunningEngine {
 
     /// The state that the workers of an engine with `settings` will share: the same as that of these, as far as the
     /// settings are.
-    fn successor(&self, settings: &Settings, first_score: usize) -> Result<Shared, ServeError> {
+    fn successor(&self, settings: &Settings, first_score: usize, files: SiteFiles) -> Result<Shared, ServeError> {
         let (old, before) = (&*self.shared, &self.settings);
-        let same_sites = same_sites(settings, before) && old.sites.have_current_trust();
+        let same_sites = same_sites(settings, before) && files == SiteFiles::AsOpened;
         let tls = match &old.tls {
             Some(tls) if reload::keeps_tls(before, settings) => {
                 // A reload is a good moment to look.

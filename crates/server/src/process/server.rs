@@ -29,7 +29,7 @@ use crate::process::autotune::{Adapter, WantedChange};
 use crate::process::error::ServeError;
 use crate::process::messages::report_lost;
 use crate::process::running_engine;
-use crate::process::running_engine::{DrainingEngines, RunningEngine, SwitchError, SwitchFailure};
+use crate::process::running_engine::{DrainingEngines, RunningEngine, SiteFiles, SwitchError, SwitchFailure};
 use crate::process::server::ending::{finish_and_stop, release};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::startup_limits;
@@ -162,17 +162,17 @@ impl Server {
         if self.running.adjust(settings) {
             return Ok(Switched::Adjusted);
         }
-        self.go_over(settings)
+        self.go_over(settings, SiteFiles::AsOpened)
     }
 
     /// Has another engine take the place of the one that serves.
-    fn go_over(&mut self, settings: &Settings) -> Result<Switched, SwitchError> {
+    fn go_over(&mut self, settings: &Settings, files: SiteFiles) -> Result<Switched, SwitchError> {
         let Some(score) = self.leaving.free_seats(&self.running, settings.workers) else {
             let why = "an engine with many workers is still handing over: try again in a moment";
             return Err(SwitchError::Impossible(why.to_owned()));
         };
         let open = self.open_connections();
-        match self.running.next(settings, score, open) {
+        match self.running.next(settings, score, open, files) {
             Ok(next) => {
                 let previous = std::mem::replace(&mut self.running, next);
                 previous.leave_to(&self.running);
@@ -240,7 +240,7 @@ impl Server {
         }
         if !self.running.shared.sites.have_current_trust() {
             let settings = self.settings().clone();
-            self.go_over(&settings)?;
+            self.go_over(&settings, SiteFiles::ReadAgain)?;
         }
         Ok(())
     }

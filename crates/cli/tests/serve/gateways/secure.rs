@@ -15,7 +15,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::{Application, Line, post};
 use crate::client::PATIENCE;
-use crate::engine::{AMPED, Engine, for_engines};
+use crate::engine::{AMPED, Engine, PROACTOR, THREAD_POOL, for_engines};
 use crate::server::{Launch, eventually};
 use crate::tls::make_pair;
 use crate::tree::pattern;
@@ -160,6 +160,30 @@ fn who_is_not_known_any_more_is_not_talked_to_after_a_reload(engine: Engine) {
     crate::control::order(&server, &["reload"]).unwrap();
     eventually("it is known again", PATIENCE, || (status() == 200).then_some(()));
     crate::control::order(&server, &["drain"]).unwrap();
+}
+
+#[test]
+fn an_engine_changes_whatever_the_files_of_authorities_hold() {
+    for engine in [AMPED, PROACTOR, THREAD_POOL] {
+        let launch = Launch::new(engine);
+        let directory = launch.directory().to_owned();
+        let application = start_secure(&directory, &["127.0.0.1"], &[&rustls::version::TLS13]);
+        let ca = directory.join("ca.pem");
+        std::fs::copy(directory.join("certificate.pem"), &ca).unwrap();
+        let to = application.address;
+        let route =
+            format!("[[site.route]]\nmatch = \"/app/*\"\nproxy = {{ to = \"https://{to}\", ca = \"ca.pem\" }}\n");
+        let server = launch.config(&format!("[[site]]\nroot = \"site\"\n{route}")).start();
+        let status = || server.connect().get("/app/unsized/3").map_or(0, |answer| answer.status);
+        assert_eq!(status(), 200);
+        std::fs::remove_file(&ca).unwrap();
+        crate::control::order(&server, &["arch", "set", "sped"]).unwrap();
+        assert_eq!(status(), 200, "{}: it is known as before", engine.architecture);
+        let refused = crate::control::order(&server, &["reload"]).unwrap_err();
+        assert!(refused.contains("ca.pem"), "{refused}");
+        assert_eq!(status(), 200);
+        server.finish();
+    }
 }
 
 fn a_web_socket_is_a_tunnel_to_its_end(engine: Engine) {

@@ -18,7 +18,7 @@ use crate::process::autotune::Adapter;
 use crate::process::body::{Body, Changed, Phase};
 use crate::process::error::ServeError;
 use crate::process::orders::{Order, Orders};
-use crate::process::running_engine::SwitchError;
+use crate::process::running_engine::{SiteFiles, SwitchError};
 use crate::process::shared_metrics::SharedMetrics;
 
 impl Body for Server {
@@ -107,7 +107,7 @@ impl Body for Server {
             self.running.settings.services = settings.services;
         } else {
             // A shared object beneath a root is for no client from now on, and another one may be again.
-            let changed = self.go_over(&settings);
+            let changed = self.go_over(&settings, SiteFiles::AsOpened);
             changed.inspect_err(|_| drop(self.shared_metrics.services.set(&before)))?;
         }
         self.look_at_services();
@@ -122,7 +122,7 @@ impl Body for Server {
             return Ok(Changed::TakesProcess);
         }
         let settings = self.settings().clone();
-        self.go_over(&settings).map(|_| Changed::Done)
+        self.go_over(&settings, SiteFiles::AsOpened).map(|_| Changed::Done)
     }
 
     fn carry_out(&mut self, order: Order, orders: &mut Orders) {
