@@ -13,6 +13,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{self, Duration};
 
 use lamna_config::access::{AccessRule, AccessRules, Allowed};
 use lamna_config::proxies::Peer;
@@ -61,6 +62,7 @@ pub struct Explainer {
     shared: Shared,
     /// The same, where each client is let in; none where no rule keeps anybody out.
     open: Option<Shared>,
+    begin_time_max: Duration,
 }
 
 /// The outcome of one request.
@@ -80,6 +82,8 @@ struct Walk {
 
 /// Steps that one request takes at most: programs that never end are left.
 const STEPS_MAX: usize = 10_000;
+/// How long an answer may take to begin. The server that is asked does nothing else meanwhile.
+const BEGIN_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long a trace is open.
 const TRACE_MS: u32 = 60_000;
 
@@ -92,7 +96,7 @@ impl Explainer {
         let parts = Parts { tls: parts.tls.or_else(|| endpoint_for_clients(settings)), ..parts };
         let shared = shared_of(settings, &parts)?;
         let open = open_to_all(settings).map(|open| shared_of(&open, &parts)).transpose()?;
-        Ok(Explainer { settings: settings.clone(), shared, open })
+        Ok(Explainer { settings: settings.clone(), shared, open, begin_time_max: BEGIN_TIME_MAX })
     }
 
     /// Explains the answer to a plain GET.
@@ -106,11 +110,11 @@ impl Explainer {
         // What cannot be normalised leaves nothing.
         let target = asked.target.split('?').next().unwrap_or_default();
         let _ = path::normalise(target.as_bytes(), &mut normal);
-        let walk = walk(&self.shared, asked, &normal)?;
+        let walk = walk(&self.shared, asked, &normal, self.begin_time_max)?;
         let answer = walk.answer(&self.shared);
         let mut let_in = None;
         if let Some(open) = &self.open {
-            let walk = self::walk(open, asked, &normal)?;
+            let walk = self::walk(open, asked, &normal, self.begin_time_max)?;
             let other = walk.answer(open);
             let_in = (!other.is_like(&answer)).then_some((other, walk));
         }
@@ -183,8 +187,8 @@ fn nobody(number: usize) -> Network {
     Network::from(IpAddr::V4(address.into()))
 }
 
-/// Has a worker answer the request for what is asked, as far as nobody outside is needed.
-fn walk(shared: &Shared, asked: &Asked, normal: &[u8]) -> Result<Walk, String> {
+/// Has a worker answer the request for what is asked, as far as nobody outside is needed and the answer begins in time.
+fn walk(shared: &Shared, asked: &Asked, normal: &[u8], begin_time_max: Duration) -> Result<Walk, String> {
     let site = shared.sites.find(asked.host.as_deref().map(str::as_bytes));
     let negotiated = match (asked.scheme, site.settings.tls.as_ref()) {
         (Some(Scheme::Http), _) | (_, None) => None,
@@ -200,7 +204,12 @@ fn walk(shared: &Shared, asked: &Asked, normal: &[u8]) -> Result<Walk, String> {
     connection.lend(workspace);
     let mut walk = Walk::default();
     let mut request = &*request_of(asked);
+    let (begun, mut is_late) = (time::Instant::now(), false);
     for _ in 0..STEPS_MAX {
+        is_late = begun.elapsed() > begin_time_max;
+        if is_late {
+            break;
+        }
         receive(&mut connection, &mut request, context.now);
         let goes_on = walk.meet_need(&mut connection, &mut context, peer, Over { way, socket: None });
         walk.hear(&mut connection, context.now);
@@ -212,6 +221,10 @@ fn walk(shared: &Shared, asked: &Asked, normal: &[u8]) -> Result<Walk, String> {
     if walk.steps.is_empty() {
         let why = if walk.rules.is_none() { "refused before a site is asked" } else { "too long for a trace" };
         walk.steps.push(format!("request: GET {} is {why}", asked.target.escape_debug()));
+    }
+    if is_late {
+        let ms = begin_time_max.as_millis();
+        walk.steps.push(format!("answer: it does not begin within {ms} ms, so it is not made for an explanation"));
     }
     Ok(walk)
 }
@@ -424,6 +437,18 @@ mod tests {
 
     fn explain(settings: &Settings, asked: &Asked) -> Result<Explanation, String> {
         Explainer::new(settings, Parts::default())?.explain(asked)
+    }
+
+    #[test]
+    fn an_answer_that_does_not_begin_in_time_is_not_made() {
+        let root = tempfile::tempdir().unwrap();
+        let mut explainer = Explainer::new(&settings(root.path()), Parts::default()).unwrap();
+        let asked = asked(Some("a.example"), "/docs/a.txt");
+        assert_eq!(explainer.explain(&asked).unwrap().answer.status, Some(200));
+        explainer.begin_time_max = Duration::ZERO;
+        let late = explainer.explain(&asked).unwrap();
+        assert_eq!(late.answer.status, None);
+        assert!(late.steps.iter().any(|step| step.contains("it does not begin within 0 ms")), "{late}");
     }
 
     #[test]
