@@ -182,7 +182,7 @@ impl<'a> Driver<'a> {
                 Some(interest) if interest.is_over() || interest == Interest::DONE && !self.can_wake(connection) => {
                     return Ok(Left::Over);
                 }
-                Some(interest) if waits_for_request(connection, interest) => match self.draining {
+                Some(interest) if connection.waits_for_request_with(interest) => match self.draining {
                     false => return Ok(Left::Idle),
                     true if connection.may_end(false, self.context.now) => return Ok(Left::Over),
                     // It is about to ask.
@@ -224,7 +224,7 @@ impl<'a> Driver<'a> {
         let interest = self.turn(connection);
         self.context.flush_if_due();
         match interest {
-            Some(interest) if waits_for_request(connection, interest) => Left::Idle,
+            Some(interest) if connection.waits_for_request_with(interest) => Left::Idle,
             _ => Left::Over,
         }
     }
@@ -409,11 +409,6 @@ impl<'a> Driver<'a> {
         self.draining = true;
         self.workspace.as_mut().expect(AT_HOME).drain();
     }
-}
-
-/// Whether nothing is to be done for a connection until its peer asks for something.
-fn waits_for_request(connection: &ConnectionState, interest: Interest) -> bool {
-    interest == Interest::RECEIVE && connection.is_idle()
 }
 
 const AT_HOME: &str = "the workspace is lent for a turn only";

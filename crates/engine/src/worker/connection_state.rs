@@ -120,7 +120,13 @@ impl ConnectionState {
 
     /// Whether it waits for a request, and for nothing else. One that is to be closed is idle, too.
     pub fn waits_for_request(&mut self) -> bool {
-        self.is_idle() && self.interest() == Interest::RECEIVE
+        let interest = self.interest();
+        self.waits_for_request_with(interest)
+    }
+
+    /// The same of one whose `interest` is known.
+    pub fn waits_for_request_with(&self, interest: Interest) -> bool {
+        interest == Interest::RECEIVE && self.is_idle()
     }
 
     /// Whether unread bytes have arrived. Asks the kernel.

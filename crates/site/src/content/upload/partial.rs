@@ -141,8 +141,8 @@ const TOO_MANY: Refused = Refused(
 );
 const TOO_MANY_OF_NETWORK: Refused = Refused(
     507,
-    "Of your network there are too many files of which a part has arrived, or they are too large: finish those first, \
-     or send the whole file, without Content-Range.",
+    "Parts of files of your network, this one included, would take more than its share of the room for parts: finish \
+     others first, if there are any, or send the whole file, without Content-Range.",
 );
 const TOO_LARGE: Refused = Refused(413, "The file is larger than is accepted.");
 
