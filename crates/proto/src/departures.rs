@@ -30,7 +30,7 @@ pub struct Answered<'a> {
     pub started: Instant,
     /// When the last byte of the answer left, or it was given up.
     pub ended: Instant,
-    /// The finding of a program about the request ([`Translate::found`](crate::exchange::Translate::found)).
+    /// The finding of a program about the request ([`RequestedResource::found`](crate::exchange::RequestedResource::found)).
     pub found: Option<Finding>,
 }
 

@@ -40,7 +40,7 @@ impl std::error::Error for Malformed {}
 pub(crate) struct Source<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) files: VecDeque<OwnedFd>,
-    /// For answers that were given without a translation.
+    /// For answers that were given without a resolution.
     pub(crate) pages: &'a dyn PagesByHost,
 }
 

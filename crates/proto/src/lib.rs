@@ -1,6 +1,6 @@
 //! The protocol core of Lamna: pure state machines between bytes and content. No sockets, no threads, no clocks.
 //!
-//! A [`conn::Connection`] takes bytes and instants in and gives out *needs* ("translate this target", "make these bytes
+//! A [`conn::Connection`] takes bytes and instants in and gives out *needs* ("resolve this target", "make these bytes
 //! of that file ready") and *transmits* ("send these bytes"). How to drive one is said in [`conn`]. What it needs is
 //! carried out by an engine, in whatever way makes that engine what it is.
 

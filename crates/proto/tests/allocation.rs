@@ -89,10 +89,10 @@ fn serve(
     connection.handle_received(input.len(), NOW);
     loop {
         while let Some((id, need)) = connection.poll_need() {
-            assert!(matches!(need, Need::Translate(_)), "the content is in memory");
+            assert!(matches!(need, Need::Resolve(_)), "the content is in memory");
             assert!(links.is_empty() || connection.give_early_hints(id, links.iter().map(|link| &**link)));
             links.iter().for_each(|link| connection.give_link(id, link));
-            connection.handle_done(id, Done::Translated(resource), NOW);
+            connection.handle_done(id, Done::Resolved(resource), NOW);
             while connection.poll_answered().is_some() {
                 answered += 1;
             }

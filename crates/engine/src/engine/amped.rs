@@ -172,7 +172,7 @@ mod tests {
     use lamna_config::proxies::Peer;
     use lamna_io::file_state::inspect;
     use lamna_io::wait::Token;
-    use lamna_proto::exchange::{ExchangeId, Translate};
+    use lamna_proto::exchange::{ExchangeId, RequestedResource};
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation};
     use lamna_site::cache::Store;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn target(context: &mut WorkerContext<'_>) -> Target {
-        let asked = Translate {
+        let asked = RequestedResource {
             host: None,
             path: b"/a",
             query: None,

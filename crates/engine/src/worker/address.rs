@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lamna_config::route::condition::Asked;
 use lamna_config::route::matcher::Dependence;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::parse::path;
 use lamna_site::cache::two_generation_map::{Generations, Key};
 use lamna_site::content::listing::{Order, View};
@@ -97,14 +97,14 @@ impl Addresses {
     pub fn address<'t>(
         &mut self,
         site: &Site,
-        translate: &Translate<'t>,
+        requested: &RequestedResource<'t>,
         client: impl FnOnce() -> Option<IpAddr>,
     ) -> Address<'t> {
         let view = |path: &[u8]| match site.settings.browse && path.ends_with(b"/") {
-            true => view_of(translate),
+            true => view_of(requested),
             false => View::default(),
         };
-        let path = translate.path;
+        let path = requested.path;
         let depends = site.routes.depends_on_requests();
         if !depends && path::is_normal(path) && view(path) == View::default() {
             return Address { site: site.index, name: Name::Given(path) };
@@ -123,7 +123,7 @@ impl Addresses {
             name.extend([0, view.number()]);
         }
         if depends {
-            self.push_outcome(site, translate, client(), path_length, &mut name);
+            self.push_outcome(site, requested, client(), path_length, &mut name);
         }
         Address { site: site.index, name: Name::Made(name) }
     }
@@ -133,10 +133,10 @@ impl Addresses {
     pub fn rules(
         &mut self,
         site: &Site,
-        translate: &Translate<'_>,
+        requested: &RequestedResource<'_>,
         client: impl FnOnce() -> Option<IpAddr>,
     ) -> Arc<Effective> {
-        let address = self.address(site, translate, client);
+        let address = self.address(site, requested, client);
         let key = address.key();
         let routes = &site.routes;
         let known = self.rules.lookup(key).filter(|known| routes.is_current(known)).map(|known| known.clone());
@@ -155,7 +155,7 @@ impl Addresses {
     fn push_outcome(
         &mut self,
         site: &Site,
-        translate: &Translate<'_>,
+        requested: &RequestedResource<'_>,
         client: Option<IpAddr>,
         path_length: usize,
         name: &mut Vec<u8>,
@@ -171,7 +171,7 @@ impl Addresses {
         if dependence.is_of_path() {
             return;
         }
-        let Translate { host, query, request, .. } = *translate;
+        let RequestedResource { host, query, request, .. } = *requested;
         let asked = Asked { host, query, method: None, request, client };
         let end = name.len();
         if end == path_length {
@@ -193,7 +193,7 @@ impl Addresses {
 }
 
 /// The form of a listing that the request asks for.
-fn view_of(translate: &Translate<'_>) -> View {
-    let order = translate.query.map_or_else(Order::default, |query| Order::from_query(&String::from_utf8_lossy(query)));
-    View { order, is_json: translate.prefers_json() }
+fn view_of(requested: &RequestedResource<'_>) -> View {
+    let order = requested.query.map_or_else(Order::default, |query| Order::from_query(&String::from_utf8_lossy(query)));
+    View { order, is_json: requested.prefers_json() }
 }

@@ -75,14 +75,14 @@ mod tests {
     use crate::worker::context::WorkerContext;
     use crate::worker::testing;
     use lamna_io::wait::Token;
-    use lamna_proto::exchange::{ExchangeId, Translate};
+    use lamna_proto::exchange::{ExchangeId, RequestedResource};
 
     #[test]
     fn whoever_joins_is_there_when_the_lookup_ends() {
         let (shared, _root) = testing::shared(1, 1);
         let mut context = WorkerContext::new(&shared);
         let target = context.take(
-            &Translate {
+            &RequestedResource {
                 host: None,
                 path: b"/a",
                 query: None,

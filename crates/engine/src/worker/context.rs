@@ -32,7 +32,7 @@ use lamna_io::log::{AccessLog, LogBuffer, Record};
 use lamna_io::send::Sender;
 use lamna_proto::conn::Connection;
 use lamna_proto::counter::{CounterSet, add};
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
@@ -258,7 +258,7 @@ impl<'a> WorkerContext<'a> {
         add(&self.work.requests, 1);
         let sample = self.sample(asked);
         let is_traced = self.traces(asked, false);
-        let address = self.addresses.address(asked.site, asked.translate, || asked.client());
+        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
         let shared = self.shared;
         let found = self.look_up_address(address, sample, || asked.name());
         if is_traced {
@@ -267,17 +267,17 @@ impl<'a> WorkerContext<'a> {
         found
     }
 
-    /// A request that has come from `peer` for `translate`.
-    pub fn asked<'r>(&self, translate: &'r Translate<'r>, peer: Peer, over: Over<'r>) -> Asked<'r>
+    /// A request for `requested` that has come from `peer`.
+    pub fn asked<'r>(&self, requested: &'r RequestedResource<'r>, peer: Peer, over: Over<'r>) -> Asked<'r>
     where
         'a: 'r,
     {
-        Asked::new((&self.shared.sites, &self.shared.proxies), translate, peer, over)
+        Asked::new((&self.shared.sites, &self.shared.proxies), requested, peer, over)
     }
 
     /// The outcome of the routes for a request.
     fn rules(&mut self, asked: &Asked<'_>) -> Arc<Effective> {
-        asked.rules(|| self.addresses.rules(asked.site, asked.translate, || asked.client()))
+        asked.rules(|| self.addresses.rules(asked.site, asked.requested, || asked.client()))
     }
 
     /// Answers a request in line: by the word of its steps, or with what its target stands for. Waits for the disk. For callers that have no
@@ -288,14 +288,14 @@ impl<'a> WorkerContext<'a> {
         if !matches!(outcome, Outcome::LookUp) {
             return InLine { outcome, rules, found: None };
         }
-        let address = self.addresses.address(asked.site, asked.translate, || asked.client());
+        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
         let target = Target::new(self.shared, &address, None, asked.name());
         self.addresses.take_back(address);
         // Without the store it is of no request that the log is told about.
         let found = translate(&Question { store: None, ..target.question(self.shared, Wait::Yes, self.now) });
         let entry = found.expect("only a translation that must not wait would block");
         self.trace_looked_up(asked, &entry);
-        let outcome = match needs_program(&entry, asked.translate) {
+        let outcome = match needs_program(&entry, asked.requested) {
             true => self.run_script(asked, &entry),
             false => Outcome::Answer(entry.resource.clone()),
         };
@@ -309,7 +309,7 @@ impl<'a> WorkerContext<'a> {
 
     /// The target of a request that is about to be looked up with others.
     pub fn prefetch_lookup(&mut self, asked: &Asked<'_>) {
-        let address = self.addresses.address(asked.site, asked.translate, || asked.client());
+        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
         self.lookup_prefetch.add(&self.local, &self.shared.store, address.key(), self.now.ms());
         self.addresses.take_back(address);
     }
@@ -321,10 +321,10 @@ impl<'a> WorkerContext<'a> {
 
     /// The target of a new request, in values of its own.
     #[cfg(test)]
-    pub fn take(&mut self, translate: &Translate<'_>, peer: Peer) -> Target {
+    pub fn take(&mut self, requested: &RequestedResource<'_>, peer: Peer) -> Target {
         let over = Over { way: lamna_tls::Way::Clear, socket: None };
-        let asked = self.asked(translate, peer, over);
-        let address = self.addresses.address(asked.site, asked.translate, || asked.client());
+        let asked = self.asked(requested, peer, over);
+        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
         let target = Target::new(self.shared, &address, None, asked.name());
         self.addresses.take_back(address);
         target
@@ -536,15 +536,15 @@ mod tests {
     use crate::worker::testing;
     use lamna_config::settings::{Settings, SiteSettings};
     use lamna_io::file_state::Stamps;
-    use lamna_proto::exchange::Translate;
+    use lamna_proto::exchange::RequestedResource;
     use lamna_site::content::listing::Order;
     use lamna_site::content::site::Sites;
     use lamna_tls::{Over, Way};
 
-    fn translate_of<'a>(path: &'a str, query: Option<&'a str>) -> Translate<'a> {
+    fn requested_of<'a>(path: &'a str, query: Option<&'a str>) -> RequestedResource<'a> {
         let [path, query] = [Some(path), query].map(|text| text.map(str::as_bytes));
         let path = path.unwrap_or_default();
-        Translate {
+        RequestedResource {
             host: None,
             path,
             query,
@@ -557,12 +557,12 @@ mod tests {
         }
     }
 
-    fn asked<'r>(shared: &'r Shared, translate: &'r Translate<'r>) -> Asked<'r> {
-        Asked::new((&shared.sites, &shared.proxies), translate, Peer::default(), Over { way: Way::Clear, socket: None })
+    fn asked<'r>(shared: &'r Shared, requested: &'r RequestedResource<'r>) -> Asked<'r> {
+        Asked::new((&shared.sites, &shared.proxies), requested, Peer::default(), Over { way: Way::Clear, socket: None })
     }
 
     fn take(context: &mut WorkerContext<'_>, path: &str, query: Option<&str>) -> Target {
-        context.take(&translate_of(path, query), Peer::default())
+        context.take(&requested_of(path, query), Peer::default())
     }
 
     #[test]
@@ -574,7 +574,7 @@ mod tests {
         let target = take(&mut context, "/a", None);
         for path in ["/a", "//a", "/./a", "/x/../a", "/%61", "/x/%2e%2E//./a"] {
             assert_eq!(take(&mut context, path, Some("x=1")), target, "{path}");
-            match context.look_up(&asked(&shared, &translate_of(path, None))) {
+            match context.look_up(&asked(&shared, &requested_of(path, None))) {
                 Found::Fresh(_) => {}
                 Found::Missing(target) => {
                     let entry = find_once(&shared, &target, shared.clock.now());

@@ -235,18 +235,18 @@ fn meet_needs(
         let now = context.now;
         let id = PendingId { token, exchange };
         match need {
-            Need::Translate(translate) => {
+            Need::Resolve(requested) => {
                 let (peer, over) = (connection.peer, connection.transport.over());
                 let mut viewing = Extras::take_viewing(&mut connection.extras);
-                let asked = context.asked(&translate, peer, over);
+                let asked = context.asked(&requested, peer, over);
                 let (outcome, hints) = context.decide(&asked, &mut viewing);
                 let again;
                 let asked = match hints {
                     None => Some(asked),
                     Some(hints) => {
                         hints.give(&mut connection.http, exchange, context, &mut viewing);
-                        again = connection.http.translate_of(exchange);
-                        again.as_ref().map(|translate| context.asked(translate, peer, over))
+                        again = connection.http.requested_of(exchange);
+                        again.as_ref().map(|requested| context.asked(requested, peer, over))
                     }
                 };
                 Extras::put_viewing(&mut connection.extras, viewing);
@@ -264,20 +264,20 @@ fn meet_needs(
                     continue;
                 }
                 match context.look_up(&asked) {
-                    Found::Fresh(entry) if needs_program(entry, asked.translate) => {
+                    Found::Fresh(entry) if needs_program(entry, asked.requested) => {
                         let entry = entry.clone();
                         answer(connection, exchange, &entry, context);
                     }
-                    Found::Aging(entry, target) if needs_program(entry, asked.translate) => {
+                    Found::Aging(entry, target) if needs_program(entry, asked.requested) => {
                         let entry = entry.clone();
                         answer(connection, exchange, &entry, context);
                         executor.refresh(context, target);
                     }
                     Found::Fresh(entry) => {
-                        connection.http.handle_done(exchange, Done::Translated(&entry.resource), now);
+                        connection.http.handle_done(exchange, Done::Resolved(&entry.resource), now);
                     }
                     Found::Aging(entry, target) => {
-                        connection.http.handle_done(exchange, Done::Translated(&entry.resource), now);
+                        connection.http.handle_done(exchange, Done::Resolved(&entry.resource), now);
                         executor.refresh(context, target);
                     }
                     Found::Missing(target) => translate_missing(connection, id, target, context, executor),
@@ -304,8 +304,8 @@ pub fn look_up(
     executor: &mut impl Executor,
 ) {
     context.set_connection(connection.number());
-    let Some(translate) = connection.http.translate_of(id.exchange) else { return };
-    let asked = context.asked(&translate, connection.peer, connection.transport.over());
+    let Some(requested) = connection.http.requested_of(id.exchange) else { return };
+    let asked = context.asked(&requested, connection.peer, connection.transport.over());
     let (entry, aging) = match context.look_up(&asked) {
         Found::Fresh(entry) => (entry.clone(), None),
         Found::Aging(entry, target) => (entry.clone(), Some(target)),
@@ -337,8 +337,8 @@ fn answer_found(
     entry: &Entry,
     context: &mut WorkerContext<'_>,
 ) {
-    if let Some(translate) = connection.http.translate_of(exchange) {
-        let asked = context.asked(&translate, connection.peer, connection.transport.over());
+    if let Some(requested) = connection.http.requested_of(exchange) {
+        let asked = context.asked(&requested, connection.peer, connection.transport.over());
         if !entry.is_unmade() {
             context.observe_found(&asked, entry);
         }
@@ -350,13 +350,13 @@ fn answer_found(
 /// It is known what the target of an exchange stands for.
 fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry, context: &mut WorkerContext<'_>) {
     let (peer, over, now) = (connection.peer, connection.transport.over(), context.now);
-    let done = match connection.http.translate_of(exchange) {
-        Some(translate) if needs_program(entry, &translate) => {
-            let asked = context.asked(&translate, peer, over);
+    let done = match connection.http.requested_of(exchange) {
+        Some(requested) if needs_program(entry, &requested) => {
+            let asked = context.asked(&requested, peer, over);
             let outcome = context.run_script(&asked, entry);
             context.done(outcome).unwrap_or(Done::Refused(Refusal::RunFailed))
         }
-        _ => Done::Translated(&entry.resource),
+        _ => Done::Resolved(&entry.resource),
     };
     connection.http.handle_done(exchange, done, now);
     // Those of a script are known when it has been found.
@@ -396,7 +396,7 @@ pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, 
     match completed {
         Completed::Translated(_, entry) => answer_found(connection, exchange, &entry, context),
         Completed::Late(_, resource) => {
-            connection.http.handle_done(exchange, Done::Translated(&resource), now);
+            connection.http.handle_done(exchange, Done::Resolved(&resource), now);
         }
         Completed::Ready(_, bytes) => connection.http.handle_done(exchange, Done::Ready(bytes), now),
         Completed::Content(_, content) => {

@@ -289,8 +289,8 @@ impl Walk {
         let now = context.now;
         let Some((exchange, need)) = connection.poll_need() else { return self.wait(connection, context) };
         let done = match need {
-            Need::Translate(translate) => {
-                let InLine { outcome, rules, found } = context.answer_in_line(&context.asked(&translate, peer, over));
+            Need::Resolve(requested) => {
+                let InLine { outcome, rules, found } = context.answer_in_line(&context.asked(&requested, peer, over));
                 self.rules = Some(rules);
                 self.found = found;
                 if let Outcome::Run(program) = &outcome {

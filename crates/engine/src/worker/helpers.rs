@@ -306,7 +306,7 @@ mod tests {
     use lamna_config::proxies::Peer;
     use lamna_io::file_state::Stamps;
     use lamna_policy::schedule::Schedule;
-    use lamna_proto::exchange::Translate;
+    use lamna_proto::exchange::RequestedResource;
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation, Resource};
 
@@ -317,7 +317,7 @@ mod tests {
         let mut context = WorkerContext::new(&shared);
         let mut helpers = HelperThreads::new(shared.clone(), 0);
         let target = context.take(
-            &Translate {
+            &RequestedResource {
                 host: None,
                 path: b"/a",
                 query: None,
@@ -353,7 +353,7 @@ mod tests {
             [(&b"/cold"[..], 1, None), (b"/popular", 2, None), (b"/colder", 1, None), (b"/hot", 1, Some(entry))]
         {
             let mut target = context.take(
-                &Translate {
+                &RequestedResource {
                     host: None,
                     path,
                     query: None,

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use lamna_policy::limit::{Decision, Rate, TICKS_PER_MS};
 use lamna_policy::volume::Volume;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
@@ -210,19 +210,19 @@ impl Limiter {
     pub fn count(
         &self,
         site: &Site,
-        translate: &Translate<'_>,
+        requested: &RequestedResource<'_>,
         client: Option<IpAddr>,
         now: Instant,
     ) -> Result<Option<Box<RateLimits>>, Exceeded> {
         let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
         let Some(client) = client.filter(is_limited) else { return Ok(None) };
         let network = network_of(client);
-        if let Some(rate) = self.rate.filter(|_| !translate.is_again) {
+        if let Some(rate) = self.rate.filter(|_| !requested.is_again) {
             self.take(rate, 0, (u32::MAX, Party::Network(network)), now)?;
         }
         match site.settings.limits.is_empty() {
             true => Ok(None),
-            false => self.of_site(site, translate, Caller { network, user: None }, now),
+            false => self.of_site(site, requested, Caller { network, user: None }, now),
         }
     }
 
@@ -233,7 +233,7 @@ impl Limiter {
     pub fn count_user(
         &self,
         site: &Site,
-        translate: &Translate<'_>,
+        requested: &RequestedResource<'_>,
         (client, user): (Option<IpAddr>, Option<Who<'_>>),
         rate_limits: &mut Option<Box<RateLimits>>,
         now: Instant,
@@ -241,7 +241,7 @@ impl Limiter {
         let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
         let Some(client) = client.filter(is_limited) else { return Ok(()) };
         let caller = Caller { network: network_of(client), user: Some(user) };
-        add(self.of_site(site, translate, caller, now)?, rate_limits);
+        add(self.of_site(site, requested, caller, now)?, rate_limits);
         Ok(())
     }
 
@@ -253,7 +253,7 @@ impl Limiter {
     pub fn count_at(
         &self,
         site: &Site,
-        translate: &Translate<'_>,
+        requested: &RequestedResource<'_>,
         (client, user): (Option<IpAddr>, Option<Who<'_>>),
         places: &[impl AsRef<[u8]>],
         rate_limits: &mut Option<Box<RateLimits>>,
@@ -262,14 +262,14 @@ impl Limiter {
         let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
         let Some(client) = client.filter(is_limited) else { return Ok(()) };
         let mut made = Vec::new();
-        let asked = counted_path(translate.path, &mut made);
+        let asked = counted_path(requested.path, &mut made);
         let caller = Caller { network: network_of(client), user: Some(user) };
         let fits = |limit: &SiteLimit| {
             let path = limit.path.as_bytes();
             let is_of_place = !asked.starts_with(path) && places.iter().any(|place| place.as_ref().starts_with(path));
-            is_of_place && !was_counted(limit, translate)
+            is_of_place && !was_counted(limit, requested)
         };
-        add(self.take_all(site, translate, caller, fits, now)?, rate_limits);
+        add(self.take_all(site, requested, caller, fits, now)?, rate_limits);
         Ok(())
     }
 
@@ -277,24 +277,24 @@ impl Limiter {
     fn of_site(
         &self,
         site: &Site,
-        translate: &Translate<'_>,
+        requested: &RequestedResource<'_>,
         caller: Caller<'_>,
         now: Instant,
     ) -> Result<Option<Box<RateLimits>>, Exceeded> {
         let limits = &site.settings.limits;
         let mut made = Vec::new();
-        let path = if limits.is_empty() { translate.path } else { counted_path(translate.path, &mut made) };
+        let path = if limits.is_empty() { requested.path } else { counted_path(requested.path, &mut made) };
         let is_due = |limit: &SiteLimit| caller.user.is_some() == (limit.key == LimitKey::User);
         let is_of_path = |limit: &SiteLimit| is_due(limit) && path.starts_with(limit.path.as_bytes());
-        let fits = |limit: &SiteLimit| is_of_path(limit) && !was_counted(limit, translate);
-        self.take_all(site, translate, caller, fits, now)
+        let fits = |limit: &SiteLimit| is_of_path(limit) && !was_counted(limit, requested);
+        self.take_all(site, requested, caller, fits, now)
     }
 
     /// Counts for the limits that `fits` takes.
     fn take_all(
         &self,
         site: &Site,
-        translate: &Translate<'_>,
+        requested: &RequestedResource<'_>,
         caller: Caller<'_>,
         fits: impl Fn(&SiteLimit) -> bool,
         now: Instant,
@@ -303,7 +303,7 @@ impl Limiter {
         let mut rate_limits = RateLimits::default();
         let fitting = limits.iter().enumerate().filter(|(_, limit)| fits(limit));
         for (number, limit) in fitting.map(|(at, limit)| (at + 1, limit)) {
-            let place = (site.index << 8 | number as u32 & 0xff, caller.party(&limit.key, translate));
+            let place = (site.index << 8 | number as u32 & 0xff, caller.party(&limit.key, requested));
             if let Some(rate) = limit.rate {
                 self.take(rate, number, place, now)?;
             }
@@ -337,8 +337,8 @@ impl Limiter {
 }
 
 /// Whether a request was counted for `limit` before an application led it to this path.
-fn was_counted(limit: &SiteLimit, translate: &Translate<'_>) -> bool {
-    translate.led.is_some_and(|led| led.earlier.iter().any(|path| path.starts_with(limit.path.as_bytes())))
+fn was_counted(limit: &SiteLimit, requested: &RequestedResource<'_>) -> bool {
+    requested.led.is_some_and(|led| led.earlier.iter().any(|path| path.starts_with(limit.path.as_bytes())))
 }
 
 /// Adds `more` of what applies to an answer to `rate_limits`.
@@ -370,11 +370,11 @@ struct Caller<'a> {
 impl<'a> Caller<'a> {
     /// The party for which a limit counts its request. A client without such a field or without a user is counted with
     /// its network.
-    fn party(&self, key: &'a LimitKey, translate: &Translate<'a>) -> Party<'a> {
+    fn party(&self, key: &'a LimitKey, requested: &RequestedResource<'a>) -> Party<'a> {
         let named = match key {
             LimitKey::Network => None,
             LimitKey::Field(name) => {
-                let value = translate.request.and_then(|request| request.lines_named(name.as_bytes()).next());
+                let value = requested.request.and_then(|request| request.lines_named(name.as_bytes()).next());
                 value.map(|value| Party::Named("field", value))
             }
             LimitKey::User => self.user.flatten().map(|who| Party::Named(who.scheme(), who.name().as_bytes())),

@@ -67,8 +67,8 @@ impl Talk {
         self.connection.handle_received(input.len(), now);
         loop {
             while let Some((id, need)) = self.connection.poll_need() {
-                debug_assert!(matches!(need, Need::Translate(_)));
-                self.connection.handle_done(id, Done::Translated(&self.resource), now);
+                debug_assert!(matches!(need, Need::Resolve(_)));
+                self.connection.handle_done(id, Done::Resolved(&self.resource), now);
                 while self.connection.poll_answered().is_some() {}
             }
             let Some(transmit) = self.connection.poll_transmit() else { break };

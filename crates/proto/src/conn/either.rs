@@ -11,7 +11,7 @@ use super::{Answered, Interest, http1, http2};
 use crate::encoding::{Encoded, Malformed};
 use crate::exchange::early_hints::LinkField;
 use crate::exchange::program::{Program, Ran, SocketWait, Step};
-use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Translate};
+use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, RequestedResource};
 use crate::limits::Limits;
 use crate::message::Version;
 use crate::time::Instant;
@@ -291,10 +291,10 @@ impl Connection {
 
 // Programs.
 impl Connection {
-    /// The request in `Need::Translate` of exchange `id`, while its result is not known; none if the exchange is gone.
+    /// The request in `Need::Resolve` of exchange `id`, while its result is not known; none if the exchange is gone.
     #[inline]
-    pub fn translate_of(&self, id: ExchangeId) -> Option<Translate<'_>> {
-        either!(self, one => one.translate_of(id))
+    pub fn requested_of(&self, id: ExchangeId) -> Option<RequestedResource<'_>> {
+        either!(self, one => one.requested_of(id))
     }
 
     /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran`
@@ -330,7 +330,7 @@ impl Connection {
 
 // What the application asks.
 impl Connection {
-    /// Gives the client of exchange `id` hints before its answer (`103 Early Hints`). To be told while the translation
+    /// Gives the client of exchange `id` hints before its answer (`103 Early Hints`). To be told while the resolution
     /// of the request is asked for and not known; what is answered then leaves behind it, with the same send if it is
     /// known at once. At least one link. False, and nothing is given, where that cannot be: earlier requests of a
     /// connection of HTTP/1.1 are still being answered, the version is HTTP/1.0, or the exchange is gone. Over HTTP/1.1
@@ -419,14 +419,14 @@ impl Connection {
         either!(self, one => one.poll_need())
     }
 
-    /// The request that `poll_need` will hand out for translation next, if that comes next: so that it can be prepared.
+    /// The request that `poll_need` will hand out for resolution next, if that comes next: so that it can be prepared.
     /// Nothing is handed out by this, and it may return nothing where `poll_need` does.
     #[inline]
-    pub fn foresee_translate(&mut self) -> Option<Translate<'_>> {
+    pub fn peek_requested(&mut self) -> Option<RequestedResource<'_>> {
         if !self.choose_version() {
             return None;
         }
-        either!(self, one => one.foresee_translate())
+        either!(self, one => one.peek_requested())
     }
 
     /// The next bytes to send. They may change after `handle_done` and `handle_sent`.

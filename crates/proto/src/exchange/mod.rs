@@ -35,9 +35,9 @@ pub struct ExchangeId(pub u32);
 /// The need of an exchange before it can go on. Each may block; where it is carried out is the driver's choice.
 #[derive(Clone, Copy, Debug)]
 pub enum Need<'a> {
-    /// Find out what a request is answered with. Answer: [`Done::Translated`], [`Done::Refused`] or [`Done::Run`]. The
+    /// Find out what answers a request. Answer: [`Done::Resolved`], [`Done::Refused`] or [`Done::Run`]. The
     /// content of the request, if it has any, has not been received yet.
-    Translate(Translate<'a>),
+    Resolve(RequestedResource<'a>),
     /// Make a stretch of a representation sendable without waiting: content in memory ([`Representation::fill`]) or
     /// pages of its file resident. Answer: [`Done::Ready`], [`Done::Content`] or [`Done::Failed`].
     Read(Read<'a>),
@@ -47,9 +47,9 @@ pub enum Need<'a> {
     Run,
 }
 
-/// See [`Need::Translate`].
+/// The resource that a request asks for: the facts by which a driver finds it. See [`Need::Resolve`].
 #[derive(Clone, Copy, Debug)]
-pub struct Translate<'a> {
+pub struct RequestedResource<'a> {
     /// The host that is asked, without port, as received; none in HTTP/1.0 without Host.
     pub host: Option<&'a [u8]>,
     /// The path as received: begins with `/`, not decoded, not normalised.
@@ -60,8 +60,8 @@ pub struct Translate<'a> {
     pub path_and_query: &'a [u8],
     /// The request, for what depends on more than the target; none if no client asks.
     pub request: Option<Request<'a>>,
-    /// The same request was asked about before: a program has wished so, there was no room for what it stood for, or
-    /// who was asked has gone. What counts requests has counted it.
+    /// The same request was resolved before: a program has asked for it again, there was no room for its resource, or
+    /// the driver that was asked has gone. Limits have counted it.
     pub is_again: bool,
     /// How often an application has named another path in its place ([`Ran::Redirected`](program::Ran::Redirected)).
     pub redirects: u8,
@@ -76,18 +76,18 @@ pub struct Translate<'a> {
 pub struct Led<'a> {
     /// The paths in whose place it is, normalised: what counts requests has counted this one for each of them.
     pub earlier: &'a [Box<[u8]>],
-    /// The request is asked about for the first time since.
+    /// The request is resolved for the first time since.
     pub is_first: bool,
 }
 
-impl Translate<'_> {
+impl RequestedResource<'_> {
     /// The same once more, if `is_again`.
     pub(crate) fn again(self, is_again: bool) -> Self {
-        Translate { is_again, ..self }
+        RequestedResource { is_again, ..self }
     }
 }
 
-impl Translate<'_> {
+impl RequestedResource<'_> {
     /// Whether JSON suits the client better than HTML. To be asked only where there are both: it reads the request's
     /// fields.
     pub fn prefers_json(&self) -> bool {
@@ -106,11 +106,11 @@ pub struct Read<'a> {
     pub length: u64,
 }
 
-/// That something needed has been done.
+/// The result of a [`Need`].
 #[derive(Debug)]
 pub enum Done<'a> {
-    /// The target stands for this, which is read: what the request sends is discarded.
-    Translated(&'a Arc<Resource>),
+    /// The resource, which is read: what the request sends is discarded.
+    Resolved(&'a Arc<Resource>),
     /// The request is not served.
     Refused(Refusal),
     /// This answers the request.

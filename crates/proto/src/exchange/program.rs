@@ -6,11 +6,11 @@
 //! twice, whatever drivers do; a program whose exchange ends is dropped.
 //!
 //! ```text
-//!   Need::Translate --Done::Run--> waits <--Continue, Waits, Gives--+
+//!   Need::Resolve --Done::Run--> waits <--Continue, Waits, Gives--+
 //!                                    | what the step before named   |
 //!                                    v                              |
 //!                   Need::Run: step, run, handle_ran ---------------+
-//!                                    | Answer, the part with the end; or Again, Found or Redirected: Need::Translate once more
+//!                                    | Answer, the part with the end; or Again, Found or Redirected: Need::Resolve once more
 //!                                    v
 //!                            the answer is sent
 //! ```
@@ -130,13 +130,13 @@ pub struct Input<'a> {
 pub enum Ran {
     /// More content is wanted. If there is none: another step at once.
     Continue,
-    /// The program has found out what it was begun for, and is done: the request is to be translated again. Only before
+    /// The program has found out what it was begun for, and is done: the request is to be resolved again. Only before
     /// anything has been given, and by programs that have taken no content.
     Again,
-    /// The same, and the translation is given this, as often as this request is translated from now on.
+    /// The same, and the resolution is given this, as often as this request is resolved from now on.
     Found(Finding),
     /// The answer is what a GET of this path and query gives, or a HEAD if the request is one (RFC 3875 6.2.2): they
-    /// are translated in the place of the request's own. What remains of the content is not read. Only before anything
+    /// are resolved in the place of the request's own. What remains of the content is not read. Only before anything
     /// has been given.
     Redirected(Box<[u8]>),
     /// This is the answer. What remains of the content is not read, and the connection closes behind the answer.

@@ -3,7 +3,7 @@
 //!
 //! Owns: these judgements, and what is asked about a request. Pure functions of the head.
 
-use super::Translate;
+use super::RequestedResource;
 use super::answer;
 use super::saved::Saved;
 use crate::error::Refusal;
@@ -64,7 +64,7 @@ pub(crate) fn check_method(request: Request<'_>, pages: &dyn PagesByHost) -> Res
 }
 
 /// The parts of the target that say what is asked for. The target has been checked.
-pub(crate) fn translation_of(request: Request<'_>) -> Translate<'_> {
+pub(crate) fn requested_resource_of(request: Request<'_>) -> RequestedResource<'_> {
     let field_host = request.field(Field::Host);
     let (authority, path, query) = match target::parse(request.target(), false) {
         Ok(Target::Origin { path, query }) => (field_host, path, query),
@@ -76,7 +76,7 @@ pub(crate) fn translation_of(request: Request<'_>) -> Translate<'_> {
     // An absolute-form without a path has a path that does not stand in it.
     let tail = request.target().len().checked_sub(length).map(|start| &request.target()[start..]);
     let path_and_query = tail.filter(|tail| tail.starts_with(path)).unwrap_or(path);
-    Translate {
+    RequestedResource {
         host,
         path,
         query,
@@ -90,7 +90,7 @@ pub(crate) fn translation_of(request: Request<'_>) -> Translate<'_> {
 }
 
 /// The same of a request that is kept, with what has been found out about it.
-pub(crate) fn translation_of_saved(saved: &Saved) -> Translate<'_> {
+pub(crate) fn requested_resource_of_saved(saved: &Saved) -> RequestedResource<'_> {
     let (found, redirects, led) = (saved.found.as_ref(), saved.redirects(), saved.led());
-    Translate { found, redirects, led, ..translation_of(saved.request()) }
+    RequestedResource { found, redirects, led, ..requested_resource_of(saved.request()) }
 }

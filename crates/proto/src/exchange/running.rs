@@ -45,10 +45,10 @@ pub(crate) enum After {
     Give(Box<Part>),
     /// This is the answer.
     Answer(Arc<Resource>),
-    /// The program is done, and the request is translated once more.
-    TranslateAgain,
+    /// The program is done, and the request is resolved once more.
+    ResolveAgain,
     /// The same, with another target in the place of the request's, which has no content.
-    TranslateOther,
+    ResolveOther,
     /// The program does not go on.
     Fail,
 }
@@ -103,15 +103,15 @@ impl Running {
             _ if self.has_begun() => After::Fail,
             (Ran::Answer(resource), _) => After::Answer(resource),
             (Ran::Again | Ran::Found(_), _) if goes_round => After::Fail,
-            (Ran::Again, _) => After::TranslateAgain,
+            (Ran::Again, _) => After::ResolveAgain,
             (Ran::Found(found), saved) => {
                 if let Some(saved) = saved {
                     saved.found = Some(found);
                 }
-                After::TranslateAgain
+                After::ResolveAgain
             }
             (Ran::Redirected(target), Some(saved)) => match saved.redirect(&target) {
-                Ok(()) => After::TranslateOther,
+                Ok(()) => After::ResolveOther,
                 Err(Malformed) => After::Fail,
             },
             (Ran::Gives(..) | Ran::Redirected(_) | Ran::Failed, _) => After::Fail,

@@ -2,14 +2,14 @@
 //!
 //! Owns: [`Saved`], and what stands in the place of a request whose application names another path of the server (RFC
 //! 3875 6.2.2). Guarantees: the received head stays as it was, for the log. Does not count how often that is allowed:
-//! the translation does.
+//! the resolution does.
 
 use std::sync::Arc;
 
 use super::Led;
 use super::early_hints::LinkField;
 use super::given::Finding;
-use super::rules::translation_of;
+use super::rules::requested_resource_of;
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked};
 use crate::gateway::fields::Fields;
 use crate::limits::Limits;
@@ -130,7 +130,7 @@ impl Saved {
 /// The path that `request` asks for. What is no path counts where all do.
 fn normal_path(request: Request<'_>) -> Box<[u8]> {
     let mut normal = Vec::new();
-    match path::normalise(translation_of(request).path, &mut normal) {
+    match path::normalise(requested_resource_of(request).path, &mut normal) {
         Ok(()) => normal.into(),
         Err(_) => b"/"[..].into(),
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::answer::{self, Answer};
 use super::range::ByteRange;
-use super::rules::translation_of_saved;
+use super::rules::requested_resource_of_saved;
 use super::running::Running;
 use super::saved::Saved;
 use super::sending::Sending;
@@ -19,23 +19,23 @@ use crate::tally::Outcome;
 use crate::time::Instant;
 
 /// ```text
-///  Wanting --poll_need--> Translating --Translated--> Translated --its turn--> Answering --all sent--> (gone)
+///  Wanting --poll_need--> Resolving --Resolved--> Resolved --its turn--> Answering --all sent--> (gone)
 ///     ^--room---------------- Postponed <--no room--'
-///                                '------Run-----> Running --Answer--> Translated
+///                                '------Run-----> Running --Answer--> Resolved
 ///                                                    '----parts, all sent--> (gone)
 ///  Answering, Running --all sent, and the request has not ended--> Answered --its end, a reset, or time--> (gone)
 /// ```
 /// Refusals and immediate answers begin as Answering. A version whose exchanges have no order decides on the answer at
-/// once, and has none that is Translated. One that keeps its place by the order of its exchanges has none that is
+/// once, and has none that is Resolved. One that keeps its place by the order of its exchanges has none that is
 /// Answered.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// Its head is complete, and its Translate has not been handed out.
+    /// Its head is complete, and its `Need::Resolve` has not been handed out.
     Wanting,
     /// The driver is finding out what the target stands for.
-    Translating,
+    Resolving,
     /// Known, but earlier exchanges are still being answered.
-    Translated(Arc<Resource>),
+    Resolved(Arc<Resource>),
     /// It was known, but there was no room to hold it beside others: wanted again when there is.
     Postponed,
     /// A program answers it, or has given all of its answer, which is being sent.
@@ -78,8 +78,8 @@ impl State {
         matches!(self, State::Wanting)
     }
 
-    pub(crate) fn is_translating(&self) -> bool {
-        matches!(self, State::Translating)
+    pub(crate) fn is_resolving(&self) -> bool {
+        matches!(self, State::Resolving)
     }
 
     pub(crate) fn is_postponed(&self) -> bool {
@@ -114,10 +114,10 @@ impl State {
     /// be answered.
     pub(crate) fn need<'a>(&'a mut self, request: &'a mut Option<Saved>) -> Option<Need<'a>> {
         if self.is_wanting() {
-            *self = State::Translating;
+            *self = State::Resolving;
             let saved = request.as_mut()?;
             let is_again = saved.ask();
-            return Some(Need::Translate(translation_of_saved(saved).again(is_again)));
+            return Some(Need::Resolve(requested_resource_of_saved(saved).again(is_again)));
         }
         let answer = self.answer_mut()?;
         answer.reading = true;
@@ -143,7 +143,7 @@ impl State {
     /// Whether its answer is known, has not begun, and holds whatever its content is.
     pub(crate) fn holds_without_content(&self) -> bool {
         match self {
-            State::Translated(resource) => answer::holds_without_content(resource.status),
+            State::Resolved(resource) => answer::holds_without_content(resource.status),
             State::Answering(answer) => !answer.begun && answer::holds_without_content(answer.status),
             _ => false,
         }
@@ -152,10 +152,10 @@ impl State {
     /// Bytes of content in memory that it holds.
     pub(crate) fn held_bytes(&self) -> u64 {
         match self {
-            State::Translated(resource) => resource.held_bytes(),
+            State::Resolved(resource) => resource.held_bytes(),
             State::Answering(answer) => answer.representation.held_bytes(),
             State::Running(running) => running.sending().map_or(0, Sending::queued_bytes),
-            State::Wanting | State::Translating | State::Postponed | State::Answered(_) => 0,
+            State::Wanting | State::Resolving | State::Postponed | State::Answered(_) => 0,
         }
     }
 
@@ -167,7 +167,7 @@ impl State {
         match self {
             State::Running(running) => running.check_invariants(),
             State::Answering(answer) => answer.check_invariants(),
-            State::Wanting | State::Translating | State::Translated(_) | State::Postponed | State::Answered(_) => {}
+            State::Wanting | State::Resolving | State::Resolved(_) | State::Postponed | State::Answered(_) => {}
         }
     }
 
@@ -181,8 +181,8 @@ impl State {
         match self {
             State::Running(running) => running.holds().descriptors,
             State::Answering(answer) => usize::from(answer.representation.file.is_some()),
-            State::Translated(resource) => usize::from(resource.variants.first().file.is_some()),
-            State::Wanting | State::Translating | State::Postponed | State::Answered(_) => 0,
+            State::Resolved(resource) => usize::from(resource.variants.first().file.is_some()),
+            State::Wanting | State::Resolving | State::Postponed | State::Answered(_) => 0,
         }
     }
 }

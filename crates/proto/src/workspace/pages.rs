@@ -1,4 +1,4 @@
-//! Answers that the core gives without a translation, and which of them go to whom.
+//! Answers that the core gives without a resolution, and which of them go to whom.
 //!
 //! Owns: [`Pages`], and [`PagesByHost`], by which whoever drives connections says what its sites answer. Does not know
 //! sites.
@@ -23,7 +23,7 @@ pub trait PagesByHost: fmt::Debug + Send + Sync {
         self.pages_of(host).refusal(refusal).clone()
     }
 
-    /// Whether requests of every method are asked for ([`Need::Translate`](crate::exchange::Need::Translate)), because
+    /// Whether requests of every method are asked for ([`Need::Resolve`](crate::exchange::Need::Resolve)), because
     /// of the site that `host` names: OPTIONS and methods that are not known as well, which are answered from the pages
     /// otherwise.
     fn asks_for_every_method(&self, host: Option<&[u8]>) -> bool {
@@ -45,7 +45,7 @@ impl PagesByHost for Pages {
     }
 }
 
-/// Answers that the core gives without a translation: one page for each refusal, and the answer to OPTIONS.
+/// Answers that the core gives without a resolution: one page for each refusal, and the answer to OPTIONS.
 #[derive(Debug)]
 pub struct Pages {
     /// In the order of [`Refusal::ALL`].

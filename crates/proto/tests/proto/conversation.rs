@@ -396,16 +396,16 @@ fn an_answer_that_was_cut_off_is_reported_with_what_was_sent() {
 }
 
 #[test]
-fn bytes_that_arrive_while_the_last_request_is_translated_do_not_disturb_it() {
+fn bytes_that_arrive_while_the_last_request_is_resolved_do_not_disturb_it() {
     let site = Site::shared();
     let mut connection = Connection::new(Instant::from_ms(0));
     connection.lend(site.workspace());
     receive(&mut connection, get("/small", "Connection: close\r\n").as_bytes());
-    let (id, need) = connection.poll_need().expect("the request has to be translated");
-    let Need::Translate(translate) = need else { panic!("{need:?}") };
-    let resource = site.translate(&translate).clone();
+    let (id, need) = connection.poll_need().expect("the request has to be resolved");
+    let Need::Resolve(requested) = need else { panic!("{need:?}") };
+    let resource = site.requested(&requested).clone();
     receive(&mut connection, GET.as_bytes());
-    connection.handle_done(id, Done::Translated(&resource), Instant::from_ms(0));
+    connection.handle_done(id, Done::Resolved(&resource), Instant::from_ms(0));
     let transmit = connection.poll_transmit().expect("there is an answer");
     assert!(transmit.bytes.ends_with(SMALL) && transmit.segment.is_none());
     let bytes = transmit.bytes.len() as u64;

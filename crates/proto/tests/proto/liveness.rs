@@ -169,7 +169,7 @@ impl Pipe {
 
 /// A need that is met later.
 enum Deferred {
-    Translate(Arc<Resource>),
+    Resolve(Arc<Resource>),
     Begin(Box<dyn Program>),
     Step { program: Box<dyn Program>, content: Vec<u8>, is_last: bool, room: bool },
     Read { representation: Arc<Representation>, length: u64 },
@@ -359,14 +359,14 @@ impl Driver {
     fn meet_needs(&mut self, dice: &mut Dice) {
         while let Some((id, need)) = self.connection.poll_need() {
             let deferred = match need {
-                Need::Translate(translate) if translate.path == b"/ahead" => {
-                    let text = String::from_utf8_lossy(translate.query.unwrap_or_default()).into_owned();
+                Need::Resolve(requested) if requested.path == b"/ahead" => {
+                    let text = String::from_utf8_lossy(requested.query.unwrap_or_default()).into_owned();
                     let left = text.parse().expect("it is a number");
                     let (dice, parts, next) = (dice.next(), VecDeque::new(), Next::default());
                     Deferred::Begin(Box::new(Ahead { dice, left, made: 0, has_begun: false, parts, next }))
                 }
-                Need::Translate(translate) => match Site::shared().route(&translate) {
-                    Route::Resource(resource) => Deferred::Translate(resource.clone()),
+                Need::Resolve(requested) => match Site::shared().route(&requested) {
+                    Route::Resource(resource) => Deferred::Resolve(resource.clone()),
                     Route::Program(program) => Deferred::Begin(program),
                     Route::Refused(refusal) => panic!("{refusal:?}"),
                 },
@@ -393,7 +393,7 @@ impl Driver {
     fn carry_out(&mut self, id: ExchangeId, deferred: Deferred, dice: &mut Dice) {
         let now = self.now;
         match deferred {
-            Deferred::Translate(resource) => self.connection.handle_done(id, Done::Translated(&resource), now),
+            Deferred::Resolve(resource) => self.connection.handle_done(id, Done::Resolved(&resource), now),
             Deferred::Begin(program) => self.connection.handle_done(id, Done::Run(program), now),
             Deferred::Step { mut program, content, is_last, room } => {
                 let ran = program.run(Input { content: &content, is_last, room, now });

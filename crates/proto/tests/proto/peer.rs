@@ -115,7 +115,7 @@ impl Report {
 /// A need that is to be met later, with what it takes.
 #[derive(Debug)]
 enum Deferred {
-    Translate(Arc<Resource>),
+    Resolve(Arc<Resource>),
     Refuse(Refusal),
     Begin(Box<dyn Program>),
     Step { program: Box<dyn Program>, content: Vec<u8>, is_last: bool, room: bool },
@@ -135,7 +135,7 @@ pub(crate) struct Peer {
     pub(crate) reports: Vec<Report>,
     /// When the head of each reported request had been received, and when the last byte of its answer left.
     pub(crate) spans: Vec<(Instant, Instant)>,
-    /// Host, path and query of each translation.
+    /// Host, path and query of each resolution.
     pub(crate) asked: Vec<(Option<String>, String, Option<String>)>,
     /// The most that the connection held while parked, in bytes.
     pub(crate) memory_bytes_max: usize,
@@ -496,8 +496,8 @@ impl Peer {
     fn poll_need(&mut self) -> bool {
         // Every other time, so that it is seen to change nothing.
         self.foresees = !self.foresees;
-        let foreseen = if self.foresees { self.connection.foresee_translate() } else { None };
-        let foreseen = foreseen.map(|translate| translate.path_and_query.to_vec());
+        let foreseen = if self.foresees { self.connection.peek_requested() } else { None };
+        let foreseen = foreseen.map(|requested| requested.path_and_query.to_vec());
         let Some((id, need)) = self.connection.poll_need() else {
             assert_eq!(foreseen, None, "what is foreseen is needed");
             self.take_reports();
@@ -505,14 +505,14 @@ impl Peer {
         };
         let (mut is_hinted, mut has_next) = (false, false);
         let deferred = match need {
-            Need::Translate(translate) => {
-                is_hinted = translate.query.is_some_and(|query| query.starts_with(b"links"));
-                has_next = translate.query.is_some_and(|query| query.starts_with(b"later"));
-                assert!(foreseen.is_none_or(|path_and_query| path_and_query == translate.path_and_query));
+            Need::Resolve(requested) => {
+                is_hinted = requested.query.is_some_and(|query| query.starts_with(b"links"));
+                has_next = requested.query.is_some_and(|query| query.starts_with(b"later"));
+                assert!(foreseen.is_none_or(|path_and_query| path_and_query == requested.path_and_query));
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                self.asked.push((translate.host.map(text), text(translate.path), translate.query.map(text)));
-                match self.site.route(&translate) {
-                    Route::Resource(resource) => Deferred::Translate(resource.clone()),
+                self.asked.push((requested.host.map(text), text(requested.path), requested.query.map(text)));
+                match self.site.route(&requested) {
+                    Route::Resource(resource) => Deferred::Resolve(resource.clone()),
                     Route::Refused(refusal) => Deferred::Refuse(refusal),
                     Route::Program(program) => Deferred::Begin(program),
                 }
@@ -550,7 +550,7 @@ impl Peer {
 
     fn carry_out(&mut self, id: ExchangeId, deferred: Deferred) {
         let done = match &deferred {
-            Deferred::Translate(resource) => Done::Translated(resource),
+            Deferred::Resolve(resource) => Done::Resolved(resource),
             Deferred::Refuse(refusal) => Done::Refused(*refusal),
             Deferred::Begin(_) | Deferred::Step { .. } => return self.run_program(id, deferred),
             Deferred::Read { .. } if self.habits.fails.take() => Done::Failed,

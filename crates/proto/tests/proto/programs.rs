@@ -144,6 +144,6 @@ fn what_is_found_out_about_a_request_is_known_of_it_and_of_no_other() {
         peer.send([put("/found", "ab"), put("/found", "cd")].concat());
         peer.settle();
         assert_eq!((statuses(&peer), contents(&peer)), (vec![200, 200], vec!["ab".to_owned(), "cd".to_owned()]));
-        assert_eq!(peer.asked.len(), 4, "each is translated before and after");
+        assert_eq!(peer.asked.len(), 4, "each is resolved before and after");
     }
 }

@@ -16,7 +16,7 @@
 //! | `u` | waits for a second |
 //! | `a` | an answer that is a resource |
 //! | `f` | fails |
-//! | `z` | has its request translated once more, by which it begins anew |
+//! | `z` | has its request resolved once more, by which it begins anew |
 
 use std::cell::Cell;
 use std::collections::VecDeque;

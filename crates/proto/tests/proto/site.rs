@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::early_hints::LinkField;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
@@ -87,28 +87,28 @@ impl Site {
     }
 
     /// What a request is answered with.
-    pub(crate) fn route(&self, translate: &Translate<'_>) -> Route<'_> {
-        let reads = translate.request.is_none_or(|request| request.head.method.reads());
-        match translate.path {
-            b"/stream" => Route::Program(Box::new(self.script(translate))),
-            b"/found" if translate.found.is_some_and(|found| found.is::<Vouched>()) => {
+    pub(crate) fn route(&self, requested: &RequestedResource<'_>) -> Route<'_> {
+        let reads = requested.request.is_none_or(|request| request.head.method.reads());
+        match requested.path {
+            b"/stream" => Route::Program(Box::new(self.script(requested))),
+            b"/found" if requested.found.is_some_and(|found| found.is::<Vouched>()) => {
                 Route::Program(Box::new(Echo::new(b"/echo")))
             }
             b"/found" => Route::Program(Box::new(Finds)),
-            b"/echo" | b"/early" | b"/fails" if !reads => Route::Program(Box::new(Echo::new(translate.path))),
+            b"/echo" | b"/early" | b"/fails" if !reads => Route::Program(Box::new(Echo::new(requested.path))),
             _ if !reads => Route::Refused(Refusal::MethodNotAllowed),
-            _ => Route::Resource(self.translate(translate)),
+            _ => Route::Resource(self.requested(requested)),
         }
     }
 
-    fn script(&self, translate: &Translate<'_>) -> Script {
-        let is_connect = translate.request.is_some_and(|request| request.head.method == Method::Connect);
-        Script::new(translate.query.unwrap_or_default(), is_connect, &self.not_found)
+    fn script(&self, requested: &RequestedResource<'_>) -> Script {
+        let is_connect = requested.request.is_some_and(|request| request.head.method == Method::Connect);
+        Script::new(requested.query.unwrap_or_default(), is_connect, &self.not_found)
     }
 
     /// What a target stands for.
-    pub(crate) fn translate(&self, translate: &Translate<'_>) -> &Arc<Resource> {
-        let found = self.resources.iter().find(|(path, _)| path.as_bytes() == translate.path);
+    pub(crate) fn requested(&self, requested: &RequestedResource<'_>) -> &Arc<Resource> {
+        let found = self.resources.iter().find(|(path, _)| path.as_bytes() == requested.path);
         found.map_or(&self.not_found, |(_, resource)| resource)
     }
 

@@ -197,8 +197,8 @@ impl Visit {
     fn meet_needs(&mut self, now: Instant, answer: &mut impl FnMut(Origin, Ask) -> Option<Answer>) {
         while let Some((id, need)) = self.connection.poll_need() {
             match need {
-                Need::Translate(translate) => {
-                    self.request = translate.request.map(Request::of);
+                Need::Resolve(requested) => {
+                    self.request = requested.request.map(Request::of);
                     self.connection.handle_done(id, Done::Run(Box::new(Gathered)), NOW);
                 }
                 Need::Run => self.gather(id, now, answer),

@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lamna_config::access::{AccessRule, Accounts, ServiceSettings};
 use lamna_policy::limit::{Period, Rate, TICKS_PER_MS};
 use lamna_proto::exchange::program::Program;
-use lamna_proto::exchange::{Finding, Translate};
+use lamna_proto::exchange::{Finding, RequestedResource};
 use lamna_proto::message::Request;
 use lamna_proto::resource::{HeadTooLong, Resource};
 use lamna_proto::time::Instant;
@@ -174,19 +174,19 @@ impl<'a> Who<'a> {
 pub struct Rules<'e>([Option<&'e AccessRule>; Action::ALL.len()]);
 
 impl<'e> Rules<'e> {
-    /// Those of `effective` for what `translate` does.
-    pub fn of(effective: &'e Effective, translate: &Translate<'_>) -> Rules<'e> {
+    /// Those of `effective` for what `requested` does.
+    pub fn of(effective: &'e Effective, requested: &RequestedResource<'_>) -> Rules<'e> {
         if effective.asks_an_application() {
-            return Rules::of_application(effective, translate);
+            return Rules::of_application(effective, requested);
         }
-        let own = Action::of(translate);
+        let own = Action::of(requested);
         Rules(Action::ALL.map(|action| effective.whom(action).filter(|_| own.is_none_or(|own| own == action))))
     }
 
-    /// The same where an application answers `translate`. Whatever is done there reads what it answers: an action of which nothing is said is
+    /// The same where an application answers `requested`. Whatever is done there reads what it answers: an action of which nothing is said is
     /// for those who may read.
-    pub fn of_application(effective: &'e Effective, translate: &Translate<'_>) -> Rules<'e> {
-        let own = Action::of_application(translate);
+    pub fn of_application(effective: &'e Effective, requested: &RequestedResource<'_>) -> Rules<'e> {
+        let own = Action::of_application(requested);
         let whom = |action| match effective.says_whom(action) {
             true => effective.whom(action),
             false => effective.whom(Action::Read),
@@ -262,7 +262,7 @@ impl Guard {
             Verdict::Passes => {}
             verdict => return Ok(verdict),
         }
-        let service = rules.service_besides(Vouched::of(asking.translate.found));
+        let service = rules.service_besides(Vouched::of(asking.requested.found));
         Ok(service.map_or(Verdict::Passes, |service| Verdict::Ask(service.clone())))
     }
 
@@ -280,7 +280,7 @@ impl Guard {
         if rules.iter().any(|rule| rule.users.is_empty() && rule.tokens.is_empty()) {
             return asking.forbidden("This is for clients that show a certificate.");
         }
-        let who = match shown(asking.translate.request) {
+        let who = match shown(asking.requested.request) {
             None => return self.unauthorized(rules, asking),
             Some(Shown::Bearer(token)) => match self.token(token) {
                 Some(who) => who,
@@ -422,7 +422,7 @@ pub struct Asking<'a> {
     /// The number of the site.
     pub site: u32,
     /// The request.
-    pub translate: &'a Translate<'a>,
+    pub requested: &'a RequestedResource<'a>,
     /// The client's address; none if it has none.
     pub client: Option<IpAddr>,
     /// The subject of the certificate that the client has shown.

@@ -3,7 +3,7 @@
 //! Owns: [`Action::of`], the one place where that is decided, from the head of the request. Access rules by action
 //! asks here. Opens nothing.
 
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::message::Method;
 
 use super::upload::multipart;
@@ -32,9 +32,9 @@ impl Action {
 
     /// The action of the request for a target; none if there is no such action here (405). Depends on nothing but the
     /// method, the query and the type of the content.
-    pub fn of(translate: &Translate<'_>) -> Option<Action> {
-        let Some(request) = translate.request else { return Some(Action::Read) };
-        match (request.head.method, translate.query) {
+    pub fn of(requested: &RequestedResource<'_>) -> Option<Action> {
+        let Some(request) = requested.request else { return Some(Action::Read) };
+        match (request.head.method, requested.query) {
             (method, _) if method.reads() => Some(Action::Read),
             // A WebSocket over HTTP/2, which HTTP/1.1 asks for by GET.
             (Method::Connect, _) => Some(Action::Read),
@@ -52,10 +52,10 @@ impl Action {
     }
 
     /// The same where an application answers: what the content of a form is, and what a query says, means nothing here. Its POST may do anything.
-    pub fn of_application(translate: &Translate<'_>) -> Option<Action> {
-        match translate.request.map(|request| request.head.method) {
+    pub fn of_application(requested: &RequestedResource<'_>) -> Option<Action> {
+        match requested.request.map(|request| request.head.method) {
             Some(Method::Post) => None,
-            _ => Action::of(translate),
+            _ => Action::of(requested),
         }
     }
 }
@@ -75,13 +75,13 @@ mod tests {
         method: &str,
         query: Option<&str>,
         content_type: &str,
-        of: fn(&Translate<'_>) -> Option<Action>,
+        of: fn(&RequestedResource<'_>) -> Option<Action>,
     ) -> Option<Action> {
         let bytes = format!("{method} /a HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\n\r\n");
         let Ok(Parsed::Complete(head)) = head::parse(bytes.as_bytes(), &Limits::default()) else { panic!("{bytes}") };
         let request = Some(Request { bytes: bytes.as_bytes(), head: &head });
         let query = query.map(str::as_bytes);
-        of(&Translate {
+        of(&RequestedResource {
             host: None,
             path: b"/a",
             query,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_nobody_in_particular_asks_for_is_read() {
-        let nobody = Translate {
+        let nobody = RequestedResource {
             host: None,
             path: b"/",
             query: None,

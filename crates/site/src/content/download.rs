@@ -43,24 +43,24 @@ const PIECES_MAX: usize = 128;
 
 /// The program that answers a request for a folder as an archive; none if it is no such request, or archives are off
 /// here.
-pub(super) fn begin(&Incoming { site, translate, means, client }: &Incoming<'_>) -> Option<Box<dyn Program>> {
-    let form = match translate.query? {
+pub(super) fn begin(&Incoming { site, requested, means, client }: &Incoming<'_>) -> Option<Box<dyn Program>> {
+    let form = match requested.query? {
         TAR_QUERY => Form::Tar,
         ZIP_QUERY => Form::Zip(Box::default()),
         _ => return None,
     };
-    let request = translate.request.filter(|request| request.head.method.reads())?;
+    let request = requested.request.filter(|request| request.head.method.reads())?;
     if !site.settings.browse {
         return None;
     }
     let mut path = Vec::new();
-    path::normalise(translate.path, &mut path).ok()?;
+    path::normalise(requested.path, &mut path).ok()?;
     let is_of_user = site.in_user_directory(&path).is_some();
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }
     let Client { address, network: of } = client();
-    let tree = Tree::of(site, &path, (translate, request, address), means);
+    let tree = Tree::of(site, &path, (requested, request, address), means);
     // What is answered in another way is, here as well.
     tree.serves(&path).then(|| Box::new(Download { tree, path, form, of, walk: None }) as Box<dyn Program>)
 }

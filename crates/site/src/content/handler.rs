@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
 use lamna_proto::gateway::fields::Fields;
 use lamna_proto::message::{Request, Status};
@@ -70,13 +70,13 @@ impl Asked {
         found.map(|(_, value)| &**value)
     }
 
-    fn of(translate: &Translate<'_>, request: Request<'_>) -> Asked {
+    fn of(requested: &RequestedResource<'_>, request: Request<'_>) -> Asked {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Asked {
             method: text(request.method_token()),
-            path: text(translate.path),
-            query: translate.query.map(text),
-            host: translate.host.map(text),
+            path: text(requested.path),
+            query: requested.query.map(text),
+            host: requested.host.map(text),
             fields: Fields::of(request).iter().map(|(name, value)| (text(name), value.to_vec())).collect(),
             content: Vec::new(),
         }
@@ -108,10 +108,10 @@ impl Reply {
 pub fn begin(
     handler: &Arc<dyn Handler>,
     rules: &Arc<Effective>,
-    translate: &Translate<'_>,
+    requested: &RequestedResource<'_>,
     request: Request<'_>,
 ) -> Box<dyn Program> {
-    Box::new(Handling { handler: handler.clone(), rules: rules.clone(), asked: Asked::of(translate, request) })
+    Box::new(Handling { handler: handler.clone(), rules: rules.clone(), asked: Asked::of(requested, request) })
 }
 
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::program::Program;
 
 use super::at_once::Party;
@@ -29,7 +29,7 @@ pub struct Incoming<'r> {
     /// The site that it is for.
     pub site: &'r Site,
     /// Its parts.
-    pub translate: &'r Translate<'r>,
+    pub requested: &'r RequestedResource<'r>,
     /// The server's resources.
     pub means: Means<'r>,
     /// Its client.

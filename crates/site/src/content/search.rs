@@ -51,20 +51,20 @@ const FOUND_MAX: usize = 2_000;
 const FOUND_BYTES: usize = 512;
 
 /// The program that answers a request for a search; none if it is not one, or folders are not searched here.
-pub(super) fn begin(&Incoming { site, translate, means, client }: &Incoming<'_>) -> Option<Box<dyn Program>> {
-    let (query, texts) = (translate.query?, site.texts.as_ref()?);
-    let request = translate.request.filter(|request| request.head.method.reads())?;
+pub(super) fn begin(&Incoming { site, requested, means, client }: &Incoming<'_>) -> Option<Box<dyn Program>> {
+    let (query, texts) = (requested.query?, site.texts.as_ref()?);
+    let request = requested.request.filter(|request| request.head.method.reads())?;
     let (query, wants_json) = asked(query)?;
     let mut path = Vec::new();
-    path::normalise(translate.path, &mut path).ok()?;
+    path::normalise(requested.path, &mut path).ok()?;
     let is_of_user = site.in_user_directory(&path).is_some();
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }
     let Client { address, network: party } = client();
-    let tree = Tree::of(site, &path, (translate, request, address), means);
+    let tree = Tree::of(site, &path, (requested, request, address), means);
     let is_on = tree.entered().rules.search == Some(true) && tree.shows(&path, leads_to_pages);
-    let is_json = wants_json || translate.prefers_json();
+    let is_json = wants_json || requested.prefers_json();
     let state = State { texts: texts.clone(), turn: None, walk: None, begun_ms: 0, read_bytes: 0, sum: Sum::default() };
     is_on.then(|| Box::new(Search { tree, path, query, is_json, party, state }) as Box<dyn Program>)
 }

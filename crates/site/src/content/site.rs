@@ -21,7 +21,7 @@ use lamna_config::site_limit::LimitKey;
 use lamna_filter::Structure;
 use lamna_io::{Blocked, Wait, open};
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::message::Request;
 use lamna_proto::resource::{HeadTooLong, Resource};
 use lamna_proto::workspace::{Pages, PagesByHost};
@@ -328,13 +328,13 @@ impl Site {
     ///
     /// # Errors
     /// There is no such host, or the way there is longer than a head.
-    pub fn secure_redirect(&self, translate: &Translate<'_>, port: Option<u16>) -> Result<Resource, Refusal> {
-        let host = match translate.host {
+    pub fn secure_redirect(&self, requested: &RequestedResource<'_>, port: Option<u16>) -> Result<Resource, Refusal> {
+        let host = match requested.host {
             Some(host) if !host.is_empty() => str::from_utf8(host).map_err(|_| Refusal::HostInvalid)?,
             _ => self.settings.hosts.iter().find(|host| !host.contains('*')).ok_or(Refusal::HostMissing)?,
         };
         // Targets are visible ASCII (RFC 9112 3.2).
-        let target = str::from_utf8(translate.path_and_query).map_err(|_| Refusal::TargetForm)?;
+        let target = str::from_utf8(requested.path_and_query).map_err(|_| Refusal::TargetForm)?;
         let extras = answers::Extras::of(&self.settings.headers);
         let port = port.map(|port| format!(":{port}")).unwrap_or_default();
         answers::redirect(308, &format!("https://{host}{port}{target}"), false, &extras)

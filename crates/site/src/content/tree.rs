@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lamna_config::route::Rules;
 use lamna_io::KernelFeatures;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::message::Request;
 use lamna_proto::parse::path;
 use lamna_sys::clock::Clock;
@@ -46,10 +46,10 @@ impl Tree {
     pub(super) fn of(
         site: &Site,
         path: &[u8],
-        (translate, request, client): (&Translate<'_>, Request<'_>, Option<IpAddr>),
+        (requested, request, client): (&RequestedResource<'_>, Request<'_>, Option<IpAddr>),
         means: Means<'_>,
     ) -> Tree {
-        let asking = site.routes.depends_on_requests().then(|| Asking::of(translate, request, client));
+        let asking = site.routes.depends_on_requests().then(|| Asking::of(requested, request, client));
         let entered = match &asking {
             Some(asking) => site.routes.applying(path, &asking.asked()),
             None => site.routes.effective(path, &[]),

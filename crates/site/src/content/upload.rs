@@ -19,7 +19,7 @@ use lamna_config::route::condition::Asked;
 use lamna_io::file_state::{self, Kind};
 use lamna_io::new_file::{Before, NewFile};
 use lamna_io::{Blocked, KernelFeatures, Wait, open};
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::conditional::{self, Outcome, Preconditions, Validators};
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
@@ -56,14 +56,14 @@ pub struct Means<'a> {
 /// part counts for the client's network.
 pub fn begin(
     site: &Site,
-    translate: &Translate<'_>,
+    requested: &RequestedResource<'_>,
     (client, party): (Option<IpAddr>, Option<Party>),
     means: Means<'_>,
 ) -> Option<Box<dyn Program>> {
-    let (request, action) = (translate.request?, Action::of(translate)?);
+    let (request, action) = (requested.request?, Action::of(requested)?);
     let mut path = Vec::new();
     // What cannot be normalised is refused by the first step.
-    let _ = path::normalise(translate.path, &mut path);
+    let _ = path::normalise(requested.path, &mut path);
     // Directories of users are theirs alone, however the path is spelled.
     if site.in_user_directory(&path).is_some() {
         return None;
@@ -76,7 +76,7 @@ pub fn begin(
         site: site.index,
         path,
         is_from_elsewhere: is_from_elsewhere(request),
-        asking: site.routes.depends_on_requests().then(|| Asking::of(translate, request, client)),
+        asking: site.routes.depends_on_requests().then(|| Asking::of(requested, request, client)),
     };
     let is_form = request.head.method == Method::Post;
     if !place.permits(action, &place.path) {
@@ -125,10 +125,10 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    pub(super) fn of(translate: &Translate<'_>, request: Request<'_>, client: Option<IpAddr>) -> Asking {
+    pub(super) fn of(requested: &RequestedResource<'_>, request: Request<'_>, client: Option<IpAddr>) -> Asking {
         Asking {
-            host: translate.host.map(<[u8]>::to_vec),
-            query: translate.query.map(<[u8]>::to_vec),
+            host: requested.host.map(<[u8]>::to_vec),
+            query: requested.query.map(<[u8]>::to_vec),
             bytes: request.bytes[..usize::from(request.head.length)].to_vec(),
             head: *request.head,
             client,

@@ -168,7 +168,7 @@ impl Gateway {
             told: Told::Nothing,
             filtered: Filtered::new(asking.rules, asking.request),
             deadline: Instant::from_ms(0),
-            redirects: asking.translate.redirects,
+            redirects: asking.requested.redirects,
             turn: Turn::Application,
             now: Instant::from_ms(0),
         });

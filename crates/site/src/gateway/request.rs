@@ -11,7 +11,7 @@ use std::sync::Arc;
 use lamna_config::access::ServiceSettings;
 use lamna_config::gateway::{BufferSettings, GatewayProtocol};
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::gateway::cgi::{self, Place};
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::gateway::forwarding::spells;
@@ -43,7 +43,7 @@ pub struct Asking<'a> {
     /// The file that it is to run, if it runs files.
     pub script: Option<&'a Script>,
     /// The target.
-    pub translate: &'a Translate<'a>,
+    pub requested: &'a RequestedResource<'a>,
     /// The request.
     pub request: Request<'a>,
     /// From where; none for Unix sockets.
@@ -67,7 +67,7 @@ pub struct Asking<'a> {
 impl<'a> Asking<'a> {
     /// The assertions of auth services about the request.
     fn vouched(&self) -> Option<&'a Vouched> {
-        Vouched::of(self.translate.found)
+        Vouched::of(self.requested.found)
     }
 }
 
@@ -87,7 +87,7 @@ pub fn begin(asking: &Asking<'_>) -> Result<Box<Gateway>, Refusal> {
 /// # Errors
 /// As [`begin`].
 pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway>, Refusal> {
-    let Asking { request, translate, group, rules, .. } = *asking;
+    let Asking { request, requested, group, rules, .. } = *asking;
     let mut lines = Vec::new();
     let fields = without_own_fields(asking.site, fields, &mut lines)?;
     let for_filters = rules.filters.reads().map(|codings| fields_for_filters(fields, codings));
@@ -96,7 +96,7 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
         None => fields,
     };
     let mut path = Vec::new();
-    write_asked_path(translate, &mut path)?;
+    write_asked_path(requested, &mut path)?;
     let stream_for = stream_for(request, group)?;
     let content = match RequestContent::from(request.content()) {
         // What comes on a stream that is opened for another protocol is that protocol's.
@@ -114,7 +114,7 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
     let inbound = Inbound {
         method: if stream_for.is_some() { b"GET" } else { request.method_token() },
         path: &path,
-        query: translate.query,
+        query: requested.query,
         authority: authority.as_deref(),
         fields,
         content,
@@ -141,8 +141,8 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
 ///
 /// # Errors
 /// It is none.
-pub fn write_asked_path(translate: &Translate<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
-    path::write(translate.path, out).map_err(|_| Refusal::TargetPath)
+pub fn write_asked_path(requested: &RequestedResource<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    path::write(requested.path, out).map_err(|_| Refusal::TargetPath)
 }
 
 /// The program that asks `service`, which is at `asking.group`, whether a request is let in. `before` is what others have said of it.
@@ -154,11 +154,11 @@ pub fn begin_question(
     service: &Arc<ServiceSettings>,
     before: Option<Arc<Vouched>>,
 ) -> Result<Question, Refusal> {
-    let Asking { site, request, translate, group, rules, .. } = *asking;
+    let Asking { site, request, requested, group, rules, .. } = *asking;
     // In the one spelling by which it is judged here.
     let mut asked_for = Vec::new();
-    path::write(translate.path, &mut asked_for).map_err(|_| Refusal::TargetPath)?;
-    if let Some(query) = translate.query {
+    path::write(requested.path, &mut asked_for).map_err(|_| Refusal::TargetPath)?;
+    if let Some(query) = requested.query {
         asked_for.push(b'?');
         asked_for.extend_from_slice(query);
     }

@@ -13,7 +13,7 @@ use lamna_config::route::pattern::Pattern;
 use lamna_config::route::{RouteSettings, Switch};
 use lamna_config::settings::{Settings, SiteSettings};
 use lamna_filter::Step;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::program::{Input, Next, Program, Ran, StreamHead};
 use lamna_proto::gateway::Believed;
 use lamna_proto::message::Request;
@@ -141,7 +141,7 @@ impl Front {
         };
         let request = Request { bytes: request.as_bytes(), head: &head };
         let target = request.target();
-        let translate = Translate {
+        let requested = RequestedResource {
             host: None,
             path: target,
             query: None,
@@ -160,7 +160,7 @@ impl Front {
             site,
             rules,
             group,
-            translate: &translate,
+            requested: &requested,
             request,
             client,
             ends: None,

@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::message::{Field, Method};
 
 pub use counters::HintCounters;
@@ -159,16 +159,16 @@ impl Hints {
 
     /// The sample of a request to the site of this index; none of a request that reads nothing, is speculative itself,
     /// or comes with credentials.
-    pub fn sample<'t>(&self, site: u32, translate: &Translate<'t>) -> Option<RequestSample<'t>> {
+    pub fn sample<'t>(&self, site: u32, requested: &RequestedResource<'t>) -> Option<RequestSample<'t>> {
         let site_number = self.number_of(site)?;
-        let request = translate.request.filter(|request| request.head.method == Method::Get && !translate.is_again)?;
+        let request = requested.request.filter(|request| request.head.method == Method::Get && !requested.is_again)?;
         let asking = Asking::of(request);
         if asking.is_speculative || asking.has_credentials {
             return None;
         }
         let referer = request.field(Field::Referer);
-        let referer = referer.and_then(|referer| url::path_of_same_host(referer, translate.host)).unwrap_or_default();
-        let (has_query, is_document) = (translate.query.is_some(), asking.is_document);
+        let referer = referer.and_then(|referer| url::path_of_same_host(referer, requested.host)).unwrap_or_default();
+        let (has_query, is_document) = (requested.query.is_some(), asking.is_document);
         Some(RequestSample { site, site_number, referer, has_query, is_document })
     }
 

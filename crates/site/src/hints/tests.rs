@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lamna_config::settings::SiteSettings;
 use lamna_io::file_state::Stamps;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::limits::Limits;
 use lamna_proto::message::Status;
 use lamna_proto::parse::head::{Parsed, parse};
@@ -35,7 +35,7 @@ impl Visitor<'_> {
         let Ok(Parsed::Complete(head)) = parse(text.as_bytes(), &Limits::default()) else { panic!("it is a head") };
         let request = lamna_proto::message::Request { bytes: text.as_bytes(), head: &head };
         let (bare, query) = path.split_once('?').map_or((path, None), |(bare, query)| (bare, Some(query)));
-        let translate = Translate {
+        let requested = RequestedResource {
             host: Some(b"site.test"),
             path: bare.as_bytes(),
             query: query.map(str::as_bytes),
@@ -46,7 +46,7 @@ impl Visitor<'_> {
             led: None,
             found: None,
         };
-        if let Some(sample) = self.hints.sample(0, &translate) {
+        if let Some(sample) = self.hints.sample(0, &requested) {
             let is_html = bare.ends_with('/');
             assert!(self.hints.observe(0, &sample, bare.as_bytes(), is_html, self.connection, self.now_ms));
         }

@@ -13,7 +13,7 @@ use lamna_proto::caching::status::Forwarded;
 use lamna_proto::caching::{Facts, Use, VaryNames, usable, write_conditions};
 use lamna_proto::counter::add;
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::message::{Method, Request};
 use lamna_proto::resource::Representation;
@@ -70,7 +70,7 @@ impl WorkerContext<'_> {
     /// The outcome of a request that an application answers.
     pub(super) fn ask(&mut self, inquiry: &Inquiry<'_>) -> Outcome {
         let shared = self.shared;
-        let Some(request) = inquiry.asked.translate.request else { return Outcome::Refuse(Refusal::RunFailed) };
+        let Some(request) = inquiry.asked.requested.request else { return Outcome::Refuse(Refusal::RunFailed) };
         if shared.services.suspends_gateway(&inquiry.group.name) {
             return self.without_asking(inquiry, 503, answers::NOT_AVAILABLE);
         }
@@ -80,7 +80,7 @@ impl WorkerContext<'_> {
         let reads = request.head.method.reads();
         let is_tunnel = request.head.method == Method::Connect;
         // What a service has let in is for who asks: it may have said who that is.
-        let is_vouched = Vouched::of(inquiry.asked.translate.found).is_some();
+        let is_vouched = Vouched::of(inquiry.asked.requested.found).is_some();
         if is_tunnel || reads && (is_vouched || !gateway::may_be_cached(request)) {
             return inquiry.begin(shared, request);
         }
@@ -145,12 +145,12 @@ impl WorkerContext<'_> {
     /// Writes what the answer is found by, and says of which site. None if it cannot be.
     fn write_answer_key(&mut self, inquiry: &Inquiry<'_>, request: Request<'_>, settings: &AnswerCache) -> Option<u32> {
         let asked = inquiry.asked;
-        let translate = asked.translate;
-        let address = self.addresses.address(asked.site, translate, || asked.client());
+        let requested = asked.requested;
+        let address = self.addresses.address(asked.site, requested, || asked.client());
         let Key { site, path: key } = address.key();
         let outcome = KeyParts::of(key).outcome;
         self.asked_path.clear();
-        let is_path = gateway::write_asked_path(translate, &mut self.asked_path).is_ok();
+        let is_path = gateway::write_asked_path(requested, &mut self.asked_path).is_ok();
         let (authority, is_secure) = (gateway::told_authority(request, asked.believed()), asked.is_secure());
         gateway::write_told_way(request, asked.believed(), (authority, is_secure), &mut self.told_way);
         let answer_key = AnswerKey {
@@ -159,7 +159,7 @@ impl WorkerContext<'_> {
             is_secure,
             authority,
             way: &self.told_way,
-            query: translate.query,
+            query: requested.query,
         };
         self.answer_key.clear();
         let fits = is_path && answer_key.write(&settings.ignore_query, &mut self.answer_key);
@@ -298,7 +298,7 @@ impl WorkerContext<'_> {
 impl Inquiry<'_> {
     /// The program that asks, and keeps nothing.
     fn begin(&self, shared: &Shared, request: Request<'_>) -> Outcome {
-        match self.gateway(shared, request, Fields::of(request), self.asked.translate.query) {
+        match self.gateway(shared, request, Fields::of(request), self.asked.requested.query) {
             Ok(program) => Outcome::Run(program),
             Err(refusal) => Outcome::Refuse(refusal),
         }
@@ -313,7 +313,7 @@ impl Inquiry<'_> {
     ) -> Result<(Box<Gateway>, Wanted), Refusal> {
         // What is asked for is what it will be found by.
         let key = AnswerKey::read(&wanted.target).filter(|_| request.head.method.reads());
-        let query = key.map_or(self.asked.translate.query, |key| key.query);
+        let query = key.map_or(self.asked.requested.query, |key| key.query);
         let validators =
             wanted.stale.as_ref().filter(|_| wanted.validates).map(|entry| entry.resource.variants.first());
         let Some(kept) = validators else {
@@ -336,7 +336,7 @@ impl Inquiry<'_> {
     ) -> Result<Box<Gateway>, Refusal> {
         let Inquiry { asked, who, rules, group, script } = *self;
         let script = script.map(LetIn::script);
-        let translate = &Translate { query, ..*asked.translate };
+        let requested = &RequestedResource { query, ..*asked.requested };
         let site = asked.site;
         // A proxy adds its peer to what trusted proxies have said; a script is told who the client is.
         let client = if script.is_some() { asked.client() } else { asked.peer.address };
@@ -347,7 +347,7 @@ impl Inquiry<'_> {
         let payer = shared.limiter.payer(asked.client());
         let payer = payer.as_ref();
         #[rustfmt::skip]
-        let asking = Asking { site, rules, group, script, translate, request, client, ends, who, believed, behind, is_secure, called, payer };
+        let asking = Asking { site, rules, group, script, requested, request, client, ends, who, believed, behind, is_secure, called, payer };
         gateway::begin_with(&asking, fields)
     }
 }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lamna_config::proxies::{ForwardedField, Peer, TrustedProxies};
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::gateway::Believed;
 use lamna_proto::time::Instant;
 use lamna_site::content::access::{Known, Rules, Vouched, Who};
@@ -20,7 +20,7 @@ use lamna_tls::Over;
 #[derive(Clone)]
 pub struct Asked<'r> {
     /// Its parts, as the core has read them.
-    pub translate: &'r Translate<'r>,
+    pub requested: &'r RequestedResource<'r>,
     /// The other end of its connection.
     pub peer: Peer,
     /// The transport that it has come over.
@@ -33,24 +33,24 @@ pub struct Asked<'r> {
 }
 
 impl<'r> Asked<'r> {
-    /// The request of `translate`, which has come from `peer`, to one of `sites`.
+    /// The request of `requested`, which has come from `peer`, to one of `sites`.
     pub fn new(
         (sites, proxies): (&'r Sites, &'r TrustedProxies),
-        translate: &'r Translate<'r>,
+        requested: &'r RequestedResource<'r>,
         peer: Peer,
         over: Over<'r>,
     ) -> Asked<'r> {
-        let site = sites.find(translate.host);
-        Asked { translate, peer, over, site, proxies, client: OnceCell::new(), rules: OnceCell::new() }
+        let site = sites.find(requested.host);
+        Asked { requested, peer, over, site, proxies, client: OnceCell::new(), rules: OnceCell::new() }
     }
 
     /// The same request for another path of the same site.
-    pub(super) fn at<'p>(&self, translate: &'p Translate<'p>) -> Asked<'p>
+    pub(super) fn at<'p>(&self, requested: &'p RequestedResource<'p>) -> Asked<'p>
     where
         'r: 'p,
     {
         let &Asked { peer, over, site, proxies, ref client, .. } = self;
-        Asked { translate, peer, over, site, proxies, client: client.clone(), rules: OnceCell::new() }
+        Asked { requested, peer, over, site, proxies, client: client.clone(), rules: OnceCell::new() }
     }
 
     /// The outcome of the routes of its site, which `find` finds out.
@@ -60,7 +60,7 @@ impl<'r> Asked<'r> {
 
     /// Its client: the peer, or the client for which a trusted proxy says that it asks.
     pub fn client(&self) -> Option<IpAddr> {
-        *self.client.get_or_init(|| self.proxies.client(self.peer, self.translate.request))
+        *self.client.get_or_init(|| self.proxies.client(self.peer, self.requested.request))
     }
 
     /// The client that it counts for. None for a proxy that does not name its client: it would be all of its clients.
@@ -89,7 +89,7 @@ impl<'r> Asked<'r> {
 
     /// Whether a trusted proxy says that its client speaks TLS.
     pub(super) fn is_said_to_be_secure(&self) -> bool {
-        self.proxies.is_secure(self.peer, self.translate.request)
+        self.proxies.is_secure(self.peer, self.requested.request)
     }
 
     /// Whether its client speaks TLS, with this server or with a trusted proxy.
@@ -100,17 +100,17 @@ impl<'r> Asked<'r> {
     /// Its name in logs; empty if there is no request.
     pub(super) fn name(&self) -> Box<str> {
         let mut digits = [0; 16];
-        let name = self.translate.request.map(|request| self.proxies.name_of(self.peer, request, &mut digits));
+        let name = self.requested.request.map(|request| self.proxies.name_of(self.peer, request, &mut digits));
         String::from_utf8_lossy(name.unwrap_or_default()).into()
     }
 
     /// The user, if the server has made sure of one, where `rules` ask for that.
     pub(super) fn who(&self, rules: &Rules<'_>, (now, known): (Instant, &mut Known)) -> Option<Who<'r>> {
-        if let Some(user) = Vouched::of(self.translate.found).and_then(|vouched| vouched.user.as_deref()) {
+        if let Some(user) = Vouched::of(self.requested.found).and_then(|vouched| vouched.user.as_deref()) {
             return Some(Who::Service(user));
         }
         let guard = self.site.guard.as_ref().filter(|_| rules.ask_for_credentials())?;
-        let shown = guard.who(self.translate.request, (self.site.index, now), known);
+        let shown = guard.who(self.requested.request, (self.site.index, now), known);
         shown.or(self.over.client_subject().map(Who::Certificate))
     }
 }

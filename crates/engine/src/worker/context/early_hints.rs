@@ -10,7 +10,7 @@ use std::sync::Arc;
 use lamna_policy::random::Random;
 use lamna_proto::conn::Connection;
 use lamna_proto::exchange::early_hints::LinkField;
-use lamna_proto::exchange::{ExchangeId, Translate};
+use lamna_proto::exchange::{ExchangeId, RequestedResource};
 use lamna_proto::message::{Field, Request};
 use lamna_site::early_hints::{
     Choice, EarlyHints, LinkPrefetch, Navigation, NextPage, Page, Pages, Role, SiteHints, VIEWS_PER_CONTROL, Viewing,
@@ -92,13 +92,13 @@ impl WorkerContext<'_> {
     pub(super) fn hint(&mut self, asked: &Asked<'_>, viewing: &mut Option<Box<Viewing>>) -> Option<ChosenHints> {
         let early_hints = self.shared.early_hints.as_deref()?;
         let proxies = &self.shared.proxies;
-        let Asked { translate, peer, .. } = *asked;
+        let Asked { requested, peer, .. } = *asked;
         if !proxies.is_empty() && proxies.trust(peer.address) {
             // A connection of a proxy is many clients': what one has another has not.
             return None;
         }
         let index = asked.site.index;
-        let (site, request) = (early_hints.site(index)?, translate.request?);
+        let (site, request) = (early_hints.site(index)?, requested.request?);
         let Some(navigation) = Navigation::of(request) else {
             self.handle_part(early_hints, (index, site), (asked, request), viewing);
             return None;
@@ -106,22 +106,22 @@ impl WorkerContext<'_> {
         let preloads = site.preloads && (!navigation.is_http1 || site.settings.http1 && navigation.is_said);
         // Those that do not say that they navigate, as robots do not, do not fetch ahead either.
         let ahead = site.link_prefetch.as_ref().filter(|_| navigation.is_said).zip(peer.address);
-        if let Some((link_prefetch, client)) = ahead.filter(|_| !translate.is_again) {
+        if let Some((link_prefetch, client)) = ahead.filter(|_| !requested.is_again) {
             self.handle_next(early_hints, (index, site, link_prefetch), (asked, request), client);
         }
         if !preloads && ahead.is_none() {
             return None;
         }
-        let Some(page) = self.pages.find(early_hints, early_hints.number(index, translate.path)) else {
+        let Some(page) = self.pages.find(early_hints, early_hints.number(index, requested.path)) else {
             // What is shown now is another page, of which nothing is known.
             *viewing = None;
-            let address = self.addresses.address(asked.site, translate, || asked.client());
-            early_hints.want(index, translate.path, address.key().path);
+            let address = self.addresses.address(asked.site, requested, || asked.client());
+            early_hints.want(index, requested.path, address.key().path);
             self.addresses.take_back(address);
             return None;
         };
         page.handle_news();
-        if translate.is_again && viewing.as_ref().is_some_and(|viewing| viewing.is_of(page, self.now)) {
+        if requested.is_again && viewing.as_ref().is_some_and(|viewing| viewing.is_of(page, self.now)) {
             return None;
         }
         let page = page.clone();
@@ -188,18 +188,18 @@ impl WorkerContext<'_> {
         (asked, request): (&Asked<'_>, Request<'_>),
         client: IpAddr,
     ) {
-        let translate = asked.translate;
-        if translate.query.is_some() {
+        let requested = asked.requested;
+        if requested.query.is_some() {
             // Who has asked may be in it: it is nobody's next page.
             return;
         }
-        let Some(number) = named_page(early_hints, index, translate, request) else { return };
+        let Some(number) = named_page(early_hints, index, requested, request) else { return };
         if !self.may_be_learned(asked) {
             return;
         }
         let Some(page) = self.pages.find(early_hints, number) else { return };
         let is_control = early_hints.is_control(number, network_of(client), self.now);
-        let next = early_hints.number(index, translate.path);
+        let next = early_hints.number(index, requested.path);
         if next == number {
             return;
         }
@@ -207,7 +207,7 @@ impl WorkerContext<'_> {
         if page.next().handle_asked((next, party), is_control, link_prefetch, site.link_counters()) {
             page.handle_news();
         } else {
-            early_hints.tell_next(page, translate.path, party);
+            early_hints.tell_next(page, requested.path, party);
         }
     }
 
@@ -219,10 +219,10 @@ impl WorkerContext<'_> {
         (asked, request): (&Asked<'_>, Request<'_>),
         viewing: &mut Option<Box<Viewing>>,
     ) {
-        let (translate, client) = (asked.translate, asked.peer.address);
-        let number = early_hints.number(index, translate.path_and_query);
+        let (requested, client) = (asked.requested, asked.peer.address);
+        let number = early_hints.number(index, requested.path_and_query);
         if let Some(link_prefetch) = &site.link_prefetch {
-            self.handle_ahead(early_hints, (index, site, link_prefetch), (translate, request, number), viewing);
+            self.handle_ahead(early_hints, (index, site, link_prefetch), (requested, request, number), viewing);
         }
         let Some(viewing) = viewing else { return };
         let party = client.map_or(0, |client| early_hints.network_number(network_of(client)));
@@ -231,7 +231,7 @@ impl WorkerContext<'_> {
             && let Some(part) = part_of(request)
             && self.may_be_learned(asked)
         {
-            early_hints.tell_found(viewing.page(), translate.path_and_query, part, party);
+            early_hints.tell_found(viewing.page(), requested.path_and_query, part, party);
         }
     }
 
@@ -240,10 +240,10 @@ impl WorkerContext<'_> {
         &mut self,
         early_hints: &EarlyHints,
         (index, site, link_prefetch): (u32, &Arc<SiteHints>, &LinkPrefetch),
-        (translate, request, number): (&Translate<'_>, Request<'_>, u64),
+        (requested, request, number): (&RequestedResource<'_>, Request<'_>, u64),
         viewing: &mut Option<Box<Viewing>>,
     ) {
-        let Some(named) = named_page(early_hints, index, translate, request) else { return };
+        let Some(named) = named_page(early_hints, index, requested, request) else { return };
         let Some(page) = self.pages.find(early_hints, named) else { return };
         if let Some(viewing) = viewing
             && viewing.take_ahead(named)
@@ -253,7 +253,7 @@ impl WorkerContext<'_> {
         }
         let is_next = page.next().hinted().is_some_and(|next| next.number() == number);
         if is_next
-            && !translate.is_again
+            && !requested.is_again
             && let Some(is_whole) = fetches_ahead(request)
         {
             page.next().handle_fetched(number, is_whole, link_prefetch, site.link_counters());
@@ -278,7 +278,12 @@ impl WorkerContext<'_> {
 }
 
 /// The number of the page of the same site that `Referer` names.
-fn named_page(early_hints: &EarlyHints, index: u32, translate: &Translate<'_>, request: Request<'_>) -> Option<u64> {
-    let path = path_of_same_host(request.field(Field::Referer)?, translate.host)?;
+fn named_page(
+    early_hints: &EarlyHints,
+    index: u32,
+    requested: &RequestedResource<'_>,
+    request: Request<'_>,
+) -> Option<u64> {
+    let path = path_of_same_host(request.field(Field::Referer)?, requested.host)?;
     Some(early_hints.number(index, path))
 }

@@ -32,7 +32,7 @@ impl WorkerContext<'_> {
         if self.observer.lacks_room(hints) {
             return None;
         }
-        let sample = hints.sample(asked.site.index, asked.translate)?;
+        let sample = hints.sample(asked.site.index, asked.requested)?;
         if !proxies.is_empty() && proxies.trust(asked.peer.address) {
             // A connection of a proxy is many clients'.
             self.observer.set_connection(0);
@@ -51,7 +51,7 @@ impl WorkerContext<'_> {
     pub(super) fn observe_asked(&mut self, asked: &Asked<'_>) {
         let Some(sample) = self.sample(asked) else { return };
         let Some(hints) = &self.shared.hints else { return };
-        let address = self.addresses.address(asked.site, asked.translate, || asked.client());
+        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
         let path = KeyParts::of(address.key().path).path;
         if !path.is_empty() {
             self.observer.tell(hints, &sample, path, sample.is_document(), self.now);
@@ -62,7 +62,7 @@ impl WorkerContext<'_> {
     /// Tells the learner of a request that had to be looked for, and is answered with `entry`.
     pub fn observe_found(&mut self, asked: &Asked<'_>, entry: &Entry) {
         let Some(sample) = self.sample(asked) else { return };
-        let address = self.addresses.address(asked.site, asked.translate, || asked.client());
+        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
         let path = KeyParts::of(address.key().path).path;
         self.observer.observe(self.shared.hints.as_deref(), &sample, path, entry, self.now);
         self.addresses.take_back(address);

@@ -6,7 +6,7 @@
 
 use lamna_proto::counter::add;
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::program::Program;
 use lamna_proto::message::Method;
 use lamna_proto::workspace::PagesByHost;
@@ -48,7 +48,7 @@ impl WorkerContext<'_> {
     /// The program by which `responder` answers.
     pub(super) fn begin(&mut self, responder: &Responder, asked: &Asked<'_>) -> Outcome {
         let client = || Client { address: asked.client(), network: asked.party() };
-        let incoming = Incoming { site: asked.site, translate: asked.translate, means: self.means(), client: &client };
+        let incoming = Incoming { site: asked.site, requested: asked.requested, means: self.means(), client: &client };
         (responder.begin)(&incoming).map_or(Outcome::Next, |program| self.run(program))
     }
 
@@ -62,10 +62,10 @@ impl WorkerContext<'_> {
 /// A handler of the program that the server is embedded in.
 fn handler(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let handlers = &context.shared.handlers;
-    let Some(request) = asked.translate.request.filter(|_| !handlers.is_empty()) else { return Outcome::Next };
+    let Some(request) = asked.requested.request.filter(|_| !handlers.is_empty()) else { return Outcome::Next };
     let rules = context.rules(asked);
     match rules.rules.handler.as_ref().and_then(|name| handlers.get(name)) {
-        Some(handler) => context.run(handler::begin(handler, &rules, asked.translate, request)),
+        Some(handler) => context.run(handler::begin(handler, &rules, asked.requested, request)),
         None => Outcome::Next,
     }
 }
@@ -81,7 +81,7 @@ fn application(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         Some(group) if group.settings.scripts.is_some() => Outcome::LookUp,
         Some(group) => {
             add(&context.work.requests, 1);
-            let who = asked.who(&Rules::of(&rules, asked.translate), (context.now, &mut context.known));
+            let who = asked.who(&Rules::of(&rules, asked.requested), (context.now, &mut context.known));
             context.ask(&Inquiry { asked, who, rules: &rules, group, script: None })
         }
     }
@@ -91,7 +91,7 @@ fn application(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
 /// every method.
 fn options(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let is_meant = |method: &Method| matches!(method, Method::Options | Method::Unknown);
-    match asked.translate.request.is_some_and(|request| is_meant(&request.head.method)) {
+    match asked.requested.request.is_some_and(|request| is_meant(&request.head.method)) {
         false => Outcome::Next,
         true if asked.site.routes.run_files() => Outcome::LookUp,
         true => without_application(context, asked),
@@ -100,11 +100,11 @@ fn options(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
 
 /// The answer to OPTIONS, or to a method that is not known, where no application gives one.
 pub(super) fn without_application(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
-    let Some(request) = asked.translate.request else { return Outcome::Next };
+    let Some(request) = asked.requested.request else { return Outcome::Next };
     match request.head.method {
         Method::Options => {
             add(&context.work.requests, 1);
-            Outcome::Answer(context.shared.sites.options_of(asked.translate.host, request))
+            Outcome::Answer(context.shared.sites.options_of(asked.requested.host, request))
         }
         Method::Unknown => Outcome::Refuse(Refusal::MethodUnknown),
         _ => Outcome::Next,
@@ -113,14 +113,14 @@ pub(super) fn without_application(context: &mut WorkerContext<'_>, asked: &Asked
 
 /// A change of files. Where a route redirects whatever is there, and where the target may be a script, as an index file is, it is looked up.
 fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
-    let Asked { translate, site, .. } = *asked;
-    if translate.request.is_none_or(|request| request.head.method.reads()) {
+    let Asked { requested, site, .. } = *asked;
+    if requested.request.is_none_or(|request| request.head.method.reads()) {
         return Outcome::Next;
     }
     if !site.routes.is_empty() && leads_elsewhere(&context.rules(asked)) {
         return Outcome::LookUp;
     }
-    match upload::begin(site, translate, (asked.client(), asked.party()), context.means()) {
+    match upload::begin(site, requested, (asked.client(), asked.party()), context.means()) {
         Some(program) => context.run(program),
         None if site.routes.run_files() => Outcome::LookUp,
         None => {
@@ -137,8 +137,8 @@ pub(super) fn leads_elsewhere(rules: &Effective) -> bool {
 
 /// Whether `entry` is not answered with as it is: by a script, because it has to be made first, or because a request that changes something has
 /// found a file.
-pub fn needs_program(entry: &Entry, translate: &Translate<'_>) -> bool {
+pub fn needs_program(entry: &Entry, requested: &RequestedResource<'_>) -> bool {
     entry.script().is_some()
         || entry.is_unmade()
-        || translate.request.is_some_and(|request| !request.head.method.reads())
+        || requested.request.is_some_and(|request| !request.head.method.reads())
 }

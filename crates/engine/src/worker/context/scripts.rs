@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::RequestedResource;
 use lamna_proto::parse::path;
 use lamna_site::cache::{Entry, Script};
 use lamna_site::content::access::{Rules, Verdict};
@@ -38,19 +38,19 @@ impl<'a> LetIn<'a> {
 impl WorkerContext<'_> {
     /// The outcome of a request whose target is a script, or that changes something where there is none.
     pub fn run_script(&mut self, asked: &Asked<'_>, entry: &Entry) -> Outcome {
-        let translate = asked.translate;
+        let requested = asked.requested;
         let mut rules = self.rules(asked);
         let Some(script) = entry.script() else { return self.without_script(asked, entry, &rules) };
         // By the path that is asked for, too: there it was judged by what the method is for files, and an application does what it likes with it.
-        let mut verdict = self.judge(asked, &rules, &Rules::of_application(&rules, translate));
+        let mut verdict = self.judge(asked, &rules, &Rules::of_application(&rules, requested));
         let mut runs = true;
         for (number, place) in script.places().enumerate() {
             let own = self.rules_at(asked, &place);
-            if number == 0 && is_asked_beyond(translate, &place, script) {
+            if number == 0 && is_asked_beyond(requested, &place, script) {
                 runs = asked.site.runs_at(&place, &own, &script.group);
             }
             if verdict.is_none() {
-                verdict = self.judge(asked, &own, &Rules::of_application(&own, translate));
+                verdict = self.judge(asked, &own, &Rules::of_application(&own, requested));
             }
             rules = asked.site.routes.joined(&rules, &own);
         }
@@ -58,7 +58,7 @@ impl WorkerContext<'_> {
         for path in script.paths_within().filter(|_| asked.site.guard.is_some()) {
             let there = self.rules_at(asked, &path);
             if verdict.is_none() {
-                verdict = self.judge(asked, &there, &Rules::of_application(&there, translate));
+                verdict = self.judge(asked, &there, &Rules::of_application(&there, requested));
             }
             rules = asked.site.routes.guarded(&rules, &there);
         }
@@ -78,7 +78,7 @@ impl WorkerContext<'_> {
         let outcome = match verdict {
             Some(verdict) => self.carry_out(verdict, asked),
             None => {
-                let who = asked.who(&Rules::of_application(&rules, translate), (self.now, &mut self.known));
+                let who = asked.who(&Rules::of_application(&rules, requested), (self.now, &mut self.known));
                 let (group, script) = (&script.group, Some(LetIn(script)));
                 self.ask(&Inquiry { asked, who, rules: &rules, group, script })
             }
@@ -89,8 +89,8 @@ impl WorkerContext<'_> {
 
     /// The same where there is no script.
     fn without_script(&mut self, asked: &Asked<'_>, entry: &Entry, rules: &Effective) -> Outcome {
-        if entry.is_unmade() && asked.translate.request.is_none_or(|request| request.head.method.reads()) {
-            let address = self.addresses.address(asked.site, asked.translate, || asked.client());
+        if entry.is_unmade() && asked.requested.request.is_none_or(|request| request.head.method.reads()) {
+            let address = self.addresses.address(asked.site, asked.requested, || asked.client());
             let target = Target::new(self.shared, &address, None, asked.name());
             self.addresses.take_back(address);
             let making = Making::new(self.shared, target, asked.party(), entry.resource.clone());
@@ -109,7 +109,7 @@ impl WorkerContext<'_> {
     /// The effective rules of `place`, a normalised path, for this request.
     fn rules_at(&mut self, asked: &Asked<'_>, place: &[u8]) -> Arc<Effective> {
         let encoded = path::encode(place);
-        let there = Translate { path: encoded.as_bytes(), ..*asked.translate };
+        let there = RequestedResource { path: encoded.as_bytes(), ..*asked.requested };
         self.rules(&asked.at(&there))
     }
 
@@ -119,17 +119,17 @@ impl WorkerContext<'_> {
         if asked.site.settings.limits.is_empty() {
             return Ok(());
         }
-        let user = asked.who(&Rules::of_application(rules, asked.translate), (self.now, &mut self.known));
+        let user = asked.who(&Rules::of_application(rules, asked.requested), (self.now, &mut self.known));
         let counted = (asked.counted_client(), user);
         let places: Vec<_> = script.places().chain(script.paths_within()).collect();
-        self.shared.limiter.count_at(asked.site, asked.translate, counted, &places, &mut self.rate_limits, self.now)
+        self.shared.limiter.count_at(asked.site, asked.requested, counted, &places, &mut self.rate_limits, self.now)
     }
 }
 
 /// Whether a request asks for a path that goes on behind `place`, where `script` is.
-fn is_asked_beyond(translate: &Translate<'_>, place: &[u8], script: &Script) -> bool {
+fn is_asked_beyond(requested: &RequestedResource<'_>, place: &[u8], script: &Script) -> bool {
     let mut asked = Vec::new();
     !script.path_info.is_empty()
-        && path::normalise(translate.path, &mut asked).is_ok()
+        && path::normalise(requested.path, &mut asked).is_ok()
         && asked.strip_prefix(place) == Some(&script.path_info[..])
 }

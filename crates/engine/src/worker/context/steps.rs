@@ -4,7 +4,7 @@
 //! Guarantees: all of it is found in memory. What answers requests that are let in is a row of `responders`.
 //!
 //! ```text
-//!   Need::Translate --> STEPS --Next--> Admitted --> early hints --> RESPONDERS --LookUp--> look up
+//!   Need::Resolve --> STEPS --Next--> Admitted --> early hints --> RESPONDERS --LookUp--> look up
 //!                         '--Answer, Run, Refuse--> done               '--Answer, Kept, Run, Refuse--> done
 //! ```
 
@@ -155,10 +155,10 @@ impl WorkerContext<'_> {
     pub fn done(&mut self, outcome: Outcome) -> Option<Done<'_>> {
         Some(match outcome {
             Outcome::Next | Outcome::LookUp => return None,
-            Outcome::Answer(resource) => Done::Translated(self.passing.insert(resource)),
+            Outcome::Answer(resource) => Done::Resolved(self.passing.insert(resource)),
             Outcome::Kept(site) => {
                 let entry = self.local.handed_out(Key { site, path: &self.answer_key });
-                entry.map_or(Done::Refused(Refusal::RunFailed), |entry| Done::Translated(&entry.resource))
+                entry.map_or(Done::Refused(Refusal::RunFailed), |entry| Done::Resolved(&entry.resource))
             }
             Outcome::Run(program) => Done::Run(program),
             Outcome::Refuse(refusal) => Done::Refused(refusal),
@@ -187,18 +187,18 @@ impl WorkerContext<'_> {
         effective: &Arc<Effective>,
         rules: &Rules<'_>,
     ) -> Option<Verdict> {
-        let Asked { translate, site, over, .. } = *asked;
+        let Asked { requested, site, over, .. } = *asked;
         let guard = site.guard.as_ref()?;
         if rules.is_empty() {
             return None;
         }
-        if translate.request.is_some_and(|one| matches!(one.head.method, Method::Options) && is_preflight(one)) {
+        if requested.request.is_some_and(|one| matches!(one.head.method, Method::Options) && is_preflight(one)) {
             return Some(Verdict::Passes);
         }
         let (client, is_of_proxy) = (asked.client(), asked.is_of_proxy());
         let (client_subject, now) = (over.client_subject(), self.now);
         let wrong = self.shared.limiter.wrong_passwords();
-        let asking = Asking { site: site.index, translate, client, client_subject, is_of_proxy, wrong, effective, now };
+        let asking = Asking { site: site.index, requested, client, client_subject, is_of_proxy, wrong, effective, now };
         let verdict = guard.judge(rules, &asking, &mut self.known);
         // Fields that are too long with another one besides: nobody is let in for that.
         let verdict = verdict.unwrap_or_else(|_| Verdict::Answer(effective.errors.forbidden.clone()));
@@ -207,19 +207,19 @@ impl WorkerContext<'_> {
 
     /// A program that asks `service` whether a request is let in.
     fn question(&mut self, asked: &Asked<'_>, service: &Arc<ServiceSettings>) -> Outcome {
-        let Asked { translate, site, peer, .. } = *asked;
+        let Asked { requested, site, peer, .. } = *asked;
         let rules = &self.rules(asked);
-        let (Some(group), Some(request)) = (site.routes.service(service), translate.request) else {
+        let (Some(group), Some(request)) = (site.routes.service(service), requested.request) else {
             return Outcome::Refuse(Refusal::RunFailed);
         };
-        let before = translate.found.and_then(|found| found.clone().downcast().ok());
+        let before = requested.found.and_then(|found| found.clone().downcast().ok());
         let payer = self.shared.limiter.payer(asked.client());
         let questioning = Questioning {
             site,
             rules,
             group,
             script: None,
-            translate,
+            requested,
             request,
             client: peer.address,
             who: None,
@@ -250,7 +250,7 @@ impl WorkerContext<'_> {
 /// that has not handed its connections over yet answers: most of them can go.
 fn refuse_superseded(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let control = &context.shared.control;
-    match control.is_superseded() && control.is_finishing() && !asked.translate.is_again {
+    match control.is_superseded() && control.is_finishing() && !asked.requested.is_again {
         true => Outcome::Refuse(Refusal::Misdirected),
         false => Outcome::Next,
     }
@@ -261,7 +261,7 @@ fn refuse_for_want_of_room(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -
     if !context.refuses {
         return Outcome::Next;
     }
-    let address = context.addresses.address(asked.site, asked.translate, || asked.client());
+    let address = context.addresses.address(asked.site, asked.requested, || asked.client());
     let rules = Target::new(context.shared, &address, None, Box::default()).rules().clone();
     context.addresses.take_back(address);
     Outcome::Answer(rules.errors.overloaded.clone())
@@ -271,12 +271,12 @@ fn refuse_for_want_of_room(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -
 /// application has led to another path is counted there as well.
 fn count(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let limiter = &context.shared.limiter;
-    let is_led = asked.translate.led.is_some_and(|led| led.is_first);
-    if asked.translate.is_again && !is_led || !limiter.has_any(&context.shared.sites) {
+    let is_led = asked.requested.led.is_some_and(|led| led.is_first);
+    if asked.requested.is_again && !is_led || !limiter.has_any(&context.shared.sites) {
         context.rate_limits = None;
         return Outcome::Next;
     }
-    match limiter.count(asked.site, asked.translate, asked.counted_client(), context.now) {
+    match limiter.count(asked.site, asked.requested, asked.counted_client(), context.now) {
         Ok(rate_limits) => {
             context.rate_limits = rate_limits;
             Outcome::Next
@@ -310,11 +310,11 @@ fn refuse_unknown(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome
 
 /// The answer to a request in clear text that belongs to https: the answer to a challenge, the way there, or why there is none.
 fn lead_to_https(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
-    let Asked { translate, site, over, .. } = *asked;
+    let Asked { requested, site, over, .. } = *asked;
     let challenge = context.shared.tls.as_ref();
-    let challenge = challenge.and_then(|tls| tls.answer_challenge(translate.host, translate.path));
+    let challenge = challenge.and_then(|tls| tls.answer_challenge(requested.host, requested.path));
     let challenge = challenge.and_then(|content| answers::challenge(&content).ok());
-    let there = || site.secure_redirect(translate, context.shared.secure_port(over));
+    let there = || site.secure_redirect(requested, context.shared.secure_port(over));
     match challenge.map_or_else(there, Ok) {
         Ok(resource) => {
             add(&context.work.requests, 1);
@@ -330,7 +330,7 @@ fn check_access(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         return Outcome::Next;
     }
     let effective = context.rules(asked);
-    let Some(verdict) = context.judge(asked, &effective, &Rules::of(&effective, asked.translate)) else {
+    let Some(verdict) = context.judge(asked, &effective, &Rules::of(&effective, asked.requested)) else {
         return Outcome::Next;
     };
     add(&context.work.requests, u64::from(matches!(verdict, Verdict::Answer(_))));
@@ -343,9 +343,9 @@ fn count_user(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         return Outcome::Next;
     }
     let rules = context.rules(asked);
-    let user = asked.who(&Rules::of(&rules, asked.translate), (context.now, &mut context.known));
+    let user = asked.who(&Rules::of(&rules, asked.requested), (context.now, &mut context.known));
     let counted = (asked.counted_client(), user);
-    match context.shared.limiter.count_user(asked.site, asked.translate, counted, &mut context.rate_limits, context.now)
+    match context.shared.limiter.count_user(asked.site, asked.requested, counted, &mut context.rate_limits, context.now)
     {
         Ok(()) => Outcome::Next,
         Err(exceeded) => context.limited_with(asked, exceeded),

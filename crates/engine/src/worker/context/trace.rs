@@ -26,25 +26,25 @@ impl WorkerContext<'_> {
     #[cold]
     fn is_traced(&self, asked: &Asked<'_>, begins: bool) -> bool {
         let trace = &self.shared.trace;
-        let translate = asked.translate;
+        let requested = asked.requested;
         let mut normal = Vec::new();
         // What cannot be normalised leaves nothing, as in the keys of caches.
-        let _ = path::normalise(translate.path, &mut normal);
+        let _ = path::normalise(requested.path, &mut normal);
         let target = trace.target();
         let is_meant =
-            target == target_of(translate.host.unwrap_or_default(), &normal) || target == target_of(b"", &normal);
-        is_meant && trace.claim(self.connection, begins && !translate.is_again, self.now)
+            target == target_of(requested.host.unwrap_or_default(), &normal) || target == target_of(b"", &normal);
+        is_meant && trace.claim(self.connection, begins && !requested.is_again, self.now)
     }
 
     /// The line about the request itself.
     #[cold]
     pub(super) fn trace_request(&self, asked: &Asked<'_>) {
         let method =
-            asked.translate.request.map(|request| String::from_utf8_lossy(request.method_token()).into_owned());
+            asked.requested.request.map(|request| String::from_utf8_lossy(request.method_token()).into_owned());
         let client = asked.client().map_or_else(|| "a local socket".to_owned(), |client| client.to_string());
         let transport = if asked.over.is_secure() { "TLS" } else { "clear text" };
-        let target = String::from_utf8_lossy(asked.translate.path_and_query).into_owned();
-        let again = if asked.translate.is_again { ", once more" } else { "" };
+        let target = String::from_utf8_lossy(asked.requested.path_and_query).into_owned();
+        let again = if asked.requested.is_again { ", once more" } else { "" };
         let method = method.as_deref().unwrap_or("a request");
         self.shared
             .trace
@@ -107,7 +107,7 @@ fn entry(trace: &Trace, asked: &Asked<'_>, entry: &Entry, from: &str) {
             let file = script.root.join(String::from_utf8_lossy(&script.name).trim_start_matches('/'));
             trace.add(&format!("target: the script {}, {from}", file.display().to_string().escape_debug()));
         }
-        None if needs_program(entry, asked.translate) => trace.add(&format!("target: a program answers, {from}")),
+        None if needs_program(entry, asked.requested) => trace.add(&format!("target: a program answers, {from}")),
         None => {
             trace.add(&format!("target: answers {}, {from}", status(&entry.resource)));
             trace.end();

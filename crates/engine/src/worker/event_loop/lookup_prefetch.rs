@@ -46,9 +46,9 @@ impl<C: OnSockets> Worker<'_, C> {
                 let connection = self.base.connections.get(event.token);
                 connection.receive(self.base.context.now);
                 let (peer, over) = (connection.peer, connection.transport.over());
-                if let Some(translate) = connection.http.foresee_translate() {
+                if let Some(requested) = connection.http.peek_requested() {
                     let context = &mut self.base.context;
-                    context.prefetch_lookup(&context.asked(&translate, peer, over));
+                    context.prefetch_lookup(&context.asked(&requested, peer, over));
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! A parked connection as bytes and open files, for a driver in another process.
 //!
 //! Owns: what of a connection travels. Guarantees: no byte is lost, sent twice or reordered; whatever bytes are
-//! decoded, the result is an error or a connection that can be driven. Requests that are being translated, or have been
-//! and wait for their turn, travel as their heads, and are translated again. Exchanges get new names. Reports that have
+//! decoded, the result is an error or a connection that can be driven. Requests that are being resolved, or have been
+//! and wait for their turn, travel as their heads, and are resolved again. Exchanges get new names. Reports that have
 //! not been taken are lost. Instants are those of the driver's clock: both drivers must count from the same origin.
 
 use std::os::fd::OwnedFd;
@@ -178,11 +178,11 @@ impl Portable for Exchange {
         self.awaits_content.write(to);
         let asks_for_options = self.request.as_ref().is_some_and(|saved| saved.head.method == Method::Options);
         match &self.state {
-            State::Translated(_) if asks_for_options => OPTIONS.write(to),
+            State::Resolved(_) if asks_for_options => OPTIONS.write(to),
             // A program does not travel: see `is_transferable`.
             State::Wanting
-            | State::Translating
-            | State::Translated(_)
+            | State::Resolving
+            | State::Resolved(_)
             | State::Postponed
             | State::Running(_)
             | State::Answered(_) => WANTING.write(to),
@@ -204,7 +204,7 @@ impl Portable for Exchange {
             WANTING => State::Wanting,
             OPTIONS if asks_for_options => {
                 let saved = request.as_ref().ok_or(Malformed)?;
-                State::Translated(from.pages.options_of(host_of(saved.request()), saved.request()))
+                State::Resolved(from.pages.options_of(host_of(saved.request()), saved.request()))
             }
             ANSWERING => {
                 persistence = *PERSISTENCE.get(usize::from(u8::read(from)?)).ok_or(Malformed)?;

@@ -30,9 +30,9 @@ impl Connection {
 
     pub(super) fn taker(&mut self) -> Taker {
         match self.receiving_exchange().map(|exchange| &exchange.state) {
-            Some(State::Wanting | State::Translating) => Taker::Unknown,
+            Some(State::Wanting | State::Resolving) => Taker::Unknown,
             Some(State::Running(_)) => Taker::Program,
-            Some(State::Translated(_) | State::Postponed | State::Answering(_) | State::Answered(_)) | None => {
+            Some(State::Resolved(_) | State::Postponed | State::Answering(_) | State::Answered(_)) | None => {
                 Taker::Nobody
             }
         }

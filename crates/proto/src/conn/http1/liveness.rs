@@ -29,7 +29,7 @@ impl Connection {
         let exchange = self.active.as_ref()?.exchanges.front()?;
         let running = match &exchange.state {
             State::Running(running) => running,
-            State::Translated(_) if !exchange.awaits_content => return Some("an answer is known and has not begun"),
+            State::Resolved(_) if !exchange.awaits_content => return Some("an answer is known and has not begun"),
             State::Postponed => return Some("the first in line has been postponed"),
             _ => return None,
         };

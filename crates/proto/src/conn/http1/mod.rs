@@ -23,11 +23,11 @@ use std::sync::Arc;
 use crate::conn::{Answered, Interest};
 use crate::error::Refusal;
 use crate::exchange::answer::{self, Answer};
-use crate::exchange::rules::{translation_of, translation_of_saved};
+use crate::exchange::rules::{requested_resource_of, requested_resource_of_saved};
 use crate::exchange::running::Running;
 use crate::exchange::sending::{Framing, Sending};
 use crate::exchange::state::State;
-use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Translate};
+use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, RequestedResource};
 use crate::limits::{LINGER_MS_MAX, Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::message::Request;
 use crate::time::Instant;
@@ -306,7 +306,7 @@ impl Connection {
     /// Whether the first in line waits for nothing but its content.
     fn is_receiving_content(&self) -> bool {
         let front = self.active.as_ref().and_then(|active| active.exchanges.front());
-        let is_known = |one: &Exchange| matches!(one.state, State::Translated(_) | State::Answering(_));
+        let is_known = |one: &Exchange| matches!(one.state, State::Resolved(_) | State::Answering(_));
         front.is_some_and(|one| one.awaits_content && is_known(one))
     }
 
@@ -492,11 +492,11 @@ impl Connection {
     pub fn handle_done(&mut self, id: ExchangeId, done: Done<'_>, now: Instant) {
         if self.current_id() == Some(id) {
             match done {
-                Done::Translated(resource) => self.answer_current(resource),
+                Done::Resolved(resource) => self.answer_current(resource),
                 Done::Refused(refusal) => self.refuse_current(refusal),
                 Done::Run(program) => self.push_current(State::Running(Running::new(program)), true),
                 Done::Ready(_) | Done::Content(_) | Done::Failed => {
-                    unreachable!("the request in the input waits for a translation")
+                    unreachable!("the request in the input waits for a resolution")
                 }
             }
             return;
@@ -516,7 +516,7 @@ impl Connection {
         };
         let held_bytes_max = driven(&mut self.workspace).outlet.held_bytes_max();
         let fits = match &done {
-            Done::Translated(resource) => {
+            Done::Resolved(resource) => {
                 let holds = answer::holds_without_content(resource.status);
                 index == 0 || holds || active.may_hold(resource, held_bytes_max)
             }
@@ -525,16 +525,16 @@ impl Connection {
         let exchange = &mut active.exchanges[index];
         let awaits_content = exchange.awaits_content;
         match (done, &mut exchange.state) {
-            (Done::Translated(resource), State::Translating) => {
-                exchange.state = if fits { State::Translated(resource.clone()) } else { State::Postponed };
+            (Done::Resolved(resource), State::Resolving) => {
+                exchange.state = if fits { State::Resolved(resource.clone()) } else { State::Postponed };
                 if awaits_content && answer::holds_without_content(resource.status) {
                     self.answer_unread(index);
                 } else if awaits_content {
                     self.begin_discarding()?;
                 }
             }
-            (Done::Refused(refusal), State::Translating) => self.refuse_exchange(index, refusal)?,
-            (Done::Run(program), State::Translating) => {
+            (Done::Refused(refusal), State::Resolving) => self.refuse_exchange(index, refusal)?,
+            (Done::Run(program), State::Resolving) => {
                 let bytes_max = program.content_bytes_max();
                 exchange.state = State::Running(Running::new(program));
                 if awaits_content {
@@ -557,7 +557,7 @@ impl Connection {
     /// The need of exchange `id` will be met later. The request is kept until then.
     pub fn defer(&mut self, id: ExchangeId) {
         if self.current_id() == Some(id) {
-            self.push_current(State::Translating, true);
+            self.push_current(State::Resolving, true);
         }
     }
 
@@ -617,33 +617,33 @@ impl Connection {
             return self.active.as_mut()?.need();
         }
         let id = self.current_id()?;
-        Some((id, Need::Translate(self.current_translate()?)))
+        Some((id, Need::Resolve(self.current_requested()?)))
     }
 
-    /// The request that `poll_need` will hand out for translation next, if that comes next: so that it can be prepared.
+    /// The request that `poll_need` will hand out for resolution next, if that comes next: so that it can be prepared.
     /// Nothing is handed out by this, and it may return nothing where `poll_need` does.
-    pub fn foresee_translate(&mut self) -> Option<Translate<'_>> {
+    pub fn peek_requested(&mut self) -> Option<RequestedResource<'_>> {
         let comes_first = |connection: &Connection| connection.runnable().is_some() || connection.has_wanting();
         if self.broken || comes_first(self) || !self.next_request() || comes_first(self) {
             return None;
         }
-        self.current_translate()
+        self.current_requested()
     }
 
-    /// See [`Connection::translate_of`](crate::conn::Connection::translate_of).
-    pub fn translate_of(&self, id: ExchangeId) -> Option<Translate<'_>> {
+    /// See [`Connection::requested_of`](crate::conn::Connection::requested_of).
+    pub fn requested_of(&self, id: ExchangeId) -> Option<RequestedResource<'_>> {
         if self.current_id() == Some(id) {
-            return self.current_translate();
+            return self.current_requested();
         }
         let exchange = self.active.as_ref()?.exchanges.iter().find(|exchange| exchange.id == id)?;
-        exchange.request.as_ref().filter(|_| exchange.state.is_translating()).map(translation_of_saved)
+        exchange.request.as_ref().filter(|_| exchange.state.is_resolving()).map(requested_resource_of_saved)
     }
 
-    /// The translation of the request in the input that waits for its first answer.
-    fn current_translate(&self) -> Option<Translate<'_>> {
+    /// The resolution of the request in the input that waits for its first answer.
+    fn current_requested(&self) -> Option<RequestedResource<'_>> {
         let workspace = self.workspace.as_ref()?;
         let request = Request { bytes: workspace.input.unread(), head: workspace.http1.current.as_ref()? };
-        Some(translation_of(request))
+        Some(requested_resource_of(request))
     }
 
     /// The next bytes to send. They may change after `handle_done` and `handle_sent`.

@@ -34,7 +34,7 @@ impl Connection {
         if !first_in_line {
             let held_bytes_max = workspace.outlet.held_bytes_max();
             let fits = self.active.as_ref().is_some_and(|active| active.may_hold(resource, held_bytes_max));
-            self.push_current(if fits { State::Translated(resource.clone()) } else { State::Postponed }, true);
+            self.push_current(if fits { State::Resolved(resource.clone()) } else { State::Postponed }, true);
             return;
         }
         let head = workspace.http1.current.as_ref().expect("a request is current");
@@ -126,7 +126,7 @@ impl Connection {
             let request = exchange.request.as_ref().map(Saved::request);
             let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
             let page = outlet.pages.refusal_of(request.and_then(answer::host_of), request, refusal);
-            exchange.state = State::Translated(page);
+            exchange.state = State::Resolved(page);
             return Ok(());
         }
         if refusal.closes() || !self.stays_in_step() {
@@ -172,7 +172,7 @@ impl Connection {
         let front = self.active.as_ref().and_then(|active| active.exchanges.front());
         let head = match front {
             None if is_current => workspace.http1.current.as_ref(),
-            Some(Exchange { id: front, state: State::Translating, request: Some(saved), .. }) if *front == id => {
+            Some(Exchange { id: front, state: State::Resolving, request: Some(saved), .. }) if *front == id => {
                 Some(&saved.head)
             }
             _ => None,
@@ -202,7 +202,7 @@ impl Connection {
         let head = workspace.http1.current.as_ref().expect("a request is current");
         let request = Request { bytes: workspace.input.unread(), head };
         let options = workspace.outlet.pages.options_of(answer::host_of(request), request);
-        self.push_current(State::Translated(options), true);
+        self.push_current(State::Resolved(options), true);
         self.advance();
     }
 
@@ -245,7 +245,7 @@ impl Connection {
                 let answer = answer::refuse(Refusal::RunFailed, request, workspace.outlet.grounds());
                 (exchange.state, exchange.persistence) = (State::Answering(answer), Persistence::Close);
             }
-            if let State::Translated(resource) = &exchange.state {
+            if let State::Resolved(resource) = &exchange.state {
                 let saved = exchange.request.as_ref().expect("a request that waits is kept");
                 let persistence = persistence_of(saved.request(), closing && last);
                 let answer = answer::decide_saved(saved, resource, workspace.outlet.grounds());

@@ -20,7 +20,7 @@ impl Connection {
         let exchanges = self.active.iter_mut().flat_map(|active| &mut active.exchanges);
         for exchange in exchanges {
             match &mut exchange.state {
-                State::Translating => exchange.state = State::Wanting,
+                State::Resolving => exchange.state = State::Wanting,
                 State::Answering(answer) => (answer.reading, answer.paused) = (false, false),
                 // A step that its driver has not finished is not done again.
                 State::Running(running) => {
@@ -32,7 +32,7 @@ impl Connection {
                         (false, _) => {}
                     }
                 }
-                State::Wanting | State::Translated(_) | State::Postponed | State::Answered(_) => {}
+                State::Wanting | State::Resolved(_) | State::Postponed | State::Answered(_) => {}
             }
         }
         if let Some(active) = self.active.as_mut().filter(|_| has_lost) {

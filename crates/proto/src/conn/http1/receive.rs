@@ -20,7 +20,7 @@ enum Taken {
     Nothing,
     /// Something was consumed: look again.
     Part,
-    /// A request waits for its translation.
+    /// A request waits for its resolution.
     Request,
 }
 
@@ -119,7 +119,7 @@ impl Connection {
         if let Some(saved) = exchange.request.as_ref().filter(|_| is_options) {
             let pages = &self.workspace.as_ref().expect(DRIVEN).outlet.pages;
             let host = answer::host_of(saved.request());
-            exchange.state = State::Translated(pages.options_of(host, saved.request()));
+            exchange.state = State::Resolved(pages.options_of(host, saved.request()));
         }
         let active = self.active();
         active.exchanges.push_back(exchange);

@@ -239,12 +239,12 @@ impl Connection {
             After::Give(part) => self.give(*part),
             After::Answer(resource) => {
                 self.leave_unread();
-                self.set_front(State::Translated(resource));
+                self.set_front(State::Resolved(resource));
             }
-            After::TranslateAgain => self.translate_again(),
-            After::TranslateOther => {
+            After::ResolveAgain => self.resolve_again(),
+            After::ResolveOther => {
                 self.leave_unread();
-                self.translate_again();
+                self.resolve_again();
             }
             After::Fail => self.fail_program(),
         }
@@ -260,9 +260,9 @@ impl Connection {
         }
     }
 
-    /// The program is done, and its request is translated once more. How much content it may have is as if there had
+    /// The program is done, and its request is resolved once more. How much content it may have is as if there had
     /// been no program.
-    fn translate_again(&mut self) {
+    fn resolve_again(&mut self) {
         let body_bytes_max = driven(&mut self.workspace).outlet.limits.body_bytes_max;
         if let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) {
             // The taker refuses content that is known to be more.
@@ -414,7 +414,7 @@ impl Connection {
     pub(super) fn may_change(&self) -> bool {
         let newest = self.active.as_ref().and_then(|active| active.exchanges.back());
         newest.is_some_and(|exchange| match (&exchange.state, &exchange.request) {
-            (State::Wanting | State::Translating, Some(saved)) => asks_to_change(saved),
+            (State::Wanting | State::Resolving, Some(saved)) => asks_to_change(saved),
             (State::Running(running), Some(saved)) => !running.has_begun() && asks_to_change(saved),
             _ => false,
         })
@@ -448,7 +448,7 @@ impl Connection {
         let Some((exchange, _)) = self.front_running() else { return };
         let request = exchange.request.as_ref().map(Saved::request);
         let page = outlet.pages.refusal_of(request.and_then(answer::host_of), request, Refusal::RunFailed);
-        self.set_front(State::Translated(page));
+        self.set_front(State::Resolved(page));
     }
 
     /// The answer of a program that is being sent is broken off behind what has been given: the connection ends there.

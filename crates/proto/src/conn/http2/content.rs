@@ -98,11 +98,11 @@ impl Connection {
         };
         let content = &self.workspace.as_ref().expect(DRIVEN).input.unread()[..bytes];
         match &stream.state {
-            State::Running(_) | State::Wanting | State::Translating | State::Postponed => {
+            State::Running(_) | State::Wanting | State::Resolving | State::Postponed => {
                 stream.content.extend_from_slice(content);
                 true
             }
-            State::Translated(_) | State::Answering(_) | State::Answered(_) => false,
+            State::Resolved(_) | State::Answering(_) | State::Answered(_) => false,
         }
     }
 

@@ -62,7 +62,7 @@ impl Connection {
         }
         match &stream.state {
             State::Wanting => is_drained.then_some("a need has not been handed out"),
-            State::Translating | State::Translated(_) | State::Postponed | State::Answered(_) => None,
+            State::Resolving | State::Resolved(_) | State::Postponed | State::Answered(_) => None,
             State::Running(running) => self.running_standstill(stream, running),
             State::Answering(answer) => {
                 // It waits for the rest of the request, for a step, for a window, or for room.

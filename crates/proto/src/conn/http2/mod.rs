@@ -38,9 +38,9 @@ use std::sync::Arc;
 use crate::conn::{Answered, Fate, Interest, SendDeadline};
 use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
-use crate::exchange::rules::{translation_of, translation_of_saved};
+use crate::exchange::rules::{requested_resource_of, requested_resource_of_saved};
 use crate::exchange::state::State;
-use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Translate};
+use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, RequestedResource};
 use crate::held::Charge;
 use crate::limits::{self};
 use crate::time::Instant;
@@ -285,10 +285,10 @@ impl Connection {
             };
         }
         let done = self.streams.iter().any(|one| match &one.state {
-            State::Translating => true,
+            State::Resolving => true,
             State::Answering(answer) => answer.reading,
             State::Running(running) => running.is_away() || running.waits_elsewhere(),
-            State::Wanting | State::Translated(_) | State::Postponed | State::Answered(_) => false,
+            State::Wanting | State::Resolved(_) | State::Postponed | State::Answered(_) => false,
         });
         let receive = !self.ended && self.has_room_for_frames();
         if !(send || done || receive) {
@@ -500,18 +500,18 @@ impl Connection {
         let current = driven(&mut self.workspace).http2.current;
         if current.is_some_and(|current| current.id == id.0) {
             match done {
-                Done::Translated(resource) => self.answer_current(resource),
+                Done::Resolved(resource) => self.answer_current(resource),
                 Done::Refused(refusal) => {
-                    let at = self.push_current(State::Translating, true);
+                    let at = self.push_current(State::Resolving, true);
                     self.refuse_stream(at, refusal);
                     self.pump();
                 }
                 Done::Run(program) => {
-                    let at = self.push_current(State::Translating, true);
+                    let at = self.push_current(State::Resolving, true);
                     self.begin_running(at, program);
                 }
                 Done::Ready(_) | Done::Content(_) | Done::Failed => {
-                    unreachable!("the request in the buffers waits for a translation")
+                    unreachable!("the request in the buffers waits for a resolution")
                 }
             }
             return;
@@ -520,9 +520,9 @@ impl Connection {
             return;
         };
         match (done, &mut self.streams[at].state) {
-            (Done::Translated(resource), State::Translating) => self.begin_answering(at, resource),
-            (Done::Refused(refusal), State::Translating) => self.refuse_stream(at, refusal),
-            (Done::Run(program), State::Translating) => self.begin_running(at, program),
+            (Done::Resolved(resource), State::Resolving) => self.begin_answering(at, resource),
+            (Done::Refused(refusal), State::Resolving) => self.refuse_stream(at, refusal),
+            (Done::Run(program), State::Resolving) => self.begin_running(at, program),
             (Done::Ready(bytes), State::Answering(answer)) => answer.handle_ready(bytes),
             (Done::Content(buffer), State::Answering(answer)) => answer.handle_content(buffer, now),
             (Done::Failed, State::Answering(_)) => self.fail_stream(at),
@@ -538,7 +538,7 @@ impl Connection {
     /// The need of exchange `id` will be met later. The request is kept until then.
     pub fn defer(&mut self, id: ExchangeId) {
         if driven(&mut self.workspace).http2.current.is_some_and(|current| current.id == id.0) {
-            self.push_current(State::Translating, true);
+            self.push_current(State::Resolving, true);
         }
     }
 
@@ -566,7 +566,7 @@ impl Connection {
         }
         if self.has_current() {
             let (id, request) = self.workspace.as_ref()?.http2.current_request()?;
-            return Some((ExchangeId(id), Need::Translate(translation_of(request))));
+            return Some((ExchangeId(id), Need::Resolve(requested_resource_of(request))));
         }
         let at = self.wanting()?;
         let Stream { id, state, request, .. } = &mut self.streams[at];
@@ -576,18 +576,18 @@ impl Connection {
         }
     }
 
-    /// See [`Connection::translate_of`](crate::conn::Connection::translate_of).
-    pub fn translate_of(&self, id: ExchangeId) -> Option<Translate<'_>> {
+    /// See [`Connection::requested_of`](crate::conn::Connection::requested_of).
+    pub fn requested_of(&self, id: ExchangeId) -> Option<RequestedResource<'_>> {
         let current = self.workspace.as_ref().and_then(|workspace| workspace.http2.current_request());
         if let Some((_, request)) = current.filter(|(current, _)| *current == id.0) {
-            return Some(translation_of(request));
+            return Some(requested_resource_of(request));
         }
-        let stream = self.streams.iter().find(|one| one.id == id.0 && one.state.is_translating())?;
-        stream.request.as_ref().map(translation_of_saved)
+        let stream = self.streams.iter().find(|one| one.id == id.0 && one.state.is_resolving())?;
+        stream.request.as_ref().map(requested_resource_of_saved)
     }
 
     /// Nothing is foreseen: the next request may be behind frames that have to be acted on.
-    pub fn foresee_translate(&mut self) -> Option<Translate<'_>> {
+    pub fn peek_requested(&mut self) -> Option<RequestedResource<'_>> {
         None
     }
 

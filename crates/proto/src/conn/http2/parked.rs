@@ -15,11 +15,11 @@ impl Connection {
         self.assert_parked();
         for stream in &mut self.streams {
             match &mut stream.state {
-                State::Translating => stream.state = State::Wanting,
+                State::Resolving => stream.state = State::Wanting,
                 State::Answering(answer) => (answer.reading, answer.paused) = (false, false),
                 // A step that its driver has not finished is not done again.
                 State::Running(running) => running.lose(),
-                State::Wanting | State::Translated(_) | State::Postponed | State::Answered(_) => {}
+                State::Wanting | State::Resolved(_) | State::Postponed | State::Answered(_) => {}
             }
         }
     }

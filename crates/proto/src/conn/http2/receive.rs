@@ -48,11 +48,11 @@ const RESET_BY_US_MAX: usize = 32;
 const PRIORITY_UPDATE_BYTES_MAX: usize = 200;
 
 impl Connection {
-    /// Takes frames from the input until a request has to be translated, or there are none, or earlier answers have to
+    /// Takes frames from the input until a request has to be resolved, or there are none, or earlier answers have to
     /// leave first.
     pub(super) fn receive_frames(&mut self) {
         let mut went = false;
-        while self.has_room_for_frames() && !self.has_current() && self.wanting_translation().is_none() {
+        while self.has_room_for_frames() && !self.has_current() && self.wanting_resolution().is_none() {
             match self.next_frame() {
                 Ok(Step::Starved) => break,
                 Ok(Step::Went) => went = true,
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    fn wanting_translation(&self) -> Option<usize> {
+    fn wanting_resolution(&self) -> Option<usize> {
         self.streams.iter().position(|one| one.state.is_wanting())
     }
 

@@ -20,8 +20,8 @@ impl Stream {
     pub(super) fn wants_content(&self) -> bool {
         match &self.state {
             State::Running(running) => running.awaits_content(),
-            State::Wanting | State::Translating | State::Answered(_) => false,
-            State::Postponed | State::Answering(_) | State::Translated(_) => true,
+            State::Wanting | State::Resolving | State::Answered(_) => false,
+            State::Postponed | State::Answering(_) | State::Resolved(_) => true,
         }
     }
 }
@@ -116,11 +116,11 @@ impl Connection {
                 self.give_up_content(at, now);
                 self.answer_with(at, &resource);
             }
-            After::TranslateAgain => self.translate_again(at),
-            After::TranslateOther => {
+            After::ResolveAgain => self.resolve_again(at),
+            After::ResolveOther => {
                 self.streams[at].is_early = true;
                 self.give_up_content(at, now);
-                self.translate_again(at);
+                self.resolve_again(at);
             }
             After::Fail => self.fail_program(at),
         }
@@ -138,9 +138,9 @@ impl Connection {
         }
     }
 
-    /// The program of a stream is done, and the stream is translated once more. Content that has arrived meanwhile is
+    /// The program of a stream is done, and the stream is resolved once more. Content that has arrived meanwhile is
     /// kept for whoever takes it then.
-    fn translate_again(&mut self, at: usize) {
+    fn resolve_again(&mut self, at: usize) {
         let stream = &mut self.streams[at];
         (stream.state, stream.taken) = (State::Wanting, Vec::new());
     }

@@ -21,12 +21,12 @@ use crate::resource::Resource;
 use crate::tally::{Abuse, Outcome};
 use crate::workspace::Workspace;
 
-// Requests that have been translated.
+// Requests that have been resolved.
 impl Connection {
     /// The request in the buffers stands for `resource`.
     pub(super) fn answer_current(&mut self, resource: &Arc<Resource>) {
         if !self.answer_at_once(resource) {
-            let at = self.push_current(State::Translating, true);
+            let at = self.push_current(State::Resolving, true);
             self.begin_answering(at, resource);
         }
         self.pump();
@@ -89,7 +89,7 @@ impl Connection {
 
     /// The request of a stream stands for `resource`, and its content is discarded.
     pub(super) fn begin_answering(&mut self, at: usize, resource: &Arc<Resource>) {
-        self.handle_translated(at, resource);
+        self.handle_resolved(at, resource);
         self.begin_content(at);
     }
 
@@ -101,7 +101,7 @@ impl Connection {
 
     /// The answer of a stream is `resource`, which was looked up. Where its streams hold too much it is looked up again
     /// later.
-    pub(super) fn handle_translated(&mut self, at: usize, resource: &Arc<Resource>) {
+    pub(super) fn handle_resolved(&mut self, at: usize, resource: &Arc<Resource>) {
         let outlet = &driven(&mut self.workspace).outlet;
         let held: u64 = self.streams.iter().map(|one| one.state.held_bytes()).sum();
         let held_max = if outlet.held_bytes_max() == 0 { 0 } else { STREAMS_HELD_BYTES_MAX };
@@ -131,7 +131,7 @@ impl Connection {
             return;
         }
         let held: u64 = self.streams.iter().map(|one| one.state.held_bytes()).sum();
-        let is_asked = |one: &Stream| matches!(one.state, State::Wanting | State::Translating);
+        let is_asked = |one: &Stream| matches!(one.state, State::Wanting | State::Resolving);
         // Less than when there was no room: else it would be asked for again and again.
         if (held == 0 || held < self.postponed_at) && !self.streams.iter().any(is_asked) {
             let postponed = self.streams.iter().enumerate().filter(|(_, one)| is_postponed(one));

@@ -21,7 +21,7 @@ impl Connection {
     /// See [`Connection::give_early_hints`](crate::conn::Connection::give_early_hints).
     pub fn give_early_hints<'l>(&mut self, id: ExchangeId, links: impl Iterator<Item = &'l LinkField>) -> bool {
         let current = driven(&mut self.workspace).http2.current;
-        let is_asked = |one: &Stream| one.id == id.0 && one.state.is_translating() && !one.is_reset;
+        let is_asked = |one: &Stream| one.id == id.0 && one.state.is_resolving() && !one.is_reset;
         let can_be = current.is_some_and(|current| current.id == id.0) || self.streams.iter().any(is_asked);
         if can_be {
             let (encoder, sink) = self.encoder_and_sink();

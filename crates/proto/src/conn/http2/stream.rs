@@ -141,9 +141,9 @@ impl Stream {
     pub(super) fn content_bytes_max(&self, discarded_bytes_max: u64) -> u64 {
         match &self.state {
             State::Running(running) => running.content_bytes_max().unwrap_or(u64::MAX),
-            State::Answering(_) | State::Postponed | State::Translated(_) => discarded_bytes_max,
+            State::Answering(_) | State::Postponed | State::Resolved(_) => discarded_bytes_max,
             // Its time is what bounds it.
-            State::Wanting | State::Translating | State::Answered(_) => u64::MAX,
+            State::Wanting | State::Resolving | State::Answered(_) => u64::MAX,
         }
     }
 
