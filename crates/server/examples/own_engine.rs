@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_server::embed::engine::{
-    Completed, Engine, Entry, Errno, Executor, FileRange, Input, OnSockets, PendingId, Program, Ran, Shared, Target,
-    Worker, WorkerContext, run_in_line, translate_in_line,
+    Completed, Engine, Entry, Errno, Executor, FileRange, Input, OnSockets, PendingId, Program, Ran, Shared,
+    TranslationTarget, Worker, WorkerContext, run_in_line, translate_in_line,
 };
 use lamna_server::embed::{Builder, Running, StartError};
 
@@ -51,12 +51,17 @@ struct InLine<'a> {
 impl OnSockets for InLine<'_> {}
 
 impl Executor for InLine<'_> {
-    fn translate(&mut self, context: &mut WorkerContext<'_>, _: PendingId, target: Target) -> Option<Arc<Entry>> {
+    fn translate(
+        &mut self,
+        context: &mut WorkerContext<'_>,
+        _: PendingId,
+        target: TranslationTarget,
+    ) -> Option<Arc<Entry>> {
         self.steps.fetch_add(1, Relaxed);
         Some(translate_in_line(context, &target))
     }
 
-    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: TranslationTarget) {
         self.steps.fetch_add(1, Relaxed);
         translate_in_line(context, &target);
     }

@@ -15,7 +15,7 @@ use lamna_site::content::translate::translate;
 use rustix::io::Errno;
 
 use crate::worker::coalesced_lookups::{CoalescedLookups, Joined};
-use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::context::{FileRange, TranslationTarget, WorkerContext};
 use crate::worker::drive::OnSockets;
 use crate::worker::event_loop::Worker;
 use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, run_elsewhere, translate_now};
@@ -53,7 +53,12 @@ struct Helped {
 impl OnSockets for Helped {}
 
 impl Executor for Helped {
-    fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>> {
+    fn translate(
+        &mut self,
+        context: &mut WorkerContext<'_>,
+        pending: PendingId,
+        target: TranslationTarget,
+    ) -> Option<Arc<Entry>> {
         let entry = translate_now(context, &target);
         if entry.is_none() {
             self.look_up(pending, target);
@@ -61,7 +66,7 @@ impl Executor for Helped {
         entry
     }
 
-    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: TranslationTarget) {
         if translate_now(context, &target).is_none() {
             self.helpers.submit(Job::Translate { pending: None, target, again: false }, 1);
         }
@@ -103,7 +108,7 @@ impl Executor for Helped {
 
 impl Helped {
     /// Has a target looked up, once for all who wait for it.
-    fn look_up(&mut self, pending: PendingId, target: Target) {
+    fn look_up(&mut self, pending: PendingId, target: TranslationTarget) {
         match self.lookups.join(&target, pending) {
             Joined::Another(number) => number.into_iter().for_each(|number| self.helpers.want(number)),
             Joined::First => {
@@ -141,13 +146,17 @@ impl Helped {
 
     /// The lookup of `target` is over: all that wait for it. A refresh is for nobody, and those who wait for the same target wait
     /// for a lookup of their own.
-    fn end(&mut self, pending: Option<PendingId>, target: &Target) -> impl Iterator<Item = PendingId> + use<> {
+    fn end(
+        &mut self,
+        pending: Option<PendingId>,
+        target: &TranslationTarget,
+    ) -> impl Iterator<Item = PendingId> + use<> {
         let others = pending.map(|_| self.lookups.end(target)).unwrap_or_default();
         pending.into_iter().chain(others)
     }
 
     /// Has it looked up once more, by a helper that says what it finds.
-    fn look_up_again(&mut self, pending: Option<PendingId>, target: Target) {
+    fn look_up_again(&mut self, pending: Option<PendingId>, target: TranslationTarget) {
         let (is_for_somebody, wanted) = (pending.is_some(), self.lookups.wanted(&target));
         let number = self.helpers.submit(Job::Translate { pending, target: target.clone(), again: true }, wanted);
         if is_for_somebody {
@@ -157,10 +166,15 @@ impl Helped {
 
     /// The entry that the helper found, or that can be found now that it is in memory. None if it has been evicted
     /// already, or if this file system cannot tell what is in memory.
-    fn found(&self, context: &WorkerContext<'_>, target: &Target, outcome: JobOutcome) -> Option<Arc<Entry>> {
+    fn found(
+        &self,
+        context: &WorkerContext<'_>,
+        target: &TranslationTarget,
+        outcome: JobOutcome,
+    ) -> Option<Arc<Entry>> {
         match outcome {
             JobOutcome::Found(entry) => Some(entry),
-            _ => translate(&target.question(context.shared, Wait::No, context.now)).ok(),
+            _ => translate(&target.translation(context.shared, Wait::No, context.now)).ok(),
         }
     }
 }
@@ -198,7 +212,7 @@ mod tests {
         std::iter::repeat_with(|| helped.completed(context)).flatten().next().expect("it goes on until there is one")
     }
 
-    fn target(context: &mut WorkerContext<'_>) -> Target {
+    fn target(context: &mut WorkerContext<'_>) -> TranslationTarget {
         let asked = RequestedResource {
             host: None,
             path: b"/a",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lamna_site::cache::Entry;
 use rustix::io::Errno;
 
-use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::context::{FileRange, TranslationTarget, WorkerContext};
 use crate::worker::drive::OnSockets;
 use crate::worker::event_loop::Worker;
 use crate::worker::executor::{Completed, Executor, PendingId, translate_in_line};
@@ -32,12 +32,12 @@ impl Executor for InLine {
         &mut self,
         context: &mut WorkerContext<'_>,
         _pending: PendingId,
-        target: Target,
+        target: TranslationTarget,
     ) -> Option<Arc<Entry>> {
         Some(translate_in_line(context, &target))
     }
 
-    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: TranslationTarget) {
         translate_in_line(context, &target);
     }
 

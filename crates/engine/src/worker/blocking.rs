@@ -27,7 +27,7 @@ use rustix::io::Errno;
 
 use crate::worker::acceptor::{Acceptor, Share};
 use crate::worker::connection_state::ConnectionState;
-use crate::worker::context::{FileRange, Target, WorkerContext, find_once};
+use crate::worker::context::{FileRange, TranslationTarget, WorkerContext, find_once};
 use crate::worker::drive::{self, OnSockets, Turn};
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::liveness::{self, Arranged};
@@ -443,13 +443,18 @@ struct InThread;
 impl OnSockets for InThread {}
 
 impl Executor for InThread {
-    fn translate(&mut self, context: &mut WorkerContext<'_>, _: PendingId, target: Target) -> Option<Arc<Entry>> {
+    fn translate(
+        &mut self,
+        context: &mut WorkerContext<'_>,
+        _: PendingId,
+        target: TranslationTarget,
+    ) -> Option<Arc<Entry>> {
         let entry = find_once(context.shared, &target, context.now);
         context.keep(&target, &entry);
         Some(entry)
     }
 
-    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: TranslationTarget) {
         if !context.is_compared(&target) {
             let entry = find_once(context.shared, &target, context.now);
             context.keep(&target, &entry);

@@ -6,13 +6,13 @@
 
 use std::collections::{HashMap, hash_map};
 
-use crate::worker::context::Target;
+use crate::worker::context::TranslationTarget;
 use crate::worker::executor::PendingId;
 
 /// Targets, and the exchanges that wait for each. `P` is where a lookup waits to be taken up.
 #[derive(Debug)]
 pub(crate) struct CoalescedLookups<P> {
-    waiting: HashMap<Target, Waiting<P>>,
+    waiting: HashMap<TranslationTarget, Waiting<P>>,
 }
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl<P> Default for CoalescedLookups<P> {
 
 impl<P: Copy> CoalescedLookups<P> {
     /// `pending` waits for `target` from now on. The first one stays with its lookup, not here.
-    pub(crate) fn join(&mut self, target: &Target, pending: PendingId) -> Joined<P> {
+    pub(crate) fn join(&mut self, target: &TranslationTarget, pending: PendingId) -> Joined<P> {
         match self.waiting.entry(target.clone()) {
             hash_map::Entry::Occupied(mut waiting) => {
                 waiting.get_mut().others.push(pending);
@@ -52,19 +52,19 @@ impl<P: Copy> CoalescedLookups<P> {
     }
 
     /// How many wait for `target`, at least one.
-    pub(crate) fn wanted(&self, target: &Target) -> usize {
+    pub(crate) fn wanted(&self, target: &TranslationTarget) -> usize {
         1 + self.waiting.get(target).map_or(0, |waiting| waiting.others.len())
     }
 
     /// The lookup of `target` waits at `place`.
-    pub(crate) fn place(&mut self, target: &Target, place: Option<P>) {
+    pub(crate) fn place(&mut self, target: &TranslationTarget, place: Option<P>) {
         if let Some(waiting) = self.waiting.get_mut(target) {
             waiting.place = place;
         }
     }
 
     /// The lookup of `target` has ended. Returns the exchanges that wait for it beside the first.
-    pub(crate) fn end(&mut self, target: &Target) -> Vec<PendingId> {
+    pub(crate) fn end(&mut self, target: &TranslationTarget) -> Vec<PendingId> {
         self.waiting.remove(target).map(|waiting| waiting.others).unwrap_or_default()
     }
 }

@@ -19,7 +19,7 @@ mod trace;
 pub use asked::Asked;
 pub use responders::needs_program;
 pub use steps::Outcome;
-pub use target::{Sources, Target};
+pub use target::{Sources, TranslationTarget};
 pub use trace::target_of;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -40,7 +40,7 @@ use lamna_proto::workspace::Workspace;
 use lamna_site::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use lamna_site::content::access::Known;
 use lamna_site::content::route::Effective;
-use lamna_site::content::translate::{Question, translate};
+use lamna_site::content::translate::{Translation, translate};
 use lamna_site::hints::{Observer, RequestSample};
 use lamna_sys::clock::unix_ms;
 use lamna_sys::contain::{Point, fail_if_asked};
@@ -131,9 +131,9 @@ pub enum Found<'a> {
     /// Answer with it.
     Fresh(&'a Arc<Entry>),
     /// Answer with it, and compare it with the file system soon.
-    Aging(&'a Arc<Entry>, Target),
+    Aging(&'a Arc<Entry>, TranslationTarget),
     /// It has to be translated first.
-    Missing(Target),
+    Missing(TranslationTarget),
 }
 
 /// The answer to a request that is found in line.
@@ -143,7 +143,7 @@ pub struct InLine {
     /// The outcome of the routes.
     pub rules: Arc<Effective>,
     /// The target, and what it stands for, if that was asked.
-    pub found: Option<(Target, Arc<Entry>)>,
+    pub found: Option<(TranslationTarget, Arc<Entry>)>,
 }
 
 /// How often log lines and counters are handed over: whenever the clock shows a multiple of it, so that a reader of the
@@ -289,10 +289,10 @@ impl<'a> WorkerContext<'a> {
             return InLine { outcome, rules, found: None };
         }
         let address = self.addresses.address(asked.site, asked.requested, || asked.client());
-        let target = Target::new(self.shared, &address, None, asked.name());
+        let target = TranslationTarget::new(self.shared, &address, None, asked.name());
         self.addresses.take_back(address);
         // Without the store it is of no request that the log is told about.
-        let found = translate(&Question { store: None, ..target.question(self.shared, Wait::Yes, self.now) });
+        let found = translate(&Translation { store: None, ..target.translation(self.shared, Wait::Yes, self.now) });
         let entry = found.expect("only a translation that must not wait would block");
         self.trace_looked_up(asked, &entry);
         let outcome = match needs_program(&entry, asked.requested) {
@@ -321,16 +321,16 @@ impl<'a> WorkerContext<'a> {
 
     /// The target of a new request, in values of its own.
     #[cfg(test)]
-    pub fn take(&mut self, requested: &RequestedResource<'_>, peer: Peer) -> Target {
+    pub fn take(&mut self, requested: &RequestedResource<'_>, peer: Peer) -> TranslationTarget {
         let over = Over { way: lamna_tls::Way::Clear, socket: None };
         let asked = self.asked(requested, peer, over);
         let address = self.addresses.address(asked.site, asked.requested, || asked.client());
-        let target = Target::new(self.shared, &address, None, asked.name());
+        let target = TranslationTarget::new(self.shared, &address, None, asked.name());
         self.addresses.take_back(address);
         target
     }
 
-    /// Looks up an address. `called` gives the identifier of the request, and is asked for it only if a [`Target`] has
+    /// Looks up an address. `called` gives the identifier of the request, and is asked for it only if a [`TranslationTarget`] has
     /// to be made.
     fn look_up_address(
         &mut self,
@@ -341,7 +341,7 @@ impl<'a> WorkerContext<'a> {
         let key = address.key();
         fail_if_asked(Point::LookUp, key.path);
         let shared = self.shared;
-        let target = |previous| Target::new(shared, &address, previous, called());
+        let target = |previous| TranslationTarget::new(shared, &address, previous, called());
         let store = &shared.store;
         if self.caches.are_off() {
             add(&self.work.misses, 1);
@@ -356,8 +356,8 @@ impl<'a> WorkerContext<'a> {
             Lookup::Fresh(entry) if !self.caches.entries => {
                 add(&self.work.described, 1);
                 let target = target(None);
-                let question = target.question(shared, Wait::No, self.now);
-                let described = question.describe_again(entry);
+                let translation = target.translation(shared, Wait::No, self.now);
+                let described = translation.describe_again(entry);
                 store.count(&described);
                 Lookup::Fresh(self.last_described.insert(described))
             }
@@ -408,13 +408,13 @@ impl<'a> WorkerContext<'a> {
 
     /// Whether another thread has compared an aging target with the file system meanwhile. Many threads have the same
     /// hot files in their private caches: so one of them compares, and the others only ask the store.
-    pub fn is_compared(&mut self, target: &Target) -> bool {
+    pub fn is_compared(&mut self, target: &TranslationTarget) -> bool {
         self.local.expire(target.key());
         matches!(self.local.lookup(&self.shared.store, target.key(), self.now.ms()), Lookup::Fresh(_))
     }
 
     /// Keeps what a target was found to stand for.
-    pub fn keep(&mut self, target: &Target, entry: &Arc<Entry>) {
+    pub fn keep(&mut self, target: &TranslationTarget, entry: &Arc<Entry>) {
         let is_known = target.previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, entry));
         if !is_known {
             self.count_made(entry);
@@ -516,16 +516,16 @@ impl Drop for WorkerContext<'_> {
 
 /// The entry for `target`. When several threads of the process ask for it at the same time, one of them finds it out
 /// for all. Waits.
-pub fn find_once(shared: &Shared, target: &Target, now: Instant) -> Arc<Entry> {
+pub fn find_once(shared: &Shared, target: &TranslationTarget, now: Instant) -> Arc<Entry> {
     shared.store.find_once(target.key(), || {
-        let found = translate(&target.question(shared, Wait::Yes, now));
+        let found = translate(&target.translation(shared, Wait::Yes, now));
         found.expect("only a translation that must not wait would block")
     })
 }
 
 /// Has `entry` watched, which `target` stands for.
-fn watch(shared: &Shared, target: &Target, entry: &Arc<Entry>, now: Instant) {
-    if let Some((root, names)) = target.question(shared, Wait::No, now).names() {
+fn watch(shared: &Shared, target: &TranslationTarget, entry: &Arc<Entry>, now: Instant) {
+    if let Some((root, names)) = target.translation(shared, Wait::No, now).names() {
         shared.store.watch(WatchRequest { root, names, entry: Arc::downgrade(entry) });
     }
 }
@@ -561,7 +561,7 @@ mod tests {
         Asked::new((&shared.sites, &shared.proxies), requested, Peer::default(), Over { way: Way::Clear, socket: None })
     }
 
-    fn take(context: &mut WorkerContext<'_>, path: &str, query: Option<&str>) -> Target {
+    fn take(context: &mut WorkerContext<'_>, path: &str, query: Option<&str>) -> TranslationTarget {
         context.take(&requested_of(path, query), Peer::default())
     }
 

@@ -21,7 +21,7 @@ use lamna_proto::time::Instant;
 use lamna_site::cache::Entry;
 
 use crate::worker::connection_state::{ConnectionState, Extras};
-use crate::worker::context::{FileRange, Found, Outcome, Target, WorkerContext, needs_program};
+use crate::worker::context::{FileRange, Found, Outcome, TranslationTarget, WorkerContext, needs_program};
 use crate::worker::executor::{Completed, Executor, PendingId, run_in_line};
 use crate::worker::turn_budget::TURN_BYTES;
 
@@ -320,7 +320,7 @@ pub fn look_up(
 fn translate_missing(
     connection: &mut ConnectionState,
     id: PendingId,
-    target: Target,
+    target: TranslationTarget,
     context: &mut WorkerContext<'_>,
     executor: &mut impl Executor,
 ) {

@@ -12,7 +12,7 @@ use lamna_proto::time::Instant;
 use lamna_site::cache::Entry;
 use lamna_site::content::translate::translate;
 
-use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::context::{FileRange, TranslationTarget, WorkerContext};
 use crate::worker::helpers::runners;
 use crate::worker::shared::Shared;
 
@@ -62,16 +62,16 @@ impl Completed {
 }
 
 /// The entry for `target`, which is put into the cache. Waits for the disk.
-pub fn translate_in_line(context: &mut WorkerContext<'_>, target: &Target) -> Arc<Entry> {
-    let found = translate(&target.question(context.shared, Wait::Yes, context.now));
+pub fn translate_in_line(context: &mut WorkerContext<'_>, target: &TranslationTarget) -> Arc<Entry> {
+    let found = translate(&target.translation(context.shared, Wait::Yes, context.now));
     let entry = found.expect("only a translation that must not wait would block");
     context.keep(target, &entry);
     entry
 }
 
 /// The entry for `target`, which is put into the cache, if it can be found without waiting.
-pub fn translate_now(context: &mut WorkerContext<'_>, target: &Target) -> Option<Arc<Entry>> {
-    let entry = translate(&target.question(context.shared, Wait::No, context.now)).ok()?;
+pub fn translate_now(context: &mut WorkerContext<'_>, target: &TranslationTarget) -> Option<Arc<Entry>> {
+    let entry = translate(&target.translation(context.shared, Wait::No, context.now)).ok()?;
     context.keep(target, &entry);
     Some(entry)
 }
@@ -116,10 +116,15 @@ pub trait Executor {
     }
 
     /// Translates `target` and keeps what is found, at once or, returning nothing, later.
-    fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>>;
+    fn translate(
+        &mut self,
+        context: &mut WorkerContext<'_>,
+        pending: PendingId,
+        target: TranslationTarget,
+    ) -> Option<Arc<Entry>>;
 
     /// Compares a target that is in use with the file system, on behalf of no exchange.
-    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target);
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: TranslationTarget);
 
     /// Makes the beginning of a range ready, at once or, returning nothing, later.
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed>;

@@ -33,14 +33,14 @@ use lamna_site::content::explain::{Account, Answer, Asked, Explanation, Scheme, 
 use lamna_site::content::handler::Handlers;
 use lamna_site::content::route::Effective;
 use lamna_site::content::site::{Site, Sites};
-use lamna_site::content::translate::{Question, translate};
+use lamna_site::content::translate::{Translation, translate};
 use lamna_site::service::Registry;
 use lamna_sys::denied::denied;
 use lamna_sys::shared_memory::SharedMemory;
 use lamna_tls::record::Version;
 use lamna_tls::{Alpn, Endpoint, Negotiated, Over, Way};
 
-use crate::worker::context::{InLine, Outcome, Target, WorkerContext, target_of};
+use crate::worker::context::{InLine, Outcome, TranslationTarget, WorkerContext, target_of};
 use crate::worker::helpers::runners;
 use crate::worker::shared::Shared;
 
@@ -76,7 +76,7 @@ struct Walk {
     asks: Option<String>,
     rules: Option<Arc<Effective>>,
     /// Its target, if that was asked.
-    found: Option<(Target, Arc<Entry>)>,
+    found: Option<(TranslationTarget, Arc<Entry>)>,
     resource: Option<Arc<Resource>>,
 }
 
@@ -377,20 +377,20 @@ impl Walk {
         }
     }
 
-    fn question<'q>(&'q self, shared: &'q Shared) -> Option<Question<'q>> {
+    fn translation<'q>(&'q self, shared: &'q Shared) -> Option<Translation<'q>> {
         let (target, _) = self.found.as_ref()?;
-        Some(target.question(shared, Wait::Yes, shared.clock.now()))
+        Some(target.translation(shared, Wait::Yes, shared.clock.now()))
     }
 
     /// The path in the file system that the target maps to, without a slash at its end.
     fn mapped(&self, shared: &Shared) -> Option<PathBuf> {
-        self.question(shared)?.file_path().map(|file| file.components().collect())
+        self.translation(shared)?.file_path().map(|file| file.components().collect())
     }
 
     /// The file whose content is sent as it is: the one that the translation opens if nothing is to be held in memory.
     fn sent_file(&self, shared: &Shared) -> Option<PathBuf> {
-        let question = Question { content_bytes_max: 0, store: None, ..self.question(shared)? };
-        let entry = translate(&question).ok()?;
+        let translation = Translation { content_bytes_max: 0, store: None, ..self.translation(shared)? };
+        let entry = translate(&translation).ok()?;
         let file = entry.resource.variants.first().file.as_ref()?;
         std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
     }

@@ -29,7 +29,7 @@ use lamna_site::cache::Entry;
 use lamna_sys::contain::contain;
 use lamna_sys::usage::Usage;
 
-use crate::worker::context::{FileRange, Target, find_once};
+use crate::worker::context::{FileRange, TranslationTarget, find_once};
 use crate::worker::executor::{Completed, PendingId};
 use crate::worker::read_buffer::ReadBuffer;
 use crate::worker::shared::Shared;
@@ -43,7 +43,7 @@ pub enum Job {
         /// The exchange that waits for it; none if a cached translation is being compared.
         pending: Option<PendingId>,
         /// The target.
-        target: Target,
+        target: TranslationTarget,
         /// It has been looked up once, and still could not be had without waiting: return what is found.
         again: bool,
     },

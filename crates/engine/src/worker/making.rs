@@ -19,10 +19,10 @@ use lamna_proto::time::Instant;
 use lamna_site::cache::Store;
 use lamna_site::content::at_once::Party;
 use lamna_site::content::site::Sites;
-use lamna_site::content::translate::{Question, translate};
+use lamna_site::content::translate::{Translation, translate};
 use lamna_site::content::turns::{Place, Turn, Turns};
 
-use crate::worker::context::{Sources, Target};
+use crate::worker::context::{Sources, TranslationTarget};
 use crate::worker::shared::Shared;
 
 /// How long one may wait for its turn, and how long making may take then.
@@ -34,7 +34,7 @@ const ASK_MS: u32 = 10;
 /// See the module.
 #[derive(Debug)]
 pub struct Making {
-    target: Target,
+    target: TranslationTarget,
     sites: Arc<Sites>,
     store: Arc<Store>,
     abilities: Arc<KernelFeatures>,
@@ -58,7 +58,7 @@ enum Progress {
 
 impl Making {
     /// The making of `target`, for a client of a network. `busy` is the answer if others take too long.
-    pub fn new(shared: &Shared, target: Target, of: Option<Party>, busy: Arc<Resource>) -> Making {
+    pub fn new(shared: &Shared, target: TranslationTarget, of: Option<Party>, busy: Arc<Resource>) -> Making {
         let Shared { sites, store, abilities, turns, .. } = shared;
         Making {
             target,
@@ -80,8 +80,8 @@ impl Making {
         target.previous = store.lookup(target.key(), 1);
         let sources = Sources { sites, store, abilities, reads_elsewhere: *reads_elsewhere };
         let makes_until = Some(std::time::Instant::now() + MAKING_MAX);
-        let question = Question { makes_until, ..target.question_of(sources, Wait::Yes, now) };
-        let entry = translate(&question).ok()?;
+        let translation = Translation { makes_until, ..target.translation_of(sources, Wait::Yes, now) };
+        let entry = translate(&translation).ok()?;
         if entry.is_unmade() || entry.script().is_some() {
             return None;
         }

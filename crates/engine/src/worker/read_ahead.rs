@@ -22,7 +22,7 @@ use lamna_site::hints::{Ahead, Hints, Likely};
 use lamna_sys::contain::contain;
 
 use self::pages::Pages;
-use super::context::Target;
+use super::context::TranslationTarget;
 use super::shared::Shared;
 
 /// How long it waits for something to read before it looks whether the engine has ended.
@@ -77,8 +77,8 @@ fn read(shared: &Shared, ahead: &Likely) -> bool {
     if !may_read || !shared.store.allows_ahead(key, ahead.probability) {
         return false;
     }
-    let target = Target::of_path(shared, key);
-    let Ok(entry) = translate(&target.question(shared, Wait::Yes, shared.clock.now())) else { return false };
+    let target = TranslationTarget::of_path(shared, key);
+    let Ok(entry) = translate(&target.translation(shared, Wait::Yes, shared.clock.now())) else { return false };
     let is_found = entry.resource.status.0 == 200 && entry.script().is_none() && entry.stamps.settled;
     is_found && shared.store.insert_ahead(key, entry, ahead.probability)
 }

@@ -10,7 +10,7 @@
 //!
 //! use lamna_server::embed::Builder;
 //! use lamna_server::embed::engine::{
-//!     Completed, Engine, Entry, Errno, Executor, FileRange, OnSockets, PendingId, Shared, Target, Worker, WorkerContext,
+//!     Completed, Engine, Entry, Errno, Executor, FileRange, OnSockets, PendingId, Shared, TranslationTarget, Worker, WorkerContext,
 //!     translate_in_line,
 //! };
 //!
@@ -29,11 +29,11 @@
 //! impl OnSockets for InLine {}
 //!
 //! impl Executor for InLine {
-//!     fn translate(&mut self, context: &mut WorkerContext<'_>, _: PendingId, target: Target) -> Option<Arc<Entry>> {
+//!     fn translate(&mut self, context: &mut WorkerContext<'_>, _: PendingId, target: TranslationTarget) -> Option<Arc<Entry>> {
 //!         Some(translate_in_line(context, &target))
 //!     }
 //!
-//!     fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+//!     fn refresh(&mut self, context: &mut WorkerContext<'_>, target: TranslationTarget) {
 //!         translate_in_line(context, &target);
 //!     }
 //!
@@ -53,7 +53,7 @@ pub use rustix::io::Errno;
 
 pub use lamna_config::settings::Architecture;
 pub use lamna_engine::engine::{Control, Engine};
-pub use lamna_engine::worker::context::{FileRange, Target, WorkerContext};
+pub use lamna_engine::worker::context::{FileRange, TranslationTarget, WorkerContext};
 pub use lamna_engine::worker::drive::OnSockets;
 pub use lamna_engine::worker::event_loop::Worker;
 pub use lamna_engine::worker::executor::{

@@ -51,7 +51,7 @@ use crate::content::site::{Root, Site};
 
 /// One translation: what is asked, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct Translation<'a> {
     /// The site that is asked.
     pub site: &'a Site,
     /// The effective rules for this target.
@@ -110,17 +110,17 @@ pub struct WouldBlock;
 ///
 /// # Errors
 /// [`WouldBlock`], with [`Wait::No`] only.
-pub fn translate(question: &Question<'_>) -> Result<Arc<Entry>, WouldBlock> {
+pub fn translate(translation: &Translation<'_>) -> Result<Arc<Entry>, WouldBlock> {
     let _step = step_timer::step(Step::Translate);
     let resolve = || {
-        fail_if_asked(Point::Translate, question.path);
-        question.resolve().or_else(|blocked| question.error_entry(blocked))
+        fail_if_asked(Point::Translate, translation.path);
+        translation.resolve().or_else(|blocked| translation.error_entry(blocked))
     };
     let outcome = contain("The request is answered with 500.", resolve).unwrap_or(Err(Blocked::Failed(Errno::IO)));
     match outcome {
         Ok(entry) => Ok(entry),
         Err(Blocked::Disk) => Err(WouldBlock),
-        Err(Blocked::Failed(_)) => Ok(question.ready(&question.rules.errors.failed, Stamps::unsettled())),
+        Err(Blocked::Failed(_)) => Ok(translation.ready(&translation.rules.errors.failed, Stamps::unsettled())),
     }
 }
 
@@ -161,7 +161,7 @@ enum Content<'a> {
     In(Arc<OwnedFd>),
 }
 
-impl Question<'_> {
+impl Translation<'_> {
     fn resolve(&self) -> Result<Arc<Entry>, Blocked> {
         if self.path.is_empty() {
             return Ok(self.ready(&self.rules.errors.malformed, Stamps::none()));
@@ -596,7 +596,7 @@ impl Question<'_> {
         let key = Key { site: self.site.index, path: &name };
         let kept = store.lookup(key, 1);
         let previous = kept.as_ref().map(Previous::of);
-        let page = Question { previous, ..*self }.file_as(directory, open, status, false)?;
+        let page = Translation { previous, ..*self }.file_as(directory, open, status, false)?;
         if kept.is_none_or(|kept| !Arc::ptr_eq(&kept, &page)) {
             store.insert(key, page.clone());
         }
@@ -619,7 +619,7 @@ impl Question<'_> {
 }
 
 // What is said about it.
-impl Question<'_> {
+impl Translation<'_> {
     /// Writes a log line about the target, if a client waits for the answer.
     fn report(&self, peer: Peer, what: impl FnOnce() -> (Level, String)) {
         if self.store.is_none() {

@@ -24,7 +24,7 @@ use crate::cache::Store;
 use crate::cache::two_generation_map::Key;
 use crate::content::listing::View;
 use crate::content::site::Sites;
-use crate::content::translate::{Question, translate};
+use crate::content::translate::{Translation, translate};
 use crate::hints::Hints;
 
 /// A site whose pages are hinted for, and a maker that looks when it is told to.
@@ -63,7 +63,7 @@ impl Setup {
         let path = format!("/{name}");
         let path = path.as_bytes();
         let site = self.sites.at(0);
-        let question = Question {
+        let translation = Translation {
             site,
             rules: &site.routes.effective(path, &[]),
             host: &[],
@@ -81,7 +81,7 @@ impl Setup {
             content_bytes_max: self.store.content_bytes_max(),
             caches: CacheSwitches::default(),
         };
-        let entry = translate(&question).expect("it may wait");
+        let entry = translate(&translation).expect("it may wait");
         self.store.insert(Key { site: 0, path }, entry);
     }
 

@@ -180,7 +180,7 @@ impl Gateway {
     pub(super) fn question(asking: &Asking<'_>, head: Vec<u8>) -> Box<Gateway> {
         let mut gateway = Gateway::new(asking, Asked::default(), None, RequestContent::None, head);
         gateway.effect = Effect::Safe;
-        gateway.purpose = Purpose::Question;
+        gateway.purpose = Purpose::AuthRequest;
         // Who is let in is not content.
         gateway.filtered = None;
         gateway

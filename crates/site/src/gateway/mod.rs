@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Owns: [`Gateway`], a program (`lamna_proto::exchange::program`), which requests it answers ([`begin`]), which of its
-//! answers are cached ([`Cached`]), and asking a service whether a request is let in ([`Question`]). Guarantees: no
+//! answers are cached ([`Cached`]), and asking a service whether a request is let in ([`AuthRequest`]). Guarantees: no
 //! step waits, so that the driver of the client's connection carries it out in line, but those that write content to a
 //! file or read it, which say so; memory for one exchange is bounded by a buffer each way; a request that may have had
 //! an effect is sent once. Speaks through the codecs of `lamna_proto::gateway`; where applications are is `upstream`'s.
@@ -32,4 +32,4 @@ pub use request::{
     Asking, authority_of, begin, begin_question, begin_with, may_be_cached, told_authority, write_asked_path,
     write_told_way,
 };
-pub use service::Question;
+pub use service::AuthRequest;

@@ -22,7 +22,7 @@ use lamna_proto::message::{Content, Field, Method, Request, RequestId, Version};
 use lamna_proto::parse::target::{self, Target};
 
 use super::exchange::Gateway;
-use super::service::Question;
+use super::service::AuthRequest;
 use super::websocket::Opening;
 use crate::cache::Script;
 use crate::content::access::{Vouched, Who};
@@ -153,7 +153,7 @@ pub fn begin_question(
     asking: &Asking<'_>,
     service: &Arc<ServiceSettings>,
     before: Option<Arc<Vouched>>,
-) -> Result<Question, Refusal> {
+) -> Result<AuthRequest, Refusal> {
     let Asking { site, request, requested, group, rules, .. } = *asking;
     // In the one spelling by which it is judged here.
     let mut asked_for = Vec::new();
@@ -189,7 +189,7 @@ pub fn begin_question(
     }
     end_head(asking, &mut head);
     let gateway = Gateway::question(asking, head);
-    Ok(Question::new(gateway, service, before, rules, (site.label(), asking.called.into())))
+    Ok(AuthRequest::new(gateway, service, before, rules, (site.label(), asking.called.into())))
 }
 
 /// Whether a service is told a field of a request: but for what asks for a part of something, or whether it is still what it was, and what we

@@ -1,12 +1,12 @@
 //! Asking a service whether a request is let in, before anything else is done about it.
 //!
 //! ```text
-//!  judge: Ask ──> Question: GET to the service ── 2xx ──> Ran::Found(Vouched): the request is translated again, and passes
+//!  judge: Ask ──> AuthRequest: GET to the service ── 2xx ──> Ran::Found(Vouched): the request is translated again, and passes
 //!                                   ├── 3xx, 401, 403, 429 ──> the client gets this answer
 //!                                   └── another status, or none ──> 502, 503 or 504
 //! ```
 //!
-//! Owns: [`Question`], a [`Gateway`] with what becomes of its answer, and [`Vouched`], what is known of a request that
+//! Owns: [`AuthRequest`], a [`Gateway`] with what becomes of its answer, and [`Vouched`], what is known of a request that
 //! is let in. Guarantees: nothing of the request's content is read or sent; only a clear yes lets a request in; of the
 //! content of a yes no more is received than a bounded number of bytes. What the service is told is written by
 //! `request.rs`.
@@ -26,7 +26,7 @@ use crate::content::route::Effective;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Question {
+pub struct AuthRequest {
     gateway: Box<Gateway>,
     service: Arc<ServiceSettings>,
     /// The assertions of other auth services about the request.
@@ -51,16 +51,16 @@ enum Progress {
 /// Bytes of content of a yes that are received, so that the connection can be used again.
 const CONTENT_BYTES_MAX: u64 = 64 * 1024;
 
-impl Question {
+impl AuthRequest {
     pub(super) fn new(
         gateway: Box<Gateway>,
         service: &Arc<ServiceSettings>,
         before: Option<Arc<Vouched>>,
         rules: &Arc<Effective>,
         called: (String, Box<str>),
-    ) -> Question {
+    ) -> AuthRequest {
         let (service, rules) = (service.clone(), rules.clone());
-        Question { gateway, service, before, rules, called, progress: Progress::Head }
+        AuthRequest { gateway, service, before, rules, called, progress: Progress::Head }
     }
 
     /// Takes a part of the answer.
@@ -147,7 +147,7 @@ impl Question {
     }
 }
 
-impl Program for Question {
+impl Program for AuthRequest {
     fn content_bytes_max(&self) -> u64 {
         // The content is for the responder that answers once access is decided.
         u64::MAX

@@ -15,7 +15,7 @@ use lamna_site::cache::Entry;
 use super::pool::Pool;
 use super::route::Duty;
 use crate::worker::connection_state::ConnectionState;
-use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::context::{FileRange, TranslationTarget, WorkerContext};
 use crate::worker::drive::{self, OnSockets};
 use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, run_elsewhere, translate_now};
 use crate::worker::helpers::runners::Step;
@@ -65,7 +65,7 @@ pub(super) enum Task {
     /// The target of this exchange is to be looked up.
     LookUp(PendingId),
     /// A target is to be found that takes waiting.
-    Translate(PendingId, Target),
+    Translate(PendingId, TranslationTarget),
     /// A step of a program is to be carried out.
     Run(Step),
     /// A range is to be made ready.
@@ -73,7 +73,7 @@ pub(super) enum Task {
     /// A range is to be read that takes waiting.
     Read(PendingId, FileRange),
     /// A target has been found, and what it stands for.
-    Found(PendingId, Target, Arc<Entry>),
+    Found(PendingId, TranslationTarget, Arc<Entry>),
     /// Another step has been carried out.
     Completed(Completed),
 }
@@ -140,7 +140,12 @@ impl Executor for Hands<'_> {
         leaves
     }
 
-    fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>> {
+    fn translate(
+        &mut self,
+        context: &mut WorkerContext<'_>,
+        pending: PendingId,
+        target: TranslationTarget,
+    ) -> Option<Arc<Entry>> {
         let entry = translate_now(context, &target);
         if entry.is_none() {
             Counters::count(&context.shared.abilities.counters.helper_jobs);
@@ -149,7 +154,7 @@ impl Executor for Hands<'_> {
         entry
     }
 
-    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: TranslationTarget) {
         if translate_now(context, &target).is_none() {
             Counters::count(&context.shared.abilities.counters.helper_jobs);
             self.pool.compare(target);

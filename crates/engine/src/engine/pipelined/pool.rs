@@ -16,7 +16,7 @@ use super::inbox::{Inbox, Outbox, Urgency};
 use super::job::Job;
 use super::route::{Duty, EDGES, RECEIVERS};
 use crate::worker::connection_state::ConnectionState;
-use crate::worker::context::Target;
+use crate::worker::context::TranslationTarget;
 use crate::worker::helpers::queue::Queue;
 use crate::worker::shared::Shared;
 
@@ -30,7 +30,7 @@ pub(super) struct Pool {
     /// In the order of [`RECEIVERS`].
     inboxes: Vec<Inbox<Box<Job>>>,
     /// Targets that the path helper is to compare with the file system, on behalf of no exchange.
-    aging: (Sender<Target>, Receiver<Target>),
+    aging: (Sender<TranslationTarget>, Receiver<TranslationTarget>),
     /// Connections that applications answer.
     pub applications: Queue<ConnectionState>,
     /// Connections, and one for the accept stage as long as there may be more.
@@ -95,14 +95,14 @@ impl Pool {
     }
 
     /// Has a target compared with the file system.
-    pub(super) fn compare(&self, target: Target) {
+    pub(super) fn compare(&self, target: TranslationTarget) {
         // It fails only if there is no receiver, and that is here.
         let _ = self.aging.0.send(target);
         self.inbox(Duty::Path).ring();
     }
 
     /// Those targets of now.
-    pub(super) fn aging(&self) -> impl Iterator<Item = Target> {
+    pub(super) fn aging(&self) -> impl Iterator<Item = TranslationTarget> {
         self.aging.1.try_iter().take(self.aging.1.len())
     }
 

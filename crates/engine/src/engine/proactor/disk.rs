@@ -26,7 +26,7 @@ use rustix::io::Errno;
 
 use super::Tag;
 use crate::worker::coalesced_lookups::{CoalescedLookups, Joined};
-use crate::worker::context::{Target, WorkerContext};
+use crate::worker::context::{TranslationTarget, WorkerContext};
 use crate::worker::executor::{Completed, PendingId};
 use crate::worker::helpers::job_queue::{JobId, JobQueue};
 use crate::worker::helpers::runners::Runners;
@@ -57,7 +57,7 @@ enum Place {
 struct Wanted {
     /// The exchange that waits for it; none if a cached translation is being compared.
     pending: Option<PendingId>,
-    target: Target,
+    target: TranslationTarget,
     directory: Arc<OwnedFd>,
     /// Names beneath `directory` that come next, the last one first. One by one, so that an exchange that waits for
     /// many names does not take all the threads that may wait for the disk.
@@ -89,10 +89,10 @@ impl Disk {
         ring: &mut Ring<Tag, Option<Reservation>>,
         context: &mut WorkerContext<'_>,
         pending: Option<PendingId>,
-        target: Target,
+        target: TranslationTarget,
     ) -> Option<Arc<Entry>> {
-        let question = target.question(context.shared, Wait::No, context.now);
-        if let Ok(entry) = translate(&question) {
+        let translation = target.translation(context.shared, Wait::No, context.now);
+        if let Ok(entry) = translate(&translation) {
             context.keep(&target, &entry);
             return Some(entry);
         }
@@ -103,7 +103,7 @@ impl Disk {
             return None;
         }
         let is_found_again = can_tell(&context.shared.abilities) && !context.shared.reads_elsewhere();
-        match question.names().filter(|_| is_found_again) {
+        match translation.names().filter(|_| is_found_again) {
             Some((directory, names)) => {
                 let names = names.into_iter().rev().collect();
                 self.submit(ring, context, Wanted { pending, target, directory, names });
@@ -122,7 +122,7 @@ impl Disk {
         }
     }
 
-    fn help(&mut self, pending: Option<PendingId>, target: Target) {
+    fn help(&mut self, pending: Option<PendingId>, target: TranslationTarget) {
         let wanted = self.lookups.wanted(&target);
         let number = self.helpers.submit(Job::Translate { pending, target: target.clone(), again: true }, wanted);
         if pending.is_some() {
@@ -184,7 +184,7 @@ impl Disk {
         }
         let Some(Wanted { pending, target, .. }) = self.wanted[index].take() else { return Vec::new() };
         context.shared.abilities.counters.end_helper_job();
-        let completed = match translate(&target.question(context.shared, Wait::No, context.now)) {
+        let completed = match translate(&target.translation(context.shared, Wait::No, context.now)) {
             Ok(entry) => self.end(context, pending, &target, &entry),
             Err(_) => {
                 Counters::count(&context.shared.abilities.counters.untested);
@@ -201,7 +201,7 @@ impl Disk {
         &mut self,
         context: &mut WorkerContext<'_>,
         pending: Option<PendingId>,
-        target: &Target,
+        target: &TranslationTarget,
         entry: &Arc<Entry>,
     ) -> Vec<Completed> {
         context.keep(target, entry);

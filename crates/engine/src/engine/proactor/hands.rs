@@ -21,7 +21,7 @@ use super::Tag;
 use super::disk::Disk;
 use super::ring_connection::{End, Out, RingConnection};
 use crate::worker::connection_state::ConnectionState;
-use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::context::{FileRange, TranslationTarget, WorkerContext};
 use crate::worker::drive::{Io, Moved};
 use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, run_elsewhere};
 use crate::worker::shared::Shared;
@@ -122,11 +122,16 @@ fn length_of(transmit: &Transmit<'_>) -> usize {
 }
 
 impl Executor for RingHands<'_> {
-    fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>> {
+    fn translate(
+        &mut self,
+        context: &mut WorkerContext<'_>,
+        pending: PendingId,
+        target: TranslationTarget,
+    ) -> Option<Arc<Entry>> {
         self.disk.translate(self.ring, context, Some(pending), target)
     }
 
-    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: TranslationTarget) {
         self.disk.translate(self.ring, context, None, target);
     }
 

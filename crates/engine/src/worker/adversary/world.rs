@@ -31,7 +31,7 @@ use super::application::{Application, PLACES, pattern};
 use super::client::{Client, FILES, address};
 use super::dice::Dice;
 use super::{Got, Operation};
-use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::context::{FileRange, TranslationTarget, WorkerContext};
 use crate::worker::drive::OnSockets;
 use crate::worker::event_loop::Worker;
 use crate::worker::executor::{Completed, Executor, PendingId, translate_in_line};
@@ -107,7 +107,7 @@ struct Deferred {
 }
 
 enum Waiting {
-    Name(PendingId, Target),
+    Name(PendingId, TranslationTarget),
     Step(Step),
 }
 
@@ -119,7 +119,12 @@ struct Executing {
 impl OnSockets for Executing {}
 
 impl Executor for Executing {
-    fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>> {
+    fn translate(
+        &mut self,
+        context: &mut WorkerContext<'_>,
+        pending: PendingId,
+        target: TranslationTarget,
+    ) -> Option<Arc<Entry>> {
         if self.hands == Hands::Elsewhere {
             self.deferred.borrow_mut().waiting.push(Waiting::Name(pending, target));
             return None;
@@ -127,7 +132,7 @@ impl Executor for Executing {
         Some(translate_in_line(context, &target))
     }
 
-    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: TranslationTarget) {
         translate_in_line(context, &target);
     }
 

@@ -20,7 +20,7 @@ use super::answers::Inquiry;
 use super::asked::Asked;
 use super::responders::{leads_elsewhere, without_application};
 use super::steps::Outcome;
-use super::{Target, WorkerContext};
+use super::{TranslationTarget, WorkerContext};
 use crate::worker::limiter::Exceeded;
 use crate::worker::making::Making;
 
@@ -91,7 +91,7 @@ impl WorkerContext<'_> {
     fn without_script(&mut self, asked: &Asked<'_>, entry: &Entry, rules: &Effective) -> Outcome {
         if entry.is_unmade() && asked.requested.request.is_none_or(|request| request.head.method.reads()) {
             let address = self.addresses.address(asked.site, asked.requested, || asked.client());
-            let target = Target::new(self.shared, &address, None, asked.name());
+            let target = TranslationTarget::new(self.shared, &address, None, asked.name());
             self.addresses.take_back(address);
             let making = Making::new(self.shared, target, asked.party(), entry.resource.clone());
             return Outcome::Run(Box::new(making));

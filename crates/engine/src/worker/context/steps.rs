@@ -29,7 +29,7 @@ use lamna_site::gateway::{self, Asking as Questioning};
 use super::asked::Asked;
 use super::early_hints::ChosenHints;
 use super::responders::without_application;
-use super::{Target, WorkerContext};
+use super::{TranslationTarget, WorkerContext};
 use crate::worker::limiter::Exceeded;
 
 /// The word of a step about a request.
@@ -262,7 +262,7 @@ fn refuse_for_want_of_room(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -
         return Outcome::Next;
     }
     let address = context.addresses.address(asked.site, asked.requested, || asked.client());
-    let rules = Target::new(context.shared, &address, None, Box::default()).rules().clone();
+    let rules = TranslationTarget::new(context.shared, &address, None, Box::default()).rules().clone();
     context.addresses.take_back(address);
     Outcome::Answer(rules.errors.overloaded.clone())
 }

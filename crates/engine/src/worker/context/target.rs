@@ -1,6 +1,6 @@
 //! A target that is to be translated.
 //!
-//! Owns: [`Target`], the value that goes to the translating thread or process. Does not look it up.
+//! Owns: [`TranslationTarget`], the value that goes to the translating thread or process. Does not look it up.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use lamna_site::cache::two_generation_map::Key;
 use lamna_site::cache::{Entry, Store};
 use lamna_site::content::route::{Effective, Routes};
 use lamna_site::content::site::Sites;
-use lamna_site::content::translate::{Previous, Question};
+use lamna_site::content::translate::{Previous, Translation};
 
 use crate::worker::address::{Address, KeyParts};
 use crate::worker::shared::Shared;
 
 /// A target to be translated, in values of its own. Equal are those of the same key.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct TranslationTarget {
     /// Index of the site.
     pub site: u32,
     /// The key by which caches find it: see [`Address`].
@@ -31,37 +31,37 @@ pub struct Target {
     request: Box<str>,
 }
 
-impl PartialEq for Target {
-    fn eq(&self, other: &Target) -> bool {
+impl PartialEq for TranslationTarget {
+    fn eq(&self, other: &TranslationTarget) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Target {}
+impl Eq for TranslationTarget {}
 
-impl Hash for Target {
+impl Hash for TranslationTarget {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (self.site, &self.key).hash(hasher);
     }
 }
 
-impl Target {
+impl TranslationTarget {
     pub(super) fn new(
         shared: &Shared,
         address: &Address<'_>,
         previous: Option<Arc<Entry>>,
         request: Box<str>,
-    ) -> Target {
+    ) -> TranslationTarget {
         let Key { site, path: key } = address.key();
         let parts = KeyParts::of(key);
         let rules = shared.sites.at(site).routes.effective(parts.path, parts.outcome);
-        Target { site, key: key.to_vec(), rules, previous, request }
+        TranslationTarget { site, key: key.to_vec(), rules, previous, request }
     }
 
     /// The target of `key`, which is a path that nothing else of a request decides about. No request asks for it.
-    pub fn of_path(shared: &Shared, key: Key<'_>) -> Target {
+    pub fn of_path(shared: &Shared, key: Key<'_>) -> TranslationTarget {
         let rules = shared.sites.at(key.site).routes.effective(key.path, &[]);
-        Target { site: key.site, key: key.path.to_vec(), rules, previous: None, request: Box::default() }
+        TranslationTarget { site: key.site, key: key.path.to_vec(), rules, previous: None, request: Box::default() }
     }
 
     /// The key by which caches find it.
@@ -79,17 +79,17 @@ impl Target {
         &self.rules
     }
 
-    /// The question for its translation.
-    pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
+    /// The translation for its translation.
+    pub fn translation<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Translation<'a> {
         let Shared { sites, store, abilities, .. } = shared;
-        self.question_of(Sources { sites, store, abilities, reads_elsewhere: shared.reads_elsewhere() }, wait, now)
+        self.translation_of(Sources { sites, store, abilities, reads_elsewhere: shared.reads_elsewhere() }, wait, now)
     }
 
     /// The same, asked of these.
-    pub fn question_of<'a>(&'a self, sources: Sources<'a>, wait: Wait, now: Instant) -> Question<'a> {
+    pub fn translation_of<'a>(&'a self, sources: Sources<'a>, wait: Wait, now: Instant) -> Translation<'a> {
         let Sources { sites, store, abilities, reads_elsewhere } = sources;
         let KeyParts { path, view, outcome } = KeyParts::of(&self.key);
-        Question {
+        Translation {
             site: sites.at(self.site),
             rules: &self.rules,
             host: Routes::host_of(outcome),
@@ -110,7 +110,7 @@ impl Target {
     }
 }
 
-/// The sources that a question is asked of.
+/// The sources that a translation is asked of.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
     /// The sites that are served.

@@ -20,7 +20,7 @@ use lamna_site::cache::Store;
 use lamna_site::content::listing::View;
 use lamna_site::content::route::Routes;
 use lamna_site::content::site::Sites;
-use lamna_site::content::translate::{Question, translate};
+use lamna_site::content::translate::{Translation, translate};
 use lamna_sys::clock::Clock;
 use lamna_sys::fork::fork_bare;
 use rustix::io::Errno;
@@ -177,7 +177,7 @@ fn help(tasks: &OwnedFd, text: &str) -> Option<()> {
         let done = match (task, file) {
             (Task::Translate { site, key }, _) => {
                 let (site, parts) = (sites.at(site), KeyParts::of(key));
-                let question = Question {
+                let translation = Translation {
                     site,
                     rules: &site.routes.effective(parts.path, parts.outcome),
                     host: Routes::host_of(parts.outcome),
@@ -197,7 +197,7 @@ fn help(tasks: &OwnedFd, text: &str) -> Option<()> {
                     caches: settings.caches,
                 };
                 // What is found is of no use here: the worker finds it again, and no longer has to wait.
-                translate(&question).is_ok()
+                translate(&translation).is_ok()
             }
             (Task::PageIn { offset, length }, Some(file)) => {
                 read::page_in(file.as_fd(), offset, length, &mut scratch).is_ok()

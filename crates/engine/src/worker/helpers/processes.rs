@@ -241,7 +241,7 @@ impl HelperProcesses {
     fn carry_out(&mut self, job: Job) {
         let outcome = match &job {
             Job::Translate { target, .. } => {
-                let entry = translate(&target.question(&self.shared, Wait::Yes, self.shared.clock.now()));
+                let entry = translate(&target.translation(&self.shared, Wait::Yes, self.shared.clock.now()));
                 entry.map_or(JobOutcome::InMemory, JobOutcome::Found)
             }
             Job::PageIn { range, .. } => match range.page_in(&self.shared, &mut vec![0; SCRATCH_BYTES]) {

@@ -19,7 +19,7 @@ use lamna_tls::{Alpn, Endpoint, Tickets};
 use rustls::ClientConnection;
 
 use super::*;
-use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::context::{FileRange, TranslationTarget, WorkerContext};
 use crate::worker::drive::{self, OnSockets, Turn};
 use crate::worker::executor::{Completed, Executor, PendingId, run_elsewhere, translate_in_line};
 use crate::worker::helpers::runners::Step;
@@ -60,11 +60,16 @@ struct Later {
 impl OnSockets for Later {}
 
 impl Executor for Later {
-    fn translate(&mut self, context: &mut WorkerContext<'_>, _: PendingId, target: Target) -> Option<Arc<Entry>> {
+    fn translate(
+        &mut self,
+        context: &mut WorkerContext<'_>,
+        _: PendingId,
+        target: TranslationTarget,
+    ) -> Option<Arc<Entry>> {
         Some(translate_in_line(context, &target))
     }
 
-    fn refresh(&mut self, _: &mut WorkerContext<'_>, _: Target) {}
+    fn refresh(&mut self, _: &mut WorkerContext<'_>, _: TranslationTarget) {}
 
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
         Some(Completed::of_range(shared, pending, &range))

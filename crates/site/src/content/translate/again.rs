@@ -8,10 +8,10 @@ use lamna_config::route::headers::IMMUTABLE;
 use lamna_io::file_state::Stamp;
 use lamna_proto::resource::{HeadTooLong, Representation, Resource, Variants};
 
-use super::{CommonMetadata, Content, Question, State};
+use super::{CommonMetadata, Content, State, Translation};
 use crate::cache::Entry;
 
-impl Question<'_> {
+impl Translation<'_> {
     /// `known`, which is fresh, with the heads of its files built again.
     pub fn describe_again(&self, known: &Arc<Entry>) -> Arc<Entry> {
         let Resource { status, variants, .. } = &*known.resource;

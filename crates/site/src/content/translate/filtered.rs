@@ -3,7 +3,7 @@
 //! Owns: the result of a chain over a file as a resource, made once for each state of the file and kept as any file in
 //! memory is, with a strong validator of its own. Guarantees: with [`Wait::No`] no filter runs, so that it runs where
 //! the engine carries out long work. A recipe of a query takes long and much memory: only the holder of the turn makes
-//! it ([`Question::makes_until`]), and nothing is read for it before. A file that cannot be filtered is answered with
+//! it ([`Translation::makes_until`]), and nothing is read for it before. A file that cannot be filtered is answered with
 //! 500, never as it is. But where a request only prefers the filtered form (a preference), it is given the file without.
 //! Answers of applications are filtered as they arrive (`gateway`).
 
@@ -25,7 +25,7 @@ use rustix::io::Errno;
 
 use super::parts::Part;
 use super::structured::Divided;
-use super::{CommonMetadata, Content, Open, Previous, Question, READ_TRIES, State};
+use super::{CommonMetadata, Content, Open, Previous, READ_TRIES, State, Translation};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::content::workroom::{Taken, Workroom};
@@ -80,7 +80,7 @@ impl Filters {
     }
 }
 
-impl Question<'_> {
+impl Translation<'_> {
     /// The filters that have something to do with a file of `media_type` in `directory`, if any has.
     pub(super) fn filters(
         &self,
@@ -130,7 +130,7 @@ impl Question<'_> {
         match filtered.filter(|_| !(is_unmade && self.is_preference())) {
             Some(entry) => Ok(entry),
             None => {
-                let as_it_is = Question { recipe: None, ..*self }.file_as(directory, open, status, is_immutable)?;
+                let as_it_is = Translation { recipe: None, ..*self }.file_as(directory, open, status, is_immutable)?;
                 Ok(if is_unmade { Arc::new(Entry::of_unmade(as_it_is.resource.clone())) } else { as_it_is })
             }
         }

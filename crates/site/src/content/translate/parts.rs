@@ -13,7 +13,7 @@ use lamna_io::Blocked;
 use lamna_io::file_state::{Stamp, Stamps, now_ns};
 use lamna_io::log::errors::{Level, Peer};
 
-use super::{Open, Question};
+use super::{Open, Translation};
 
 /// A file that a page is made of.
 pub(super) struct Part {
@@ -25,7 +25,7 @@ pub(super) struct Part {
     pub(super) is_steady: bool,
 }
 
-impl Question<'_> {
+impl Translation<'_> {
     /// The page's location for the filters of the page `open` in `directory`, with no part read yet.
     pub(super) fn no_parts(&self, directory: &OwnedFd, open: &Open) -> Arc<Parts> {
         let prefix = self.site.prefix_with(directory).unwrap_or(Cow::Borrowed(b"/"));

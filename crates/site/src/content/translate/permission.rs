@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use lamna_io::Blocked;
 
-use super::Question;
+use super::Translation;
 use crate::content::permitted::{Permitted, other_places};
 
-impl Question<'_> {
+impl Translation<'_> {
     /// The client's permission to have `file`, which is open and was found as `name` beneath `directory`. None if a
     /// path at which the file is excludes the client, even where the requested path does not.
     pub(super) fn permit(&self, directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> Option<Permitted<'_>> {

@@ -15,7 +15,7 @@ use lamna_proto::message::Status;
 use lamna_proto::parse::path;
 use rustix::io::Errno;
 
-use super::{Open, Place, Question, index_name};
+use super::{Open, Place, Translation, index_name};
 use crate::cache::Entry;
 use crate::content::answers;
 use crate::content::media_type;
@@ -24,7 +24,7 @@ use crate::content::route::SIBLINGS;
 /// The name of the page for 404 of a root, if nothing else is configured.
 const NOT_FOUND_PAGE: &str = "/404.html";
 
-impl Question<'_> {
+impl Translation<'_> {
     /// Resolves the path by the routes of the site.
     pub(super) fn routed(&self) -> Result<Arc<Entry>, Blocked> {
         let redirect = self.rules.rules.redirect.as_ref();
@@ -159,7 +159,7 @@ impl Question<'_> {
 }
 
 // What the rules of a target say instead of the site.
-impl Question<'_> {
+impl Translation<'_> {
     /// Names of index files.
     pub(super) fn indices(&self) -> impl Iterator<Item = &String> {
         let own = self.rules.rules.index.as_deref();
@@ -211,7 +211,7 @@ impl Question<'_> {
 }
 
 // What it will look at.
-impl Question<'_> {
+impl Translation<'_> {
     /// A directory, and the names beneath it that translating may open: for those who bring them into memory first.
     /// Nothing if that cannot be told without waiting, if nothing will be opened, or if they are not all beneath one directory.
     /// Names that decide about errors are not among them.

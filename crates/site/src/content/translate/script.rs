@@ -11,7 +11,7 @@ use lamna_io::Blocked;
 use lamna_io::file_state::Stamps;
 use rustix::io::Errno;
 
-use super::{Open, Previous, Question};
+use super::{Open, Previous, Translation};
 use crate::cache::{Entry, Script};
 use crate::content::route::runs;
 use crate::content::site::Root;
@@ -26,7 +26,7 @@ pub(super) struct Runner<'a> {
     root: Option<&'a Root>,
 }
 
-impl Question<'_> {
+impl Translation<'_> {
     /// The application that runs the file `name` beneath `directory`, if it is a script: by the routes of the request,
     /// or else by those of the file's own path. So a script that a request reaches in another way, as an index file or
     /// by `try`, is never served as text.

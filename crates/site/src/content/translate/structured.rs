@@ -17,7 +17,7 @@ use lamna_io::file_state::{self, Stamp, Stamps};
 use lamna_io::{Blocked, read};
 
 use super::filtered::BYTES_MAX;
-use super::{Open, Question};
+use super::{Open, Translation};
 use crate::cache::two_generation_map::Key;
 
 /// The result of dividing a page.
@@ -30,7 +30,7 @@ pub(super) enum Divided {
     Not,
 }
 
-impl Question<'_> {
+impl Translation<'_> {
     /// The requested excerpt of a page whose structure is known. None if it is not, or if the whole is to be read for
     /// it.
     pub(super) fn excerpt(&self, open: &Open) -> Result<Option<Result<Vec<u8>, Fault>>, Blocked> {

@@ -31,20 +31,20 @@ fn settle(path: &Path) {
 
 fn ask(sites: &Sites, path: &[u8], caches: CacheSwitches, previous: Option<&Arc<Entry>>) -> Arc<Entry> {
     let abilities = KernelFeatures::default();
-    translate(&question(sites, path, caches, previous, &abilities)).unwrap()
+    translate(&translation(sites, path, caches, previous, &abilities)).unwrap()
 }
 
-fn question<'a>(
+fn translation<'a>(
     sites: &'a Sites,
     path: &'a [u8],
     caches: CacheSwitches,
     previous: Option<&'a Arc<Entry>>,
     abilities: &'a KernelFeatures,
-) -> Question<'a> {
+) -> Translation<'a> {
     let previous = previous.map(Previous::of);
     let (site, wait) = (sites.at(0), Wait::Yes);
     let content_bytes_max = Store::content_bytes_max_of(1 << 30, caches);
-    Question {
+    Translation {
         site,
         rules: site.routes.plain(),
         host: b"",
@@ -92,9 +92,11 @@ fn what_is_too_large_for_a_small_store_is_not_read_into_memory() {
     let abilities = KernelFeatures::default();
     for (store_bytes, is_held) in [(64 << 10, false), (1 << 20, true), (1 << 30, true)] {
         let content_bytes_max = Store::content_bytes_max_of(store_bytes, CacheSwitches::default());
-        let question =
-            Question { content_bytes_max, ..question(&sites, b"/b.bin", CacheSwitches::default(), None, &abilities) };
-        let entry = translate(&question).unwrap();
+        let translation = Translation {
+            content_bytes_max,
+            ..translation(&sites, b"/b.bin", CacheSwitches::default(), None, &abilities)
+        };
+        let entry = translate(&translation).unwrap();
         assert_eq!(entry.resource.variants.first().content().is_some(), is_held, "{store_bytes}");
     }
 }
@@ -121,7 +123,7 @@ fn heads_that_are_built_again_are_the_same() {
     for path in [&b"/a.txt"[..], b"/b.bin", b"/missing"] {
         for caches in all() {
             let known = ask(&sites, path, caches, None);
-            let again = question(&sites, path, caches, None, &abilities).describe_again(&known);
+            let again = translation(&sites, path, caches, None, &abilities).describe_again(&known);
             assert_eq!(heads(&known), heads(&again), "{caches:?}");
             let contents = |entry: &Entry| {
                 entry.resource.variants.all().map(|one| one.content().map(<[u8]>::to_vec)).collect::<Vec<_>>()
@@ -137,10 +139,10 @@ fn what_was_not_held_for_want_of_memory_is_held_when_there_is_some() {
     settle(&directory.path().join("b.bin"));
     let abilities = KernelFeatures::default();
     let pressed =
-        Question { content_bytes_max: 0, ..question(&sites, b"/b.bin", CacheSwitches::ALL, None, &abilities) };
+        Translation { content_bytes_max: 0, ..translation(&sites, b"/b.bin", CacheSwitches::ALL, None, &abilities) };
     let from_file = translate(&pressed).unwrap();
     assert!(from_file.resource.variants.first().file.is_some());
-    let pressed = Question { previous: Some(Previous::of(&from_file)), ..pressed };
+    let pressed = Translation { previous: Some(Previous::of(&from_file)), ..pressed };
     assert!(Arc::ptr_eq(&translate(&pressed).unwrap(), &from_file));
     let held = ask(&sites, b"/b.bin", CacheSwitches::ALL, Some(&from_file));
     assert_eq!(held.resource.variants.first().content(), Some(&b"bytes"[..]));
@@ -153,7 +155,7 @@ fn a_listing_is_refused_while_there_is_no_memory_for_it() {
     let site = SiteSettings { browse: true, ..SiteSettings::new(directory.path().to_owned()) };
     let sites = Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap();
     let (abilities, store) = (KernelFeatures::default(), Store::new(1 << 20, 100));
-    let asked = Question { store: Some(&store), ..question(&sites, b"/", CacheSwitches::ALL, None, &abilities) };
+    let asked = Translation { store: Some(&store), ..translation(&sites, b"/", CacheSwitches::ALL, None, &abilities) };
     assert_eq!(translate(&asked).unwrap().resource.status, Status(200));
     let lent = store.lend(1 << 20, 1).unwrap();
     let refused = translate(&asked).unwrap();
@@ -171,7 +173,7 @@ fn a_listing_is_rendered_in_the_form_that_is_asked_for() {
     let abilities = KernelFeatures::default();
     for (number, media_type) in [(0, "text/html; charset=utf-8"), (1, "application/json")] {
         let view = View::of_number(number);
-        let asked = Question { view, ..question(&sites, b"/", CacheSwitches::ALL, None, &abilities) };
+        let asked = Translation { view, ..translation(&sites, b"/", CacheSwitches::ALL, None, &abilities) };
         let resource = translate(&asked).unwrap().resource.clone();
         let mut all = resource.variants.all().map(|one| one.media_type());
         assert!(all.all(|one| one == media_type), "in every coding");
@@ -187,8 +189,8 @@ fn pages_that_stand_for_many_targets_are_made_once() {
     let sites = Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap();
     let (abilities, store) = (KernelFeatures::default(), Store::new(1 << 20, 100));
     let asked = |path, previous| {
-        let question = question(&sites, path, CacheSwitches::ALL, previous, &abilities);
-        translate(&Question { store: Some(&store), ..question }).unwrap()
+        let translation = translation(&sites, path, CacheSwitches::ALL, previous, &abilities);
+        translate(&Translation { store: Some(&store), ..translation }).unwrap()
     };
     let (one, other) = (asked(b"/one", None), asked(b"/other", None));
     assert!(Arc::ptr_eq(&one.resource, &other.resource) && !Arc::ptr_eq(&one, &other));

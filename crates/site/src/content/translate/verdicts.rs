@@ -124,7 +124,7 @@ fn check(sites: &Sites, base: &str, other: Option<&str>, rules: &[OfPath], ways:
     for path in FILES.iter().chain(&OTHERS) {
         let asked_path = format!("{base}{path}");
         let effective = site.routes.effective(asked_path.as_bytes(), &[]);
-        let question = Question {
+        let translation = Translation {
             site,
             rules: &effective,
             host: b"",
@@ -142,7 +142,7 @@ fn check(sites: &Sites, base: &str, other: Option<&str>, rules: &[OfPath], ways:
             caches: CacheSwitches::ALL,
             makes_until: None,
         };
-        let entry = translate(&question).unwrap();
+        let entry = translate(&translation).unwrap();
         let content = entry.resource.variants.first().content().unwrap_or_default();
         let found = FILES.iter().find(|file| content == format!("<p>{file}</p>").as_bytes());
         let asked = model(rules, path);

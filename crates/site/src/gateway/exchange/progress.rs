@@ -138,7 +138,7 @@ pub(super) enum Purpose {
     /// The client gets it, under the rules of the route.
     Answer,
     /// It says whether a request is let in, and is not passed on as it is.
-    Question,
+    AuthRequest,
 }
 
 /// Which connections are good for the next attempt.
