@@ -37,7 +37,7 @@ use lamna_config::route::condition::Network;
 use lamna_config::route::headers;
 use lamna_config::settings::Settings;
 use lamna_config::site_limit::{LimitKey, SiteLimit};
-use lamna_site::content::access::{Who, WrongPasswords};
+use lamna_site::content::access::{Identity, WrongPasswords};
 use lamna_site::content::answers::{self, Extras};
 use lamna_site::content::site::{Site, Sites};
 use lamna_site::upstream::shares::Payer;
@@ -234,7 +234,7 @@ impl Limiter {
         &self,
         site: &Site,
         requested: &RequestedResource<'_>,
-        (client, user): (Option<IpAddr>, Option<Who<'_>>),
+        (client, user): (Option<IpAddr>, Option<Identity<'_>>),
         rate_limits: &mut Option<Box<RateLimits>>,
         now: Instant,
     ) -> Result<(), Exceeded> {
@@ -254,7 +254,7 @@ impl Limiter {
         &self,
         site: &Site,
         requested: &RequestedResource<'_>,
-        (client, user): (Option<IpAddr>, Option<Who<'_>>),
+        (client, user): (Option<IpAddr>, Option<Identity<'_>>),
         places: &[impl AsRef<[u8]>],
         rate_limits: &mut Option<Box<RateLimits>>,
         now: Instant,
@@ -364,7 +364,7 @@ enum Party<'a> {
 struct Caller<'a> {
     network: (bool, u64),
     /// The user that was let in, in turn none for a client without one; none if that is not known yet.
-    user: Option<Option<Who<'a>>>,
+    user: Option<Option<Identity<'a>>>,
 }
 
 impl<'a> Caller<'a> {
@@ -377,7 +377,9 @@ impl<'a> Caller<'a> {
                 let value = requested.request.and_then(|request| request.lines_named(name.as_bytes()).next());
                 value.map(|value| Party::Named("field", value))
             }
-            LimitKey::User => self.user.flatten().map(|who| Party::Named(who.scheme(), who.name().as_bytes())),
+            LimitKey::User => {
+                self.user.flatten().map(|identity| Party::Named(identity.scheme(), identity.name().as_bytes()))
+            }
         };
         named.unwrap_or(Party::Network(self.network))
     }
@@ -456,7 +458,8 @@ mod tests {
             let refused = (0..NETWORKS).filter(|network| !takes(&counted, *network, rate, 1)).count();
             assert!(refused < 100, "{refused}");
         }
-        // All of them are over the limit at once. Who was forgotten, because more than eight shared a bucket, takes more.
+        // All of them are over the limit at once. A network that was forgotten, because more than eight shared a bucket,
+        // takes more.
         let forgotten = (0..NETWORKS).filter(|network| takes(&counted, *network, rate, 2)).count();
         assert!(forgotten < NETWORKS as usize / 20, "{forgotten}");
     }

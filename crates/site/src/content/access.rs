@@ -108,7 +108,7 @@ pub enum Verdict {
 
 /// The assertions of auth services that have let a request in. They belong to that request alone.
 #[derive(Clone, Debug, Default)]
-pub struct Vouched {
+pub struct AuthAssertions {
     /// Those that have let it in.
     pub services: Vec<Arc<ServiceSettings>>,
     /// Fields that they add for applications, as lines.
@@ -117,9 +117,9 @@ pub struct Vouched {
     pub user: Option<Box<str>>,
 }
 
-impl Vouched {
+impl AuthAssertions {
     /// The assertions that go with this request.
-    pub fn of(found: Option<&Finding>) -> Option<&Vouched> {
+    pub fn of(found: Option<&Finding>) -> Option<&AuthAssertions> {
         found?.downcast_ref()
     }
 
@@ -130,7 +130,7 @@ impl Vouched {
 
 /// The identity of a client, by its kind of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who<'a> {
+pub enum Identity<'a> {
     /// A user, who has given a password.
     User(&'a str),
     /// A token.
@@ -141,30 +141,31 @@ pub enum Who<'a> {
     Service(&'a str),
 }
 
-impl<'a> Who<'a> {
+impl<'a> Identity<'a> {
     /// The name in it.
     pub fn name(self) -> &'a str {
-        let (Who::User(name) | Who::Token(name) | Who::Certificate(name) | Who::Service(name)) = self;
+        let (Identity::User(name) | Identity::Token(name) | Identity::Certificate(name) | Identity::Service(name)) =
+            self;
         name
     }
 
     /// How he has said so, as `AUTH_TYPE` has it (RFC 3875 4.1.1).
     pub fn scheme(self) -> &'static str {
         match self {
-            Who::User(_) => "Basic",
-            Who::Token(_) => "Bearer",
-            Who::Certificate(_) => "Certificate",
-            Who::Service(_) => "Service",
+            Identity::User(_) => "Basic",
+            Identity::Token(_) => "Bearer",
+            Identity::Certificate(_) => "Certificate",
+            Identity::Service(_) => "Service",
         }
     }
 
     /// Whether `rule` names him.
     fn is_named_by(self, rule: &AccessRule) -> bool {
         let names = match self {
-            Who::User(_) => &rule.users,
-            Who::Token(_) => &rule.tokens,
-            Who::Certificate(_) => &rule.certificates,
-            Who::Service(_) => return false,
+            Identity::User(_) => &rule.users,
+            Identity::Token(_) => &rule.tokens,
+            Identity::Certificate(_) => &rule.certificates,
+            Identity::Service(_) => return false,
         };
         AccessRule::names(names, self.name())
     }
@@ -209,14 +210,16 @@ impl<'e> Rules<'e> {
     }
 
     /// A service that has not been asked yet.
-    fn service_besides(&self, vouched: Option<&Vouched>) -> Option<&'e Arc<ServiceSettings>> {
+    fn service_besides(&self, assertions: Option<&AuthAssertions>) -> Option<&'e Arc<ServiceSettings>> {
         let mut services = self.iter().filter_map(|rule| rule.service.as_ref());
-        services.find(|service| !vouched.is_some_and(|vouched| vouched.is_by(service)))
+        services.find(|service| !assertions.is_some_and(|assertions| assertions.is_by(service)))
     }
 
-    /// Those that still ask who it is when he is `who`.
-    fn besides(&self, who: Option<Who<'_>>) -> Rules<'e> {
-        let is_left = |rule: &&AccessRule| rule.asks_for_credentials() && !who.is_some_and(|who| who.is_named_by(rule));
+    /// Those that still ask for credentials when the client is `identity`.
+    fn besides(&self, identity: Option<Identity<'_>>) -> Rules<'e> {
+        let is_left = |rule: &&AccessRule| {
+            rule.asks_for_credentials() && !identity.is_some_and(|identity| identity.is_named_by(rule))
+        };
         Rules(self.0.map(|rule| rule.filter(is_left)))
     }
 }
@@ -245,10 +248,10 @@ impl Guard {
     pub fn judge(
         self: &Arc<Guard>,
         rules: &Rules<'_>,
-        asking: &Asking<'_>,
+        access_request: &AccessRequest<'_>,
         known: &mut Known,
     ) -> Result<Verdict, HeadTooLong> {
-        let is_kept_out = |rule: &AccessRule| match asking.client {
+        let is_kept_out = |rule: &AccessRule| match access_request.client {
             Some(client) => {
                 rule.deny.iter().any(|network| network.contains(client))
                     || !rule.allow.is_empty() && !rule.allow.iter().any(|network| network.contains(client))
@@ -256,71 +259,76 @@ impl Guard {
             None => !(rule.allow.is_empty() && rule.deny.is_empty()),
         };
         if rules.iter().any(is_kept_out) {
-            return asking.forbidden("This is not for the network that the request comes from.");
+            return access_request.forbidden("This is not for the network that the request comes from.");
         }
-        match self.judge_who(rules, asking, known)? {
+        match self.judge_identity(rules, access_request, known)? {
             Verdict::Passes => {}
             verdict => return Ok(verdict),
         }
-        let service = rules.service_besides(Vouched::of(asking.requested.found));
+        let service = rules.service_besides(AuthAssertions::of(access_request.requested.found));
         Ok(service.map_or(Verdict::Passes, |service| Verdict::Ask(service.clone())))
     }
 
     /// The same by what the request shows.
-    fn judge_who(
+    fn judge_identity(
         self: &Arc<Guard>,
         rules: &Rules<'_>,
-        asking: &Asking<'_>,
+        access_request: &AccessRequest<'_>,
         known: &mut Known,
     ) -> Result<Verdict, HeadTooLong> {
-        let rules = &rules.besides(asking.client_subject.map(Who::Certificate));
+        let rules = &rules.besides(access_request.client_subject.map(Identity::Certificate));
         if rules.is_empty() {
             return Ok(Verdict::Passes);
         }
         if rules.iter().any(|rule| rule.users.is_empty() && rule.tokens.is_empty()) {
-            return asking.forbidden("This is for clients that show a certificate.");
+            return access_request.forbidden("This is for clients that show a certificate.");
         }
-        let who = match shown(asking.requested.request) {
-            None => return self.unauthorized(rules, asking),
+        let identity = match shown(access_request.requested.request) {
+            None => return self.unauthorized(rules, access_request),
             Some(Shown::Bearer(token)) => match self.token(token) {
-                Some(who) => who,
-                None => return self.unauthorized(rules, asking),
+                Some(identity) => identity,
+                None => return self.unauthorized(rules, access_request),
             },
             // Passwords that nothing here takes are not verified.
             Some(Shown::Basic(_)) if rules.iter().any(|rule| rule.users.is_empty()) => {
-                return self.unauthorized(rules, asking);
+                return self.unauthorized(rules, access_request);
             }
             Some(Shown::Basic(encoded)) => {
                 let tag = tag(&self.key, encoded);
-                match self.known(&tag, (asking.site, asking.now), known) {
-                    Some(user) => Who::User(user),
-                    None => return self.verify(rules, asking, tag, encoded),
+                match self.known(&tag, (access_request.site, access_request.now), known) {
+                    Some(user) => Identity::User(user),
+                    None => return self.verify(rules, access_request, tag, encoded),
                 }
             }
         };
-        match rules.iter().all(|rule| who.is_named_by(rule)) {
+        match rules.iter().all(|rule| identity.is_named_by(rule)) {
             true => Ok(Verdict::Passes),
-            false => asking.forbidden("The credentials of this request give no access here."),
+            false => access_request.forbidden("The credentials of this request give no access here."),
         }
     }
 
     /// The identity of a request that was let in on the site of this number: as its credentials say, and as was
     /// verified.
-    pub fn who(&self, request: Option<Request<'_>>, of: (u32, Instant), known: &mut Known) -> Option<Who<'_>> {
+    pub fn identity(
+        &self,
+        request: Option<Request<'_>>,
+        of: (u32, Instant),
+        known: &mut Known,
+    ) -> Option<Identity<'_>> {
         match shown(request)? {
             Shown::Bearer(token) => self.token(token),
-            Shown::Basic(encoded) => self.known(&tag(&self.key, encoded), of, known).map(Who::User),
+            Shown::Basic(encoded) => self.known(&tag(&self.key, encoded), of, known).map(Identity::User),
         }
     }
 
     /// The identity that a token belongs to. All tokens are compared, each whole and as a hash with a secret key, so
     /// timing reveals nothing.
-    fn token(&self, token: &[u8]) -> Option<Who<'_>> {
+    fn token(&self, token: &[u8]) -> Option<Identity<'_>> {
         let shown = tag(&self.key, digest::digest(&digest::SHA256, token).as_ref());
         let mut found = None;
         for (name, other) in &self.tokens {
             if shown.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0 {
-                found = Some(Who::Token(name));
+                found = Some(Identity::Token(name));
             }
         }
         found
@@ -343,19 +351,20 @@ impl Guard {
     fn verify(
         self: &Arc<Guard>,
         rules: &Rules<'_>,
-        asking: &Asking<'_>,
+        access_request: &AccessRequest<'_>,
         tag: Tag,
         encoded: &[u8],
     ) -> Result<Verdict, HeadTooLong> {
-        let network = asking.client.filter(|_| !asking.is_of_proxy).map(network_of);
-        let tries = Tries { counted: asking.wrong.clone(), of: network.map(|network| (asking.site, network)) };
-        if let Some(wait_s) = tries.wait_s(asking.now) {
+        let network = access_request.client.filter(|_| !access_request.is_of_proxy).map(network_of);
+        let tries =
+            Tries { counted: access_request.wrong.clone(), of: network.map(|network| (access_request.site, network)) };
+        if let Some(wait_s) = tries.wait_s(access_request.now) {
             let wait = [("Retry-After".to_owned(), wait_s.to_string())];
             let cause = "Too many wrong passwords came from this network.";
-            return Ok(Verdict::Answer(asking.answer(429, cause, &wait)?));
+            return Ok(Verdict::Answer(access_request.answer(429, cause, &wait)?));
         }
-        let refused = asking.answer(401, WRONG, &challenges(rules))?;
-        let busy = asking.answer(503, "Too many passwords are being verified.", &[])?;
+        let refused = access_request.answer(401, WRONG, &challenges(rules))?;
+        let busy = access_request.answer(503, "Too many passwords are being verified.", &[])?;
         Ok(Verdict::Verify(Box::new(verify::Verify {
             guard: self.clone(),
             tag,
@@ -363,12 +372,12 @@ impl Guard {
             tries,
             refused,
             busy,
-            until: asking.now.after_ms(TURN_MS),
+            until: access_request.now.after_ms(TURN_MS),
         })))
     }
 
-    fn unauthorized(&self, rules: &Rules<'_>, asking: &Asking<'_>) -> Result<Verdict, HeadTooLong> {
-        Ok(Verdict::Answer(asking.answer(401, WRONG, &challenges(rules))?))
+    fn unauthorized(&self, rules: &Rules<'_>, access_request: &AccessRequest<'_>) -> Result<Verdict, HeadTooLong> {
+        Ok(Verdict::Answer(access_request.answer(401, WRONG, &challenges(rules))?))
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -418,7 +427,7 @@ impl Tries {
 }
 
 /// The facts of a request that access rules look at.
-pub struct Asking<'a> {
+pub struct AccessRequest<'a> {
     /// The number of the site.
     pub site: u32,
     /// The request.
@@ -439,7 +448,7 @@ pub struct Asking<'a> {
 
 const WRONG: &str = "This needs credentials that the server accepts.";
 
-impl Asking<'_> {
+impl AccessRequest<'_> {
     fn forbidden(&self, cause: &str) -> Result<Verdict, HeadTooLong> {
         Ok(Verdict::Answer(self.answer(403, cause, &[])?))
     }

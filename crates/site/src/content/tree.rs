@@ -20,7 +20,7 @@ use super::action::Action;
 use super::permitted::Permitted;
 use super::route::{Effective, variant_of};
 use super::site::{Site, Sites};
-use super::upload::{Asking, Means};
+use super::upload::{Means, RouteFacts};
 
 /// Whether the rules answer with the file or the folder that is there, to every client that gets the folder around it.
 pub(super) fn leads_to_files(rules: &Rules) -> bool {
@@ -36,7 +36,7 @@ pub(super) struct Tree {
     pub(super) clock: Clock,
     site: u32,
     /// The request's facts, if routes of the site look at more than paths.
-    asking: Option<Asking>,
+    route_facts: Option<RouteFacts>,
     /// The rules of the requested folder, to which the client was let in.
     entered: Arc<Effective>,
 }
@@ -49,13 +49,13 @@ impl Tree {
         (requested, request, client): (&RequestedResource<'_>, Request<'_>, Option<IpAddr>),
         means: Means<'_>,
     ) -> Tree {
-        let asking = site.routes.depends_on_requests().then(|| Asking::of(requested, request, client));
-        let entered = match &asking {
-            Some(asking) => site.routes.applying(path, &asking.asked()),
+        let route_facts = site.routes.depends_on_requests().then(|| RouteFacts::of(requested, request, client));
+        let entered = match &route_facts {
+            Some(route_facts) => site.routes.applying(path, &route_facts.asked()),
             None => site.routes.effective(path, &[]),
         };
         let (sites, abilities) = (means.sites.clone(), means.abilities.clone());
-        Tree { entered, sites, abilities, clock: means.clock, site: site.index, asking }
+        Tree { entered, sites, abilities, clock: means.clock, site: site.index, route_facts }
     }
 
     /// The rules of the folder.
@@ -68,8 +68,8 @@ impl Tree {
     }
 
     pub(super) fn rules_of(&self, path: &[u8]) -> Arc<Effective> {
-        match &self.asking {
-            Some(asking) => self.site().routes.applying(path, &asking.asked()),
+        match &self.route_facts {
+            Some(route_facts) => self.site().routes.applying(path, &route_facts.asked()),
             None => self.site().routes.effective(path, &[]),
         }
     }

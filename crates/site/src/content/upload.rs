@@ -76,7 +76,7 @@ pub fn begin(
         site: site.index,
         path,
         is_from_elsewhere: is_from_elsewhere(request),
-        asking: site.routes.depends_on_requests().then(|| Asking::of(requested, request, client)),
+        route_facts: site.routes.depends_on_requests().then(|| RouteFacts::of(requested, request, client)),
     };
     let is_form = request.head.method == Method::Post;
     if !place.permits(action, &place.path) {
@@ -111,12 +111,12 @@ struct Place {
     /// A page of another site has sent the request.
     is_from_elsewhere: bool,
     /// The request's facts, if routes of the site look at more than paths.
-    asking: Option<Asking>,
+    route_facts: Option<RouteFacts>,
 }
 
 /// Owned copies of the facts besides the path that routes look at: the names of files in a form are known later.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct RouteFacts {
     host: Option<Vec<u8>>,
     query: Option<Vec<u8>>,
     bytes: Vec<u8>,
@@ -124,9 +124,9 @@ pub(super) struct Asking {
     client: Option<IpAddr>,
 }
 
-impl Asking {
-    pub(super) fn of(requested: &RequestedResource<'_>, request: Request<'_>, client: Option<IpAddr>) -> Asking {
-        Asking {
+impl RouteFacts {
+    pub(super) fn of(requested: &RequestedResource<'_>, request: Request<'_>, client: Option<IpAddr>) -> RouteFacts {
+        RouteFacts {
             host: requested.host.map(<[u8]>::to_vec),
             query: requested.query.map(<[u8]>::to_vec),
             bytes: request.bytes[..usize::from(request.head.length)].to_vec(),
@@ -177,8 +177,8 @@ impl Place {
 
     /// The rules of `path` for this request.
     fn rules_of(&self, path: &[u8]) -> Arc<Effective> {
-        match &self.asking {
-            Some(asking) => self.site().routes.applying(path, &asking.asked()),
+        match &self.route_facts {
+            Some(route_facts) => self.site().routes.applying(path, &route_facts.asked()),
             None => self.site().routes.effective(path, &[]),
         }
     }

@@ -43,7 +43,7 @@ use self::progress::{Phase, Purpose, Reuse, Source, Talk, Told, Turn, Upload};
 use super::codec::Codec;
 use super::outgoing::Outgoing;
 use super::reading::{Reading, Receipt, stream_head, tunnel_head};
-use super::request::{Asking, keeps, preface_of};
+use super::request::{GatewayRequest, keeps, preface_of};
 use super::websocket::Opening;
 use super::{piece, report, spare};
 use crate::content::answers;
@@ -132,30 +132,30 @@ const RETRIES_MAX: u32 = 2;
 
 impl Gateway {
     pub(super) fn new(
-        asking: &Asking<'_>,
+        gateway_request: &GatewayRequest<'_>,
         asked: Asked,
         opening: Option<Opening>,
         content: RequestContent,
         head: Vec<u8>,
     ) -> Box<Gateway> {
         // A WebSocket is asked for by GET.
-        let method = if opening.is_some() { b"GET" } else { asking.request.method_token() };
+        let method = if opening.is_some() { b"GET" } else { gateway_request.request.method_token() };
         let mut gateway = Box::new(Gateway {
-            group: asking.group.clone(),
-            payer: asking.payer.cloned(),
+            group: gateway_request.group.clone(),
+            payer: gateway_request.payer.cloned(),
             share: None,
-            rules: asking.rules.clone(),
-            site: asking.site.label(),
-            called: asking.called.into(),
+            rules: gateway_request.rules.clone(),
+            site: gateway_request.site.label(),
+            called: gateway_request.called.into(),
             effect: Effect::of(method),
-            codec: codec(asking.group, content, &asked),
+            codec: codec(gateway_request.group, content, &asked),
             asked,
             purpose: Purpose::Answer,
             opening,
             content,
             upload: if content == RequestContent::None { Upload::Whole } else { Upload::Awaited },
-            buffer: keeps(asking.group, content).map(ContentBuffer::new),
-            preface: preface_of(asking),
+            buffer: keeps(gateway_request.group, content).map(ContentBuffer::new),
+            preface: preface_of(gateway_request),
             head,
             state: State::Choosing,
             outgoing: Outgoing::default(),
@@ -166,9 +166,9 @@ impl Gateway {
             failed: None,
             reuse: Reuse::Allowed,
             told: Told::Nothing,
-            filtered: Filtered::new(asking.rules, asking.request),
+            filtered: Filtered::new(gateway_request.rules, gateway_request.request),
             deadline: Instant::from_ms(0),
-            redirects: asking.requested.redirects,
+            redirects: gateway_request.requested.redirects,
             turn: Turn::Application,
             now: Instant::from_ms(0),
         });
@@ -177,11 +177,11 @@ impl Gateway {
     }
 
     /// One that asks whether a request is let in, with this head. It has no effect, whatever the request does.
-    pub(super) fn question(asking: &Asking<'_>, head: Vec<u8>) -> Box<Gateway> {
-        let mut gateway = Gateway::new(asking, Asked::default(), None, RequestContent::None, head);
+    pub(super) fn auth_request(gateway_request: &GatewayRequest<'_>, head: Vec<u8>) -> Box<Gateway> {
+        let mut gateway = Gateway::new(gateway_request, Asked::default(), None, RequestContent::None, head);
         gateway.effect = Effect::Safe;
         gateway.purpose = Purpose::AuthRequest;
-        // Who is let in is not content.
+        // The answer is a verdict, not content for the client.
         gateway.filtered = None;
         gateway
     }
@@ -273,7 +273,8 @@ impl Gateway {
         if let Some(ran) = self.unreadable() {
             return Ok(ran);
         }
-        // Who has just got the whole request has not answered it yet: the answer is waited for, and not looked for in vain.
+        // An application that has just got the whole request has not answered it yet: the answer is waited for, and not
+        // looked for in vain.
         let is_early = has_sent && self.is_sent() && !self.codec.has_begun();
         let received = if input.room && !is_early { self.receive()? } else { Receipt::default() };
         let Receipt { part, redirect, has_received, has_more } = received;

@@ -29,7 +29,7 @@ mod websocket;
 pub use cached::{Cached, Role, Wanted};
 pub use exchange::Gateway;
 pub use request::{
-    Asking, authority_of, begin, begin_question, begin_with, may_be_cached, told_authority, write_asked_path,
-    write_told_way,
+    GatewayRequest, authority_of, begin, begin_auth_request, begin_with, may_be_cached, told_authority,
+    write_asked_path, write_told_way,
 };
 pub use service::AuthRequest;

@@ -1,6 +1,6 @@
 //! The request to an application, as it is written for it.
 //!
-//! Owns: [`begin`], and [`Asking`], what it is made from. Guarantees: nothing of the client's head is passed through: all is written from what was
+//! Owns: [`begin`], and [`GatewayRequest`], what it is made from. Guarantees: nothing of the client's head is passed through: all is written from what was
 //! understood.
 
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ use super::exchange::Gateway;
 use super::service::AuthRequest;
 use super::websocket::Opening;
 use crate::cache::Script;
-use crate::content::access::{Vouched, Who};
+use crate::content::access::{AuthAssertions, Identity};
 use crate::content::route::Effective;
 use crate::content::site::Site;
 use crate::upstream::group::Group;
@@ -33,7 +33,7 @@ use crate::upstream::shares::Payer;
 
 /// A request that an application answers, and what is known of the client.
 #[derive(Clone, Copy, Debug)]
-pub struct Asking<'a> {
+pub struct GatewayRequest<'a> {
     /// The site that is asked.
     pub site: &'a Site,
     /// The effective rules of the request.
@@ -49,7 +49,7 @@ pub struct Asking<'a> {
     /// From where; none for Unix sockets.
     pub client: Option<IpAddr>,
     /// The verified identity of the client, where access required one.
-    pub who: Option<Who<'a>>,
+    pub identity: Option<Identity<'a>>,
     /// Both ends of the client's connection, for applications that are told them; none if it has no address.
     pub ends: Option<(SocketAddr, SocketAddr)>,
     /// Which words of `client`, if that is a trusted proxy, are believed about the client behind it.
@@ -64,10 +64,10 @@ pub struct Asking<'a> {
     pub payer: Option<&'a Payer>,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> GatewayRequest<'a> {
     /// The assertions of auth services about the request.
-    fn vouched(&self) -> Option<&'a Vouched> {
-        Vouched::of(self.requested.found)
+    fn assertions(&self) -> Option<&'a AuthAssertions> {
+        AuthAssertions::of(self.requested.found)
     }
 }
 
@@ -78,18 +78,18 @@ const UPGRADES: &[&str] = &["websocket"];
 ///
 /// # Errors
 /// The request cannot be given to an application.
-pub fn begin(asking: &Asking<'_>) -> Result<Box<Gateway>, Refusal> {
-    begin_with(asking, Fields::of(asking.request))
+pub fn begin(gateway_request: &GatewayRequest<'_>) -> Result<Box<Gateway>, Refusal> {
+    begin_with(gateway_request, Fields::of(gateway_request.request))
 }
 
 /// The same for a request with other fields than the client has sent.
 ///
 /// # Errors
 /// As [`begin`].
-pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway>, Refusal> {
-    let Asking { request, requested, group, rules, .. } = *asking;
+pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> Result<Box<Gateway>, Refusal> {
+    let GatewayRequest { request, requested, group, rules, .. } = *gateway_request;
     let mut lines = Vec::new();
-    let fields = without_own_fields(asking.site, fields, &mut lines)?;
+    let fields = without_own_fields(gateway_request.site, fields, &mut lines)?;
     let for_filters = rules.filters.reads().map(|codings| fields_for_filters(fields, codings));
     let fields = match &for_filters {
         Some(lines) => Fields::check(lines, LineEnds::CrLf).map_err(|_| Refusal::RunFailed)?,
@@ -118,7 +118,7 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
         authority: authority.as_deref(),
         fields,
         content,
-        origin: origin_of(asking),
+        origin: origin_of(gateway_request),
     };
     let asked = Asked { is_head: request.head.method == Method::Head, upgrade: upgrade.map(Into::into) };
     let mut head = Vec::with_capacity(usize::from(request.head.length) + HEAD_SPARE_BYTES);
@@ -129,12 +129,12 @@ pub fn begin_with(asking: &Asking<'_>, fields: Fields<'_>) -> Result<Box<Gateway
             // In front of the empty line.
             head.truncate(head.len() - b"\r\n".len());
             opening = stream_for.map(|_| Opening::begin(&mut head));
-            head.extend_from_slice(asking.vouched().map_or(&[], |vouched| &vouched.lines));
-            end_head(asking, &mut head);
+            head.extend_from_slice(gateway_request.assertions().map_or(&[], |assertions| &assertions.lines));
+            end_head(gateway_request, &mut head);
         }
-        GatewayProtocol::FastCgi => write_fastcgi(&inbound, asking, &mut head)?,
+        GatewayProtocol::FastCgi => write_fastcgi(&inbound, gateway_request, &mut head)?,
     }
-    Ok(Gateway::new(asking, asked, opening, content, head))
+    Ok(Gateway::new(gateway_request, asked, opening, content, head))
 }
 
 /// Appends the path that an application is asked for. Cache keys are made of it as well.
@@ -149,12 +149,12 @@ pub fn write_asked_path(requested: &RequestedResource<'_>, out: &mut Vec<u8>) ->
 ///
 /// # Errors
 /// The service cannot be asked about such a request.
-pub fn begin_question(
-    asking: &Asking<'_>,
+pub fn begin_auth_request(
+    gateway_request: &GatewayRequest<'_>,
     service: &Arc<ServiceSettings>,
-    before: Option<Arc<Vouched>>,
+    before: Option<Arc<AuthAssertions>>,
 ) -> Result<AuthRequest, Refusal> {
-    let Asking { site, request, requested, group, rules, .. } = *asking;
+    let GatewayRequest { site, request, requested, group, rules, .. } = *gateway_request;
     // In the one spelling by which it is judged here.
     let mut asked_for = Vec::new();
     path::write(requested.path, &mut asked_for).map_err(|_| Refusal::TargetPath)?;
@@ -179,7 +179,7 @@ pub fn begin_question(
         authority: authority_of(request),
         fields: Fields::check(&lines, LineEnds::CrLf).map_err(|_| Refusal::FieldsTooLarge)?,
         content: RequestContent::None,
-        origin: origin_of(asking),
+        origin: origin_of(gateway_request),
     };
     let mut head = Vec::with_capacity(usize::from(request.head.length) + HEAD_SPARE_BYTES);
     write_http(&inbound, group, None, &mut head)?;
@@ -187,9 +187,9 @@ pub fn begin_question(
     for part in [&b"X-Forwarded-Method: "[..], method, b"\r\nX-Forwarded-Uri: ", &asked_for, b"\r\n"] {
         head.extend_from_slice(part);
     }
-    end_head(asking, &mut head);
-    let gateway = Gateway::question(asking, head);
-    Ok(AuthRequest::new(gateway, service, before, rules, (site.label(), asking.called.into())))
+    end_head(gateway_request, &mut head);
+    let gateway = Gateway::auth_request(gateway_request, head);
+    Ok(AuthRequest::new(gateway, service, before, rules, (site.label(), gateway_request.called.into())))
 }
 
 /// Whether a service is told a field of a request: but for what asks for a part of something, or whether it is still what it was, and what we
@@ -216,19 +216,19 @@ fn keep_lines(fields: Fields<'_>, is_kept: impl Fn(&[u8]) -> bool, lines: &mut V
 }
 
 /// Ends a head: the request ID, and the empty line.
-fn end_head(asking: &Asking<'_>, head: &mut Vec<u8>) {
-    for part in [RequestId::FIELD, ": ", asking.called, "\r\n\r\n"] {
+fn end_head(gateway_request: &GatewayRequest<'_>, head: &mut Vec<u8>) {
+    for part in [RequestId::FIELD, ": ", gateway_request.called, "\r\n\r\n"] {
         head.extend_from_slice(part.as_bytes());
     }
 }
 
-fn origin_of(asking: &Asking<'_>) -> Origin {
+fn origin_of(gateway_request: &GatewayRequest<'_>) -> Origin {
     Origin {
-        client: asking.client.map(|address| (address, 0)),
-        believed: asking.believed,
-        behind: asking.behind,
-        is_secure: asking.is_secure,
-        protocol: match asking.request.head.version {
+        client: gateway_request.client.map(|address| (address, 0)),
+        believed: gateway_request.believed,
+        behind: gateway_request.behind,
+        is_secure: gateway_request.is_secure,
+        protocol: match gateway_request.request.head.version {
             Version::Http10 => Protocol::Http10,
             Version::Http11 => Protocol::Http11,
             Version::Http2 => Protocol::Http2,
@@ -266,9 +266,9 @@ fn stream_for<'a>(request: Request<'a>, group: &Group) -> Result<Option<&'a [u8]
 }
 
 /// The PROXY protocol header for a connection; empty if the application is not told its client.
-pub(super) fn preface_of(asking: &Asking<'_>) -> Vec<u8> {
-    let sender = asking.ends.map_or(Sender::Unknown, |(from, to)| Sender::Client(from, to));
-    asking.group.settings.send_proxy.map_or_else(Vec::new, |version| proxy::header(version, sender))
+pub(super) fn preface_of(gateway_request: &GatewayRequest<'_>) -> Vec<u8> {
+    let sender = gateway_request.ends.map_or(Sender::Unknown, |(from, to)| Sender::Client(from, to));
+    gateway_request.group.settings.send_proxy.map_or_else(Vec::new, |version| proxy::header(version, sender))
 }
 
 /// The requested authority. A host in the target overrides the field (RFC 9112 3.2.2), as it does where the site is
@@ -327,16 +327,20 @@ fn write_http(inbound: &Inbound<'_>, group: &Group, upgrade: Option<&[u8]>, head
 }
 
 /// Writes the beginning of a request to an application that speaks FastCGI.
-fn write_fastcgi(inbound: &Inbound<'_>, asking: &Asking<'_>, head: &mut Vec<u8>) -> Result<(), Refusal> {
+fn write_fastcgi(
+    inbound: &Inbound<'_>,
+    gateway_request: &GatewayRequest<'_>,
+    head: &mut Vec<u8>,
+) -> Result<(), Refusal> {
     // Without a length there may be no content: that is known when some comes, or the end (`Gateway::lacks_length`). A client that waits to be
     // told to send it has some.
-    if inbound.content == RequestContent::Streamed && asking.request.field(Field::Expect).is_some() {
+    if inbound.content == RequestContent::Streamed && gateway_request.request.field(Field::Expect).is_some() {
         return Err(Refusal::LengthRequired);
     }
     let mut decoded = Vec::new();
     lamna_proto::parse::path::normalise(inbound.path, &mut decoded).map_err(|_| Refusal::TargetPath)?;
     let root;
-    let place = match asking.script {
+    let place = match gateway_request.script {
         Some(script) => {
             root = script.root.as_os_str().as_bytes();
             Place::of_script(&script.prefix, &script.name, &script.path_info, root)
@@ -344,14 +348,14 @@ fn write_fastcgi(inbound: &Inbound<'_>, asking: &Asking<'_>, head: &mut Vec<u8>)
         None => cgi::mounted(b"", &decoded).ok_or(Refusal::TargetPath)?,
     };
     let server = cgi::Server { software: SOFTWARE, name: b"localhost", address: None };
-    let user = asking.who.map(|who| (who.scheme(), who.name().as_bytes()));
+    let user = gateway_request.identity.map(|identity| (identity.scheme(), identity.name().as_bytes()));
     let variables = cgi::Variables { request: inbound, place: &place, server, user };
     let mut is_named_too_often = false;
-    let written = fastcgi::write_begin(asking.group.settings.keeps_connections(), head, |parameters| {
+    let written = fastcgi::write_begin(gateway_request.group.settings.keeps_connections(), head, |parameters| {
         is_named_too_often =
             cgi::for_each_variable(&variables, &mut |name, value| parameters.give(name, value)).is_err();
-        parameters.give(b"HTTP_X_REQUEST_ID", asking.called.as_bytes());
-        for (name, value) in variables_of(asking.vouched().map_or(&[], |vouched| &vouched.lines)) {
+        parameters.give(b"HTTP_X_REQUEST_ID", gateway_request.called.as_bytes());
+        for (name, value) in variables_of(gateway_request.assertions().map_or(&[], |assertions| &assertions.lines)) {
             parameters.give(&name, &value);
         }
     });

@@ -1,12 +1,12 @@
-//! Asking a service whether a request is let in, before anything else is done about it.
+//! Asks a service whether a request is let in, before anything else is done about it.
 //!
 //! ```text
-//!  judge: Ask ──> AuthRequest: GET to the service ── 2xx ──> Ran::Found(Vouched): the request is translated again, and passes
+//!  judge: Ask ──> AuthRequest: GET to the service ── 2xx ──> Ran::Found(AuthAssertions): the request is translated again, and passes
 //!                                   ├── 3xx, 401, 403, 429 ──> the client gets this answer
 //!                                   └── another status, or none ──> 502, 503 or 504
 //! ```
 //!
-//! Owns: [`AuthRequest`], a [`Gateway`] with what becomes of its answer, and [`Vouched`], what is known of a request that
+//! Owns: [`AuthRequest`], a [`Gateway`] with what becomes of its answer, and [`AuthAssertions`], what is known of a request that
 //! is let in. Guarantees: nothing of the request's content is read or sent; only a clear yes lets a request in; of the
 //! content of a yes no more is received than a bounded number of bytes. What the service is told is written by
 //! `request.rs`.
@@ -20,7 +20,7 @@ use lamna_proto::gateway::fields::{Fields, LineEnds};
 
 use super::exchange::Gateway;
 use super::report;
-use crate::content::access::Vouched;
+use crate::content::access::AuthAssertions;
 use crate::content::answers;
 use crate::content::route::Effective;
 
@@ -30,7 +30,7 @@ pub struct AuthRequest {
     gateway: Box<Gateway>,
     service: Arc<ServiceSettings>,
     /// The assertions of other auth services about the request.
-    before: Option<Arc<Vouched>>,
+    before: Option<Arc<AuthAssertions>>,
     rules: Arc<Effective>,
     /// Site and request, as the error log calls them.
     called: (String, Box<str>),
@@ -43,7 +43,7 @@ enum Progress {
     /// Its head has not come.
     Head,
     /// It is a yes: what it says, and how much content has come with it.
-    Yes(Arc<Vouched>, u64),
+    Yes(Arc<AuthAssertions>, u64),
     /// It is a no, which the client gets.
     No,
 }
@@ -55,7 +55,7 @@ impl AuthRequest {
     pub(super) fn new(
         gateway: Box<Gateway>,
         service: &Arc<ServiceSettings>,
-        before: Option<Arc<Vouched>>,
+        before: Option<Arc<AuthAssertions>>,
         rules: &Arc<Effective>,
         called: (String, Box<str>),
     ) -> AuthRequest {
@@ -69,7 +69,7 @@ impl AuthRequest {
         part.interim.clear();
         if let Some(head) = &mut part.head {
             match head.status.0 {
-                200..300 => self.progress = Progress::Yes(self.vouched(head), 0),
+                200..300 => self.progress = Progress::Yes(self.assertions(head), 0),
                 300..=303 | 305..=399 | 401 | 403 | 429 => {
                     self.dress(head);
                     self.progress = Progress::No;
@@ -82,10 +82,10 @@ impl AuthRequest {
         }
         match &mut self.progress {
             Progress::Head => Ran::Waits(next),
-            Progress::Yes(vouched, content_bytes) => {
+            Progress::Yes(assertions, content_bytes) => {
                 *content_bytes += part.content.map_or(0, |content| content.bytes().len() as u64);
                 if part.end.is_some() || *content_bytes > CONTENT_BYTES_MAX {
-                    return Ran::Found(vouched.clone());
+                    return Ran::Found(assertions.clone());
                 }
                 Ran::Waits(next)
             }
@@ -95,20 +95,22 @@ impl AuthRequest {
     }
 
     /// The assertions of a yes.
-    fn vouched(&self, head: &StreamHead) -> Arc<Vouched> {
+    fn assertions(&self, head: &StreamHead) -> Arc<AuthAssertions> {
         let fields = Fields::check(&head.fields, LineEnds::CrLf).unwrap_or_default();
-        let mut vouched = self.before.as_deref().cloned().unwrap_or_default();
+        let mut assertions = self.before.as_deref().cloned().unwrap_or_default();
         for name in &self.service.fields {
             for value in fields.values(name) {
-                [name.as_bytes(), b": ", value, b"\r\n"].iter().for_each(|part| vouched.lines.extend_from_slice(part));
+                [name.as_bytes(), b": ", value, b"\r\n"]
+                    .iter()
+                    .for_each(|part| assertions.lines.extend_from_slice(part));
             }
         }
         let user = self.service.user.as_deref().and_then(|name| fields.values(name).find(|value| !value.is_empty()));
         if let Some(user) = user {
-            vouched.user = Some(String::from_utf8_lossy(user).into());
+            assertions.user = Some(String::from_utf8_lossy(user).into());
         }
-        vouched.services.push(self.service.clone());
-        Arc::new(vouched)
+        assertions.services.push(self.service.clone());
+        Arc::new(assertions)
     }
 
     /// Does to the head of a no what the routes say. For how long it is kept says the service, if it says anything.

@@ -21,7 +21,7 @@ use lamna_proto::parse::head::{self, Parsed};
 use lamna_proto::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{Asking, Gateway, begin};
+use super::{Gateway, GatewayRequest, begin};
 use crate::content::site::Sites;
 use crate::upstream::group::Group;
 
@@ -156,7 +156,7 @@ impl Front {
         let rules = &site.routes.effective(target, &[]);
         let client = Some([192, 0, 2, 7].into());
         let (is_secure, group) = (false, &self.group);
-        begin(&Asking {
+        begin(&GatewayRequest {
             site,
             rules,
             group,
@@ -164,7 +164,7 @@ impl Front {
             request,
             client,
             ends: None,
-            who: None,
+            identity: None,
             believed: Believed::Nothing,
             behind: client,
             is_secure,

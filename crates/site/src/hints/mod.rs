@@ -56,7 +56,7 @@ use crate::cache::two_generation_map::Key;
 use crate::cache::{Predictions, Store};
 use crate::hints::learning::Learning;
 use crate::hints::observation::{Observation, Queues};
-use crate::hints::request::Asking;
+use crate::hints::request::RequestTraits;
 
 /// The learning of a process for the sites that have hints.
 #[derive(Debug)]
@@ -162,13 +162,13 @@ impl Hints {
     pub fn sample<'t>(&self, site: u32, requested: &RequestedResource<'t>) -> Option<RequestSample<'t>> {
         let site_number = self.number_of(site)?;
         let request = requested.request.filter(|request| request.head.method == Method::Get && !requested.is_again)?;
-        let asking = Asking::of(request);
-        if asking.is_speculative || asking.has_credentials {
+        let traits = RequestTraits::of(request);
+        if traits.is_speculative || traits.has_credentials {
             return None;
         }
         let referer = request.field(Field::Referer);
         let referer = referer.and_then(|referer| url::path_of_same_host(referer, requested.host)).unwrap_or_default();
-        let (has_query, is_document) = (requested.query.is_some(), asking.is_document);
+        let (has_query, is_document) = (requested.query.is_some(), traits.is_document);
         Some(RequestSample { site, site_number, referer, has_query, is_document })
     }
 

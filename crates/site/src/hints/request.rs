@@ -1,12 +1,12 @@
 //! The fields of a request that decide whether it is learned from, and as what.
 //!
-//! Owns: [`Asking`], found in one pass over the field lines. Keeps nothing of them.
+//! Owns: [`RequestTraits`], found in one pass over the field lines. Keeps nothing of them.
 
 use lamna_proto::message::Request;
 
 /// Why a request was made, as far as it says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asking {
+pub(super) struct RequestTraits {
     /// It is a guess of the client's, or of ours: no user has wanted it yet (`Sec-Purpose`, `Purpose`).
     pub(super) is_speculative: bool,
     /// It comes with credentials (`Authorization`): what it asks for may be one client's.
@@ -15,17 +15,17 @@ pub(super) struct Asking {
     pub(super) is_document: Option<bool>,
 }
 
-impl Asking {
+impl RequestTraits {
     /// Reads the fields of `request`.
-    pub(super) fn of(request: Request<'_>) -> Asking {
+    pub(super) fn of(request: Request<'_>) -> RequestTraits {
         let lines = &request.bytes[usize::from(request.head.fields_at)..usize::from(request.head.length)];
-        let mut asking = Asking::default();
+        let mut traits = RequestTraits::default();
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', lines) {
-            asking.read(&lines[start..end]);
+            traits.read(&lines[start..end]);
             start = end + 1;
         }
-        asking
+        traits
     }
 
     fn read(&mut self, line: &[u8]) {
@@ -60,19 +60,19 @@ mod tests {
     use lamna_proto::limits::Limits;
     use lamna_proto::parse::head::{Parsed, parse};
 
-    fn asking(fields: &str) -> Asking {
+    fn traits(fields: &str) -> RequestTraits {
         let text = format!("GET / HTTP/1.1\r\n{fields}\r\n");
         let Ok(Parsed::Complete(head)) = parse(text.as_bytes(), &Limits::default()) else { panic!("it is a head") };
-        Asking::of(Request { bytes: text.as_bytes(), head: &head })
+        RequestTraits::of(Request { bytes: text.as_bytes(), head: &head })
     }
 
     #[test]
     fn the_fields_say_why_a_request_was_made() {
-        assert_eq!(asking("Host: a\r\nAccept: */*\r\n"), Asking::default());
-        assert_eq!(asking("Sec-Fetch-Dest: document\r\n").is_document, Some(true));
-        assert_eq!(asking("sec-fetch-dest:style\r\n").is_document, Some(false));
-        assert!(asking("Sec-Purpose: prefetch;prerender\r\n").is_speculative);
-        assert!(asking("Purpose: prefetch\r\n").is_speculative);
-        assert!(asking("Host: a\r\nauthorization: Basic x\r\n").has_credentials);
+        assert_eq!(traits("Host: a\r\nAccept: */*\r\n"), RequestTraits::default());
+        assert_eq!(traits("Sec-Fetch-Dest: document\r\n").is_document, Some(true));
+        assert_eq!(traits("sec-fetch-dest:style\r\n").is_document, Some(false));
+        assert!(traits("Sec-Purpose: prefetch;prerender\r\n").is_speculative);
+        assert!(traits("Purpose: prefetch\r\n").is_speculative);
+        assert!(traits("Host: a\r\nauthorization: Basic x\r\n").has_credentials);
     }
 }

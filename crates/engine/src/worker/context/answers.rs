@@ -21,10 +21,10 @@ use lamna_site::cache::answer::{Answer, Kept};
 use lamna_site::cache::answer_key::{AnswerKey, WITH_COOKIES, write_variant};
 use lamna_site::cache::two_generation_map::Key;
 use lamna_site::cache::{Entry, Lookup};
-use lamna_site::content::access::{Vouched, Who};
+use lamna_site::content::access::{AuthAssertions, Identity};
 use lamna_site::content::answers;
 use lamna_site::content::route::Effective;
-use lamna_site::gateway::{self, Asking, Cached, Gateway, Role, Wanted};
+use lamna_site::gateway::{self, Cached, Gateway, GatewayRequest, Role, Wanted};
 use lamna_site::upstream::group::Group;
 use lamna_sys::metrics::counters::AnswerOutcome;
 use rustix::net::{getpeername, getsockname};
@@ -38,10 +38,10 @@ use crate::worker::shared::Shared;
 
 /// A request that an application answers.
 #[derive(Clone, Copy)]
-pub(super) struct Inquiry<'a> {
+pub(super) struct ApplicationRequest<'a> {
     pub(super) asked: &'a Asked<'a>,
     /// The user that it is from, where the server has made sure of that.
-    pub(super) who: Option<Who<'a>>,
+    pub(super) identity: Option<Identity<'a>>,
     /// The effective rules of the routes.
     pub(super) rules: &'a Arc<Effective>,
     pub(super) group: &'a Arc<Group>,
@@ -68,24 +68,26 @@ const REFRESH_PATIENCE_MS: u64 = 10_000;
 
 impl WorkerContext<'_> {
     /// The outcome of a request that an application answers.
-    pub(super) fn ask(&mut self, inquiry: &Inquiry<'_>) -> Outcome {
+    pub(super) fn ask(&mut self, application_request: &ApplicationRequest<'_>) -> Outcome {
         let shared = self.shared;
-        let Some(request) = inquiry.asked.requested.request else { return Outcome::Refuse(Refusal::RunFailed) };
-        if shared.services.suspends_gateway(&inquiry.group.name) {
-            return self.without_asking(inquiry, 503, answers::NOT_AVAILABLE);
+        let Some(request) = application_request.asked.requested.request else {
+            return Outcome::Refuse(Refusal::RunFailed);
+        };
+        if shared.services.suspends_gateway(&application_request.group.name) {
+            return self.without_asking(application_request, 503, answers::NOT_AVAILABLE);
         }
-        self.observe_asked(inquiry.asked);
-        let settings = inquiry.rules.rules.answer_cache.as_ref().filter(|_| !self.caches.are_off());
-        let Some(settings) = settings else { return inquiry.begin(shared, request) };
+        self.observe_asked(application_request.asked);
+        let settings = application_request.rules.rules.answer_cache.as_ref().filter(|_| !self.caches.are_off());
+        let Some(settings) = settings else { return application_request.begin(shared, request) };
         let reads = request.head.method.reads();
         let is_tunnel = request.head.method == Method::Connect;
         // What a service has let in is for who asks: it may have said who that is.
-        let is_vouched = Vouched::of(inquiry.asked.requested.found).is_some();
-        if is_tunnel || reads && (is_vouched || !gateway::may_be_cached(request)) {
-            return inquiry.begin(shared, request);
+        let has_assertions = AuthAssertions::of(application_request.asked.requested.found).is_some();
+        if is_tunnel || reads && (has_assertions || !gateway::may_be_cached(request)) {
+            return application_request.begin(shared, request);
         }
-        let Some(site) = self.write_answer_key(inquiry, request, settings) else {
-            return inquiry.begin(shared, request);
+        let Some(site) = self.write_answer_key(application_request, request, settings) else {
+            return application_request.begin(shared, request);
         };
         let target_length = self.answer_key.len();
         let mut facts =
@@ -93,9 +95,9 @@ impl WorkerContext<'_> {
                 is_among(&settings.ignore_cookies, name)
             });
         // The application is told who it is, by whatever he has said so with.
-        facts.has_authorization |= inquiry.who.is_some();
+        facts.has_authorization |= application_request.identity.is_some();
         if facts.is_diverted && reads {
-            return inquiry.begin(shared, request);
+            return application_request.begin(shared, request);
         }
         let found = match reads {
             true => self.find_answer(site, request, &facts),
@@ -113,13 +115,17 @@ impl WorkerContext<'_> {
             add(&self.work.kept_answers[outcome as usize], 1);
         }
         if let Found::Stale(entry) = &found {
-            self.refresh_answer(inquiry, request, site, target_length, &facts, entry);
+            self.refresh_answer(application_request, request, site, target_length, &facts, entry);
         }
         if let Found::Answer(_) | Found::Stale(_) = found {
             return Outcome::Kept(site);
         }
         if facts.directives.only_if_cached && reads {
-            return self.without_asking(inquiry, 504, "This is not kept here, and nothing else was asked for.");
+            return self.without_asking(
+                application_request,
+                504,
+                "This is not kept here, and nothing else was asked for.",
+            );
         }
         let role = WorkerContext::role(&facts, &found, reads);
         let (stale, why) = match found {
@@ -128,23 +134,28 @@ impl WorkerContext<'_> {
             Found::Passes | Found::Answer(_) | Found::Stale(_) => (None, Forwarded::Bypass),
         };
         let wanted = self.wanted(request, settings, site, target_length, facts, stale, why);
-        match inquiry.begin_wanted(shared, request, wanted) {
+        match application_request.begin_wanted(shared, request, wanted) {
             Ok((gateway, wanted)) => Outcome::Run(Box::new(Cached::new(gateway, wanted, role))),
             Err(refusal) => Outcome::Refuse(refusal),
         }
     }
 
     /// An error page, and nothing goes to the application.
-    fn without_asking(&mut self, inquiry: &Inquiry<'_>, status: u16, cause: &str) -> Outcome {
-        let Ok(page) = answers::error(status, cause, &inquiry.rules.extras(status)) else {
+    fn without_asking(&mut self, application_request: &ApplicationRequest<'_>, status: u16, cause: &str) -> Outcome {
+        let Ok(page) = answers::error(status, cause, &application_request.rules.extras(status)) else {
             return Outcome::Refuse(Refusal::RunFailed);
         };
         Outcome::Answer(Arc::new(page))
     }
 
     /// Writes what the answer is found by, and says of which site. None if it cannot be.
-    fn write_answer_key(&mut self, inquiry: &Inquiry<'_>, request: Request<'_>, settings: &AnswerCache) -> Option<u32> {
-        let asked = inquiry.asked;
+    fn write_answer_key(
+        &mut self,
+        application_request: &ApplicationRequest<'_>,
+        request: Request<'_>,
+        settings: &AnswerCache,
+    ) -> Option<u32> {
+        let asked = application_request.asked;
         let requested = asked.requested;
         let address = self.addresses.address(asked.site, requested, || asked.client());
         let Key { site, path: key } = address.key();
@@ -278,7 +289,7 @@ impl WorkerContext<'_> {
     /// Has a stale answer refreshed that is being used.
     fn refresh_answer(
         &self,
-        inquiry: &Inquiry<'_>,
+        application_request: &ApplicationRequest<'_>,
         request: Request<'_>,
         site: u32,
         target_length: usize,
@@ -286,16 +297,16 @@ impl WorkerContext<'_> {
         entry: &Arc<Entry>,
     ) {
         let (shared, key) = (self.shared, Key { site, path: &self.answer_key });
-        let Some(settings) = &inquiry.rules.rules.answer_cache else { return };
+        let Some(settings) = &application_request.rules.rules.answer_cache else { return };
         let Some(lead) = shared.store.answer_flights().lead(key) else { return };
         let wanted = self.wanted(request, settings, site, target_length, *facts, Some(entry.clone()), Forwarded::Stale);
-        if let Ok((gateway, wanted)) = inquiry.begin_wanted(shared, request, wanted) {
+        if let Ok((gateway, wanted)) = application_request.begin_wanted(shared, request, wanted) {
             Cached::refresh(gateway, wanted, lead);
         }
     }
 }
 
-impl Inquiry<'_> {
+impl ApplicationRequest<'_> {
     /// The program that asks, and keeps nothing.
     fn begin(&self, shared: &Shared, request: Request<'_>) -> Outcome {
         match self.gateway(shared, request, Fields::of(request), self.asked.requested.query) {
@@ -334,7 +345,7 @@ impl Inquiry<'_> {
         fields: Fields<'_>,
         query: Option<&[u8]>,
     ) -> Result<Box<Gateway>, Refusal> {
-        let Inquiry { asked, who, rules, group, script } = *self;
+        let ApplicationRequest { asked, identity, rules, group, script } = *self;
         let script = script.map(LetIn::script);
         let requested = &RequestedResource { query, ..*asked.requested };
         let site = asked.site;
@@ -346,9 +357,23 @@ impl Inquiry<'_> {
         let ends = socket.and_then(|socket| ends_of(socket, asked.client()?));
         let payer = shared.limiter.payer(asked.client());
         let payer = payer.as_ref();
-        #[rustfmt::skip]
-        let asking = Asking { site, rules, group, script, requested, request, client, ends, who, believed, behind, is_secure, called, payer };
-        gateway::begin_with(&asking, fields)
+        let gateway_request = GatewayRequest {
+            site,
+            rules,
+            group,
+            script,
+            requested,
+            request,
+            client,
+            ends,
+            identity,
+            believed,
+            behind,
+            is_secure,
+            called,
+            payer,
+        };
+        gateway::begin_with(&gateway_request, fields)
     }
 }
 

@@ -10,7 +10,7 @@ use lamna_config::proxies::{ForwardedField, Peer, TrustedProxies};
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::gateway::Believed;
 use lamna_proto::time::Instant;
-use lamna_site::content::access::{Known, Rules, Vouched, Who};
+use lamna_site::content::access::{AuthAssertions, Identity, Known, Rules};
 use lamna_site::content::at_once::Party;
 use lamna_site::content::route::Effective;
 use lamna_site::content::site::{Site, Sites};
@@ -105,12 +105,12 @@ impl<'r> Asked<'r> {
     }
 
     /// The user, if the server has made sure of one, where `rules` ask for that.
-    pub(super) fn who(&self, rules: &Rules<'_>, (now, known): (Instant, &mut Known)) -> Option<Who<'r>> {
-        if let Some(user) = Vouched::of(self.requested.found).and_then(|vouched| vouched.user.as_deref()) {
-            return Some(Who::Service(user));
+    pub(super) fn identity(&self, rules: &Rules<'_>, (now, known): (Instant, &mut Known)) -> Option<Identity<'r>> {
+        if let Some(user) = AuthAssertions::of(self.requested.found).and_then(|assertions| assertions.user.as_deref()) {
+            return Some(Identity::Service(user));
         }
         let guard = self.site.guard.as_ref().filter(|_| rules.ask_for_credentials())?;
-        let shown = guard.who(self.requested.request, (self.site.index, now), known);
-        shown.or(self.over.client_subject().map(Who::Certificate))
+        let shown = guard.identity(self.requested.request, (self.site.index, now), known);
+        shown.or(self.over.client_subject().map(Identity::Certificate))
     }
 }

@@ -190,7 +190,7 @@ impl WorkerContext<'_> {
     ) {
         let requested = asked.requested;
         if requested.query.is_some() {
-            // Who has asked may be in it: it is nobody's next page.
+            // The client may be named in it: it is no other client's next page.
             return;
         }
         let Some(number) = named_page(early_hints, index, requested, request) else { return };

@@ -9,7 +9,7 @@ use lamna_proto::conn::Answered;
 use lamna_proto::message::Field;
 use lamna_proto::parse::host;
 use lamna_proto::time::Instant;
-use lamna_site::content::access::{Known, Vouched, Who};
+use lamna_site::content::access::{AuthAssertions, Identity, Known};
 use lamna_site::content::site::Sites;
 use lamna_site::gateway;
 
@@ -20,13 +20,13 @@ pub(super) fn user_of<'s>(
     now: Instant,
     known: &mut Known,
 ) -> Option<&'s str> {
-    if let Some(vouched) = Vouched::of(answered.found.as_ref()) {
-        return vouched.user.as_deref();
+    if let Some(assertions) = AuthAssertions::of(answered.found.as_ref()) {
+        return assertions.user.as_deref();
     }
     let request = answered.request.filter(|_| sites.have_guards() && ![401, 403, 429].contains(&answered.status))?;
     let host = gateway::authority_of(request).map(host::name_of).filter(|name| !name.is_empty());
     let site = sites.find(host);
-    site.guard.as_ref()?.who(Some(request), (site.index, now), known).map(Who::name)
+    site.guard.as_ref()?.identity(Some(request), (site.index, now), known).map(Identity::name)
 }
 
 /// The record in the access log of an answered request of `client`.

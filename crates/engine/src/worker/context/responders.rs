@@ -18,7 +18,7 @@ use lamna_site::content::upload::Means;
 use lamna_site::content::{RESPONDERS, handler, upload};
 
 use super::WorkerContext;
-use super::answers::Inquiry;
+use super::answers::ApplicationRequest;
 use super::asked::Asked;
 use super::steps::{Admitted, Outcome, Step};
 
@@ -81,8 +81,8 @@ fn application(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         Some(group) if group.settings.scripts.is_some() => Outcome::LookUp,
         Some(group) => {
             add(&context.work.requests, 1);
-            let who = asked.who(&Rules::of(&rules, asked.requested), (context.now, &mut context.known));
-            context.ask(&Inquiry { asked, who, rules: &rules, group, script: None })
+            let identity = asked.identity(&Rules::of(&rules, asked.requested), (context.now, &mut context.known));
+            context.ask(&ApplicationRequest { asked, identity, rules: &rules, group, script: None })
         }
     }
 }

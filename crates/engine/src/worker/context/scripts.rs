@@ -16,7 +16,7 @@ use lamna_site::cache::{Entry, Script};
 use lamna_site::content::access::{Rules, Verdict};
 use lamna_site::content::route::Effective;
 
-use super::answers::Inquiry;
+use super::answers::ApplicationRequest;
 use super::asked::Asked;
 use super::responders::{leads_elsewhere, without_application};
 use super::steps::Outcome;
@@ -67,7 +67,7 @@ impl WorkerContext<'_> {
             self.trace_script(asked, &outcome, true);
             return outcome;
         }
-        // Who is asked first who he is comes here once more.
+        // A request whose client is first asked for credentials comes here once more.
         let is_counted = matches!(verdict, None | Some(Verdict::Answer(_)));
         if is_counted && let Err(exceeded) = self.count_at(asked, script, &rules) {
             let outcome = self.limited_with(asked, exceeded);
@@ -78,9 +78,9 @@ impl WorkerContext<'_> {
         let outcome = match verdict {
             Some(verdict) => self.carry_out(verdict, asked),
             None => {
-                let who = asked.who(&Rules::of_application(&rules, requested), (self.now, &mut self.known));
+                let identity = asked.identity(&Rules::of_application(&rules, requested), (self.now, &mut self.known));
                 let (group, script) = (&script.group, Some(LetIn(script)));
-                self.ask(&Inquiry { asked, who, rules: &rules, group, script })
+                self.ask(&ApplicationRequest { asked, identity, rules: &rules, group, script })
             }
         };
         self.trace_script(asked, &outcome, is_let_in || !matches!(outcome, Outcome::Run(_)));
@@ -119,7 +119,7 @@ impl WorkerContext<'_> {
         if asked.site.settings.limits.is_empty() {
             return Ok(());
         }
-        let user = asked.who(&Rules::of_application(rules, asked.requested), (self.now, &mut self.known));
+        let user = asked.identity(&Rules::of_application(rules, asked.requested), (self.now, &mut self.known));
         let counted = (asked.counted_client(), user);
         let places: Vec<_> = script.places().chain(script.paths_within()).collect();
         self.shared.limiter.count_at(asked.site, asked.requested, counted, &places, &mut self.rate_limits, self.now)

@@ -18,13 +18,13 @@ use lamna_proto::exchange::program::Program;
 use lamna_proto::message::Method;
 use lamna_proto::resource::Resource;
 use lamna_site::cache::two_generation_map::Key;
-use lamna_site::content::access::{Asking, Rules, Verdict};
+use lamna_site::content::access::{AccessRequest, Rules, Verdict};
 use lamna_site::content::admission::{Grounds, Standing, admit};
 use lamna_site::content::answers;
 use lamna_site::content::responder::Responder;
 use lamna_site::content::route::{Effective, is_preflight};
 use lamna_site::early_hints::Viewing;
-use lamna_site::gateway::{self, Asking as Questioning};
+use lamna_site::gateway::{self, GatewayRequest};
 
 use super::asked::Asked;
 use super::early_hints::ChosenHints;
@@ -174,7 +174,7 @@ impl WorkerContext<'_> {
                 Outcome::Next => Outcome::Refuse(Refusal::RunFailed),
                 outcome => outcome,
             },
-            Verdict::Ask(service) => self.question(asked, &service),
+            Verdict::Ask(service) => self.auth_request(asked, &service),
         }
     }
 
@@ -198,15 +198,16 @@ impl WorkerContext<'_> {
         let (client, is_of_proxy) = (asked.client(), asked.is_of_proxy());
         let (client_subject, now) = (over.client_subject(), self.now);
         let wrong = self.shared.limiter.wrong_passwords();
-        let asking = Asking { site: site.index, requested, client, client_subject, is_of_proxy, wrong, effective, now };
-        let verdict = guard.judge(rules, &asking, &mut self.known);
+        let access_request =
+            AccessRequest { site: site.index, requested, client, client_subject, is_of_proxy, wrong, effective, now };
+        let verdict = guard.judge(rules, &access_request, &mut self.known);
         // Fields that are too long with another one besides: nobody is let in for that.
         let verdict = verdict.unwrap_or_else(|_| Verdict::Answer(effective.errors.forbidden.clone()));
         (!matches!(verdict, Verdict::Passes)).then_some(verdict)
     }
 
     /// A program that asks `service` whether a request is let in.
-    fn question(&mut self, asked: &Asked<'_>, service: &Arc<ServiceSettings>) -> Outcome {
+    fn auth_request(&mut self, asked: &Asked<'_>, service: &Arc<ServiceSettings>) -> Outcome {
         let Asked { requested, site, peer, .. } = *asked;
         let rules = &self.rules(asked);
         let (Some(group), Some(request)) = (site.routes.service(service), requested.request) else {
@@ -214,7 +215,7 @@ impl WorkerContext<'_> {
         };
         let before = requested.found.and_then(|found| found.clone().downcast().ok());
         let payer = self.shared.limiter.payer(asked.client());
-        let questioning = Questioning {
+        let gateway_request = GatewayRequest {
             site,
             rules,
             group,
@@ -222,7 +223,7 @@ impl WorkerContext<'_> {
             requested,
             request,
             client: peer.address,
-            who: None,
+            identity: None,
             ends: None,
             believed: asked.believed(),
             behind: asked.client(),
@@ -230,8 +231,8 @@ impl WorkerContext<'_> {
             called: &asked.name(),
             payer: payer.as_ref(),
         };
-        match gateway::begin_question(&questioning, service, before) {
-            Ok(question) => Outcome::Run(Box::new(question)),
+        match gateway::begin_auth_request(&gateway_request, service, before) {
+            Ok(auth_request) => Outcome::Run(Box::new(auth_request)),
             Err(refusal) => Outcome::Refuse(refusal),
         }
     }
@@ -343,7 +344,7 @@ fn count_user(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         return Outcome::Next;
     }
     let rules = context.rules(asked);
-    let user = asked.who(&Rules::of(&rules, asked.requested), (context.now, &mut context.known));
+    let user = asked.identity(&Rules::of(&rules, asked.requested), (context.now, &mut context.known));
     let counted = (asked.counted_client(), user);
     match context.shared.limiter.count_user(asked.site, asked.requested, counted, &mut context.rate_limits, context.now)
     {

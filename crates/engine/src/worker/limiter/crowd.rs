@@ -51,7 +51,7 @@ pub(super) fn enter(buckets: &[Bucket], parts: usize, own: usize, hash: u64, mos
             return Entry::Refused;
         }
         let Some((way, known)) = place.filter(|(_, known)| known & COUNT != COUNT) else { return Entry::Uncounted };
-        // Who has lost against another thread looks again.
+        // A thread that has lost against another looks again.
         if bucket[way].compare_exchange(known, (tag | known & COUNT) + 1, Relaxed, Relaxed).is_ok() {
             return Entry::Counted((at * WAYS + way) as u32);
         }

@@ -166,7 +166,7 @@ impl<'a> Preview<'a> {
                 charged.push((key, volume));
             }
         }
-        // Who is refused gets nothing.
+        // A request that is refused gets nothing.
         for (key, volume) in charged {
             let arrival = self.arrivals.entry(key).or_default();
             *arrival = volume.charge(*arrival, now, volume.ticks(entry.bytes));

@@ -24,7 +24,7 @@ pub(super) fn take(buckets: &[[Word; WAYS]], hash: u64, rate: Rate, now: u64) ->
         let (place, known, arrival) = find(bucket, tag);
         let decision = rate.decide(arrival, now);
         let Decision::Admitted(next) = decision else { return decision };
-        // Who has lost against another thread looks again: it may have been for the same network.
+        // A thread that has lost against another looks again: it may have been for the same network.
         if bucket[place].compare_exchange(known, tag | next & TIME, Relaxed, Relaxed).is_ok() {
             return decision;
         }
