@@ -28,7 +28,7 @@ pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 /// The chunks that are kept.
 #[derive(Debug)]
 pub struct Chunks {
-    kept: Mutex<Kept>,
+    kept: Mutex<ChunkTable>,
     memory_account: Arc<MemoryAccount>,
 }
 
@@ -49,7 +49,7 @@ struct View {
     index: u64,
 }
 
-struct Kept {
+struct ChunkTable {
     numbers: HashMap<View, ObjectId>,
     /// By number.
     chunks: Vec<Option<(View, Arc<Chunk>)>>,
@@ -61,7 +61,7 @@ impl Chunks {
     /// Keeps nothing yet, and `bytes_max` at most.
     pub fn new(bytes_max: u64, memory_account: Arc<MemoryAccount>) -> Chunks {
         let books = Bounded::new(Algorithm::Lru, Objective::Requests, bytes_max);
-        let kept = Kept { numbers: HashMap::new(), chunks: Vec::new(), free: Vec::new(), books };
+        let kept = ChunkTable { numbers: HashMap::new(), chunks: Vec::new(), free: Vec::new(), books };
         Chunks { kept: Mutex::new(kept), memory_account }
     }
 
@@ -106,12 +106,12 @@ impl Chunks {
 
     /// A panic cannot have left it half changed in a way that matters: what is found is compared with what is asked
     /// for.
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ChunkTable> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl ChunkTable {
     fn look_up(&mut self, view: View) -> Option<Arc<Chunk>> {
         let number = *self.numbers.get(&view)?;
         self.books.request(number);
@@ -162,9 +162,9 @@ impl Drop for Chunk {
     }
 }
 
-impl std::fmt::Debug for Kept {
+impl std::fmt::Debug for ChunkTable {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Kept").field("chunks", &self.books.len()).finish_non_exhaustive()
+        formatter.debug_struct("ChunkTable").field("chunks", &self.books.len()).finish_non_exhaustive()
     }
 }
 

@@ -31,7 +31,7 @@ pub use self::calibration::{Calibration, Plan};
 pub(super) use self::name::Name;
 pub(super) use self::site::Site;
 use super::disk;
-use super::kept::Kept;
+use super::measurements::Measurements;
 use super::trial::undisturbed;
 
 /// Measures. `progress` hears how many trials are done, of how many.
@@ -40,7 +40,7 @@ use super::trial::undisturbed;
 /// The server cannot be run, or an engine is missing that calibration needs.
 pub fn calibrate(plan: &Plan, progress: impl Fn(usize, usize)) -> io::Result<Calibration> {
     fs::create_dir_all(&plan.scratch)?;
-    let mut kept = Kept::open(None)?;
+    let mut kept = Measurements::open(None)?;
     let result = Site::make(plan).and_then(|site| {
         let (names, rounds) = (Name::all(), plan.rounds.max(1) as usize);
         for round in 0..rounds {
@@ -61,7 +61,7 @@ pub fn calibrate(plan: &Plan, progress: impl Fn(usize, usize)) -> io::Result<Cal
 ///
 /// # Errors
 /// A trial is missing.
-pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
+pub(super) fn derive_kept(name: &str, kept: &Measurements) -> io::Result<Calibration> {
     let yardstick_us = kept.yardstick_us();
     let missing = |name: Name| io::Error::other(format!("the trial `{}` is missing", name.key().scenario));
     let results = |name: Name| match kept.trials(&name.key()) {

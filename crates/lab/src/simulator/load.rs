@@ -41,7 +41,7 @@ impl Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// They stay open; so many requests are sent at once.
-    Kept {
+    Measurements {
         /// At least 1.
         batch: u32,
     },
@@ -195,7 +195,7 @@ impl<'a> Load<'a> {
 
     fn ask(&mut self, index: usize, target: usize) -> io::Result<()> {
         let batch = match self.usage {
-            Use::Kept { batch } => batch,
+            Use::Measurements { batch } => batch,
             Use::New => 1,
         };
         let client = &mut self.clients[index];

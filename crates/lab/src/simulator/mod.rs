@@ -10,9 +10,9 @@
 
 pub mod calibrate;
 pub mod disk;
-mod kept;
 mod limited;
 pub mod load;
+mod measurements;
 pub mod micro;
 mod quiet;
 pub mod server;

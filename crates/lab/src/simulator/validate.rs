@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 pub use self::report::{LATENCY_TOLERANCE, Report, Row, THROUGHPUT_TOLERANCE};
 use super::calibrate::{self, Calibration};
 use super::disk;
-use super::kept::{Kept, Key};
 use super::load::{Target, Use};
+use super::measurements::{Key, Measurements};
 use super::server::ServerSettings;
 use super::trial::{ATTEMPTS, Observed, Trial, undisturbed};
 use crate::cgroup::{Groups, Limits};
@@ -173,7 +173,7 @@ struct Study<'p> {
     plan: &'p Plan,
     calibration: calibrate::Plan,
     settings: Vec<Setting>,
-    kept: Kept,
+    kept: Measurements,
     report: Report,
     /// Trials that there was no time for.
     left: usize,
@@ -206,7 +206,7 @@ impl<'p> Study<'p> {
             rounds: plan.rounds,
             measured: plan.measured,
         };
-        Ok(Study { plan, calibration, settings, kept: Kept::open(plan.trials.as_deref())?, report, left: 0 })
+        Ok(Study { plan, calibration, settings, kept: Measurements::open(plan.trials.as_deref())?, report, left: 0 })
     }
 
     /// The missing trials in the order in which they are made: an engine's calibration, then its scenarios.
@@ -382,7 +382,7 @@ impl Setting {
             connections: self.connections,
             // Making threads has the kernel work in threads of its own, which looks like others.
             attempts: if engine == "thread-per-request" { 1 } else { ATTEMPTS },
-            usage: Use::Kept { batch: 1 },
+            usage: Use::Measurements { batch: 1 },
             targets,
             warm_up: if self.period() > 1 { WATCHED_AFTER } else { plan.measured / 2 * slow },
             warm_up_requests: self.warm_up_requests,

@@ -19,7 +19,7 @@
 //! - *Streams.* Request content goes to the application while the answer comes back. Each direction has one buffer of fixed
 //!   size. A reader consumes what the other side has room for, and no more: what is not consumed stays in the buffer, the
 //!   full buffer stops the reading of the socket, and the kernel's window stops the sender. Where the application has to
-//!   know the length first (FastCGI, CGI), content without a length is kept until it is whole ([`RequestContent::Kept`]), or refused (411) unless it
+//!   know the length first (FastCGI, CGI), content without a length is kept until it is whole ([`RequestContent::Buffered`]), or refused (411) unless it
 //!   turns out that there is none. An answer that comes before the content has been sent ends the sending: the connection is not
 //!   kept.
 //! - *Readers* are called until they give [`AnswerStep::Incomplete`]. The head of an HTTP/1.1 answer has to fit the buffer
@@ -142,7 +142,7 @@ pub enum RequestContent {
     Streamed,
     /// Some, which is kept until all of it has arrived. The head says nothing of its length at first:
     /// [`http1::add_length`] and [`fastcgi::add_parameter`] put the length into a head that has been written.
-    Kept,
+    Buffered,
 }
 
 impl From<Content> for RequestContent {

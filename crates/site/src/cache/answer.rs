@@ -1,7 +1,7 @@
 //! Cached responses of applications, and markers for targets whose responses are not cacheable or vary by request
 //! fields.
 //!
-//! Owns: [`Kept`], the part of an entry whose validity is not that of a file. Guarantees: a worker uses none beyond the time that it is good
+//! Owns: [`StoredResponse`], the part of an entry whose validity is not that of a file. Guarantees: a worker uses none beyond the time that it is good
 //! for without asking the store, which hears of uses once a second as it does of files.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -40,7 +40,7 @@ pub fn sum_of_fields(fields: Fields<'_>) -> u64 {
 
 /// The state of an application's answer in the cache.
 #[derive(Debug)]
-pub enum Kept {
+pub enum StoredResponse {
     /// An answer.
     Answer(Answer),
     /// Its answers differ by fields of requests. They are found under keys that end with what these fields have, and the number, which is
@@ -108,13 +108,13 @@ impl Answer {
     }
 }
 
-impl Kept {
+impl StoredResponse {
     /// How long a worker may use it at `now_ms` without asking the store.
     pub(super) fn freshness(&self, now_ms: u64) -> Option<Freshness> {
         let until_ms = match self {
-            Kept::Answer(answer) => answer.usable_until_ms(),
-            Kept::Varies { .. } => u64::MAX,
-            Kept::Passes { until_ms } => *until_ms,
+            StoredResponse::Answer(answer) => answer.usable_until_ms(),
+            StoredResponse::Varies { .. } => u64::MAX,
+            StoredResponse::Passes { until_ms } => *until_ms,
         };
         let until_ms = until_ms.min(now_ms.saturating_add(FRESH_MS));
         (until_ms > now_ms).then_some(Freshness { until_ms, refresh_at_ms: u64::MAX })
@@ -123,8 +123,8 @@ impl Kept {
     /// Bytes of memory beside its own.
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
-            Kept::Varies { names, .. } => names.memory_bytes(),
-            Kept::Answer(_) | Kept::Passes { .. } => 0,
+            StoredResponse::Varies { names, .. } => names.memory_bytes(),
+            StoredResponse::Answer(_) | StoredResponse::Passes { .. } => 0,
         }
     }
 }
@@ -162,8 +162,8 @@ mod tests {
     }
 
     fn entry(lifetime_s: u64, received_ms: u64) -> Arc<Entry> {
-        let kept = Kept::Answer(Answer::new(terms(lifetime_s), received_ms));
-        Arc::new(Entry::of_kept(nothing(), kept))
+        let kept = StoredResponse::Answer(Answer::new(terms(lifetime_s), received_ms));
+        Arc::new(Entry::of_stored_response(nothing(), kept))
     }
 
     fn is_fresh(local: &mut LocalCache, store: &Store, now_ms: u64) -> bool {

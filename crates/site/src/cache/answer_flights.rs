@@ -2,7 +2,7 @@
 //! answer, if it can be shared.
 //!
 //! ```text
-//!   join ── no flight ────> Lead ── complete: Kept | Failed | Alone ──> gone; void, and what comes is not kept
+//!   join ── no flight ────> Lead ── complete: Stored | Failed | Alone ──> gone; void, and what comes is not kept
 //!      └─── a flight ──────> Wait ── its bell rings ── over? ──> answer with it, or ask alone
 //! ```
 //!
@@ -28,7 +28,7 @@ use super::two_generation_map::Key;
 #[derive(Clone, Debug)]
 pub enum Fetched {
     /// An answer that is kept: with what the request selected by that asked for it, if answers differ.
-    Kept(Arc<Entry>, Option<Selected>),
+    Stored(Arc<Entry>, Option<Selected>),
     /// The application has failed: the leader's client got this. A waiter whose request has other fields asks itself,
     /// if the failure may depend on the fields.
     Failed(Arc<Resource>, Option<u64>),
@@ -41,7 +41,7 @@ pub enum Fetched {
 /// The secondary key of a request, by which one of several answers is selected (`Vary`).
 #[derive(Clone, Debug)]
 pub struct Selected {
-    /// The entry that has the names: [`Kept::Varies`](super::answer::Kept).
+    /// The entry that has the names: [`StoredResponse::Varies`](super::answer::StoredResponse).
     pub by: Arc<VaryNames>,
     /// The request's values of these fields.
     pub part: Arc<[u8]>,

@@ -18,7 +18,7 @@ use lamna_proto::resource::{Representation, Resource};
 use lamna_sys::metrics::memory_accounting::{MemoryAccount, allocated};
 use lamna_sys::prefetch::{Ahead, FileRange};
 
-use crate::cache::answer::Kept;
+use crate::cache::answer::StoredResponse;
 use crate::cache::entry::charge::Charge;
 use crate::cache::predictions::Predictions;
 use crate::upstream::group::Group;
@@ -63,7 +63,7 @@ pub struct Entry {
 enum Special {
     Script(Script),
     /// The cached response of an application.
-    Kept(Kept),
+    StoredResponse(StoredResponse),
     /// It was put together from files at these paths, beside its own.
     Parts(Box<[String]>),
     /// It has not been made yet: the request whose turn it is makes it.
@@ -139,15 +139,18 @@ impl Entry {
 
     /// The entry of a cached response of an application. Its `resource` is its own if it `is_answer`, and otherwise
     /// shared.
-    pub fn of_kept(resource: Arc<Resource>, kept: Kept) -> Entry {
-        let is_answer = matches!(kept, Kept::Answer(_));
-        Entry { special: Some(Box::new(Special::Kept(kept))), ..Entry::of(resource, is_answer, Stamps::none(), 1) }
+    pub fn of_stored_response(resource: Arc<Resource>, kept: StoredResponse) -> Entry {
+        let is_answer = matches!(kept, StoredResponse::Answer(_));
+        Entry {
+            special: Some(Box::new(Special::StoredResponse(kept))),
+            ..Entry::of(resource, is_answer, Stamps::none(), 1)
+        }
     }
 
     /// The cached response of an application, if the entry is one.
-    pub fn kept(&self) -> Option<&Kept> {
+    pub fn stored_response(&self) -> Option<&StoredResponse> {
         match self.special.as_deref() {
-            Some(Special::Kept(kept)) => Some(kept),
+            Some(Special::StoredResponse(kept)) => Some(kept),
             Some(Special::Script(_) | Special::Parts(_) | Special::Unmade) | None => None,
         }
     }
@@ -156,7 +159,7 @@ impl Entry {
     pub fn script(&self) -> Option<&Script> {
         match self.special.as_deref() {
             Some(Special::Script(script)) => Some(script),
-            Some(Special::Kept(_) | Special::Parts(_) | Special::Unmade) | None => None,
+            Some(Special::StoredResponse(_) | Special::Parts(_) | Special::Unmade) | None => None,
         }
     }
 
@@ -170,7 +173,7 @@ impl Entry {
     pub fn parts(&self) -> &[String] {
         match self.special.as_deref() {
             Some(Special::Parts(paths)) => paths,
-            Some(Special::Script(_) | Special::Kept(_) | Special::Unmade) | None => &[],
+            Some(Special::Script(_) | Special::StoredResponse(_) | Special::Unmade) | None => &[],
         }
     }
 
@@ -301,7 +304,7 @@ impl Entry {
     /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for `recheck_ms`
     /// after it was compared. Nothing: it has to be compared.
     pub(super) fn freshness(&self, now_ms: u64, awake_ms: u64, recheck_ms: u64) -> Option<Freshness> {
-        match self.kept() {
+        match self.stored_response() {
             Some(kept) if !self.is_disturbed() => kept.freshness(now_ms),
             Some(_) => None,
             None => self.validity.freshness(now_ms, awake_ms, recheck_ms),
@@ -342,7 +345,8 @@ impl Entry {
 
     fn own_bytes(&self) -> u64 {
         let account = allocated(size_of::<Charge>() + ARC_BYTES);
-        let kept = self.kept().map_or(0, |kept| allocated(size_of::<Special>()) + allocated(kept.memory_bytes()));
+        let kept =
+            self.stored_response().map_or(0, |kept| allocated(size_of::<Special>()) + allocated(kept.memory_bytes()));
         let parts = match self.parts() {
             [] => 0,
             paths => {

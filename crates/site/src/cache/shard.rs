@@ -48,7 +48,7 @@ pub(super) struct Shard {
 #[derive(Debug)]
 enum Slot {
     /// The entry that is kept under this key: the site's number in four bytes, and the path.
-    Kept(Box<[u8]>, Arc<Entry>),
+    Entry(Box<[u8]>, Arc<Entry>),
     /// An evicted entry, or none that the policy remembers: the turn of its eviction and the hash of its key are all
     /// that is known.
     Nothing { turn: u32, hash: u32 },
@@ -136,12 +136,12 @@ impl Shard {
                     ahead.add(FileRange::of_value(slot));
                     ahead.add(FileRange::of(self.books.state_of(ObjectId(id)), 1));
                 }
-                (Depth::Entry, Slot::Kept(name, entry)) => {
+                (Depth::Entry, Slot::Entry(name, entry)) => {
                     ahead.add(FileRange::of(name.as_ptr(), name.len()));
                     ahead.add(FileRange::of_shared(entry));
                 }
-                (Depth::Description, Slot::Kept(_, entry)) => entry.foresee_description(ahead),
-                (_, Slot::Kept(_, entry)) => entry.foresee_message(ahead),
+                (Depth::Description, Slot::Entry(_, entry)) => entry.foresee_description(ahead),
+                (_, Slot::Entry(_, entry)) => entry.foresee_message(ahead),
                 (_, Slot::Nothing { .. }) => {}
             }
         }
@@ -152,7 +152,7 @@ impl Shard {
     pub(super) fn insert(&mut self, key: Key<'_>, entry: Arc<Entry>, cost: u64, gone: &mut Vec<Arc<Entry>>) {
         let hash = self.hash(key);
         if let Some(id) = self.find_kept(key, hash) {
-            if let Slot::Kept(_, kept) = &mut self.slots[id as usize] {
+            if let Slot::Entry(_, kept) = &mut self.slots[id as usize] {
                 gone.push(std::mem::replace(kept, entry));
             }
             return self.resize(id, cost, gone);
@@ -175,7 +175,7 @@ impl Shard {
             Offer::Admitted => {
                 let name = [&key.site.to_ne_bytes(), key.path].concat();
                 self.name_bytes += allocated(name.len());
-                self.slots[id as usize] = Slot::Kept(name.into(), entry);
+                self.slots[id as usize] = Slot::Entry(name.into(), entry);
             }
             Offer::Refused => {
                 gone.push(entry);
@@ -227,7 +227,7 @@ impl Shard {
         if is_kept {
             let name = [&key.site.to_ne_bytes(), key.path].concat();
             self.name_bytes += allocated(name.len());
-            self.slots[id as usize] = Slot::Kept(name.into(), entry);
+            self.slots[id as usize] = Slot::Entry(name.into(), entry);
         } else {
             gone.push(entry);
             self.books.expect(object, Probability::default());
@@ -281,7 +281,7 @@ impl Shard {
     /// Lets go of everything of which `is_meant` holds.
     pub(super) fn remove_where(&mut self, is_meant: &dyn Fn(Key<'_>, &Entry) -> bool, gone: &mut Vec<Arc<Entry>>) {
         let is_gone = |slot: &Slot| match slot {
-            Slot::Kept(name, entry) => name
+            Slot::Entry(name, entry) => name
                 .split_first_chunk()
                 .is_some_and(|(site, path)| is_meant(Key { site: u32::from_ne_bytes(*site), path }, entry)),
             Slot::Nothing { .. } => false,
@@ -296,7 +296,7 @@ impl Shard {
     /// Lets go of everything, tables included. The policy stays.
     pub(super) fn clear(&mut self, replacing: &Replacing, gone: &mut Vec<Arc<Entry>>) {
         gone.extend(self.slots.drain(..).filter_map(|slot| match slot {
-            Slot::Kept(_, entry) => Some(entry),
+            Slot::Entry(_, entry) => Some(entry),
             Slot::Nothing { .. } => None,
         }));
         let precache = self.precache.take();
@@ -329,7 +329,7 @@ impl Shard {
             if let Some(precache) = &mut self.precache {
                 precache.handle_gone(ObjectId(id));
             }
-            if let Slot::Kept(name, entry) = std::mem::replace(&mut self.slots[id as usize], Slot::UNKNOWN) {
+            if let Slot::Entry(name, entry) = std::mem::replace(&mut self.slots[id as usize], Slot::UNKNOWN) {
                 self.name_bytes -= allocated(name.len());
                 gone.push(entry);
             }
@@ -408,7 +408,7 @@ impl Slot {
 
     fn entry(&self) -> Option<&Arc<Entry>> {
         match self {
-            Slot::Kept(_, entry) => Some(entry),
+            Slot::Entry(_, entry) => Some(entry),
             Slot::Nothing { .. } => None,
         }
     }
@@ -416,7 +416,7 @@ impl Slot {
     /// Whether the entry of `key` is here. The index has compared sixteen bits of its hash, so it nearly always is: the entry is
     /// fetched while the name is.
     fn is(&self, key: Key<'_>) -> bool {
-        let Slot::Kept(name, entry) = self else { return false };
+        let Slot::Entry(name, entry) = self else { return false };
         FileRange::of_shared(entry).fetch();
         name.split_first_chunk() == Some((&key.site.to_ne_bytes(), key.path))
     }
@@ -424,7 +424,7 @@ impl Slot {
     /// The hash of the key.
     fn hash(&self, hasher: &DefaultHashBuilder) -> u32 {
         match self {
-            Slot::Kept(name, _) => {
+            Slot::Entry(name, _) => {
                 let (site, path) = name.split_first_chunk().expect("a name begins with the site");
                 hash(hasher, *site, path)
             }

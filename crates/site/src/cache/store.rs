@@ -20,7 +20,7 @@ use lamna_sys::metrics::step_timer::Step;
 use lamna_sys::prefetch::Ahead;
 use lamna_sys::shared_memory::SharedMemory;
 
-use super::answer::{self, Kept};
+use super::answer::{self, StoredResponse};
 use super::answer_flights::AnswerFlights;
 use super::answer_key::is_of_target;
 use super::compressor::Compressor;
@@ -222,8 +222,8 @@ impl Store {
     }
 
     /// The same of something that is no answer: that there is none to be shared, or where answers are.
-    pub fn keep_note(&self, key: Key<'_>, kept: Kept) {
-        self.keep_answer(key, Arc::new(Entry::of_kept(self.nothing.clone(), kept)));
+    pub fn keep_note(&self, key: Key<'_>, kept: StoredResponse) {
+        self.keep_answer(key, Arc::new(Entry::of_stored_response(self.nothing.clone(), kept)));
     }
 
     /// The ways by which trusted proxies have asked for answers that may be kept.
@@ -240,7 +240,7 @@ impl Store {
     /// The same of all answers of which `is_meant` holds. How many that were.
     pub fn purge_answers(&self, is_meant: &dyn Fn(Key<'_>) -> bool) -> usize {
         self.answer_flights.void(is_meant);
-        self.shards.remove_where(&|key, entry| entry.kept().is_some() && is_meant(key))
+        self.shards.remove_where(&|key, entry| entry.stored_response().is_some() && is_meant(key))
     }
 
     /// Services have changed: what was made with them is made again before it is used again, and kept answers are asked for again.
@@ -252,7 +252,7 @@ impl Store {
                 // Private caches may have it as well.
                 entry.handle_change();
             }
-            is_made_with || entry.kept().is_some()
+            is_made_with || entry.stored_response().is_some()
         })
     }
 

@@ -37,7 +37,7 @@ use crate::content::action::Action;
 use crate::content::admission::Demand;
 use crate::content::answers;
 use crate::content::change_poller::ChangePoller;
-use crate::content::kept::Kept;
+use crate::content::file_state_cache::FileStateCache;
 use crate::content::route::{Effective, Routes, variant_of};
 use crate::content::site::users::Users;
 use crate::content::texts::Texts;
@@ -83,7 +83,7 @@ pub struct Site {
     /// How many forms of its files were made.
     pub forms: FormCounts,
     /// How its pages are divided, where sections of them were asked for.
-    pub structures: Kept<Structure>,
+    pub structures: FileStateCache<Structure>,
     /// The texts of its pages, if they are searched.
     pub texts: Option<Arc<Texts>>,
     /// The state of its files, if pages are to load themselves again when that changes.
@@ -314,7 +314,7 @@ impl Site {
             routes,
             users: Users::default(),
             forms: FormCounts::default(),
-            structures: Kept::new(STRUCTURES_BYTES_MAX),
+            structures: FileStateCache::new(STRUCTURES_BYTES_MAX),
             texts: settings.routes.iter().any(|route| route.search == Some(true)).then(Arc::default),
             change_poller: settings.live_reload.then(Arc::default),
             demand: Demand::of(settings.tls.as_ref()),

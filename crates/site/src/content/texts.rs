@@ -8,7 +8,7 @@ use lamna_filter::search::Text;
 use lamna_sys::memory;
 
 use super::at_once::Party;
-use super::kept::Kept;
+use super::file_state_cache::FileStateCache;
 
 /// Bytes of memory that the texts of a site's pages may take in one process.
 const TEXTS_BYTES_MAX: u64 = 64 << 20;
@@ -20,14 +20,14 @@ const SEARCHES_OF_NETWORK_MAX: usize = 2;
 #[derive(Debug)]
 pub struct Texts {
     /// The text of each file.
-    pub(super) kept: Kept<Text>,
+    pub(super) kept: FileStateCache<Text>,
     under_way: Mutex<Vec<Option<Party>>>,
 }
 
 impl Default for Texts {
     fn default() -> Texts {
         Texts {
-            kept: Kept::new(TEXTS_BYTES_MAX.min(memory::limit_bytes().map_or(u64::MAX, |bytes| bytes / 32))),
+            kept: FileStateCache::new(TEXTS_BYTES_MAX.min(memory::limit_bytes().map_or(u64::MAX, |bytes| bytes / 32))),
             under_way: Mutex::default(),
         }
     }

@@ -38,7 +38,7 @@ use lamna_sys::clock::{Clock, unix_ms};
 use lamna_sys::metrics::memory_accounting::Reservation;
 
 use super::exchange::Gateway;
-use crate::cache::answer::{Answer, Kept, sum_of_fields};
+use crate::cache::answer::{Answer, StoredResponse, sum_of_fields};
 use crate::cache::answer_flights::{Fetched, Lead, Selected, Wait};
 use crate::cache::answer_key::{WITH_COOKIES, write_variant};
 use crate::cache::two_generation_map::Key;
@@ -405,7 +405,9 @@ impl Inner {
             if why == NotKept::Cookie {
                 key.push(WITH_COOKIES);
             }
-            self.wanted.store.keep_note(Key { site: self.wanted.site, path: &key }, Kept::Passes { until_ms });
+            self.wanted
+                .store
+                .keep_note(Key { site: self.wanted.site, path: &key }, StoredResponse::Passes { until_ms });
         } else if is_of_target && self.wanted.stale.is_some() {
             // What was kept is not what the application says now.
             self.invalidate();
@@ -437,7 +439,7 @@ impl Inner {
         // What announced another length is an answer to HEAD, or none at all.
         let is_whole = collected.length.is_none_or(|length| length == collected.content.len() as u64);
         let kept = is_whole.then(|| self.keep(&collected)).flatten();
-        self.complete(kept.map_or(Fetched::Alone, |(entry, selected)| Fetched::Kept(entry, selected)));
+        self.complete(kept.map_or(Fetched::Alone, |(entry, selected)| Fetched::Stored(entry, selected)));
     }
 }
 
@@ -471,10 +473,12 @@ impl Inner {
     fn keep_for_same_fields(&self, resource: Arc<Resource>, terms: Terms, received: Instant) {
         let Wanted { store, site, key, fields, .. } = &self.wanted;
         let key = Key { site: *site, path: key };
-        let is_there = |entry: Arc<Entry>| matches!(entry.kept(), Some(Kept::Answer(_) | Kept::Varies { .. }));
+        let is_there = |entry: Arc<Entry>| {
+            matches!(entry.stored_response(), Some(StoredResponse::Answer(_) | StoredResponse::Varies { .. }))
+        };
         if self.may_keep() && !store.lookup(key, 0).is_some_and(is_there) {
             let answer = Answer::new(terms, received.ms()).for_those_who_send(Some(sum_of_fields(lines(fields))));
-            store.keep_answer(key, Arc::new(Entry::of_kept(resource, Kept::Answer(answer))));
+            store.keep_answer(key, Arc::new(Entry::of_stored_response(resource, StoredResponse::Answer(answer))));
             if !self.may_keep() {
                 store.invalidate_answer(key);
             }
@@ -490,7 +494,8 @@ impl Inner {
         varies: &Varies,
     ) -> Option<(Arc<Entry>, Option<Selected>)> {
         let Wanted { store, site, target, .. } = &self.wanted;
-        let entry = Arc::new(Entry::of_kept(resource, Kept::Answer(Answer::new(terms, received.ms()))));
+        let entry =
+            Arc::new(Entry::of_stored_response(resource, StoredResponse::Answer(Answer::new(terms, received.ms()))));
         if !self.may_keep() {
             return None;
         }
@@ -519,13 +524,13 @@ impl Inner {
         let key = Key { site: self.wanted.site, path: &self.wanted.target };
         let store = &self.wanted.store;
         if let Some(entry) = store.lookup(key, 0)
-            && let Some(Kept::Varies { names: known, number }) = entry.kept()
+            && let Some(StoredResponse::Varies { names: known, number }) = entry.stored_response()
             && **known == *names
         {
             return (known.clone(), *number);
         }
         let (names, number) = (Arc::new(names.clone()), store.next_number());
-        store.keep_note(key, Kept::Varies { names: names.clone(), number });
+        store.keep_note(key, StoredResponse::Varies { names: names.clone(), number });
         (names, number)
     }
 
@@ -568,7 +573,7 @@ impl Inner {
                 None
             }
         };
-        self.complete(kept.map_or(Fetched::Alone, |(entry, selected)| Fetched::Kept(entry, selected)));
+        self.complete(kept.map_or(Fetched::Alone, |(entry, selected)| Fetched::Stored(entry, selected)));
         Ran::Answer(resource)
     }
 
@@ -584,7 +589,7 @@ impl Inner {
     /// The stored answer, if it may be used because the application fails.
     fn stale_after_failure(&self, now: Instant) -> Option<Arc<Resource>> {
         let stale = self.wanted.stale.as_ref()?;
-        let Some(Kept::Answer(answer)) = stale.kept() else { return None };
+        let Some(StoredResponse::Answer(answer)) = stale.stored_response() else { return None };
         if !usable_after_failure(&answer.terms, answer.age_ms(now.ms()), &self.wanted.facts) {
             return None;
         }

@@ -509,7 +509,7 @@ impl Gateway {
             _ => (Source::Dialled, Phase::Unsent),
         };
         let is_closed = problem.error == GatewayError::Closed;
-        let was_stale = is_closed && source == Source::Kept && !self.codec.has_begun();
+        let was_stale = is_closed && source == Source::Reused && !self.codec.has_begun();
         let attempt = self.attempt.take();
         let index = attempt.as_ref().map(Attempt::index);
         if let Some(attempt) = attempt {

@@ -101,7 +101,7 @@ pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> R
     let content = match RequestContent::from(request.content()) {
         // What comes on a stream that is opened for another protocol is that protocol's.
         _ if stream_for.is_some() => RequestContent::None,
-        RequestContent::Streamed if group.settings.buffer.is_some() => RequestContent::Kept,
+        RequestContent::Streamed if group.settings.buffer.is_some() => RequestContent::Buffered,
         content => content,
     };
     // An upgrade has no content, and HTTP/2 has another way to ask for one.

@@ -17,7 +17,7 @@ use lamna_proto::exchange::RequestedResource;
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::message::{Method, Request};
 use lamna_proto::resource::Representation;
-use lamna_site::cache::answer::{Answer, Kept};
+use lamna_site::cache::answer::{Answer, StoredResponse};
 use lamna_site::cache::answer_key::{AnswerKey, WITH_COOKIES, write_variant};
 use lamna_site::cache::two_generation_map::Key;
 use lamna_site::cache::{Entry, Lookup};
@@ -118,7 +118,7 @@ impl WorkerContext<'_> {
             self.refresh_answer(application_request, request, site, target_length, &facts, entry);
         }
         if let Found::Answer(_) | Found::Stale(_) = found {
-            return Outcome::Kept(site);
+            return Outcome::Stored(site);
         }
         if facts.directives.only_if_cached && reads {
             return self.without_asking(
@@ -192,8 +192,10 @@ impl WorkerContext<'_> {
             let found = match self.local.lookup(&self.shared.store, key, now_ms) {
                 Lookup::Fresh(entry) | Lookup::Aging(entry) => entry,
                 Lookup::Stale(entry) => {
-                    return match entry.kept() {
-                        Some(Kept::Answer(answer)) if !entry.is_disturbed() && answer.is_for(Fields::of(request)) => {
+                    return match entry.stored_response() {
+                        Some(StoredResponse::Answer(answer))
+                            if !entry.is_disturbed() && answer.is_for(Fields::of(request)) =>
+                        {
                             Found::Validate(entry, Forwarded::Stale)
                         }
                         _ => Found::Nothing(missing),
@@ -202,9 +204,11 @@ impl WorkerContext<'_> {
                 Lookup::Unknown if facts.has_cookie => return self.find_note_for_cookies(site, missing),
                 Lookup::Unknown => return Found::Nothing(missing),
             };
-            match found.kept() {
-                Some(Kept::Answer(answer)) if !answer.is_for(Fields::of(request)) => return Found::Nothing(missing),
-                Some(Kept::Answer(answer)) => {
+            match found.stored_response() {
+                Some(StoredResponse::Answer(answer)) if !answer.is_for(Fields::of(request)) => {
+                    return Found::Nothing(missing);
+                }
+                Some(StoredResponse::Answer(answer)) => {
                     return match usable(&answer.terms, answer.age_ms(now_ms), facts) {
                         Use::Fresh => Found::Answer(AnswerOutcome::Hit),
                         Use::Refresh
@@ -221,9 +225,11 @@ impl WorkerContext<'_> {
                         Use::Unfit(_) => Found::Nothing(Forwarded::Bypass),
                     };
                 }
-                Some(Kept::Passes { .. }) => return Found::Passes,
-                Some(Kept::Varies { names, number }) if variant.is_none() => variant = Some((names.clone(), *number)),
-                Some(Kept::Varies { .. }) | None => return Found::Nothing(missing),
+                Some(StoredResponse::Passes { .. }) => return Found::Passes,
+                Some(StoredResponse::Varies { names, number }) if variant.is_none() => {
+                    variant = Some((names.clone(), *number))
+                }
+                Some(StoredResponse::Varies { .. }) | None => return Found::Nothing(missing),
             }
         }
         Found::Nothing(Forwarded::Miss)
@@ -234,7 +240,7 @@ impl WorkerContext<'_> {
         self.answer_key.push(WITH_COOKIES);
         let key = Key { site, path: &self.answer_key };
         let found = self.local.lookup(&self.shared.store, key, self.now.ms());
-        let is_known = matches!(found, Lookup::Fresh(entry) if matches!(entry.kept(), Some(Kept::Passes { .. })));
+        let is_known = matches!(found, Lookup::Fresh(entry) if matches!(entry.stored_response(), Some(StoredResponse::Passes { .. })));
         self.answer_key.pop();
         if is_known { Found::Passes } else { Found::Nothing(missing) }
     }
@@ -388,7 +394,7 @@ fn ends_of(socket: BorrowedFd<'_>, client: IpAddr) -> Option<(SocketAddr, Socket
 
 /// Whether the application can be asked if a kept answer still holds.
 fn has_validator(entry: &Arc<Entry>) -> bool {
-    matches!(entry.kept(), Some(Kept::Answer(answer)) if answer.terms.has_validator)
+    matches!(entry.stored_response(), Some(StoredResponse::Answer(answer)) if answer.terms.has_validator)
 }
 
 /// Whether a request of `facts` can be made again to refresh `answer`: answers to HEAD, or to a client that has

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   Need::Resolve --> STEPS --Next--> Admitted --> early hints --> RESPONDERS --LookUp--> look up
-//!                         '--Answer, Run, Refuse--> done               '--Answer, Kept, Run, Refuse--> done
+//!                         '--Answer, Run, Refuse--> done               '--Answer, Stored, Run, Refuse--> done
 //! ```
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub enum Outcome {
     /// This is its answer.
     Answer(Arc<Resource>),
     /// Its answer is the entry of this site that was handed out last, by the key of answers.
-    Kept(u32),
+    Stored(u32),
     /// This finds its answer.
     Run(Box<dyn Program>),
     /// It is refused by the core's own words.
@@ -156,7 +156,7 @@ impl WorkerContext<'_> {
         Some(match outcome {
             Outcome::Next | Outcome::LookUp => return None,
             Outcome::Answer(resource) => Done::Resolved(self.passing.insert(resource)),
-            Outcome::Kept(site) => {
+            Outcome::Stored(site) => {
                 let entry = self.local.handed_out(Key { site, path: &self.answer_key });
                 entry.map_or(Done::Refused(Refusal::RunFailed), |entry| Done::Resolved(&entry.resource))
             }

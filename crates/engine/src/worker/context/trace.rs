@@ -59,7 +59,7 @@ impl WorkerContext<'_> {
             Outcome::Next => "passes".to_owned(),
             Outcome::LookUp => "leaves it to what the target stands for".to_owned(),
             Outcome::Answer(resource) => format!("answers {}", status(resource)),
-            Outcome::Kept(_) => "answers with a kept answer".to_owned(),
+            Outcome::Stored(_) => "answers with a kept answer".to_owned(),
             Outcome::Run(program) => {
                 program.asks().map_or_else(|| "a program goes on".to_owned(), |asked| format!("goes on with {asked}"))
             }

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use crate::simulator::kept::Key;
 use crate::simulator::load::Use;
+use crate::simulator::measurements::Key;
 use crate::simulator::trial::{Observed, least_clients};
 
 pub(super) const CONNECTIONS: u32 = 24;
@@ -198,8 +198,8 @@ impl Name {
     pub(super) fn usage(self) -> Use {
         match self {
             Name::NewConnections => Use::New,
-            Name::Batch(batch) => Use::Kept { batch },
-            _ => Use::Kept { batch: 1 },
+            Name::Batch(batch) => Use::Measurements { batch },
+            _ => Use::Measurements { batch: 1 },
         }
     }
 

@@ -73,7 +73,7 @@ fn give_request(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
     match request.content {
         RequestContent::Sized(bytes) => give(b"CONTENT_LENGTH", bytes.to_string().as_bytes()),
         RequestContent::None if usually_has_content(request.method) => give(b"CONTENT_LENGTH", b"0"),
-        RequestContent::None | RequestContent::Streamed | RequestContent::Kept => {}
+        RequestContent::None | RequestContent::Streamed | RequestContent::Buffered => {}
     }
     // 4.1.3.
     if let Some(media_type) = request.fields.values("content-type").find(|value| !value.is_empty()) {

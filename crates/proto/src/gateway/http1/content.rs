@@ -49,7 +49,7 @@ impl ContentWriter {
     pub fn new(content: RequestContent) -> ContentWriter {
         let state = match content {
             // Of buffered content nothing is sent before its length is known.
-            RequestContent::None | RequestContent::Kept => State::Sized(0),
+            RequestContent::None | RequestContent::Buffered => State::Sized(0),
             RequestContent::Sized(bytes) => State::Sized(bytes),
             RequestContent::Streamed => State::Chunked,
         };

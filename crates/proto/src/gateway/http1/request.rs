@@ -131,11 +131,11 @@ fn append_framing(request: &Inbound<'_>, out: &mut Vec<u8>) {
         RequestContent::None if usually_has_content(request.method) => {
             out.extend_from_slice(b"Content-Length: 0\r\n");
         }
-        RequestContent::None | RequestContent::Kept => {}
+        RequestContent::None | RequestContent::Buffered => {}
     }
 }
 
-/// Puts the length of the content into a head that was written for [`RequestContent::Kept`].
+/// Puts the length of the content into a head that was written for [`RequestContent::Buffered`].
 pub fn add_length(head: &mut Vec<u8>, bytes: u64) {
     // In front of the empty line.
     head.truncate(head.len().saturating_sub(b"\r\n".len()));
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_length_that_is_known_later_is_put_into_the_head() {
         let mut head =
-            written(&Inbound { content: RequestContent::Kept, ..request("POST", "A: b\r\n") }, &HOW).unwrap();
+            written(&Inbound { content: RequestContent::Buffered, ..request("POST", "A: b\r\n") }, &HOW).unwrap();
         let before = head.clone();
         let mut bytes = std::mem::take(&mut head).into_bytes();
         add_length(&mut bytes, 12);
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(framing("POST", RequestContent::None), ["Content-Length: 0"]);
         assert_eq!(framing("GET", RequestContent::Sized(5)), ["Content-Length: 5"]);
         assert_eq!(framing("POST", RequestContent::Streamed), ["Transfer-Encoding: chunked"]);
-        assert_eq!(framing("POST", RequestContent::Kept), [""; 0]);
+        assert_eq!(framing("POST", RequestContent::Buffered), [""; 0]);
     }
 
     #[test]

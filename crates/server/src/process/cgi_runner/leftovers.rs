@@ -13,7 +13,7 @@ use lamna_io::waker::Waker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::output::{Kept, Output};
+use super::output::{Output, OutputReservation};
 
 /// How often it is looked who has taken nothing for too long.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -25,7 +25,7 @@ pub(super) struct Leftover {
     pub(super) output: Output,
     /// Counts it, if its output does not.
     #[expect(dead_code, reason = "it counts until it is dropped")]
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<OutputReservation>,
     /// When the client has taken something.
     pub(super) progress: Instant,
 }

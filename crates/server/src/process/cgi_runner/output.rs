@@ -47,7 +47,7 @@ struct Taken {
 
 /// The share of the room that one output has. It ends with the value.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct OutputReservation {
     room: Arc<Room>,
     network: Network,
     bytes: u64,
@@ -60,7 +60,7 @@ impl Room {
     }
 
     /// Room for one more output of `network`; none if there is none.
-    pub(super) fn take(self: &Arc<Room>, network: Network) -> Option<Kept> {
+    pub(super) fn take(self: &Arc<Room>, network: Network) -> Option<OutputReservation> {
         let mut taken = self.lock();
         let all: usize = taken.values().map(|one| one.outputs).sum();
         let own = taken.entry(network).or_default();
@@ -68,7 +68,7 @@ impl Room {
             return None;
         }
         own.outputs += 1;
-        Some(Kept { room: self.clone(), network, bytes: 0 })
+        Some(OutputReservation { room: self.clone(), network, bytes: 0 })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Network, Taken>> {
@@ -76,7 +76,7 @@ impl Room {
     }
 }
 
-impl Kept {
+impl OutputReservation {
     /// Whether there is room for `bytes` of it in a file. Then they are its.
     fn reserve(&mut self, bytes: u64) -> bool {
         if bytes <= self.bytes {
@@ -95,7 +95,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for OutputReservation {
     fn drop(&mut self) {
         let mut taken = self.room.lock();
         if let Some(own) = taken.get_mut(&self.network) {
@@ -126,7 +126,7 @@ pub(super) struct Output {
 struct Spool {
     file: SpoolFile,
     read: u64,
-    kept: Kept,
+    kept: OutputReservation,
 }
 
 impl Output {
@@ -229,7 +229,7 @@ impl Output {
     }
 
     /// Keeps it without its program, if there is room for one more.
-    pub(super) fn keep(&mut self) -> Option<Option<Kept>> {
+    pub(super) fn keep(&mut self) -> Option<Option<OutputReservation>> {
         match self.spool {
             Some(_) => Some(None),
             None => self.room.take(self.network).map(Some),

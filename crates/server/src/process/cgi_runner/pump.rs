@@ -25,7 +25,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::leftovers::Leftover;
-use super::output::{Kept, Output, READ_BYTES};
+use super::output::{Output, OutputReservation, READ_BYTES};
 use super::program::{Program, Refused};
 use super::request::{Records, write};
 use super::turns::Place;
@@ -177,7 +177,7 @@ impl<'a> Pump<'a> {
 
     /// Until the answer has been sent, or the rest of it can be sent without the program. Then, with what counts it if
     /// its output does not.
-    fn run(&mut self) -> Result<Option<Option<Kept>>, Broken> {
+    fn run(&mut self) -> Result<Option<Option<OutputReservation>>, Broken> {
         loop {
             self.take_records()?;
             let ready = self.wait()?;

@@ -35,7 +35,7 @@ impl Shard {
     pub(in crate::cache) fn check_invariants(&self) {
         let (mut kept, mut name_bytes) = (0, 0);
         for (id, slot) in (0..).zip(&self.slots) {
-            let Slot::Kept(name, _) = slot else {
+            let Slot::Entry(name, _) = slot else {
                 assert!(!self.books.holds(ObjectId(id)), "number {id} is held, and there is nothing");
                 continue;
             };

@@ -11,7 +11,7 @@ use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 
 use super::{Inner, Role, WAIT_MS, Wanted, lines};
-use crate::cache::answer::{Kept, sum_of_fields};
+use crate::cache::answer::{StoredResponse, sum_of_fields};
 use crate::cache::answer_flights::{Fetched, Joined};
 use crate::cache::two_generation_map::Key;
 
@@ -72,11 +72,11 @@ impl Inner {
         let Wanted { store, site, key, stale, .. } = &self.wanted;
         let Some(entry) = store.lookup(Key { site: *site, path: key }, 0) else { return false };
         let is_known = stale.as_ref().is_some_and(|stale| Arc::ptr_eq(stale, &entry));
-        let counts = match entry.kept() {
+        let counts = match entry.stored_response() {
             // What is not for this request would be found, and not used, again and again.
-            Some(Kept::Answer(answer)) => answer.is_for(lines(&self.wanted.fields)),
-            Some(Kept::Varies { .. }) => true,
-            Some(Kept::Passes { until_ms }) => *until_ms > now.ms(),
+            Some(StoredResponse::Answer(answer)) => answer.is_for(lines(&self.wanted.fields)),
+            Some(StoredResponse::Varies { .. }) => true,
+            Some(StoredResponse::Passes { until_ms }) => *until_ms > now.ms(),
             None => false,
         };
         counts && !is_known && !entry.is_disturbed()
@@ -85,8 +85,8 @@ impl Inner {
     /// The answer to this request from another one's result.
     pub(super) fn shares(&self, fetched: Fetched, now: Instant) -> Option<Arc<Resource>> {
         match fetched {
-            Fetched::Kept(entry, selected) => {
-                let Some(Kept::Answer(answer)) = entry.kept() else { return None };
+            Fetched::Stored(entry, selected) => {
+                let Some(StoredResponse::Answer(answer)) = entry.stored_response() else { return None };
                 let is_selected = selected.is_none_or(|selected| *self.part_of(&selected.by) == *selected.part);
                 // It was asked for while this request waited: what that says of old answers is met.
                 let facts = Facts { directives: Default::default(), ..self.wanted.facts };

@@ -153,7 +153,7 @@ impl Gateway {
             return Some(Ran::Continue);
         }
         let bytes = buffer.bytes();
-        let is_announced = self.content != RequestContent::Kept;
+        let is_announced = self.content != RequestContent::Buffered;
         self.begin_sized(bytes, is_announced);
         None
     }

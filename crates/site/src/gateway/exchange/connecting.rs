@@ -124,7 +124,7 @@ impl Gateway {
             Reuse::Refused => None,
         };
         match kept {
-            Some(link) => self.talk_over(link, Source::Kept),
+            Some(link) => self.talk_over(link, Source::Reused),
             None => {
                 let is_last = self.retries == RETRIES_MAX || self.is_last_place();
                 let timeout = self.group.settings.connect_timeout_ms;

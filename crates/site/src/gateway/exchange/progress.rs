@@ -26,7 +26,7 @@ impl Talk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// It has carried requests before: the application may just have closed it.
-    Kept,
+    Reused,
     /// It was opened for this request.
     Dialled,
 }

@@ -1,6 +1,6 @@
 //! A cache of facts derived from files, by the state of each file.
 //!
-//! Owns: [`Kept`]. Guarantees: it is found only for the state of the file that it was made of; its memory is bounded, and what was not asked
+//! Owns: [`FileStateCache`]. Guarantees: it is found only for the state of the file that it was made of; its memory is bounded, and what was not asked
 //! for lately goes first. Reads nothing.
 
 use std::fmt;
@@ -11,12 +11,12 @@ use lamna_io::file_state::Stamp;
 use crate::cache::two_generation_map::{Generations, Key};
 
 /// A cache of facts derived from files.
-pub struct Kept<T>(Mutex<Generations<(Stamp, Arc<T>)>>);
+pub struct FileStateCache<T>(Mutex<Generations<(Stamp, Arc<T>)>>);
 
-impl<T> Kept<T> {
+impl<T> FileStateCache<T> {
     /// Nothing yet, and never more than `bytes_max`.
-    pub(super) fn new(bytes_max: u64) -> Kept<T> {
-        Kept(Mutex::new(Generations::new(bytes_max)))
+    pub(super) fn new(bytes_max: u64) -> FileStateCache<T> {
+        FileStateCache(Mutex::new(Generations::new(bytes_max)))
     }
 
     /// The fact about the file under `key`, if it was derived from this state of the file.
@@ -32,9 +32,9 @@ impl<T> Kept<T> {
     }
 }
 
-impl<T> fmt::Debug for Kept<T> {
+impl<T> fmt::Debug for FileStateCache<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Kept").finish_non_exhaustive()
+        formatter.debug_struct("FileStateCache").finish_non_exhaustive()
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
             std::fs::write(file.path(), content).unwrap();
             file_state::inspect(file.as_file().as_fd()).unwrap().1
         };
-        let (kept, key) = (Kept::new(1000), Key { site: 0, path: b"/a" });
+        let (kept, key) = (FileStateCache::new(1000), Key { site: 0, path: b"/a" });
         let (now, later) = (state("one"), state("another"));
         kept.keep(key, now, &Arc::new(7), 100);
         assert_eq!(kept.lookup(key, &now).as_deref(), Some(&7));

@@ -16,7 +16,7 @@ use super::micro;
 use super::trial::Observed;
 
 /// The measurements so far, in the order in which they were made.
-pub(super) struct Kept {
+pub(super) struct Measurements {
     path: Option<PathBuf>,
     content: Content,
 }
@@ -51,15 +51,15 @@ pub(super) struct Key {
     pub(super) workers: u32,
 }
 
-impl Kept {
+impl Measurements {
     /// Opens the file; if there is none it is made, with its folder. Without a path it is only remembered.
     ///
     /// # Errors
     /// It cannot be read or made, or is something else.
-    pub(super) fn open(path: Option<&Path>) -> io::Result<Kept> {
-        let Some(path) = path else { return Ok(Kept { path: None, content: Content::default() }) };
+    pub(super) fn open(path: Option<&Path>) -> io::Result<Measurements> {
+        let Some(path) = path else { return Ok(Measurements { path: None, content: Content::default() }) };
         read_or_make(path)
-            .map(|content| Kept { path: Some(path.to_owned()), content })
+            .map(|content| Measurements { path: Some(path.to_owned()), content })
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
     }
 
@@ -125,10 +125,10 @@ mod tests {
         let path = folder.path().join("a folder that is made").join("trials.json");
         let key = |engine: &str, workers| Key { scenario: "trace".into(), engine: engine.into(), workers };
         let observed = Observed { requests_per_s: 7.0, ..Observed::default() };
-        let mut kept = Kept::open(Some(&path)).unwrap();
+        let mut kept = Measurements::open(Some(&path)).unwrap();
         kept.add(&key("sped", 1), observed).unwrap();
         kept.add_steps(Steps::default(), DiskParameters::default()).unwrap();
-        let kept = Kept::open(Some(&path)).unwrap();
+        let kept = Measurements::open(Some(&path)).unwrap();
         assert_eq!(kept.trials(&key("sped", 1)).len(), 1);
         assert!(kept.trials(&key("sped", 2)).is_empty());
         assert!(kept.trials(&key("amped", 1)).is_empty());
@@ -142,7 +142,7 @@ mod tests {
         fs::write(&path, "no trials").unwrap();
         // A file is no folder.
         for path in [path.clone(), path.join("trials.json")] {
-            let error = Kept::open(Some(&path)).err().expect("it is not what was kept").to_string();
+            let error = Measurements::open(Some(&path)).err().expect("it is not what was kept").to_string();
             assert!(error.starts_with(&path.display().to_string()), "{error}");
         }
     }
