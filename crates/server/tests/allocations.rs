@@ -312,7 +312,7 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
         abilities: Arc::new(KernelFeatures::default()),
         sending: Plan::default(),
         h2c: true,
-        turns: Arc::default(),
+        making_lock: Arc::default(),
         proxies: settings.proxies.clone(),
         schedule: settings.schedule,
         uplink: None,

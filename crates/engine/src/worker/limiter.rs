@@ -218,7 +218,7 @@ impl Limiter {
         let Some(client) = client.filter(is_limited) else { return Ok(None) };
         let network = network_of(client);
         if let Some(rate) = self.rate.filter(|_| !requested.is_again) {
-            self.take(rate, 0, (u32::MAX, Party::Network(network)), now)?;
+            self.take(rate, 0, (u32::MAX, LimitSubject::Network(network)), now)?;
         }
         match site.settings.limits.is_empty() {
             true => Ok(None),
@@ -303,7 +303,7 @@ impl Limiter {
         let mut rate_limits = RateLimits::default();
         let fitting = limits.iter().enumerate().filter(|(_, limit)| fits(limit));
         for (number, limit) in fitting.map(|(at, limit)| (at + 1, limit)) {
-            let place = (site.index << 8 | number as u32 & 0xff, caller.party(&limit.key, requested));
+            let place = (site.index << 8 | number as u32 & 0xff, caller.subject(&limit.key, requested));
             if let Some(rate) = limit.rate {
                 self.take(rate, number, place, now)?;
             }
@@ -327,7 +327,7 @@ impl Limiter {
         Ok(rate_limits.any())
     }
 
-    fn take(&self, rate: Rate, limit: usize, place: (u32, Party<'_>), now: Instant) -> Result<(), Exceeded> {
+    fn take(&self, rate: Rate, limit: usize, place: (u32, LimitSubject<'_>), now: Instant) -> Result<(), Exceeded> {
         let hash = self.counted.hasher.hash_one(place);
         match table::take(&*self.counted.buckets, hash, rate, now.ms() * TICKS_PER_MS) {
             Decision::Admitted(_) => Ok(()),
@@ -350,9 +350,9 @@ fn add(more: Option<Box<RateLimits>>, rate_limits: &mut Option<Box<RateLimits>>)
     }
 }
 
-/// A party: the clients whose requests a limit counts together.
+/// The clients whose requests a limit counts together.
 #[derive(Clone, Copy, Hash)]
-enum Party<'a> {
+enum LimitSubject<'a> {
     /// A client network.
     Network((bool, u64)),
     /// Clients with this value of a field, or with this user name in a scheme: the kind of key, and the value or name.
@@ -368,20 +368,20 @@ struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    /// The party for which a limit counts its request. A client without such a field or without a user is counted with
+    /// The subject for which a limit counts its request. A client without such a field or without a user is counted with
     /// its network.
-    fn party(&self, key: &'a LimitKey, requested: &RequestedResource<'a>) -> Party<'a> {
+    fn subject(&self, key: &'a LimitKey, requested: &RequestedResource<'a>) -> LimitSubject<'a> {
         let named = match key {
             LimitKey::Network => None,
             LimitKey::Field(name) => {
                 let value = requested.request.and_then(|request| request.lines_named(name.as_bytes()).next());
-                value.map(|value| Party::Named("field", value))
+                value.map(|value| LimitSubject::Named("field", value))
             }
             LimitKey::User => {
-                self.user.flatten().map(|identity| Party::Named(identity.scheme(), identity.name().as_bytes()))
+                self.user.flatten().map(|identity| LimitSubject::Named(identity.scheme(), identity.name().as_bytes()))
             }
         };
-        named.unwrap_or(Party::Network(self.network))
+        named.unwrap_or(LimitSubject::Network(self.network))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Making what a request asks a filter for, which takes long and much memory: a picture in another size, a section of a page that has not been read.
 //!
 //! ```text
-//!   Outside ── first step ──> Waits ── its turn ──> Has the turn ── a step that may block ──> answer, kept as any other
+//!   Outside ── first step ──> Waits ── its turn ──> HasLock ── a step that may block ──> answer, kept as any other
 //!      └── enough wait: the answer for that (503)   └── too long: the same
 //! ```
 //!
-//! Owns: [`Making`], the program that lines up ([`Turns`]) and makes it. Guarantees: a request that waits holds no
+//! Owns: [`Making`], the program that enters the queue ([`FairLock`]) and makes it. Guarantees: a request that waits holds no
 //! thread, no file and no content. One is made after the other in each process, in the background, so that one
 //! processor at least has something else to do. The making itself is `content::translate`'s.
 
@@ -17,10 +17,10 @@ use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 use lamna_site::cache::Store;
-use lamna_site::content::at_once::Party;
+use lamna_site::content::at_once::ClientNetwork;
+use lamna_site::content::fair_lock::{FairLock, FairLockGuard, Ticket};
 use lamna_site::content::site::Sites;
 use lamna_site::content::translate::{Translation, translate};
-use lamna_site::content::turns::{Place, Turn, Turns};
 
 use crate::worker::context::{Sources, TranslationTarget};
 use crate::worker::shared::Shared;
@@ -39,9 +39,9 @@ pub struct Making {
     store: Arc<Store>,
     abilities: Arc<KernelFeatures>,
     reads_elsewhere: bool,
-    turns: Arc<Turns>,
+    making_lock: Arc<FairLock>,
     /// Whose it is, if that is known.
-    of: Option<Party>,
+    of: Option<ClientNetwork>,
     progress: Progress,
     /// The answer if it is not made.
     busy: Arc<Resource>,
@@ -52,21 +52,21 @@ pub struct Making {
 enum Progress {
     Outside,
     /// It has a place in the line, until then.
-    Waits(Place, Instant),
-    HasTurn(#[expect(dead_code, reason = "it is given back when it is dropped")] Turn),
+    Waits(Ticket, Instant),
+    HasLock(#[expect(dead_code, reason = "it is given back when it is dropped")] FairLockGuard),
 }
 
 impl Making {
     /// The making of `target`, for a client of a network. `busy` is the answer if others take too long.
-    pub fn new(shared: &Shared, target: TranslationTarget, of: Option<Party>, busy: Arc<Resource>) -> Making {
-        let Shared { sites, store, abilities, turns, .. } = shared;
+    pub fn new(shared: &Shared, target: TranslationTarget, of: Option<ClientNetwork>, busy: Arc<Resource>) -> Making {
+        let Shared { sites, store, abilities, making_lock, .. } = shared;
         Making {
             target,
             sites: sites.clone(),
             store: store.clone(),
             abilities: abilities.clone(),
             reads_elsewhere: shared.reads_elsewhere(),
-            turns: turns.clone(),
+            making_lock: making_lock.clone(),
             of,
             progress: Progress::Outside,
             busy,
@@ -105,7 +105,7 @@ impl Program for Making {
     }
 
     fn may_block(&self) -> bool {
-        matches!(self.progress, Progress::HasTurn(_))
+        matches!(self.progress, Progress::HasLock(_))
     }
 
     fn holds(&self) -> Holds {
@@ -116,7 +116,7 @@ impl Program for Making {
         let now = input.now;
         let waits = |until| Ran::Waits(Next { until: Some(until), ..Next::default() });
         if let Progress::Outside = self.progress {
-            match self.turns.line_up(self.of, now.ms()) {
+            match self.making_lock.enqueue(self.of, now.ms()) {
                 Ok(place) => self.progress = Progress::Waits(place, now.after_ms(WAIT_MS_MAX)),
                 Err(_) => return Ran::Answer(self.busy.clone()),
             }
@@ -125,12 +125,12 @@ impl Program for Making {
             Progress::Waits(_, until) if now >= *until => Ran::Answer(self.busy.clone()),
             Progress::Waits(place, _) => match place.take(now.ms()) {
                 Some(turn) => {
-                    self.progress = Progress::HasTurn(turn);
+                    self.progress = Progress::HasLock(turn);
                     waits(now)
                 }
                 None => waits(now.after_ms(ASK_MS)),
             },
-            Progress::HasTurn(_) => match self.make(now) {
+            Progress::HasLock(_) => match self.make(now) {
                 Some(resource) => Ran::Answer(resource),
                 None => Ran::Again,
             },

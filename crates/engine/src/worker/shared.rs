@@ -17,9 +17,9 @@ use lamna_io::{KernelFeatures, accept};
 use lamna_policy::schedule::Schedule;
 use lamna_proto::limits::Limits;
 use lamna_site::cache::{self, Store};
+use lamna_site::content::fair_lock::FairLock;
 use lamna_site::content::handler::Handlers;
 use lamna_site::content::site::Sites;
-use lamna_site::content::turns::Turns;
 use lamna_site::early_hints::{self, EarlyHints};
 use lamna_site::hints::{HintCounters, Hints};
 use lamna_site::service::Registry;
@@ -65,8 +65,8 @@ pub struct Shared {
     pub proxies: TrustedProxies,
     /// How much clients may ask for.
     pub limiter: Limiter,
-    /// The turns of targets that take long to make.
-    pub turns: Arc<Turns>,
+    /// Held by the request that makes what takes long.
+    pub making_lock: Arc<FairLock>,
     /// Early hints to clients, if any are given.
     pub early_hints: Option<Arc<EarlyHints>>,
     /// The order in which connections that are ready go on, and jobs that wait for the disk.
@@ -139,7 +139,7 @@ impl Shared {
             h2c: settings.h2c,
             proxies: settings.proxies.clone(),
             limiter: Limiter::new(settings, Counted::new()?, SharedMemory::default()),
-            turns: Arc::default(),
+            making_lock: Arc::default(),
             early_hints: None,
             schedule: settings.schedule,
             uplink: None,

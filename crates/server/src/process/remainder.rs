@@ -151,7 +151,7 @@ fn shared_by(old: &Shared, settings: &Settings) -> Result<Shared, Errno> {
         limiter: old.limiter.with(settings),
         early_hints: old.early_hints.clone(),
         schedule: old.schedule,
-        turns: old.turns.clone(),
+        making_lock: old.making_lock.clone(),
         uplink: Uplink::new(settings.uplink_bytes_per_s, &old.uplink_clock, old.clock),
         uplink_clock: old.uplink_clock.clone(),
         limits: old.limits.clone(),

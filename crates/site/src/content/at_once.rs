@@ -10,14 +10,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A client network: a /32 of IPv4, or a /64 of IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Party(bool, u64);
+pub struct ClientNetwork(bool, u64);
 
-impl Party {
+impl ClientNetwork {
     /// That of an address.
-    pub fn of(client: IpAddr) -> Party {
+    pub fn of(client: IpAddr) -> ClientNetwork {
         match client.to_canonical() {
-            IpAddr::V4(address) => Party(false, u64::from(address.to_bits())),
-            IpAddr::V6(address) => Party(true, (address.to_bits() >> 64) as u64),
+            IpAddr::V4(address) => ClientNetwork(false, u64::from(address.to_bits())),
+            IpAddr::V6(address) => ClientNetwork(true, (address.to_bits() >> 64) as u64),
         }
     }
 
@@ -33,12 +33,12 @@ impl Party {
 pub(super) struct AtOnce {
     most: usize,
     most_of_party: usize,
-    under_way: Mutex<Vec<Option<Party>>>,
+    under_way: Mutex<Vec<Option<ClientNetwork>>>,
 }
 
 /// The place of one piece of work in the count. It ends with the value.
 #[derive(Debug)]
-pub(super) struct Permit(&'static AtOnce, Option<Party>);
+pub(super) struct Permit(&'static AtOnce, Option<ClientNetwork>);
 
 /// There is as much under way as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl AtOnce {
     ///
     /// # Errors
     /// There are enough.
-    pub(super) fn begin(&'static self, of: Option<Party>) -> Result<Permit, Full> {
+    pub(super) fn begin(&'static self, of: Option<ClientNetwork>) -> Result<Permit, Full> {
         let mut under_way = self.lock();
         let own = under_way.iter().filter(|one| of.is_some() && **one == of).count();
         if under_way.len() >= self.most || own >= self.most_of_party {
@@ -64,7 +64,7 @@ impl AtOnce {
         Ok(Permit(self, of))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Party>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<ClientNetwork>>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn so_many_of_a_network_and_so_many_of_all_and_another_when_one_has_ended() {
         static KIND: AtOnce = AtOnce::new(3, 2);
-        let begin = |address: &str| KIND.begin(address.parse().ok().map(Party::of));
+        let begin = |address: &str| KIND.begin(address.parse().ok().map(ClientNetwork::of));
         let own = [begin("192.0.2.1"), begin("192.0.2.1")];
         assert!(own.iter().all(Result::is_ok) && begin("192.0.2.1").is_err());
         let other = begin("2001:db8::1");

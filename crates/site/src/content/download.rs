@@ -22,7 +22,7 @@ use rustix::io::{pread, retry_on_intr};
 
 use self::zip::{TooMany, Zip};
 use super::answers::{self, Extras};
-use super::at_once::{AtOnce, Party, Permit};
+use super::at_once::{AtOnce, ClientNetwork, Permit};
 use super::listing::Kind;
 use super::responder::{Client, Incoming};
 use super::tree::Tree;
@@ -73,7 +73,7 @@ struct Download {
     path: Vec<u8>,
     form: Form,
     /// Whose it is, if that is known.
-    of: Option<Party>,
+    of: Option<ClientNetwork>,
     walk: Option<Walk>,
 }
 

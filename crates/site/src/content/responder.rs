@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::program::Program;
 
-use super::at_once::Party;
+use super::at_once::ClientNetwork;
 use super::site::Site;
 use super::upload::Means;
 
@@ -42,5 +42,5 @@ pub struct Client {
     /// Its address, if that is known.
     pub address: Option<IpAddr>,
     /// The network that its work counts for; none for a proxy that does not name its client.
-    pub network: Option<Party>,
+    pub network: Option<ClientNetwork>,
 }

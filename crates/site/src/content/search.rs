@@ -23,7 +23,7 @@ use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
 
 use super::answers::{self, Extras};
-use super::at_once::Party;
+use super::at_once::ClientNetwork;
 use super::escape::push_html;
 use super::listing::Kind;
 use super::media_type;
@@ -61,12 +61,12 @@ pub(super) fn begin(&Incoming { site, requested, means, client }: &Incoming<'_>)
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }
-    let Client { address, network: party } = client();
+    let Client { address, network } = client();
     let tree = Tree::of(site, &path, (requested, request, address), means);
     let is_on = tree.entered().rules.search == Some(true) && tree.shows(&path, leads_to_pages);
     let is_json = wants_json || requested.prefers_json();
     let state = State { texts: texts.clone(), turn: None, walk: None, begun_ms: 0, read_bytes: 0, sum: Sum::default() };
-    is_on.then(|| Box::new(Search { tree, path, query, is_json, party, state }) as Box<dyn Program>)
+    is_on.then(|| Box::new(Search { tree, path, query, is_json, network, state }) as Box<dyn Program>)
 }
 
 /// The search in a query, if it is one: its text, and whether the answer is to be JSON.
@@ -94,7 +94,7 @@ struct Search {
     query: String,
     is_json: bool,
     /// The client network that it counts for.
-    party: Option<Party>,
+    network: Option<ClientNetwork>,
     state: State,
 }
 
@@ -203,7 +203,7 @@ impl Search {
     /// Opens the folder; or what is answered if that cannot be.
     fn begin(&mut self) -> Result<(), Arc<Resource>> {
         let overloaded = &self.tree.entered().errors.overloaded;
-        let turn = Turn::take(&self.state.texts, self.party).ok_or_else(|| overloaded.clone())?;
+        let turn = Turn::take(&self.state.texts, self.network).ok_or_else(|| overloaded.clone())?;
         let begun_ms = self.tree.clock.now().ms();
         let (root, level) = walk::begin(&self.tree, &self.path)?;
         (self.state.turn, self.state.begun_ms) = (Some(turn), begun_ms);

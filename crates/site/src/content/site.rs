@@ -37,12 +37,12 @@ use crate::content::action::Action;
 use crate::content::admission::Demand;
 use crate::content::answers;
 use crate::content::change_poller::ChangePoller;
+use crate::content::fair_lock::FormCounts;
 use crate::content::file_state_cache::FileStateCache;
 use crate::content::route::{Effective, Routes, variant_of};
 use crate::content::site::users::Users;
 use crate::content::texts::Texts;
 use crate::content::tree::leads_to_files;
-use crate::content::turns::FormCounts;
 use crate::service::Registry;
 use crate::upstream::group::Group;
 

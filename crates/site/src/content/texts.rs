@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lamna_filter::search::Text;
 use lamna_sys::memory;
 
-use super::at_once::Party;
+use super::at_once::ClientNetwork;
 use super::file_state_cache::FileStateCache;
 
 /// Bytes of memory that the texts of a site's pages may take in one process.
@@ -21,7 +21,7 @@ const SEARCHES_OF_NETWORK_MAX: usize = 2;
 pub struct Texts {
     /// The text of each file.
     pub(super) kept: FileStateCache<Text>,
-    under_way: Mutex<Vec<Option<Party>>>,
+    under_way: Mutex<Vec<Option<ClientNetwork>>>,
 }
 
 impl Default for Texts {
@@ -37,13 +37,13 @@ impl Default for Texts {
 #[derive(Debug)]
 pub(super) struct Turn {
     texts: Arc<Texts>,
-    network: Option<Party>,
+    network: Option<ClientNetwork>,
 }
 
 impl Turn {
     /// A turn for a client of this network, if one is free. Clients whose network is not known are held by the number
     /// of all.
-    pub(super) fn take(texts: &Arc<Texts>, network: Option<Party>) -> Option<Turn> {
+    pub(super) fn take(texts: &Arc<Texts>, network: Option<ClientNetwork>) -> Option<Turn> {
         let mut under_way = texts.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let own = under_way.iter().filter(|other| network.is_some() && **other == network).count();
         if under_way.len() >= SEARCHES_MAX || own >= SEARCHES_OF_NETWORK_MAX {
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn so_many_searches_are_under_way_and_no_client_has_them_all() {
         let texts = Arc::new(Texts::default());
-        let client = |number: u8| Some(Party::of([192, 0, 2, number].into()));
+        let client = |number: u8| Some(ClientNetwork::of([192, 0, 2, number].into()));
         let of_one: Vec<_> = (0..SEARCHES_MAX).filter_map(|_| Turn::take(&texts, client(1))).collect();
         assert_eq!(of_one.len(), SEARCHES_OF_NETWORK_MAX);
         let mut of_others: Vec<_> = (2..9).filter_map(|number| Turn::take(&texts, client(number))).collect();

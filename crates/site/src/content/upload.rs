@@ -33,7 +33,7 @@ use crate::cache::Store;
 use crate::cache::two_generation_map::Key;
 use crate::content::action::Action;
 use crate::content::answers;
-use crate::content::at_once::Party;
+use crate::content::at_once::ClientNetwork;
 use crate::content::listing::View;
 use crate::content::permitted::other_places;
 use crate::content::route::Effective;
@@ -57,7 +57,7 @@ pub struct Means<'a> {
 pub fn begin(
     site: &Site,
     requested: &RequestedResource<'_>,
-    (client, party): (Option<IpAddr>, Option<Party>),
+    (client, network): (Option<IpAddr>, Option<ClientNetwork>),
     means: Means<'_>,
 ) -> Option<Box<dyn Program>> {
     let (request, action) = (requested.request?, Action::of(requested)?);
@@ -90,7 +90,7 @@ pub fn begin(
             Box::new(form::Form::new(place, &boundary))
         }
         Action::Upload => match partial::Given::of(request) {
-            Some(given) => Box::new(partial::PartialPut::new(place, conditions, given, party)),
+            Some(given) => Box::new(partial::PartialPut::new(place, conditions, given, network)),
             None => Box::new(Put { place, conditions, file: None, gathered: Gathered::default() }),
         },
         Action::Delete => Box::new(delete::Delete::new(place, conditions, is_form)),

@@ -11,7 +11,7 @@ use lamna_proto::exchange::RequestedResource;
 use lamna_proto::gateway::Believed;
 use lamna_proto::time::Instant;
 use lamna_site::content::access::{AuthAssertions, Identity, Known, Rules};
-use lamna_site::content::at_once::Party;
+use lamna_site::content::at_once::ClientNetwork;
 use lamna_site::content::route::Effective;
 use lamna_site::content::site::{Site, Sites};
 use lamna_tls::Over;
@@ -69,8 +69,8 @@ impl<'r> Asked<'r> {
     }
 
     /// The network that it counts for, of that client.
-    pub(super) fn party(&self) -> Option<Party> {
-        self.counted_client().map(Party::of)
+    pub(super) fn network(&self) -> Option<ClientNetwork> {
+        self.counted_client().map(ClientNetwork::of)
     }
 
     /// Whether it comes from a proxy that does not name its client.

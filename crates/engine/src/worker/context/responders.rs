@@ -47,7 +47,7 @@ impl WorkerContext<'_> {
 
     /// The program by which `responder` answers.
     pub(super) fn begin(&mut self, responder: &Responder, asked: &Asked<'_>) -> Outcome {
-        let client = || Client { address: asked.client(), network: asked.party() };
+        let client = || Client { address: asked.client(), network: asked.network() };
         let incoming = Incoming { site: asked.site, requested: asked.requested, means: self.means(), client: &client };
         (responder.begin)(&incoming).map_or(Outcome::Next, |program| self.run(program))
     }
@@ -120,7 +120,7 @@ fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     if !site.routes.is_empty() && leads_elsewhere(&context.rules(asked)) {
         return Outcome::LookUp;
     }
-    match upload::begin(site, requested, (asked.client(), asked.party()), context.means()) {
+    match upload::begin(site, requested, (asked.client(), asked.network()), context.means()) {
         Some(program) => context.run(program),
         None if site.routes.run_files() => Outcome::LookUp,
         None => {

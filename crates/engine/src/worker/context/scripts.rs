@@ -93,7 +93,7 @@ impl WorkerContext<'_> {
             let address = self.addresses.address(asked.site, asked.requested, || asked.client());
             let target = TranslationTarget::new(self.shared, &address, None, asked.name());
             self.addresses.take_back(address);
-            let making = Making::new(self.shared, target, asked.party(), entry.resource.clone());
+            let making = Making::new(self.shared, target, asked.network(), entry.resource.clone());
             return Outcome::Run(Box::new(making));
         }
         // Where it is now is told whatever is to be done there: by the status a client knows whether its method stays (RFC 9110 15.4).

@@ -1,24 +1,24 @@
 //! The process that runs CGI programs (RFC 3875): a FastCGI application that starts a program for each request.
 //!
 //! ```text
-//!  a serving thread --FastCGI--> Turns --environment, content--> program (a process group of its own)
+//!  a serving thread --FastCGI--> FairQueue --environment, content--> program (a process group of its own)
 //!                   <-- pump <---------- output, messages ------
 //!                   <-- Leftovers <----- output behind its end --
 //! ```
 //!
 //! Owns: [`run`], the life of that process, which the server starts as it does other applications
 //! (`process::applications`). So no process that serves ever forks, and engines know nothing of CGI. Guarantees: at
-//! most so many programs at once, in turn by client network (`turns`), and none is kept because a client reads slowly
+//! most so many programs at once, in turn by client network (`fair_queue`), and none is kept because a client reads slowly
 //! (`output`, `leftovers`); each has bounded time and output, and ends with its process group when its request does:
 //! when the client leaves, and when the runner ends, whatever ends it. Does not know which files are programs: the
 //! server has found them beneath its root. It trusts the server, which alone can reach its socket.
 
+mod fair_queue;
 mod leftovers;
 mod output;
 mod program;
 mod pump;
 mod request;
-mod turns;
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -28,16 +28,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lamna_site::content::at_once::Party;
+use lamna_site::content::at_once::ClientNetwork;
 use lamna_sys::contain::contain;
 use lamna_sys::signals::{Signal, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use fair_queue::{FairQueue, Network};
 use leftovers::Leftovers;
 use output::Room;
 use request::{Opened, Opening, Records, Variables};
-use turns::{Network, Turns};
 
 /// The bounds of programs, and how they are started.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ struct Request {
 /// The state that its threads share.
 struct Runner<'a> {
     limits: &'a Limits,
-    turns: Turns<Request>,
+    queue: FairQueue<Request>,
     room: Arc<Room>,
     leftovers: Leftovers,
 }
@@ -96,7 +96,7 @@ pub fn run(limits: &Limits) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let runner = Runner {
         limits,
-        turns: Turns::new(limits.programs_max.max(1), PATIENCE),
+        queue: FairQueue::new(limits.programs_max.max(1), PATIENCE),
         room: Room::new(OUTPUTS_MAX, OUTPUTS_BYTES_MAX),
         leftovers: Leftovers::new()?,
     };
@@ -114,12 +114,12 @@ impl Runner<'_> {
                 for number in 0..self.limits.programs_max.max(1) {
                     let begun = thread(format!("program-{number}")).spawn_scoped(programs, || self.run_programs());
                     if let Err(error) = begun {
-                        self.turns.end();
+                        self.queue.end();
                         return Err(error);
                     }
                 }
                 receive();
-                self.turns.end();
+                self.queue.end();
                 Ok(())
             });
             self.leftovers.end();
@@ -129,8 +129,8 @@ impl Runner<'_> {
 
     /// One program after the other.
     fn run_programs(&self) {
-        while let Some((place, request)) = self.turns.next() {
-            let serve = || pump::serve(request, &place, self);
+        while let Some((permit, request)) = self.queue.next() {
+            let serve = || pump::serve(request, &permit, self);
             contain("The request that a program was to answer ends; the others go on.", serve);
         }
     }
@@ -144,7 +144,7 @@ impl Runner<'_> {
             if openings.len() < OPENINGS_MAX {
                 waited.push(PollFd::new(listener, PollFlags::IN));
             }
-            let is_waited_for = !openings.is_empty() || self.turns.has_waiting();
+            let is_waited_for = !openings.is_empty() || self.queue.has_waiting();
             match poll(&mut waited, is_waited_for.then_some(&LOOK)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return,
@@ -166,7 +166,7 @@ impl Runner<'_> {
             }
             let before = std::mem::take(&mut openings);
             openings = before.into_iter().filter_map(|opening| self.open(opening)).collect();
-            self.turns.look(Instant::now());
+            self.queue.look(Instant::now());
         }
     }
 
@@ -180,7 +180,7 @@ impl Runner<'_> {
             Ok(Opened::Request(variables)) => {
                 let network = network_of(&variables);
                 let request = Request { stream, records: opening.records, variables };
-                if let Some(mut request) = self.turns.push(network, request, Instant::now()) {
+                if let Some(mut request) = self.queue.push(network, request, Instant::now()) {
                     let why = "too many requests of one network wait for a program";
                     // A connection that fails is of no further use.
                     let _ = pump::tell(&mut request.stream, "503 Service Unavailable", why);
@@ -195,7 +195,7 @@ impl Runner<'_> {
 /// The client network of a request.
 fn network_of(variables: &Variables) -> Network {
     let address = variables.iter().find(|(name, _)| name == "REMOTE_ADDR")?.1.to_str()?;
-    address.parse().ok().map(Party::of)
+    address.parse().ok().map(ClientNetwork::of)
 }
 
 /// After a connection that could not be taken.
@@ -226,8 +226,8 @@ mod tests {
         request::write(kind::STDIN, b"", &mut content);
         records.push(&content);
         let variables = vec![("SCRIPT_FILENAME".into(), program.into())];
-        let network = Some(Party::of([192, 0, 2, network].into()));
-        assert!(runner.turns.push(network, Request { stream, records, variables }, Instant::now()).is_none());
+        let network = Some(ClientNetwork::of([192, 0, 2, network].into()));
+        assert!(runner.queue.push(network, Request { stream, records, variables }, Instant::now()).is_none());
         client
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let limits = Limits { programs_max, time_max, output_bytes_max, interpreters: BTreeMap::new() };
         let runner = Runner {
             limits: &limits,
-            turns: Turns::new(programs_max, Duration::from_millis(200)),
+            queue: FairQueue::new(programs_max, Duration::from_millis(200)),
             room: Room::new(OUTPUTS_MAX, spool_bytes_max),
             leftovers: Leftovers::new().unwrap(),
         };
@@ -281,7 +281,7 @@ mod tests {
             waiting.set_nonblocking(true).unwrap();
             let mut byte = [0];
             while waiting.read(&mut byte).is_err() {
-                runner.turns.look(Instant::now());
+                runner.queue.look(Instant::now());
                 thread::sleep(Duration::from_millis(20));
             }
             assert!(!read(slow).1, "it is broken off");
@@ -294,7 +294,7 @@ mod tests {
             let large = program(directory, "large", "head -c 8000000 /dev/zero");
             let slow = ask(runner, 1, &large);
             for _ in 0..20 {
-                runner.turns.look(Instant::now());
+                runner.queue.look(Instant::now());
                 thread::sleep(Duration::from_millis(20));
             }
             assert_eq!(read(slow), (HEAD_BYTES + 8_000_000, true));

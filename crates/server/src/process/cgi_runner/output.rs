@@ -19,8 +19,8 @@ use lamna_io::spool_file::SpoolFile;
 use lamna_io::{Blocked, Wait};
 use lamna_proto::gateway::fastcgi::kind;
 
+use super::fair_queue::Network;
 use super::request::write;
-use super::turns::Network;
 
 /// Bytes that are read from a program, or from a file, at once.
 pub(super) const READ_BYTES: usize = 32 * 1024;
@@ -241,10 +241,10 @@ impl Output {
 mod tests {
     use super::super::request::Records;
     use super::*;
-    use lamna_site::content::at_once::Party;
+    use lamna_site::content::at_once::ClientNetwork;
 
     fn network(number: u8) -> Network {
-        Some(Party::of([192, 0, 2, number].into()))
+        Some(ClientNetwork::of([192, 0, 2, number].into()))
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! Owns: [`serve`]. Guarantees: memory is bounded by a few records each way, whatever client and program do; a program
 //! does not wait for a client that reads slowly as long as there is room for its output in a file
 //! ([`output`](super::output)), and its place is free when it has ended; where there is no room, it yields to others
-//! that wait ([`turns`](super::turns)); a program ends with its request. An answer that is not whole does not end as a
+//! that wait ([`fair_queue`](super::fair_queue)); a program ends with its request. An answer that is not whole does not end as a
 //! whole one: the connection ends without END_REQUEST.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -24,11 +24,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 
+use super::fair_queue::Permit;
 use super::leftovers::Leftover;
 use super::output::{Output, OutputReservation, READ_BYTES};
 use super::program::{Program, Refused};
 use super::request::{Records, write};
-use super::turns::Place;
 use super::{Limits, Request, Runner};
 
 /// The server takes an answer of a few lines at once.
@@ -57,19 +57,19 @@ impl From<io::Error> for Broken {
 }
 
 /// Answers a request.
-pub(super) fn serve(request: Request, place: &Place<'_, Request>, runner: &Runner<'_>) {
+pub(super) fn serve(request: Request, permit: &Permit<'_, Request>, runner: &Runner<'_>) {
     // A connection that fails is of no further use, and its error goes unreported.
-    let _ = answer(request, place, runner);
+    let _ = answer(request, permit, runner);
 }
 
-fn answer(request: Request, place: &Place<'_, Request>, runner: &Runner<'_>) -> io::Result<()> {
+fn answer(request: Request, permit: &Permit<'_, Request>, runner: &Runner<'_>) -> io::Result<()> {
     let Request { mut stream, records, variables } = request;
     let program = match Program::start(&variables, runner.limits) {
         Ok(program) => program,
         Err(Refused { status, why }) => return tell(&mut stream, status, &why),
     };
-    let output = Output::new(runner.room.clone(), place.network);
-    let mut pump = Pump::new(stream, program, records, (place, output), runner.limits)?;
+    let output = Output::new(runner.room.clone(), permit.network);
+    let mut pump = Pump::new(stream, program, records, (permit, output), runner.limits)?;
     match pump.run() {
         Ok(None) | Err(Broken::Left) => Ok(()),
         Ok(Some(kept)) => {
@@ -113,7 +113,7 @@ fn end(exit_code: u32, output: &mut Vec<u8>) {
 
 struct Pump<'a> {
     stream: UnixStream,
-    place: &'a Place<'a, Request>,
+    permit: &'a Permit<'a, Request>,
     program: Program,
     records: Records,
     /// Content for the program.
@@ -147,7 +147,7 @@ impl<'a> Pump<'a> {
         stream: UnixStream,
         program: Program,
         records: Records,
-        (place, output): (&'a Place<'a, Request>, Output),
+        (permit, output): (&'a Permit<'a, Request>, Output),
         limits: &Limits,
     ) -> io::Result<Pump<'a>> {
         stream.set_nonblocking(true)?;
@@ -159,7 +159,7 @@ impl<'a> Pump<'a> {
         pipes.into_iter().flatten().try_for_each(|pipe| fcntl_setfl(pipe, OFlags::NONBLOCK))?;
         Ok(Pump {
             stream,
-            place,
+            permit,
             program,
             records,
             content: Vec::new(),
@@ -261,11 +261,11 @@ impl<'a> Pump<'a> {
 
     /// Says whether the program waits for its client.
     fn stall(&mut self, is_stalled: bool) -> Result<(), Broken> {
-        if is_stalled && self.place.has_to_yield() {
+        if is_stalled && self.permit.has_to_yield() {
             return Err(Broken::Crowded);
         }
         if is_stalled != self.is_stalled || is_stalled {
-            self.place.stall(is_stalled.then_some(self.progress));
+            self.permit.stall(is_stalled.then_some(self.progress));
         }
         self.is_stalled = is_stalled;
         Ok(())

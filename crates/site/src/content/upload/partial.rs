@@ -23,7 +23,7 @@ use lamna_sys::clock::Clock;
 use rustix::io::Errno;
 
 use super::{Action, CONDITION, Conditions, FAILED, Gathered, Place, Refused, name_of, refused, refused_by};
-use crate::content::at_once::Party;
+use crate::content::at_once::ClientNetwork;
 use crate::content::site::Sites;
 
 /// The part of a file that a request brings.
@@ -89,7 +89,7 @@ pub(super) struct PartialPut {
     conditions: Conditions,
     given: Given,
     /// The client's network, which a file counts for that is begun. None if it is not known.
-    owner: Option<Party>,
+    owner: Option<ClientNetwork>,
     /// The file that is being written. None before the first step.
     file: Option<PartialFile>,
     /// Content that has not been written.
@@ -148,7 +148,7 @@ const TOO_LARGE: Refused = Refused(413, "The file is larger than is accepted.");
 
 impl PartialPut {
     /// A part that is to be added to what has arrived for `place`.
-    pub(super) fn new(place: Place, conditions: Conditions, given: Given, owner: Option<Party>) -> PartialPut {
+    pub(super) fn new(place: Place, conditions: Conditions, given: Given, owner: Option<ClientNetwork>) -> PartialPut {
         PartialPut { place, conditions, given, owner, file: None, gathered: Gathered::default() }
     }
 
@@ -198,7 +198,7 @@ impl PartialPut {
         };
         let (root, name) = place.site().root_of(&place.path);
         let root = root.directory(Wait::Yes, place.clock.now().ms()).map_err(refused_by)?;
-        let owner = self.owner.map(Party::to_bytes);
+        let owner = self.owner.map(ClientNetwork::to_bytes);
         let wanted = Wanted { path: name, total, owner: owner.as_ref().map(|bytes| &bytes[..]) };
         let file = PartialFile::open(root.as_fd(), wanted, first, bounds).map_err(|refused| match refused {
             partial_file::Refused::Busy => Stopped::Busy,

@@ -1,6 +1,6 @@
 //! Requests that wait for a program, and programs that run, by client network.
 //!
-//! Owns: [`Turns`], which says whose request gets the next program, and [`Place`], by which one that runs counts.
+//! Owns: [`FairQueue`], which says whose request gets the next program, and [`Permit`], by which one that runs counts.
 //! Guarantees: while requests of several networks wait, the next program is for the one that has the fewest, in turn
 //! among equals; a network may have all programs as long as nobody else waits; at most [`WAITING_MAX`] requests wait,
 //! and what is beyond that is the newest of the network that has most of them. A program whose client does not read is
@@ -11,17 +11,17 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lamna_site::content::at_once::Party;
+use lamna_site::content::at_once::ClientNetwork;
 
 /// A client network. None for clients that are not known by one.
-pub(super) type Network = Option<Party>;
+pub(super) type Network = Option<ClientNetwork>;
 
 /// Requests that wait: each holds a descriptor and its variables.
 pub(super) const WAITING_MAX: usize = 512;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Turns<T> {
+pub(super) struct FairQueue<T> {
     programs_max: usize,
     /// How long others wait, and a client reads nothing, before a program has to yield.
     patience: Duration,
@@ -56,18 +56,18 @@ struct Running {
 
 /// The place of a program that runs. It ends with the value.
 #[derive(Debug)]
-pub(super) struct Place<'a, T> {
-    turns: &'a Turns<T>,
+pub(super) struct Permit<'a, T> {
+    queue: &'a FairQueue<T>,
     number: u64,
     /// The network whose program it is.
     pub(super) network: Network,
 }
 
-impl<T> Turns<T> {
+impl<T> FairQueue<T> {
     /// For so many programs at once.
-    pub(super) fn new(programs_max: usize, patience: Duration) -> Turns<T> {
+    pub(super) fn new(programs_max: usize, patience: Duration) -> FairQueue<T> {
         let state = State { queues: VecDeque::new(), running: Vec::new(), numbers: 0, has_ended: false };
-        Turns { programs_max, patience, state: Mutex::new(state), changed: Condvar::new() }
+        FairQueue { programs_max, patience, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// A request of `network` waits. Returns the one, this or another, for which there is no room.
@@ -86,14 +86,14 @@ impl<T> Turns<T> {
     }
 
     /// Waits for the next request whose turn it is; none if there are no more.
-    pub(super) fn next(&self) -> Option<(Place<'_, T>, T)> {
+    pub(super) fn next(&self) -> Option<(Permit<'_, T>, T)> {
         let mut state = self.lock();
         loop {
             if let Some((network, request)) = state.take_next() {
                 state.numbers += 1;
                 let number = state.numbers;
                 state.running.push(Running { number, network, stalled_since: None, has_to_yield: false });
-                return Some((Place { turns: self, number, network }, request));
+                return Some((Permit { queue: self, number, network }, request));
             }
             if state.has_ended {
                 return None;
@@ -179,23 +179,23 @@ impl<T> State<T> {
     }
 }
 
-impl<T> Place<'_, T> {
+impl<T> Permit<'_, T> {
     /// The client has taken nothing since then, and the program waits for it; or it does not.
     pub(super) fn stall(&self, since: Option<Instant>) {
-        if let Some(one) = self.turns.lock().running.iter_mut().find(|one| one.number == self.number) {
+        if let Some(one) = self.queue.lock().running.iter_mut().find(|one| one.number == self.number) {
             one.stalled_since = since;
         }
     }
 
     /// Whether others are to have it.
     pub(super) fn has_to_yield(&self) -> bool {
-        self.turns.lock().running.iter().any(|one| one.number == self.number && one.has_to_yield)
+        self.queue.lock().running.iter().any(|one| one.number == self.number && one.has_to_yield)
     }
 }
 
-impl<T> Drop for Place<'_, T> {
+impl<T> Drop for Permit<'_, T> {
     fn drop(&mut self) {
-        self.turns.lock().running.retain(|one| one.number != self.number);
+        self.queue.lock().running.retain(|one| one.number != self.number);
     }
 }
 
@@ -206,124 +206,124 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(5);
 
     fn network(number: u8) -> Network {
-        Some(Party::of([192, 0, 2, number].into()))
+        Some(ClientNetwork::of([192, 0, 2, number].into()))
     }
 
-    fn push(turns: &Turns<u32>, of: u8, count: u32) {
-        (0..count).for_each(|number| assert_eq!(turns.push(network(of), number, Instant::now()), None));
+    fn push(queue: &FairQueue<u32>, of: u8, count: u32) {
+        (0..count).for_each(|number| assert_eq!(queue.push(network(of), number, Instant::now()), None));
     }
 
     #[test]
     fn the_next_program_is_for_the_network_that_has_the_fewest() {
-        let turns = Turns::new(4, PATIENCE);
-        push(&turns, 1, 5);
+        let queue = FairQueue::new(4, PATIENCE);
+        push(&queue, 1, 5);
         // Nobody else waits: all are for one network.
-        let first: Vec<_> = (0..3).map(|_| turns.next().unwrap()).collect();
+        let first: Vec<_> = (0..3).map(|_| queue.next().unwrap()).collect();
         assert_eq!(first.iter().map(|(_, request)| *request).collect::<Vec<_>>(), [0, 1, 2]);
-        push(&turns, 2, 3);
-        push(&turns, 3, 1);
-        let next: Vec<_> = (0..6).map(|_| turns.next().unwrap()).collect();
-        let served: Vec<_> = next.iter().map(|(place, request)| (place.network, *request)).collect();
+        push(&queue, 2, 3);
+        push(&queue, 3, 1);
+        let next: Vec<_> = (0..6).map(|_| queue.next().unwrap()).collect();
+        let served: Vec<_> = next.iter().map(|(permit, request)| (permit.network, *request)).collect();
         let expected = [(2, 0), (3, 0), (2, 1), (2, 2), (1, 3), (1, 4)];
         assert_eq!(served, expected.map(|(of, request)| (network(of), request)));
     }
 
     #[test]
     fn equals_are_served_in_turn() {
-        let turns = Turns::new(1, PATIENCE);
-        push(&turns, 1, 3);
-        push(&turns, 2, 2);
+        let queue = FairQueue::new(1, PATIENCE);
+        push(&queue, 1, 3);
+        push(&queue, 2, 2);
         let mut served = Vec::new();
         for _ in 0..5 {
-            served.push(turns.next().unwrap().0.network);
+            served.push(queue.next().unwrap().0.network);
         }
         assert_eq!(served, [1, 2, 1, 2, 1].map(network));
-        turns.end();
-        assert!(turns.next().is_none());
+        queue.end();
+        assert!(queue.next().is_none());
     }
 
     #[test]
     fn what_there_is_no_room_for_is_of_the_network_that_has_most() {
-        let turns = Turns::new(1, PATIENCE);
-        push(&turns, 1, WAITING_MAX as u32);
-        assert_eq!(turns.push(network(2), 7, Instant::now()), Some(WAITING_MAX as u32 - 1));
-        assert_eq!(turns.push(network(1), 9, Instant::now()), Some(9));
-        let (one, two) = (turns.next().unwrap(), turns.next().unwrap());
+        let queue = FairQueue::new(1, PATIENCE);
+        push(&queue, 1, WAITING_MAX as u32);
+        assert_eq!(queue.push(network(2), 7, Instant::now()), Some(WAITING_MAX as u32 - 1));
+        assert_eq!(queue.push(network(1), 9, Instant::now()), Some(9));
+        let (one, two) = (queue.next().unwrap(), queue.next().unwrap());
         assert_eq!((one.1, two.1, two.0.network), (0, 7, network(2)));
         // Where each has one it is the one that has come.
-        let turns = Turns::new(1, PATIENCE);
+        let queue = FairQueue::new(1, PATIENCE);
         for number in 0..=WAITING_MAX as u32 {
-            let network = Some(Party::of(std::net::Ipv4Addr::from(number).into()));
-            let refused = turns.push(network, number, Instant::now());
+            let network = Some(ClientNetwork::of(std::net::Ipv4Addr::from(number).into()));
+            let refused = queue.push(network, number, Instant::now());
             assert_eq!(refused, (number == WAITING_MAX as u32).then_some(number));
         }
-        turns.end();
-        assert_eq!(std::iter::from_fn(|| turns.next()).count(), WAITING_MAX);
+        queue.end();
+        assert_eq!(std::iter::from_fn(|| queue.next()).count(), WAITING_MAX);
     }
 
     #[test]
     fn the_slowest_reader_yields_where_its_network_has_more_than_its_share_and_another_waits() {
-        let (turns, start) = (Turns::new(4, PATIENCE), Instant::now());
-        push(&turns, 1, 3);
-        push(&turns, 2, 1);
-        let places: Vec<_> = (0..4).map(|_| turns.next().unwrap().0).collect();
-        let (own, others): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| place.network == network(1));
-        let yielding = || own.iter().map(Place::has_to_yield).collect::<Vec<_>>();
+        let (queue, start) = (FairQueue::new(4, PATIENCE), Instant::now());
+        push(&queue, 1, 3);
+        push(&queue, 2, 1);
+        let permits: Vec<_> = (0..4).map(|_| queue.next().unwrap().0).collect();
+        let (own, others): (Vec<_>, Vec<_>) = permits.into_iter().partition(|permit| permit.network == network(1));
+        let yielding = || own.iter().map(Permit::has_to_yield).collect::<Vec<_>>();
         others[0].stall(Some(start));
         own[1].stall(Some(start));
         own[2].stall(Some(start + Duration::from_secs(1)));
         // Nobody waits, or not for long, or who has more waits itself.
-        turns.look(start + 2 * PATIENCE);
-        push(&turns, 1, 1);
-        turns.look(start + 10 * PATIENCE);
+        queue.look(start + 2 * PATIENCE);
+        push(&queue, 1, 1);
+        queue.look(start + 10 * PATIENCE);
         assert_eq!(yielding(), [false; 3]);
-        assert_eq!(turns.push(network(2), 0, start), None);
-        turns.look(start + PATIENCE - Duration::from_millis(1));
+        assert_eq!(queue.push(network(2), 0, start), None);
+        queue.look(start + PATIENCE - Duration::from_millis(1));
         assert_eq!(yielding(), [false; 3]);
-        turns.look(start + PATIENCE);
+        queue.look(start + PATIENCE);
         assert_eq!(yielding(), [false, true, false]);
         // One after the other, and nobody down to less than its share.
-        turns.look(start + 2 * PATIENCE);
+        queue.look(start + 2 * PATIENCE);
         assert_eq!((yielding(), others[0].has_to_yield()), (vec![false, true, false], false));
     }
 
     /// One network has every program, and more requests that wait: they do not stand before those of others.
     #[test]
     fn a_network_that_has_its_share_and_waits_for_more_keeps_no_other_from_its_own() {
-        let (turns, start) = (Turns::new(4, PATIENCE), Instant::now());
-        push(&turns, 1, 4);
-        let places: Vec<_> = (0..4).map(|_| turns.next().unwrap().0).collect();
-        places.iter().for_each(|place| place.stall(Some(start)));
-        assert_eq!(turns.push(network(1), 4, start), None);
-        turns.look(start + PATIENCE);
-        assert!(!places.iter().any(Place::has_to_yield), "there is nobody else");
-        assert_eq!(turns.push(network(2), 0, start), None);
-        turns.look(start + PATIENCE);
-        assert_eq!(places.iter().filter(|place| place.has_to_yield()).count(), 1);
+        let (queue, start) = (FairQueue::new(4, PATIENCE), Instant::now());
+        push(&queue, 1, 4);
+        let permits: Vec<_> = (0..4).map(|_| queue.next().unwrap().0).collect();
+        permits.iter().for_each(|permit| permit.stall(Some(start)));
+        assert_eq!(queue.push(network(1), 4, start), None);
+        queue.look(start + PATIENCE);
+        assert!(!permits.iter().any(Permit::has_to_yield), "there is nobody else");
+        assert_eq!(queue.push(network(2), 0, start), None);
+        queue.look(start + PATIENCE);
+        assert_eq!(permits.iter().filter(|permit| permit.has_to_yield()).count(), 1);
     }
 
     /// What one has beyond its share is for those that have less, not for another that has as much.
     #[test]
     fn a_network_beyond_its_share_takes_no_program_of_another() {
-        let (turns, start) = (Turns::new(7, PATIENCE), Instant::now());
-        push(&turns, 1, 3);
-        push(&turns, 2, 3);
-        push(&turns, 3, 1);
-        let places: Vec<_> = (0..7).map(|_| turns.next().unwrap().0).collect();
-        places.iter().for_each(|place| place.stall(Some(start)));
-        assert_eq!(turns.push(network(1), 3, start), None);
-        turns.look(start + PATIENCE);
-        assert!(!places.iter().any(Place::has_to_yield), "two are a share, and it has three");
+        let (queue, start) = (FairQueue::new(7, PATIENCE), Instant::now());
+        push(&queue, 1, 3);
+        push(&queue, 2, 3);
+        push(&queue, 3, 1);
+        let permits: Vec<_> = (0..7).map(|_| queue.next().unwrap().0).collect();
+        permits.iter().for_each(|permit| permit.stall(Some(start)));
+        assert_eq!(queue.push(network(1), 3, start), None);
+        queue.look(start + PATIENCE);
+        assert!(!permits.iter().any(Permit::has_to_yield), "two are a share, and it has three");
     }
 
     #[test]
     fn with_more_networks_than_programs_a_stalled_one_yields_to_who_has_none() {
-        let (turns, start) = (Turns::new(1, PATIENCE), Instant::now());
-        push(&turns, 1, 1);
-        let (place, _) = turns.next().unwrap();
-        place.stall(Some(start));
-        assert_eq!(turns.push(network(2), 0, start), None);
-        turns.look(start + PATIENCE);
-        assert!(place.has_to_yield());
+        let (queue, start) = (FairQueue::new(1, PATIENCE), Instant::now());
+        push(&queue, 1, 1);
+        let (permit, _) = queue.next().unwrap();
+        permit.stall(Some(start));
+        assert_eq!(queue.push(network(2), 0, start), None);
+        queue.look(start + PATIENCE);
+        assert!(permit.has_to_yield());
     }
 }

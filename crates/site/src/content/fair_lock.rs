@@ -1,13 +1,13 @@
-//! Whose turn it is to make a form of a file, and how many forms of one file are made.
+//! A fair lock for the request that makes a form of a file, and how many forms of one file are made.
 //!
 //! ```text
-//!   line_up ──> Place ── the turn is free, and it is next ──> Turn ── dropped ──> the next one's
-//!      └── too many wait ──> Crowded
+//!   enqueue ──> Ticket ── the lock is free, and it is next ──> FairLockGuard ── dropped ──> the next one's
+//!      └── too many wait ──> QueueFull
 //! ```
 //!
-//! Owns: [`Turns`], a lock with a line, and [`FormCounts`], which counts by file. Guarantees: a waiting request keeps no
-//! thread, nothing but its place in the line; one that has gone silent is passed over. Client networks take turns, so
-//! that one with many requests delays another by one form at most; few wait, and fewer of one network. Memory is
+//! Owns: [`FairLock`], a lock with a queue, and [`FormCounts`], which counts by file. Guarantees: a waiting request
+//! keeps no thread, only its place in the queue; one that has gone silent is passed over. Client networks take turns,
+//! so that one with many requests delays another by one form at most; few wait, and fewer of one network. Memory is
 //! bounded.
 
 use std::collections::VecDeque;
@@ -16,68 +16,68 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lamna_policy::limit::{Decision, Rate, TICKS_PER_MS};
 
-use super::at_once::Party;
+use super::at_once::ClientNetwork;
 use crate::cache::two_generation_map::{Generations, Key};
 
-/// How many wait for a turn, and how many of one client network. A gallery asks for so many pictures as a window shows.
+/// How many requests wait, and how many of one client network. A gallery asks for so many pictures as a window shows.
 const WAITING_MAX: usize = 64;
 const WAITING_OF_NETWORK_MAX: usize = 24;
 /// A waiting request that has been silent for longer is passed over.
 const SILENT_MS_MAX: u64 = 200;
 
-/// One turn.
+/// A lock whose waiting requests are served fairly by client network.
 #[derive(Default)]
-pub struct Turns(Mutex<Line>);
+pub struct FairLock(Mutex<Line>);
 
 #[derive(Default)]
 struct Line {
     is_taken: bool,
     waiting: Vec<Waiting>,
-    /// The number of the last one who lined up.
+    /// The number of the last request in the queue.
     last: u64,
-    /// The round of the last one who had the turn.
+    /// The round of the last request that held the lock.
     round: u64,
 }
 
 /// A waiting request.
 struct Waiting {
     number: u64,
-    of: Option<Party>,
+    of: Option<ClientNetwork>,
     /// Its number among the requests of its network, counted since none of that network waited. Lower ones come first.
     round: u64,
     asked_ms: u64,
 }
 
-/// A place in the line. It is given up with the value.
-pub struct Place {
-    turns: Arc<Turns>,
+/// A place in the queue. It is given up with the value.
+pub struct Ticket {
+    lock: Arc<FairLock>,
     number: u64,
 }
 
-/// The turn, held until it is dropped.
-pub struct Turn(Arc<Turns>);
+/// The lock, held until this is dropped.
+pub struct FairLockGuard(Arc<FairLock>);
 
 /// Too many wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crowded;
+pub struct QueueFull;
 
-impl Turns {
-    /// A place at the end of the line, for a client of this network, if that is known.
+impl FairLock {
+    /// A place at the end of the queue, for a client of this network, if that is known.
     ///
     /// # Errors
     /// Enough wait already, or enough of this network.
-    pub fn line_up(self: &Arc<Self>, of: Option<Party>, now_ms: u64) -> Result<Place, Crowded> {
+    pub fn enqueue(self: &Arc<Self>, of: Option<ClientNetwork>, now_ms: u64) -> Result<Ticket, QueueFull> {
         let mut line = self.lock();
         let round = line.round;
         let own = |line: &Line| line.waiting.iter().filter(|one| of.is_some() && one.of == of).count();
         if line.waiting.len() >= WAITING_MAX || own(&line) >= WAITING_OF_NETWORK_MAX {
-            return Err(Crowded);
+            return Err(QueueFull);
         }
         let last_own = line.waiting.iter().filter(|one| of.is_some() && one.of == of).map(|one| one.round).max();
         line.last += 1;
         let number = line.last;
         line.waiting.push(Waiting { number, of, round: last_own.map_or(round, |last| last + 1), asked_ms: now_ms });
-        Ok(Place { turns: self.clone(), number })
+        Ok(Ticket { lock: self.clone(), number })
     }
 
     fn lock(&self) -> MutexGuard<'_, Line> {
@@ -86,10 +86,10 @@ impl Turns {
     }
 }
 
-impl Place {
-    /// The turn, if it is free and this place is the next that still asks. To be asked again every few milliseconds.
-    pub fn take(&self, now_ms: u64) -> Option<Turn> {
-        let mut line = self.turns.lock();
+impl Ticket {
+    /// The lock, if it is free and this place is the next that still asks. To be asked again every few milliseconds.
+    pub fn take(&self, now_ms: u64) -> Option<FairLockGuard> {
+        let mut line = self.lock.lock();
         if let Some(own) = line.waiting.iter_mut().find(|one| one.number == self.number) {
             own.asked_ms = now_ms;
         }
@@ -104,35 +104,35 @@ impl Place {
         }
         line.waiting.retain(|one| one.number != self.number);
         (line.is_taken, line.round) = (true, line.round.max(round));
-        Some(Turn(self.turns.clone()))
+        Some(FairLockGuard(self.lock.clone()))
     }
 }
 
-impl Drop for Place {
+impl Drop for Ticket {
     fn drop(&mut self) {
-        self.turns.lock().waiting.retain(|one| one.number != self.number);
+        self.lock.lock().waiting.retain(|one| one.number != self.number);
     }
 }
 
-impl Drop for Turn {
+impl Drop for FairLockGuard {
     fn drop(&mut self) {
         self.0.lock().is_taken = false;
     }
 }
 
-impl fmt::Debug for Turns {
+impl fmt::Debug for FairLock {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Turns").finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for Ticket {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Place").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for FairLockGuard {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Turn").finish_non_exhaustive()
     }
@@ -198,14 +198,14 @@ impl FormCounts {
 mod tests {
     use super::*;
 
-    fn party(last: u8) -> Option<Party> {
-        Some(Party::of([192, 0, 2, last].into()))
+    fn network(last: u8) -> Option<ClientNetwork> {
+        Some(ClientNetwork::of([192, 0, 2, last].into()))
     }
 
     #[test]
     fn a_turn_is_the_first_ones_until_it_is_given_back() {
-        let turns = Arc::new(Turns::default());
-        let places: Vec<Place> = (0..3).map(|_| turns.line_up(None, 0).unwrap()).collect();
+        let lock = Arc::new(FairLock::default());
+        let places: Vec<Ticket> = (0..3).map(|_| lock.enqueue(None, 0).unwrap()).collect();
         assert!(places[1].take(0).is_none(), "another is next");
         let turn = places[0].take(0).unwrap();
         assert!(places[1].take(0).is_none(), "it is taken");
@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn who_has_left_or_says_nothing_any_more_keeps_nobody_waiting() {
-        let turns = Arc::new(Turns::default());
-        let mut places: Vec<Place> = (0..3).map(|_| turns.line_up(None, 0).unwrap()).collect();
+        let lock = Arc::new(FairLock::default());
+        let mut places: Vec<Ticket> = (0..3).map(|_| lock.enqueue(None, 0).unwrap()).collect();
         places.remove(0);
         assert!(places[1].take(SILENT_MS_MAX).is_none());
         drop(places[1].take(SILENT_MS_MAX + 1).expect("the first has not asked"));
@@ -227,11 +227,11 @@ mod tests {
 
     #[test]
     fn a_network_that_waits_for_much_delays_another_by_one() {
-        let turns = Arc::new(Turns::default());
-        let many: Vec<Place> =
-            [1, 2].iter().flat_map(|one| vec![*one; 10]).map(|one| turns.line_up(party(one), 0).unwrap()).collect();
+        let lock = Arc::new(FairLock::default());
+        let many: Vec<Ticket> =
+            [1, 2].iter().flat_map(|one| vec![*one; 10]).map(|one| lock.enqueue(network(one), 0).unwrap()).collect();
         drop(many[0].take(0).unwrap());
-        let other = turns.line_up(party(3), 0).unwrap();
+        let other = lock.enqueue(network(3), 0).unwrap();
         let mut before = 0;
         while other.take(0).is_none() {
             assert_eq!(many.iter().filter_map(|place| place.take(0)).count(), 1);
@@ -242,14 +242,14 @@ mod tests {
 
     #[test]
     fn few_wait_and_fewer_of_one_network() {
-        let turns = Arc::new(Turns::default());
-        let line_up = |one| turns.line_up(party(one), 0);
-        let own: Vec<Place> = (0..WAITING_OF_NETWORK_MAX).map(|_| line_up(1).unwrap()).collect();
-        assert_eq!(line_up(1).err(), Some(Crowded));
-        let others: Vec<Place> = (0..WAITING_MAX - own.len()).map(|one| line_up(2 + one as u8).unwrap()).collect();
-        assert_eq!(line_up(200).err(), Some(Crowded));
+        let lock = Arc::new(FairLock::default());
+        let enqueue = |one| lock.enqueue(network(one), 0);
+        let own: Vec<Ticket> = (0..WAITING_OF_NETWORK_MAX).map(|_| enqueue(1).unwrap()).collect();
+        assert_eq!(enqueue(1).err(), Some(QueueFull));
+        let others: Vec<Ticket> = (0..WAITING_MAX - own.len()).map(|one| enqueue(2 + one as u8).unwrap()).collect();
+        assert_eq!(enqueue(200).err(), Some(QueueFull));
         drop(own);
-        assert!(line_up(1).is_ok() && turns.lock().waiting.len() == others.len());
+        assert!(enqueue(1).is_ok() && lock.lock().waiting.len() == others.len());
     }
 
     #[test]
