@@ -97,8 +97,8 @@ impl Poll {
     ///
     /// # Errors
     /// No memory, or the limit on watches.
-    pub fn add_bell(&self, bell: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
-        epoll::add(&self.epoll, bell, data(token), epoll::EventFlags::IN | epoll::EventFlags::ET)
+    pub fn add_notifier(&self, notifier: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
+        epoll::add(&self.epoll, notifier, data(token), epoll::EventFlags::IN | epoll::EventFlags::ET)
     }
 
     /// Registers a listening socket; of several workers that wait for it, one is woken.

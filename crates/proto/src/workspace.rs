@@ -1,13 +1,13 @@
 //! The workspace that a driver lends a connection while it drives it: buffers and everything that all connections of a
 //! worker share.
 //!
-//! Owns: [`Workspace`], which is all of it: buffers for what is received ([`input`]) and for answers ([`outlet`]), and
+//! Owns: [`Workspace`], which is all of it: buffers for what is received ([`input`]) and for answers ([`output_buffer`]), and
 //! what each version of HTTP works with. Guarantees: a parked connection holds none of it, so an idle connection costs
 //! a few dozen bytes and a worker's buffers stay in its cache. Code that needs a part of it names that part, and does
 //! not depend on the whole.
 
 pub(crate) mod input;
-pub(crate) mod outlet;
+pub(crate) mod output_buffer;
 pub(crate) mod pages;
 
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use crate::tally::{Outcome, Tally};
 use crate::time::Instant;
 
 use input::Input;
-use outlet::Outlet;
+use output_buffer::OutputBuffer;
 pub use pages::{Pages, PagesByHost};
 
 /// A worker's buffers and shared values. One for each worker; lent with [`Connection::lend`](crate::conn::Connection).
 #[derive(Debug)]
 pub struct Workspace {
     pub(crate) input: Input,
-    pub(crate) outlet: Outlet,
+    pub(crate) output_buffer: OutputBuffer,
     pub(crate) draining: bool,
     /// No further request is taken from the input of a connection of HTTP/1.x: it goes where that is done.
     pub(crate) holds_requests: bool,
@@ -74,10 +74,10 @@ impl Workspace {
     ) -> Box<Workspace> {
         assert!((256..=65_535).contains(&limits.head_bytes_max), "see Limits::head_bytes_max");
         assert_eq!(pages.pages_of(None).refusals.len(), Refusal::ALL.len(), "there is a page for every refusal");
-        let outlet = Outlet::new(limits, pages, copy_bytes_max, unix_seconds);
+        let output_buffer = OutputBuffer::new(limits, pages, copy_bytes_max, unix_seconds);
         Box::new(Workspace {
-            input: Input::new(outlet.limits.head_bytes_max),
-            outlet,
+            input: Input::new(output_buffer.limits.head_bytes_max),
+            output_buffer,
             draining: false,
             holds_requests: false,
             keeps_requests: false,
@@ -96,9 +96,9 @@ impl Workspace {
 
     /// The wall clock moved to another second: dates in answers follow.
     pub fn handle_unix_seconds(&mut self, unix_seconds: u64) {
-        if unix_seconds != self.outlet.unix_seconds {
-            self.outlet.unix_seconds = unix_seconds;
-            self.outlet.date = date::format(unix_seconds);
+        if unix_seconds != self.output_buffer.unix_seconds {
+            self.output_buffer.unix_seconds = unix_seconds;
+            self.output_buffer.date = date::format(unix_seconds);
         }
     }
 
@@ -122,7 +122,7 @@ impl Workspace {
     /// From now on answers tell clients what their request is called. If `keeps_names`, requests that come with a name
     /// may be called by that, and are not told another one.
     pub fn tell_ids(&mut self, keeps_names: bool) {
-        self.outlet.tells_ids = if keeps_names { TellsIds::Unnamed } else { TellsIds::Everybody };
+        self.output_buffer.tells_ids = if keeps_names { TellsIds::Unnamed } else { TellsIds::Everybody };
     }
 
     /// The next request ID.
@@ -165,12 +165,12 @@ impl Workspace {
     /// All connections together hold as much as they may, or no longer: see
     /// [`HELD_SHARE_MAX`](crate::limits::HELD_SHARE_MAX).
     pub fn handle_pressure(&mut self, is_over_budget: bool) {
-        self.outlet.is_over_budget = is_over_budget;
+        self.output_buffer.is_over_budget = is_over_budget;
     }
 
     /// Bounds of the connections served with this.
     pub fn limits(&self) -> &Limits {
-        &self.outlet.limits
+        &self.output_buffer.limits
     }
 }
 
@@ -178,8 +178,8 @@ impl Workspace {
 impl Workspace {
     /// The first `bytes` unsent bytes of the output have been taken by the socket, or by who `holds` them before it.
     pub(crate) fn take_output(&mut self, bytes: usize, holds: bool) {
-        self.departures.handle_taken(self.outlet.sent + bytes, holds);
-        self.outlet.consume(bytes);
+        self.departures.handle_taken(self.output_buffer.sent + bytes, holds);
+        self.output_buffer.consume(bytes);
     }
 
     /// All that was taken has left.
@@ -199,20 +199,20 @@ impl Workspace {
         let request = request.filter(|_| self.keeps_requests);
         match behind {
             Some(end) => self.departures.push_behind(end, outcome, request),
-            None if self.outlet.unsent().is_empty() => {
+            None if self.output_buffer.unsent().is_empty() => {
                 self.departures.push_taken(outcome, request);
                 if !self.departures.is_held() {
                     self.handle_left(last);
                 }
             }
-            None => self.departures.push_kept(self.outlet.output.len(), outcome, request),
+            None => self.departures.push_kept(self.output_buffer.bytes.len(), outcome, request),
         }
     }
 
     /// Whether something has not left, and is to be parked with what of the output has not been sent. What is not
     /// reported is forgotten.
     pub(crate) fn has_departures(&mut self) -> bool {
-        self.departures.forget(self.outlet.sent);
+        self.departures.forget(self.output_buffer.sent);
         !self.departures.is_empty()
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_server::embed::engine::{
-    Completed, Engine, Entry, Errno, Executor, FileRange, Input, OnSockets, PendingId, Program, Ran, Shared,
+    Completed, Engine, Entry, Errno, Executor, FileRange, Input, OnSockets, PendingId, Program, Shared, StepResult,
     TranslationTarget, Worker, WorkerContext, run_in_line, translate_in_line,
 };
 use lamna_server::embed::{Builder, Running, StartError};
@@ -71,7 +71,12 @@ impl Executor for InLine<'_> {
         Some(Completed::of_range(shared, pending, &range))
     }
 
-    fn run(&mut self, _: PendingId, program: Box<dyn Program>, input: Input<'_>) -> Option<(Box<dyn Program>, Ran)> {
+    fn run(
+        &mut self,
+        _: PendingId,
+        program: Box<dyn Program>,
+        input: Input<'_>,
+    ) -> Option<(Box<dyn Program>, StepResult)> {
         self.steps.fetch_add(1, Relaxed);
         Some(run_in_line(program, input))
     }

@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use lamna_io::{Counters, Wait};
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, StepResult};
 use lamna_proto::time::Instant;
 use lamna_site::cache::Entry;
 use lamna_site::content::translate::translate;
@@ -85,7 +85,7 @@ impl Executor for Helped {
         pending: PendingId,
         program: Box<dyn Program>,
         input: Input<'_>,
-    ) -> Option<(Box<dyn Program>, Ran)> {
+    ) -> Option<(Box<dyn Program>, StepResult)> {
         run_elsewhere(program, input, |program, input| self.runners.submit(pending, program, input))
     }
 

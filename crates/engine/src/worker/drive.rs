@@ -379,12 +379,12 @@ fn read(
 
 fn run(connection: &mut ConnectionState, id: PendingId, now: Instant, executor: &mut impl Executor) {
     let Some(Step { program, input }) = connection.http.step(id.exchange, now) else { return };
-    let ran = match program.may_block() {
+    let step_result = match program.may_block() {
         true => executor.run(id, program, input),
         false => Some(run_in_line(program, input)),
     };
-    if let Some((program, ran)) = ran {
-        connection.http.handle_ran(id.exchange, program, ran, now);
+    if let Some((program, step_result)) = step_result {
+        connection.http.handle_step_result(id.exchange, program, step_result, now);
     }
 }
 
@@ -404,7 +404,9 @@ pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, 
             connection.http.handle_done(exchange, Done::Content(&content), now);
         }
         Completed::Failed(_) => connection.http.handle_done(exchange, Done::Failed, now),
-        Completed::Ran(_, program, ran) => connection.http.handle_ran(exchange, program, ran, now),
+        Completed::Stepped(_, program, step_result) => {
+            connection.http.handle_step_result(exchange, program, step_result, now)
+        }
     }
 }
 

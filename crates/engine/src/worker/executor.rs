@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lamna_io::Wait;
 use lamna_io::wait::Token;
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, StepResult};
 use lamna_proto::exchange::{ContentBuffer, ExchangeId};
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
@@ -39,7 +39,7 @@ pub enum Completed {
     /// The file is no longer what was described, or cannot be read.
     Failed(PendingId),
     /// A step of a program was carried out.
-    Ran(PendingId, Box<dyn Program>, Ran),
+    Stepped(PendingId, Box<dyn Program>, StepResult),
 }
 
 impl Completed {
@@ -56,7 +56,7 @@ impl Completed {
         match self {
             Completed::Translated(pending, _) | Completed::Ready(pending, _) => *pending,
             Completed::Content(pending, _) | Completed::Late(pending, _) | Completed::Failed(pending) => *pending,
-            Completed::Ran(pending, ..) => *pending,
+            Completed::Stepped(pending, ..) => *pending,
         }
     }
 }
@@ -88,9 +88,9 @@ pub fn make_ready_now(shared: &Shared, pending: PendingId, range: &FileRange) ->
 }
 
 /// Carries out a step of a program in this thread, and waits for what it waits for.
-pub fn run_in_line(mut program: Box<dyn Program>, input: Input<'_>) -> (Box<dyn Program>, Ran) {
-    let ran = runners::run(&mut program, input);
-    (program, ran)
+pub fn run_in_line(mut program: Box<dyn Program>, input: Input<'_>) -> (Box<dyn Program>, StepResult) {
+    let step_result = runners::run(&mut program, input);
+    (program, step_result)
 }
 
 /// Has `submit` give a step of a program to another thread, which returns nothing here. Content that the program can
@@ -99,9 +99,9 @@ pub fn run_elsewhere<'i>(
     mut program: Box<dyn Program>,
     input: Input<'i>,
     submit: impl FnOnce(Box<dyn Program>, Input<'i>),
-) -> Option<(Box<dyn Program>, Ran)> {
+) -> Option<(Box<dyn Program>, StepResult)> {
     if !input.is_last && program.gather(input.content) {
-        return Some((program, Ran::Continue));
+        return Some((program, StepResult::Continue));
     }
     submit(program, input);
     None
@@ -130,7 +130,12 @@ pub trait Executor {
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed>;
 
     /// Carries out a step of a program that may block: at once, which is done here, or later, by [`run_elsewhere`].
-    fn run(&mut self, _: PendingId, program: Box<dyn Program>, input: Input<'_>) -> Option<(Box<dyn Program>, Ran)> {
+    fn run(
+        &mut self,
+        _: PendingId,
+        program: Box<dyn Program>,
+        input: Input<'_>,
+    ) -> Option<(Box<dyn Program>, StepResult)> {
         Some(run_in_line(program, input))
     }
 

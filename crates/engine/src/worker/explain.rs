@@ -307,8 +307,8 @@ impl Walk {
             Need::Read(read) => Some(Done::Ready(read.length)),
             Need::Run => {
                 if let Some(Step { mut program, input }) = connection.step(exchange, now) {
-                    let ran = runners::run(&mut program, input);
-                    connection.handle_ran(exchange, program, ran, now);
+                    let step_result = runners::run(&mut program, input);
+                    connection.handle_step_result(exchange, program, step_result, now);
                 }
                 None
             }

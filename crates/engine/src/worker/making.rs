@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lamna_io::{KernelFeatures, Wait};
-use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, StepResult};
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 use lamna_site::cache::Store;
@@ -112,17 +112,17 @@ impl Program for Making {
         Holds::default()
     }
 
-    fn run(&mut self, input: Input<'_>) -> Ran {
+    fn run(&mut self, input: Input<'_>) -> StepResult {
         let now = input.now;
-        let waits = |until| Ran::Waits(Next { until: Some(until), ..Next::default() });
+        let waits = |until| StepResult::Waits(Next { until: Some(until), ..Next::default() });
         if let Progress::Outside = self.progress {
             match self.making_lock.enqueue(self.of, now.ms()) {
                 Ok(place) => self.progress = Progress::Waits(place, now.after_ms(WAIT_MS_MAX)),
-                Err(_) => return Ran::Answer(self.busy.clone()),
+                Err(_) => return StepResult::Answer(self.busy.clone()),
             }
         }
         match &self.progress {
-            Progress::Waits(_, until) if now >= *until => Ran::Answer(self.busy.clone()),
+            Progress::Waits(_, until) if now >= *until => StepResult::Answer(self.busy.clone()),
             Progress::Waits(place, _) => match place.take(now.ms()) {
                 Some(turn) => {
                     self.progress = Progress::HasLock(turn);
@@ -131,10 +131,10 @@ impl Program for Making {
                 None => waits(now.after_ms(ASK_MS)),
             },
             Progress::HasLock(_) => match self.make(now) {
-                Some(resource) => Ran::Answer(resource),
-                None => Ran::Again,
+                Some(resource) => StepResult::Answer(resource),
+                None => StepResult::Again,
             },
-            Progress::Outside => Ran::Failed,
+            Progress::Outside => StepResult::Failed,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{Answered, Interest, http1, http2};
 use crate::encoding::{Encoded, Malformed};
 use crate::exchange::early_hints::LinkField;
-use crate::exchange::program::{Program, Ran, SocketWait, Step};
+use crate::exchange::program::{Program, SocketWait, Step, StepResult};
 use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, RequestedResource};
 use crate::limits::Limits;
 use crate::message::Version;
@@ -164,7 +164,7 @@ impl Connection {
         }
     }
 
-    /// Whether a driver carries out a step of a program: until `handle_ran` the connection has to stay where it is.
+    /// Whether a driver carries out a step of a program: until `handle_step_result` the connection has to stay where it is.
     #[inline]
     pub fn is_running(&self) -> bool {
         either!(self, one => one.is_running())
@@ -297,7 +297,7 @@ impl Connection {
         either!(self, one => one.requested_of(id))
     }
 
-    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran`
+    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_step_result`
     /// the program is the driver's.
     #[inline]
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
@@ -322,8 +322,14 @@ impl Connection {
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the
     /// program.
     #[inline]
-    pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
-        either!(self, one => one.handle_ran(id, program, ran, now));
+    pub fn handle_step_result(
+        &mut self,
+        id: ExchangeId,
+        program: Box<dyn Program>,
+        step_result: StepResult,
+        now: Instant,
+    ) {
+        either!(self, one => one.handle_step_result(id, program, step_result, now));
         self.check_invariants();
     }
 }

@@ -86,7 +86,7 @@ pub(crate) enum Piece {
 
 /// The circumstances that a decision depends on beside the request and the resource.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Grounds<'a> {
+pub(crate) struct AnswerContext<'a> {
     /// The pages that explain refusals.
     pub(crate) pages: &'a dyn PagesByHost,
     pub(crate) unix_seconds: u64,
@@ -117,12 +117,12 @@ pub(crate) fn plain_choice<'a>(request: Request<'_>, resource: &'a Resource) -> 
 }
 
 /// Decides on the answer to a request that was kept.
-pub(crate) fn decide_saved(saved: &Saved, resource: &Resource, grounds: Grounds<'_>) -> Answer {
-    Answer { link: saved.link.clone(), ..decide(saved.request(), resource, grounds) }
+pub(crate) fn decide_saved(saved: &Saved, resource: &Resource, answer_context: AnswerContext<'_>) -> Answer {
+    Answer { link: saved.link.clone(), ..decide(saved.request(), resource, answer_context) }
 }
 
 /// Decides on the answer, in the order of RFC 9110 13.2.2.
-pub(crate) fn decide(request: Request<'_>, resource: &Resource, grounds: Grounds<'_>) -> Answer {
+pub(crate) fn decide(request: Request<'_>, resource: &Resource, answer_context: AnswerContext<'_>) -> Answer {
     let representation = choose(request, &resource.variants);
     let whole = ByteRange { offset: 0, length: representation.size };
     let mut answer = Answer::new(resource.status, representation, Kind::Prebuilt(Vec::new()), whole);
@@ -130,12 +130,12 @@ pub(crate) fn decide(request: Request<'_>, resource: &Resource, grounds: Grounds
         answer.kind = Kind::Prebuilt(query.to_vec());
     }
     if resource.status.0 == 200 && request.head.present.intersects(CONDITIONS) {
-        answer = apply_conditions(request, answer, grounds);
+        answer = apply_conditions(request, answer, answer_context);
     }
     if request.head.method == Method::Head {
         answer.drop_content();
     }
-    answer.id = grounds.tells_ids.id_told(request);
+    answer.id = answer_context.tells_ids.id_told(request);
     answer
 }
 
@@ -158,8 +158,8 @@ pub(crate) fn host_of(request: Request<'_>) -> Option<&[u8]> {
 }
 
 /// The page that explains `refusal`. `request` is there if its head could be read.
-pub(crate) fn refuse(refusal: Refusal, request: Option<Request<'_>>, grounds: Grounds<'_>) -> Answer {
-    let page = grounds.pages.refusal_of(request.and_then(host_of), request, refusal);
+pub(crate) fn refuse(refusal: Refusal, request: Option<Request<'_>>, answer_context: AnswerContext<'_>) -> Answer {
+    let page = answer_context.pages.refusal_of(request.and_then(host_of), request, refusal);
     let representation = match request {
         Some(request) => choose(request, &page.variants),
         None => page.variants.first(),
@@ -169,11 +169,11 @@ pub(crate) fn refuse(refusal: Refusal, request: Option<Request<'_>>, grounds: Gr
     if request.is_some_and(|request| request.head.method == Method::Head) {
         answer.drop_content();
     }
-    answer.id = request.map_or(RequestId::NONE, |request| grounds.tells_ids.id_told(request));
+    answer.id = request.map_or(RequestId::NONE, |request| answer_context.tells_ids.id_told(request));
     answer
 }
 
-fn apply_conditions(request: Request<'_>, answer: Answer, grounds: Grounds<'_>) -> Answer {
+fn apply_conditions(request: Request<'_>, answer: Answer, answer_context: AnswerContext<'_>) -> Answer {
     let representation = answer.representation.clone();
     let preconditions = Preconditions {
         if_match: request.field_lines(Field::IfMatch),
@@ -183,34 +183,34 @@ fn apply_conditions(request: Request<'_>, answer: Answer, grounds: Grounds<'_>) 
     };
     let outcome = conditional::evaluate(preconditions, true, representation.validators());
     match outcome {
-        Outcome::PreconditionFailed => refuse(Refusal::PreconditionFailed, Some(request), grounds),
+        Outcome::PreconditionFailed => refuse(Refusal::PreconditionFailed, Some(request), answer_context),
         Outcome::NotModified => {
             let nothing = ByteRange { offset: 0, length: 0 };
             Answer::new(Status(304), &representation, Kind::NotModified, nothing)
         }
-        Outcome::Proceed => apply_range(request, answer, grounds),
+        Outcome::Proceed => apply_range(request, answer, answer_context),
     }
 }
 
 /// RFC 9110 14.2: a range applies to GET only, and only if If-Range holds.
-fn apply_range(request: Request<'_>, mut answer: Answer, grounds: Grounds<'_>) -> Answer {
+fn apply_range(request: Request<'_>, mut answer: Answer, answer_context: AnswerContext<'_>) -> Answer {
     let Some(field) = single(request, Field::Range).filter(|_| request.head.method == Method::Get) else {
         return answer;
     };
     let validators = answer.representation.validators();
     let holds = match request.field(Field::IfRange) {
         Some(_) if request.head.repeated.contains(Field::IfRange) => false,
-        Some(value) => conditional::if_range_holds(value, validators, grounds.unix_seconds),
+        Some(value) => conditional::if_range_holds(value, validators, answer_context.unix_seconds),
         None => true,
     };
     if !holds {
         return answer;
     }
     let size = answer.representation.size;
-    match range::resolve(field, size, grounds.ranges_max) {
+    match range::resolve(field, size, answer_context.ranges_max) {
         Resolved::Whole => {}
         Resolved::Unsatisfiable => {
-            answer = refuse(Refusal::RangeNotSatisfiable, Some(request), grounds);
+            answer = refuse(Refusal::RangeNotSatisfiable, Some(request), answer_context);
             answer.kind = Kind::Unsatisfiable { size };
         }
         Resolved::Single(one) => {
@@ -218,7 +218,7 @@ fn apply_range(request: Request<'_>, mut answer: Answer, grounds: Grounds<'_>) -
             answer.kind = Kind::Partial;
             answer.current = one;
         }
-        Resolved::Several(parts) => answer.make_multipart(&parts, grounds.unix_seconds),
+        Resolved::Several(parts) => answer.make_multipart(&parts, answer_context.unix_seconds),
     }
     answer
 }
@@ -479,8 +479,9 @@ mod tests {
         let Ok(Parsed::Complete(head)) = head::parse(bytes.as_bytes(), &Limits::default()) else {
             panic!("{bytes} is a head");
         };
-        let grounds = Grounds { pages: &pages, unix_seconds: 0, ranges_max: 4, tells_ids: TellsIds::Nobody };
-        decide(Request { bytes: bytes.as_bytes(), head: &head }, &resource(Status(200), b"0123456789"), grounds)
+        let answer_context =
+            AnswerContext { pages: &pages, unix_seconds: 0, ranges_max: 4, tells_ids: TellsIds::Nobody };
+        decide(Request { bytes: bytes.as_bytes(), head: &head }, &resource(Status(200), b"0123456789"), answer_context)
     }
 
     #[test]

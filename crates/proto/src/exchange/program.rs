@@ -9,14 +9,14 @@
 //!   Need::Resolve --Done::Run--> waits <--Continue, Waits, Gives--+
 //!                                    | what the step before named   |
 //!                                    v                              |
-//!                   Need::Run: step, run, handle_ran ---------------+
+//!                   Need::Run: step, run, handle_step_result ---------------+
 //!                                    | Answer, the part with the end; or Again, Found or Redirected: Need::Resolve once more
 //!                                    v
 //!                            the answer is sent
 //! ```
 //!
-//! An answer is a resource that is sent whole (`Ran::Answer`), or a stream of parts that is sent while it is made
-//! (`Ran::Gives`). A stream goes on only as fast as the peer takes it: a program is asked for the next part when there
+//! An answer is a resource that is sent whole (`StepResult::Answer`), or a stream of parts that is sent while it is made
+//! (`StepResult::Gives`). A stream goes on only as fast as the peer takes it: a program is asked for the next part when there
 //! is room for it. A program that waits for another application has a socket: the driver of the connection waits for
 //! that socket as for its own.
 //!
@@ -30,7 +30,7 @@
 //! - The peer has to take what there is for it within `send_timeout_ms`. Content has to come within `body_timeout_ms`, and as fast as
 //!   `body_rate_min` says, while the program wants some: before the head, and behind it if the program waits for nothing else. All
 //!   other waiting is the program's business: it names `until`.
-//! - What a program gives at the wrong place (content before the head, a second head) is a failure, as [`Ran::Failed`] is: before the
+//! - What a program gives at the wrong place (content before the head, a second head) is a failure, as [`StepResult::Failed`] is: before the
 //!   head a 500, behind it the answer is broken off. HTTP/1.x sends what was given before and closes without the last chunk; HTTP/2
 //!   resets the stream with INTERNAL_ERROR. An answer of HTTP/1.0 that ends with the connection cannot say so.
 
@@ -70,7 +70,7 @@ pub trait Program: fmt::Debug + Send {
     fn holds(&self) -> Holds;
 
     /// The next step. Called in order; what was gathered comes before its content.
-    fn run(&mut self, input: Input<'_>) -> Ran;
+    fn run(&mut self, input: Input<'_>) -> StepResult;
 
     /// The application that its steps ask, in words for an operator; none if they ask nobody outside the server.
     fn asks(&self) -> Option<String> {
@@ -127,7 +127,7 @@ pub struct Input<'a> {
 /// The result of a step.
 #[derive(Clone, Debug)]
 #[must_use]
-pub enum Ran {
+pub enum StepResult {
     /// More content is wanted. If there is none: another step at once.
     Continue,
     /// The program has found out what it was begun for, and is done: the request is to be resolved again. Only before

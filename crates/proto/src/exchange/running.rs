@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::given::ContentBuffer;
-use super::program::{Holds, Part, Program, Ran, SocketWait};
+use super::program::{Holds, Part, Program, SocketWait, StepResult};
 use super::saved::Saved;
 use super::sending::{Given, Sending};
 use super::wake::Wake;
@@ -89,32 +89,37 @@ impl Running {
     }
 
     /// A step has been carried out, and `program` is back: what follows. `request` is the one that it answers.
-    pub(crate) fn handle_ran(&mut self, program: Box<dyn Program>, ran: Ran, request: Option<&mut Saved>) -> After {
+    pub(crate) fn handle_step_result(
+        &mut self,
+        program: Box<dyn Program>,
+        step_result: StepResult,
+        request: Option<&mut Saved>,
+    ) -> After {
         self.program = Some(program);
-        match &ran {
-            Ran::Waits(next) | Ran::Gives(_, next) => self.wake.wait_for(*next),
+        match &step_result {
+            StepResult::Waits(next) | StepResult::Gives(_, next) => self.wake.wait_for(*next),
             _ => self.wake.go_on(),
         }
         let goes_round = request.as_ref().is_some_and(|saved| saved.goes_round());
-        match (ran, request) {
-            (Ran::Continue | Ran::Waits(_), _) => After::GoOn,
-            (Ran::Gives(part, _), _) if part.is_in_order(self.has_begun()) => After::Give(part),
+        match (step_result, request) {
+            (StepResult::Continue | StepResult::Waits(_), _) => After::GoOn,
+            (StepResult::Gives(part, _), _) if part.is_in_order(self.has_begun()) => After::Give(part),
             // Only the parts of an answer follow its beginning.
             _ if self.has_begun() => After::Fail,
-            (Ran::Answer(resource), _) => After::Answer(resource),
-            (Ran::Again | Ran::Found(_), _) if goes_round => After::Fail,
-            (Ran::Again, _) => After::ResolveAgain,
-            (Ran::Found(found), saved) => {
+            (StepResult::Answer(resource), _) => After::Answer(resource),
+            (StepResult::Again | StepResult::Found(_), _) if goes_round => After::Fail,
+            (StepResult::Again, _) => After::ResolveAgain,
+            (StepResult::Found(found), saved) => {
                 if let Some(saved) = saved {
                     saved.found = Some(found);
                 }
                 After::ResolveAgain
             }
-            (Ran::Redirected(target), Some(saved)) => match saved.redirect(&target) {
+            (StepResult::Redirected(target), Some(saved)) => match saved.redirect(&target) {
                 Ok(()) => After::ResolveOther,
                 Err(Malformed) => After::Fail,
             },
-            (Ran::Gives(..) | Ran::Redirected(_) | Ran::Failed, _) => After::Fail,
+            (StepResult::Gives(..) | StepResult::Redirected(_) | StepResult::Failed, _) => After::Fail,
         }
     }
 

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
 
 use lamna_proto::conn::{Connection, Fate};
-use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, Step, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Step, StepResult, StreamHead};
 use lamna_proto::exchange::{ContentBuffer, Done, ExchangeId, Need, Read};
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Representation, Resource};
@@ -108,18 +108,18 @@ impl Program for Ahead {
         Holds::default()
     }
 
-    fn run(&mut self, Input { room, .. }: Input<'_>) -> Ran {
+    fn run(&mut self, Input { room, .. }: Input<'_>) -> StepResult {
         if room && let Some(part) = self.parts.pop_front() {
-            return Ran::Gives(Box::new(part), self.next());
+            return StepResult::Gives(Box::new(part), self.next());
         }
         if self.left > 0 || !self.has_begun {
             let part = self.receive();
             match part {
-                Some(part) if room => return Ran::Gives(Box::new(part), self.next()),
+                Some(part) if room => return StepResult::Gives(Box::new(part), self.next()),
                 part => self.parts.extend(part),
             }
         }
-        Ran::Waits(self.next())
+        StepResult::Waits(self.next())
     }
 
     fn socket(&self) -> Option<BorrowedFd<'_>> {
@@ -396,8 +396,8 @@ impl Driver {
             Deferred::Resolve(resource) => self.connection.handle_done(id, Done::Resolved(&resource), now),
             Deferred::Begin(program) => self.connection.handle_done(id, Done::Run(program), now),
             Deferred::Step { mut program, content, is_last, room } => {
-                let ran = program.run(Input { content: &content, is_last, room, now });
-                self.connection.handle_ran(id, program, ran, now);
+                let step_result = program.run(Input { content: &content, is_last, room, now });
+                self.connection.handle_step_result(id, program, step_result, now);
             }
             Deferred::Read { representation, length } => {
                 if representation.file.is_none() {

@@ -577,8 +577,8 @@ impl Peer {
         match deferred {
             Deferred::Begin(program) => self.connection.handle_done(id, Done::Run(program), self.now),
             Deferred::Step { mut program, content, is_last, room } => {
-                let ran = program.run(Input { content: &content, is_last, room, now: self.now });
-                self.connection.handle_ran(id, program, ran, self.now);
+                let step_result = program.run(Input { content: &content, is_last, room, now: self.now });
+                self.connection.handle_step_result(id, program, step_result, self.now);
             }
             _ => unreachable!("nothing else is a program's"),
         }

@@ -26,7 +26,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use lamna_proto::exchange::ContentBuffer;
-use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, StepResult, StreamHead};
 use lamna_proto::message::Status;
 use lamna_proto::resource::Resource;
 
@@ -94,14 +94,14 @@ impl Script {
         }
     }
 
-    fn waits(&mut self, next: Next) -> Ran {
+    fn waits(&mut self, next: Next) -> StepResult {
         self.next = next;
-        Ran::Waits(next)
+        StepResult::Waits(next)
     }
 
-    fn gives(&mut self, part: Part, next: Next) -> Ran {
+    fn gives(&mut self, part: Part, next: Next) -> StepResult {
         self.next = next;
-        Ran::Gives(Box::new(part), next)
+        StepResult::Gives(Box::new(part), next)
     }
 
     /// What a step gives.
@@ -152,7 +152,7 @@ impl Program for Script {
         Holds::default()
     }
 
-    fn run(&mut self, Input { content, is_last, room, now }: Input<'_>) -> Ran {
+    fn run(&mut self, Input { content, is_last, room, now }: Input<'_>) -> StepResult {
         assert!(self.next.content || content.is_empty(), "content comes to who wants it");
         assert!(!self.ended || content.is_empty(), "nothing comes behind the end");
         let is_late = self.next.until.is_some_and(|until| until <= now);
@@ -164,9 +164,9 @@ impl Program for Script {
         loop {
             let Some(step) = self.steps.front().cloned() else { return self.waits(Next::default()) };
             match step.as_str() {
-                "f" => return Ran::Failed,
-                "z" => return Ran::Again,
-                "a" => return Ran::Answer(self.answer.clone()),
+                "f" => return StepResult::Failed,
+                "z" => return StepResult::Again,
+                "a" => return StepResult::Answer(self.answer.clone()),
                 "u" if is_late => {}
                 "u" => return self.waits(Next { until: Some(now.after_ms(WAIT_MS)), ..Next::default() }),
                 "w" => match self.pair.take() {

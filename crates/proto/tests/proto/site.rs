@@ -11,7 +11,7 @@ use lamna_proto::error::Refusal;
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::early_hints::LinkField;
 use lamna_proto::exchange::negotiate::Coding;
-use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, StepResult};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::{Method, Status};
 use lamna_proto::resource::{Description, Representation, Resource, Variants};
@@ -148,8 +148,8 @@ impl Program for Finds {
         Holds::default()
     }
 
-    fn run(&mut self, _: Input<'_>) -> Ran {
-        Ran::Found(Arc::new(Vouched))
+    fn run(&mut self, _: Input<'_>) -> StepResult {
+        StepResult::Found(Arc::new(Vouched))
     }
 }
 
@@ -187,7 +187,7 @@ impl Program for Echo {
         Holds::of_bytes(self.content.capacity())
     }
 
-    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {
+    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> StepResult {
         assert!(!content.is_empty() || is_last, "each step has something new");
         assert!(!self.ended, "nothing comes behind the end");
         self.ended = is_last;
@@ -195,11 +195,13 @@ impl Program for Echo {
         match &self.path[..] {
             b"/early" => {
                 let conflict = Description { status: Status(409), ..plain() };
-                Ran::Answer(Arc::new(Resource::one(Status(409), with_content(&conflict, b"No."))))
+                StepResult::Answer(Arc::new(Resource::one(Status(409), with_content(&conflict, b"No."))))
             }
-            b"/fails" => Ran::Failed,
-            _ if is_last => Ran::Answer(Arc::new(Resource::one(Status(200), with_content(&plain(), &self.content)))),
-            _ => Ran::Continue,
+            b"/fails" => StepResult::Failed,
+            _ if is_last => {
+                StepResult::Answer(Arc::new(Resource::one(Status(200), with_content(&plain(), &self.content))))
+            }
+            _ => StepResult::Continue,
         }
     }
 }

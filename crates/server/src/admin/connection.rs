@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lamna_proto::conn::{Connection, Fate};
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::program::{Holds, Input, Program, Ran, Step};
+use lamna_proto::exchange::program::{Holds, Input, Program, Step, StepResult};
 use lamna_proto::exchange::{Done, ExchangeId, Need};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::Status;
@@ -136,8 +136,8 @@ impl Program for Gathered {
         Holds::default()
     }
 
-    fn run(&mut self, _: Input<'_>) -> Ran {
-        Ran::Failed
+    fn run(&mut self, _: Input<'_>) -> StepResult {
+        StepResult::Failed
     }
 }
 
@@ -216,10 +216,10 @@ impl Visit {
             request.content.extend_from_slice(content);
         }
         let Some(request) = self.request.take_if(|_| is_last) else {
-            return self.connection.handle_ran(id, program, Ran::Continue, NOW);
+            return self.connection.handle_step_result(id, program, StepResult::Continue, NOW);
         };
         match answer(self.origin, Ask::Request(request)) {
-            Some(answer) => self.connection.handle_ran(id, program, answer.into(), NOW),
+            Some(answer) => self.connection.handle_step_result(id, program, answer.into(), NOW),
             None => (self.waiting, self.until) = (Some((id, program)), now + WAIT_MAX),
         }
     }
@@ -227,7 +227,7 @@ impl Visit {
     fn ask_again(&mut self, answer: &mut impl FnMut(Origin, Ask) -> Option<Answer>) {
         let Some((id, program)) = self.waiting.take() else { return };
         match answer(self.origin, Ask::Completed) {
-            Some(answer) => self.connection.handle_ran(id, program, answer.into(), NOW),
+            Some(answer) => self.connection.handle_step_result(id, program, answer.into(), NOW),
             None => self.waiting = Some((id, program)),
         }
     }
@@ -274,8 +274,8 @@ impl Answer {
     }
 }
 
-impl From<Answer> for Ran {
-    fn from(answer: Answer) -> Ran {
-        answer.resource().map_or(Ran::Failed, |resource| Ran::Answer(Arc::new(resource)))
+impl From<Answer> for StepResult {
+    fn from(answer: Answer) -> StepResult {
+        answer.resource().map_or(StepResult::Failed, |resource| StepResult::Answer(Arc::new(resource)))
     }
 }

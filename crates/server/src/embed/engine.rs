@@ -48,7 +48,7 @@
 //!
 //! Owns nothing: the items are those of the server's own engines.
 
-pub use lamna_proto::exchange::program::{Input, Program, Ran};
+pub use lamna_proto::exchange::program::{Input, Program, StepResult};
 pub use rustix::io::Errno;
 
 pub use lamna_config::settings::Architecture;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   join ── no flight ────> Lead ── complete: Stored | Failed | Alone ──> gone; void, and what comes is not kept
-//!      └─── a flight ──────> Wait ── its bell rings ── over? ──> answer with it, or ask alone
+//!      └─── a flight ──────> Wait ── it is woken    ── over? ──> answer with it, or ask alone
 //! ```
 //!
 //! Owns: which keys are being fetched, and which requests wait for each. Guarantees: each key has at most one leader;
@@ -56,26 +56,26 @@ impl table::Nothing for Fetched {
 /// The answers that are being asked for.
 #[derive(Debug, Default)]
 pub struct AnswerFlights {
-    table: Arc<table::Table<Fetched, Bell>>,
+    table: Arc<table::Table<Fetched, Notifier>>,
 }
 
 /// The leader of a flight: it asks the application for all.
 #[derive(Debug)]
-pub struct Lead(table::Lead<Fetched, Bell>);
+pub struct Lead(table::Lead<Fetched, Notifier>);
 
 /// A waiter of a flight.
 #[derive(Debug)]
 pub struct Wait {
-    wait: table::Wait<Fetched, Bell>,
+    wait: table::Wait<Fetched, Notifier>,
 }
 
-/// The bell of a waiter, whose descriptor a driver polls. A ring may still poll it when it is not needed any more, so
-/// it rings when the wait is dropped as well.
+/// The notifier of a waiter, whose descriptor a driver polls. A ring may still poll it when it is not needed any more, so
+/// it is woken when the wait is dropped as well.
 #[derive(Clone, Debug)]
-struct Bell(Arc<Waker>);
+struct Notifier(Arc<Waker>);
 
-impl table::Ring for Bell {
-    fn ring(&self) {
+impl table::Notify for Notifier {
+    fn notify(&self) {
         self.0.wake();
     }
 }
@@ -114,8 +114,8 @@ impl AnswerFlights {
         if !self.table.is_under_way(key) {
             return None;
         }
-        let bell = Bell(Arc::new(Waker::new().ok()?));
-        self.table.wait(key, bell).map(|wait| Wait { wait })
+        let notifier = Notifier(Arc::new(Waker::new().ok()?));
+        self.table.wait(key, notifier).map(|wait| Wait { wait })
     }
 
     /// `wait` has lasted long enough: no request joins its flight any more, and the next one for `key` leads a new
@@ -167,7 +167,7 @@ impl Wait {
 
     /// The descriptor that becomes readable when the flight is over.
     pub fn socket(&self) -> BorrowedFd<'_> {
-        self.wait.bell().0.descriptor().as_fd()
+        self.wait.notifier().0.descriptor().as_fd()
     }
 }
 

@@ -53,7 +53,7 @@ pub enum Standing {
 }
 
 /// Further facts that the decision depends on.
-pub struct Grounds<H, T> {
+pub struct AdmissionFacts<H, T> {
     /// Whether a trusted proxy says that its client speaks TLS with it.
     pub says_https: H,
     /// The authorities by which the clients of the site with this certificate are judged now.
@@ -66,9 +66,9 @@ pub struct Grounds<H, T> {
 pub fn admit(
     demand: Demand,
     way: Way<'_>,
-    grounds: Grounds<impl Fn() -> bool, impl Fn(u64) -> Option<u64>>,
+    facts: AdmissionFacts<impl Fn() -> bool, impl Fn(u64) -> Option<u64>>,
 ) -> Standing {
-    let Grounds { says_https, authorities, unix_seconds } = grounds;
+    let AdmissionFacts { says_https, authorities, unix_seconds } = facts;
     match (way, demand) {
         (Way::Unsettled, _) | (Way::Secured(_), Demand::Nothing) => Standing::Misdirected,
         (Way::Secured(over), Demand::Certificate(identity)) if over.identity == identity => Standing::Served,
@@ -142,8 +142,8 @@ mod tests {
                 for (says_https, now) in
                     [(false, Some(TODAY)), (true, Some(TODAY)), (false, Some(TODAY + 2)), (false, None)]
                 {
-                    let grounds = Grounds { says_https: || says_https, authorities: |_| now, unix_seconds: NOW };
-                    let standing = admit(demand, *way, grounds);
+                    let facts = AdmissionFacts { says_https: || says_https, authorities: |_| now, unix_seconds: NOW };
+                    let standing = admit(demand, *way, facts);
                     let served = standing == Standing::Served;
                     let told = format!("{demand:?} {way:?} {says_https} {now:?}: {standing:?}");
                     match *way {

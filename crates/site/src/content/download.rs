@@ -14,7 +14,7 @@ use std::sync::Arc;
 use lamna_io::file_state;
 use lamna_io::{Wait, open};
 use lamna_proto::exchange::ContentBuffer;
-use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, StepResult, StreamHead};
 use lamna_proto::message::Status;
 use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
@@ -169,19 +169,19 @@ impl Program for Download {
         walk.and(Holds::of_bytes(zip + self.path.capacity()))
     }
 
-    fn run(&mut self, input: Input<'_>) -> Ran {
+    fn run(&mut self, input: Input<'_>) -> StepResult {
         if !input.room {
-            return Ran::Waits(Next::ROOM);
+            return StepResult::Waits(Next::ROOM);
         }
         let mut part = Part::default();
         if self.walk.is_none() {
             match self.begin() {
                 Ok(walk) => self.walk = Some(walk),
-                Err(answer) => return Ran::Answer(answer),
+                Err(answer) => return StepResult::Answer(answer),
             }
             part.head = Some(self.head());
         }
-        let Download { tree, form, walk: Some(walk), .. } = self else { return Ran::Failed };
+        let Download { tree, form, walk: Some(walk), .. } = self else { return StepResult::Failed };
         let mut content = Vec::with_capacity(PART_BYTES + PART_BYTES / 4);
         match walk.fill(tree, form, &mut content) {
             Ok(true) => {}
@@ -192,10 +192,10 @@ impl Program for Download {
                 }
                 part.end = Some(Vec::new());
             }
-            Err(Broken) => return Ran::Failed,
+            Err(Broken) => return StepResult::Failed,
         }
         part.content = Some(Arc::new(Bytes(content)));
-        Ran::Gives(Box::new(part), Next::ROOM)
+        StepResult::Gives(Box::new(part), Next::ROOM)
     }
 }
 

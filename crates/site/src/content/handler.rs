@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use lamna_proto::exchange::RequestedResource;
-use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
 use lamna_proto::gateway::fields::Fields;
 use lamna_proto::message::{Request, Status};
 use lamna_proto::resource::{Description, Representation, Resource};
@@ -134,16 +134,16 @@ impl Program for Handling {
         Holds::of_bytes(self.asked.content.capacity())
     }
 
-    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {
+    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> StepResult {
         self.asked.content.extend_from_slice(content);
         if !is_last {
-            return Ran::Continue;
+            return StepResult::Continue;
         }
         let reply = contain("A handler of the program has failed: the request is answered with 500.", || {
             self.handler.answer(&self.asked)
         });
         let resource = reply.filter(is_possible).and_then(|reply| self.resource(&reply));
-        resource.map_or(Ran::Failed, |resource| Ran::Answer(Arc::new(resource)))
+        resource.map_or(StepResult::Failed, |resource| StepResult::Answer(Arc::new(resource)))
     }
 }
 

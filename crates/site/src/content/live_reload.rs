@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use lamna_io::Wait;
-use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, StepResult, StreamHead};
 use lamna_proto::message::Status;
 use lamna_proto::time::Instant;
 use lamna_sys::clock::Clock;
@@ -70,9 +70,9 @@ impl Program for Changes {
         Holds::default()
     }
 
-    fn run(&mut self, input: Input<'_>) -> Ran {
+    fn run(&mut self, input: Input<'_>) -> StepResult {
         if !input.room {
-            return Ran::Waits(Next::ROOM);
+            return StepResult::Waits(Next::ROOM);
         }
         let (mut part, mut events) = (Part::default(), String::new());
         let until = *self.until.get_or_insert_with(|| {
@@ -90,12 +90,12 @@ impl Program for Changes {
         if input.now >= until {
             part.end = Some(Vec::new());
         } else if events.is_empty() {
-            return Ran::Waits(next);
+            return StepResult::Waits(next);
         }
         if !events.is_empty() {
             part.content = Some(Arc::new(Bytes(events.into_bytes())));
         }
-        Ran::Gives(Box::new(part), next)
+        StepResult::Gives(Box::new(part), next)
     }
 }
 

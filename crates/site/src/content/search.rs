@@ -18,7 +18,7 @@ use lamna_config::route::condition::decoded;
 use lamna_filter::search::{QUERY_BYTES_MAX, Query, Text};
 use lamna_io::file_state::{self, Stamps};
 use lamna_io::{Wait, open};
-use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, StepResult};
 use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
 
@@ -150,14 +150,14 @@ impl Program for Search {
         Holds { bytes: walk + sum.found.capacity() * FOUND_BYTES, descriptors: 1 }
     }
 
-    fn run(&mut self, input: Input<'_>) -> Ran {
+    fn run(&mut self, input: Input<'_>) -> StepResult {
         if !input.room {
-            return Ran::Waits(Next::ROOM);
+            return StepResult::Waits(Next::ROOM);
         }
         let answered = self.step();
         match answered {
-            Ok(None) => Ran::Waits(Next::ROOM),
-            Ok(Some(answer)) | Err(answer) => Ran::Answer(answer),
+            Ok(None) => StepResult::Waits(Next::ROOM),
+            Ok(Some(answer)) | Err(answer) => StepResult::Answer(answer),
         }
     }
 }

@@ -22,7 +22,7 @@ use lamna_io::{Blocked, KernelFeatures, Wait, open};
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::conditional::{self, Outcome, Preconditions, Validators};
 use lamna_proto::exchange::negotiate::Coding;
-use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
 use lamna_proto::message::{Field, Head, Method, Request, Status};
 use lamna_proto::parse::path;
 use lamna_proto::resource::{Description, Representation, Resource};
@@ -269,37 +269,37 @@ impl Place {
         }
     }
 
-    fn refusal(&self, refused: Refused) -> Ran {
+    fn refusal(&self, refused: Refused) -> StepResult {
         self.refusal_with(refused, None)
     }
 
     /// A refusal that says more in `field`.
-    fn refusal_with(&self, Refused(status, cause): Refused, field: Option<(String, String)>) -> Ran {
+    fn refusal_with(&self, Refused(status, cause): Refused, field: Option<(String, String)>) -> StepResult {
         let rules = self.rules();
         let mut extras = rules.extras(status);
         extras.fields.to_mut().extend(field);
         match answers::error(status, cause, &extras) {
-            Ok(resource) => Ran::Answer(Arc::new(resource)),
-            Err(_) => Ran::Failed,
+            Ok(resource) => StepResult::Answer(Arc::new(resource)),
+            Err(_) => StepResult::Failed,
         }
     }
 
     /// The listing of the directory `path`, to which a form leads back: the browser asks for it next, and a reload does not send
     /// the form again.
-    fn back_to(&self, path: &[u8]) -> Ran {
+    fn back_to(&self, path: &[u8]) -> StepResult {
         match answers::redirect(303, &path::encode(path), false, &self.rules().extras(303)) {
-            Ok(resource) => Ran::Answer(Arc::new(resource)),
-            Err(_) => Ran::Failed,
+            Ok(resource) => StepResult::Answer(Arc::new(resource)),
+            Err(_) => StepResult::Failed,
         }
     }
 
     /// An answer without content.
-    fn done(&self, status: u16, location: Option<&str>) -> Ran {
+    fn done(&self, status: u16, location: Option<&str>) -> StepResult {
         self.done_with(status, location, None)
     }
 
     /// An answer without content that says more in `field`.
-    fn done_with(&self, status: u16, location: Option<&str>, field: Option<(String, String)>) -> Ran {
+    fn done_with(&self, status: u16, location: Option<&str>, field: Option<(String, String)>) -> StepResult {
         let status = Status(status);
         let rules = self.rules();
         let mut extras = rules.extras(status.0);
@@ -307,8 +307,8 @@ impl Place {
         let (fields, vary) = (&*extras.fields, extras.vary);
         let description = Description { location, fields, vary, ..Description::of(status) };
         match Representation::with_content(&description, b"") {
-            Ok(representation) => Ran::Answer(Arc::new(Resource::one(status, representation))),
-            Err(_) => Ran::Failed,
+            Ok(representation) => StepResult::Answer(Arc::new(Resource::one(status, representation))),
+            Err(_) => StepResult::Failed,
         }
     }
 }
@@ -434,9 +434,9 @@ impl Program for Put {
         held(self.file.is_some(), &self.gathered)
     }
 
-    fn run(&mut self, input: Input<'_>) -> Ran {
+    fn run(&mut self, input: Input<'_>) -> StepResult {
         match self.store(input.content, input.is_last) {
-            Ok(None) => Ran::Continue,
+            Ok(None) => StepResult::Continue,
             Ok(Some(Before::Nothing)) => self.place.done(201, Some(&path::encode(&self.place.path))),
             Ok(Some(Before::File)) => self.place.done(204, None),
             Err(refused) => self.place.refusal(refused),

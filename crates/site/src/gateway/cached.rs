@@ -29,7 +29,7 @@ use lamna_config::answer_cache::AnswerCache;
 use lamna_proto::caching::{
     self, Facts, Given, NotKept, Terms, Varies, VaryNames, keepable, status, usable_after_failure,
 };
-use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, StepResult, StreamHead};
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Aged, Answered, Representation, Resource};
@@ -216,8 +216,8 @@ impl Program for Cached {
         inner.gateway.holds().and(Holds::of_bytes(size_of::<Inner>() + words + ahead.sum::<usize>()))
     }
 
-    fn run(&mut self, input: Input<'_>) -> Ran {
-        self.inner.as_mut().map_or(Ran::Failed, |inner| inner.run(input))
+    fn run(&mut self, input: Input<'_>) -> StepResult {
+        self.inner.as_mut().map_or(StepResult::Failed, |inner| inner.run(input))
     }
 
     fn asks(&self) -> Option<String> {
@@ -248,36 +248,36 @@ impl Drop for Cached {
 
 // Waiting.
 impl Inner {
-    fn run(&mut self, input: Input<'_>) -> Ran {
+    fn run(&mut self, input: Input<'_>) -> StepResult {
         let now = input.now;
-        if let Some(ran) = self.settle(now) {
-            return ran;
+        if let Some(step_result) = self.settle(now) {
+            return step_result;
         }
         self.asked.get_or_insert(now);
         if input.room
             && let Some(part) = self.ahead.pop_front()
         {
-            return Ran::Gives(part, self.next(now));
+            return StepResult::Gives(part, self.next(now));
         }
         // Without room the application is asked all the same, and says what it waits for: nothing else would.
         let (has_room, takes) = (input.room, input.room || self.reads_ahead());
         if self.has_ended || !takes && !self.ahead.is_empty() {
-            return Ran::Waits(self.next(now));
+            return StepResult::Waits(self.next(now));
         }
         match self.gateway.run(Input { room: takes, ..input }) {
-            Ran::Gives(part, next) => {
+            StepResult::Gives(part, next) => {
                 self.next = next;
                 match self.handle_part(part, now) {
-                    Ok(part) if has_room => return Ran::Gives(part, self.next(now)),
+                    Ok(part) if has_room => return StepResult::Gives(part, self.next(now)),
                     Ok(part) => self.ahead.push_back(part),
-                    Err(ran) => return ran,
+                    Err(step_result) => return step_result,
                 }
             }
-            Ran::Waits(next) => self.next = next,
-            Ran::Answer(page) => return self.handle_failure(page, now),
-            ran => return ran,
+            StepResult::Waits(next) => self.next = next,
+            StepResult::Answer(page) => return self.handle_failure(page, now),
+            step_result => return step_result,
         }
-        Ran::Waits(self.next(now))
+        StepResult::Waits(self.next(now))
     }
 
     /// Whether it receives more though its client has not taken what there is: what may be kept, for others.
@@ -304,11 +304,11 @@ impl Inner {
 // What comes.
 impl Inner {
     /// The part as the client gets it, or what is answered in its place.
-    fn handle_part(&mut self, mut part: Box<Part>, now: Instant) -> Result<Box<Part>, Ran> {
+    fn handle_part(&mut self, mut part: Box<Part>, now: Instant) -> Result<Box<Part>, StepResult> {
         if let Some(head) = &mut part.head
-            && let Some(ran) = self.handle_head(head, now)
+            && let Some(step_result) = self.handle_head(head, now)
         {
-            return Err(ran);
+            return Err(step_result);
         }
         if let Some(content) = &part.content {
             self.collect(content.bytes());
@@ -321,7 +321,7 @@ impl Inner {
     }
 
     /// The answer in its place, if there is one.
-    fn handle_head(&mut self, head: &mut StreamHead, now: Instant) -> Option<Ran> {
+    fn handle_head(&mut self, head: &mut StreamHead, now: Instant) -> Option<StepResult> {
         let status = head.status.0;
         if !matches!(&*self.wanted.method, b"GET" | b"HEAD") {
             if caching::invalidates(&self.wanted.method, status) {
@@ -338,7 +338,7 @@ impl Inner {
             && let Some(stale) = self.stale_after_failure(now)
         {
             self.complete(Fetched::Stale);
-            return Some(Ran::Answer(stale));
+            return Some(StepResult::Answer(stale));
         }
         let judged = self.judge(head, now);
         let line = status::line(self.wanted.why, judged.as_ref().map(|_| ()).map_err(|why| *why));
@@ -535,13 +535,13 @@ impl Inner {
     }
 
     /// The application has confirmed the stored answer (304).
-    fn handle_confirmed(&mut self, given: &[u8], now: Instant) -> Ran {
-        let (Some(stale), given_fields) = (self.wanted.stale.clone(), lines(given)) else { return Ran::Failed };
+    fn handle_confirmed(&mut self, given: &[u8], now: Instant) -> StepResult {
+        let (Some(stale), given_fields) = (self.wanted.stale.clone(), lines(given)) else { return StepResult::Failed };
         let old = stale.resource.variants.first();
         if !caching::is_validated_by(old.validators(), given_fields) {
             // It is about something that is not kept: asked for as if nothing were.
             self.invalidate();
-            return Ran::Again;
+            return StepResult::Again;
         }
         let mut kept_fields = Vec::new();
         old.write_answer_fields(status::HIT, &mut kept_fields);
@@ -562,7 +562,7 @@ impl Inner {
             let built = Representation::of_answer(&answered, old.content().unwrap_or_default());
             built.map(|representation| Arc::new(Resource::one(status, representation)))
         };
-        let Ok(resource) = build(status::VALIDATED) else { return Ran::Failed };
+        let Ok(resource) = build(status::VALIDATED) else { return StepResult::Failed };
         let kept = match (terms, build(status::HIT)) {
             _ if self.wanted.facts.directives.no_store => None,
             (Ok(terms), Ok(kept)) => self.keep_resource(kept, terms, now, &Varies::of(lines(&fields))),
@@ -574,16 +574,16 @@ impl Inner {
             }
         };
         self.complete(kept.map_or(Fetched::Alone, |(entry, selected)| Fetched::Stored(entry, selected)));
-        Ran::Answer(resource)
+        StepResult::Answer(resource)
     }
 
     /// The application cannot be asked, or has given nonsense.
-    fn handle_failure(&mut self, page: Arc<Resource>, now: Instant) -> Ran {
+    fn handle_failure(&mut self, page: Arc<Resource>, now: Instant) -> StepResult {
         let stale = self.stale_after_failure(now);
         // Those who wait have their own idea of what they may get.
         let sent = self.gateway.has_asked().then(|| sum_of_fields(lines(&self.wanted.fields)));
         self.complete(Fetched::Failed(page.clone(), sent));
-        Ran::Answer(stale.unwrap_or(page))
+        StepResult::Answer(stale.unwrap_or(page))
     }
 
     /// The stored answer, if it may be used because the application fails.

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use lamna_policy::upstream::retry::{Effect, Failed, Failure};
 use lamna_policy::upstream::{Attempt, Outcome};
-use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, StepResult};
 use lamna_proto::gateway::http1::Asked;
 use lamna_proto::gateway::{AnswerStep, GatewayError, RequestContent};
 use lamna_proto::time::Instant;
@@ -205,7 +205,7 @@ impl Gateway {
         }
     }
 
-    fn step(&mut self, input: &Input<'_>) -> Result<Ran, Problem> {
+    fn step(&mut self, input: &Input<'_>) -> Result<StepResult, Problem> {
         loop {
             match &mut self.state {
                 State::Choosing => match self.refuse_if_crowded() {
@@ -214,8 +214,8 @@ impl Gateway {
                 },
                 State::Locating(index) => {
                     let index = *index;
-                    if let Some(ran) = self.locate(index)? {
-                        return Ok(ran);
+                    if let Some(step_result) = self.locate(index)? {
+                        return Ok(step_result);
                     }
                 }
                 State::Dialling(dial) => match dial.go_on() {
@@ -227,13 +227,17 @@ impl Gateway {
                         return Err(Problem::of(GatewayError::ConnectTimedOut));
                     }
                     Dialled::Waiting => {
-                        return Ok(Ran::Waits(Next { writable: true, until: Some(self.deadline), ..Next::default() }));
+                        return Ok(StepResult::Waits(Next {
+                            writable: true,
+                            until: Some(self.deadline),
+                            ..Next::default()
+                        }));
                     }
                 },
                 State::Pausing(index, until) => {
                     let (index, until) = (*index, *until);
                     if self.now < until {
-                        return Ok(Ran::Waits(Next { until: Some(until), ..Next::default() }));
+                        return Ok(StepResult::Waits(Next { until: Some(until), ..Next::default() }));
                     }
                     self.state = State::Locating(index);
                 }
@@ -248,11 +252,11 @@ impl Gateway {
                     Ok(false) => {
                         let until = Some(self.deadline);
                         let writable = link.wants_write();
-                        return Ok(Ran::Waits(Next { readable: true, writable, until, ..Next::default() }));
+                        return Ok(StepResult::Waits(Next { readable: true, writable, until, ..Next::default() }));
                     }
                 },
                 State::Talking(_) => return self.talk(input),
-                State::Over => return Ok(Ran::Failed),
+                State::Over => return Ok(StepResult::Failed),
             }
         }
     }
@@ -265,13 +269,13 @@ impl Gateway {
 
 // Talking to the application.
 impl Gateway {
-    fn talk(&mut self, input: &Input<'_>) -> Result<Ran, Problem> {
+    fn talk(&mut self, input: &Input<'_>) -> Result<StepResult, Problem> {
         if self.turn == Turn::Client {
             self.postpone();
         }
         let has_sent = self.send()?;
-        if let Some(ran) = self.unreadable() {
-            return Ok(ran);
+        if let Some(step_result) = self.unreadable() {
+            return Ok(step_result);
         }
         // An application that has just got the whole request has not answered it yet: the answer is waited for, and not
         // looked for in vain.
@@ -279,7 +283,7 @@ impl Gateway {
         let received = if input.room && !is_early { self.receive()? } else { Receipt::default() };
         let Receipt { part, redirect, has_received, has_more } = received;
         if let Some(target) = redirect {
-            return Ok(Ran::Redirected(target));
+            return Ok(StepResult::Redirected(target));
         }
         if has_sent || has_received {
             self.postpone();
@@ -289,7 +293,7 @@ impl Gateway {
             }
             if self.told == Told::Head && self.takes_content() {
                 // Both sides are silent, and it is not known whose turn it is: that is no fault of the application.
-                return Ok(Ran::Failed);
+                return Ok(StepResult::Failed);
             }
             let is_sent = self.is_sent();
             return Err(Problem::of(if is_sent { GatewayError::AnswerTimedOut } else { GatewayError::SendTimedOut }));
@@ -303,8 +307,8 @@ impl Gateway {
             self.buffer.take_if(|buffer| !buffer.has_left());
         }
         Ok(match part {
-            Some(part) => Ran::Gives(Box::new(part), next),
-            None => Ran::Waits(next),
+            Some(part) => StepResult::Gives(Box::new(part), next),
+            None => StepResult::Waits(next),
         })
     }
 
@@ -558,11 +562,11 @@ impl Gateway {
     }
 
     /// The client's answer after a failure.
-    fn give_up(&mut self, error: GatewayError) -> Ran {
-        if self.told == Told::Head { Ran::Failed } else { self.page_of(error) }
+    fn give_up(&mut self, error: GatewayError) -> StepResult {
+        if self.told == Told::Head { StepResult::Failed } else { self.page_of(error) }
     }
 
-    fn page_of(&self, error: GatewayError) -> Ran {
+    fn page_of(&self, error: GatewayError) -> StepResult {
         let status = error.status().0;
         let cause = match status {
             503 => "The application that answers here is not available at the moment.",
@@ -573,10 +577,10 @@ impl Gateway {
     }
 
     /// A page in the place of an answer.
-    fn page(&self, status: u16, cause: &str) -> Ran {
+    fn page(&self, status: u16, cause: &str) -> StepResult {
         match answers::error(status, cause, &self.rules.extras(status)) {
-            Ok(page) => Ran::Answer(Arc::new(page)),
-            Err(_) => Ran::Failed,
+            Ok(page) => StepResult::Answer(Arc::new(page)),
+            Err(_) => StepResult::Failed,
         }
     }
 }
@@ -611,23 +615,23 @@ impl Program for Gateway {
         self.buffer.as_mut().is_some_and(|buffer| buffer.gather(content))
     }
 
-    fn run(&mut self, input: Input<'_>) -> Ran {
+    fn run(&mut self, input: Input<'_>) -> StepResult {
         self.now = input.now;
         if self.rules.unavailable.is_some() && self.purpose == Purpose::Answer && matches!(self.state, State::Choosing)
         {
             self.state = State::Over;
             return self.page_of_service();
         }
-        let ran = match self.filtered.take() {
+        let step_result = match self.filtered.take() {
             None => self.run_plain(input),
             Some(mut filtered) => {
-                let ran = self.run_filtered(&mut filtered, input);
+                let step_result = self.run_filtered(&mut filtered, input);
                 self.filtered = Some(filtered);
-                ran
+                step_result
             }
         };
         self.check_invariants();
-        ran
+        step_result
     }
 
     fn asks(&self) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Asks a service whether a request is let in, before anything else is done about it.
 //!
 //! ```text
-//!  judge: Ask ──> AuthRequest: GET to the service ── 2xx ──> Ran::Found(AuthAssertions): the request is translated again, and passes
+//!  judge: Ask ──> AuthRequest: GET to the service ── 2xx ──> StepResult::Found(AuthAssertions): the request is translated again, and passes
 //!                                   ├── 3xx, 401, 403, 429 ──> the client gets this answer
 //!                                   └── another status, or none ──> 502, 503 or 504
 //! ```
@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use lamna_config::access::ServiceSettings;
-use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Holds, Input, Next, Part, Program, StepResult, StreamHead};
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 
 use super::exchange::Gateway;
@@ -64,7 +64,7 @@ impl AuthRequest {
     }
 
     /// Takes a part of the answer.
-    fn handle_part(&mut self, mut part: Box<Part>, next: Next) -> Ran {
+    fn handle_part(&mut self, mut part: Box<Part>, next: Next) -> StepResult {
         // What it says before its answer is not about what the client has asked for.
         part.interim.clear();
         if let Some(head) = &mut part.head {
@@ -81,16 +81,18 @@ impl AuthRequest {
             }
         }
         match &mut self.progress {
-            Progress::Head => Ran::Waits(next),
+            Progress::Head => StepResult::Waits(next),
             Progress::Yes(assertions, content_bytes) => {
                 *content_bytes += part.content.map_or(0, |content| content.bytes().len() as u64);
                 if part.end.is_some() || *content_bytes > CONTENT_BYTES_MAX {
-                    return Ran::Found(assertions.clone());
+                    return StepResult::Found(assertions.clone());
                 }
-                Ran::Waits(next)
+                StepResult::Waits(next)
             }
-            Progress::No if part.head.is_none() && part.content.is_none() && part.end.is_none() => Ran::Waits(next),
-            Progress::No => Ran::Gives(part, next),
+            Progress::No if part.head.is_none() && part.content.is_none() && part.end.is_none() => {
+                StepResult::Waits(next)
+            }
+            Progress::No => StepResult::Gives(part, next),
         }
     }
 
@@ -136,15 +138,15 @@ impl AuthRequest {
     }
 
     /// The client's answer if the service gives no clear one.
-    fn fail(&self, status: u16) -> Ran {
+    fn fail(&self, status: u16) -> StepResult {
         let cause = match status {
             503 => "The service that decides about access here is not available at the moment.",
             504 => "The service that decides about access here did not answer in time.",
             _ => "The service that decides about access here cannot be reached, or did not answer as it should.",
         };
         match answers::error(status, cause, &self.rules.extras(status)) {
-            Ok(page) => Ran::Answer(Arc::new(page)),
-            Err(_) => Ran::Failed,
+            Ok(page) => StepResult::Answer(Arc::new(page)),
+            Err(_) => StepResult::Failed,
         }
     }
 }
@@ -167,16 +169,16 @@ impl Program for AuthRequest {
         self.gateway.holds()
     }
 
-    fn run(&mut self, input: Input<'_>) -> Ran {
+    fn run(&mut self, input: Input<'_>) -> StepResult {
         // The question has no content, whatever the request has.
         match self.gateway.run(Input { content: &[], is_last: true, ..input }) {
-            Ran::Gives(part, next) => self.handle_part(part, next),
-            Ran::Answer(page) => self.fail(page.status.0),
-            Ran::Failed if matches!(self.progress, Progress::No) => Ran::Failed,
-            Ran::Failed => self.fail(502),
-            Ran::Waits(next) => Ran::Waits(next),
-            Ran::Redirected(_) => self.fail(502),
-            ran @ (Ran::Continue | Ran::Again | Ran::Found(_)) => ran,
+            StepResult::Gives(part, next) => self.handle_part(part, next),
+            StepResult::Answer(page) => self.fail(page.status.0),
+            StepResult::Failed if matches!(self.progress, Progress::No) => StepResult::Failed,
+            StepResult::Failed => self.fail(502),
+            StepResult::Waits(next) => StepResult::Waits(next),
+            StepResult::Redirected(_) => self.fail(502),
+            step_result @ (StepResult::Continue | StepResult::Again | StepResult::Found(_)) => step_result,
         }
     }
 

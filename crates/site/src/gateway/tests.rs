@@ -14,7 +14,7 @@ use lamna_config::route::{RouteSettings, Switch};
 use lamna_config::settings::{Settings, SiteSettings};
 use lamna_filter::Step;
 use lamna_proto::exchange::RequestedResource;
-use lamna_proto::exchange::program::{Input, Next, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Input, Next, Program, StepResult, StreamHead};
 use lamna_proto::gateway::Believed;
 use lamna_proto::message::Request;
 use lamna_proto::parse::head::{self, Parsed};
@@ -65,20 +65,22 @@ fn drive(mut program: Box<Gateway>, content: &[u8], piece_bytes: usize) -> Got {
         let piece = if next.content { &rest[..rest.len().min(piece_bytes)] } else { &[] };
         rest = &rest[piece.len()..];
         is_last |= next.content && rest.is_empty();
-        let ran = program.run(Input { content: piece, is_last, room: true, now: now() });
-        let given = match ran {
-            Ran::Continue => Next::CONTENT,
-            Ran::Again | Ran::Found(_) | Ran::Redirected(_) => panic!("gateways ask for no other translation"),
-            Ran::Answer(resource) => {
+        let step_result = program.run(Input { content: piece, is_last, room: true, now: now() });
+        let given = match step_result {
+            StepResult::Continue => Next::CONTENT,
+            StepResult::Again | StepResult::Found(_) | StepResult::Redirected(_) => {
+                panic!("gateways ask for no other translation")
+            }
+            StepResult::Answer(resource) => {
                 got.page = Some(resource.status.0);
                 return got;
             }
-            Ran::Failed => {
+            StepResult::Failed => {
                 got.is_broken_off = true;
                 return got;
             }
-            Ran::Waits(next) => next,
-            Ran::Gives(part, next) => {
+            StepResult::Waits(next) => next,
+            StepResult::Gives(part, next) => {
                 got.interim.extend(part.interim.iter().map(|head| head.status.0));
                 got.head = part.head.or(got.head);
                 got.content.extend_from_slice(part.content.as_ref().map_or(&[], |content| content.bytes()));
@@ -283,8 +285,8 @@ fn a_step_takes_a_bounded_part_of_what_is_no_content() {
         Front::new(&[address], |settings| (settings.protocol, settings.scripts) = (GatewayProtocol::FastCgi, None));
     let mut program = front.program("GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
     let mut step = || {
-        let ran = program.run(Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) });
-        let Ran::Waits(next) = ran else { panic!("{ran:?}") };
+        let step_result = program.run(Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) });
+        let StepResult::Waits(next) = step_result else { panic!("{step_result:?}") };
         (next, program.socket().map(|socket| socket.try_clone_to_owned().unwrap()))
     };
     let (next, socket) = step();
@@ -458,7 +460,7 @@ fn a_tunnel_that_is_reset_before_the_client_knows_of_it_is_none_on_the_next_conn
     let front = Front::new(&[place, other], |settings| settings.upstreams[1].weight = 0);
     let mut program = front.program("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
     let input = || Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) };
-    while matches!(program.run(input()), Ran::Waits(next) if next.writable) {
+    while matches!(program.run(input()), StepResult::Waits(next) if next.writable) {
         poll(&mut [PollFd::from_borrowed_fd(program.socket().unwrap(), PollFlags::OUT)], None).unwrap();
     }
     let (mut stream, _) = resets.accept().unwrap();
@@ -483,7 +485,7 @@ fn a_tunnel_that_ends_because_it_is_quiet_is_no_request_under_way() {
     let mut program = front.program("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
     let begun = std::time::Instant::now();
     let now = || Instant::from_ms(1_000 + begun.elapsed().as_millis() as u64);
-    let has_ended = |ran: &Ran| matches!(ran, Ran::Gives(part, _) if part.end.is_some());
+    let has_ended = |step_result: &StepResult| matches!(step_result, StepResult::Gives(part, _) if part.end.is_some());
     while !has_ended(&program.run(Input { content: b"", is_last: false, room: true, now: now() })) {
         thread::sleep(Duration::from_millis(1));
     }
@@ -501,10 +503,10 @@ fn a_program_that_is_dropped_ends_its_connection() {
     })]);
     let front = Front::new(&[place], |_| {});
     let mut program = front.program("GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
-    let mut ran = program.run(Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) });
-    while matches!(&ran, Ran::Waits(next) if next.writable) {
+    let mut step_result = program.run(Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) });
+    while matches!(&step_result, StepResult::Waits(next) if next.writable) {
         poll(&mut [PollFd::from_borrowed_fd(program.socket().unwrap(), PollFlags::OUT)], None).unwrap();
-        ran = program.run(Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) });
+        step_result = program.run(Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) });
     }
     drop(program);
     application.join().unwrap();
@@ -532,9 +534,9 @@ fn what_filters_make_is_given_in_parts_and_only_when_there_is_room() {
     let (mut given, mut parts) = (0, 0);
     loop {
         let input = |room| Input { content: &[], is_last: true, room, now: now() };
-        let Ran::Waits(_) = program.run(input(false)) else { panic!("nothing is given where there is no room") };
+        let StepResult::Waits(_) = program.run(input(false)) else { panic!("nothing is given where there is no room") };
         match program.run(input(true)) {
-            Ran::Gives(part, _) => {
+            StepResult::Gives(part, _) => {
                 let bytes = part.content.as_ref().map_or(0, |content| content.bytes().len());
                 assert!(bytes <= 80 << 10, "{bytes} at once");
                 given += bytes;
@@ -543,8 +545,8 @@ fn what_filters_make_is_given_in_parts_and_only_when_there_is_room() {
                     break;
                 }
             }
-            Ran::Waits(_) => thread::yield_now(),
-            ran => panic!("{ran:?}"),
+            StepResult::Waits(_) => thread::yield_now(),
+            step_result => panic!("{step_result:?}"),
         }
     }
     assert!(given == content.len() && parts > 30, "{given} bytes in {parts} parts");

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lamna_io::waker::Waker;
-use lamna_proto::exchange::program::{Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Input, Next, Program, StepResult};
 use lamna_proto::time::Instant;
 use lamna_sys::clock::Clock;
 use lamna_sys::contain::contain;
@@ -104,17 +104,21 @@ impl Job {
         loop {
             let input = Input { content: &[], is_last: true, room: true, now };
             let program = &mut self.program;
-            let ran = contain("Its answer is not kept.", || program.run(input)).unwrap_or(Ran::Failed);
-            match ran {
-                Ran::Continue => {}
-                Ran::Waits(next) if next.room => {}
-                Ran::Waits(next) => {
+            let step_result = contain("Its answer is not kept.", || program.run(input)).unwrap_or(StepResult::Failed);
+            match step_result {
+                StepResult::Continue => {}
+                StepResult::Waits(next) if next.room => {}
+                StepResult::Waits(next) => {
                     self.next = next;
                     return true;
                 }
-                Ran::Gives(part, _) if part.end.is_some() => return false,
-                Ran::Gives(..) => {}
-                Ran::Again | Ran::Found(_) | Ran::Redirected(_) | Ran::Answer(_) | Ran::Failed => return false,
+                StepResult::Gives(part, _) if part.end.is_some() => return false,
+                StepResult::Gives(..) => {}
+                StepResult::Again
+                | StepResult::Found(_)
+                | StepResult::Redirected(_)
+                | StepResult::Answer(_)
+                | StepResult::Failed => return false,
             }
         }
     }
@@ -168,10 +172,10 @@ mod tests {
     use lamna_proto::exchange::program::Holds;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Waits for a bell, then for a moment, and says when it is dropped.
+    /// Waits to be woken, then for a moment, and says when it is dropped.
     #[derive(Debug)]
     struct Waits {
-        bell: Arc<Waker>,
+        waker: Arc<Waker>,
         steps: u32,
         until: Option<Instant>,
         dropped: Sender<u32>,
@@ -186,21 +190,21 @@ mod tests {
             Holds::default()
         }
 
-        fn run(&mut self, input: Input<'_>) -> Ran {
+        fn run(&mut self, input: Input<'_>) -> StepResult {
             self.steps += 1;
             match self.until {
-                Some(until) if input.now >= until => Ran::Failed,
-                Some(_) => Ran::Waits(Next { until: self.until, ..Next::default() }),
-                None if self.steps == 1 => Ran::Waits(Next { readable: true, ..Next::default() }),
+                Some(until) if input.now >= until => StepResult::Failed,
+                Some(_) => StepResult::Waits(Next { until: self.until, ..Next::default() }),
+                None if self.steps == 1 => StepResult::Waits(Next { readable: true, ..Next::default() }),
                 None => {
                     self.until = Some(input.now.after_ms(5));
-                    Ran::Continue
+                    StepResult::Continue
                 }
             }
         }
 
         fn socket(&self) -> Option<BorrowedFd<'_>> {
-            Some(self.bell.descriptor().as_fd())
+            Some(self.waker.descriptor().as_fd())
         }
     }
 
@@ -212,8 +216,8 @@ mod tests {
 
     fn waits() -> (Box<Waits>, Arc<Waker>, Receiver<u32>) {
         let (dropped, is_dropped) = channel();
-        let bell = Arc::new(Waker::new().unwrap());
-        (Box::new(Waits { bell: bell.clone(), steps: 0, until: None, dropped }), bell, is_dropped)
+        let waker = Arc::new(Waker::new().unwrap());
+        (Box::new(Waits { waker: waker.clone(), steps: 0, until: None, dropped }), waker, is_dropped)
     }
 
     #[test]
@@ -221,13 +225,13 @@ mod tests {
         let background = Background::default();
         let clock = Clock::start();
         for _ in 0..3 {
-            let (one, bell, one_is_dropped) = waits();
+            let (one, waker, one_is_dropped) = waits();
             let (other, other_bell, other_is_dropped) = waits();
             background.carry_out(one, clock);
             background.carry_out(other, clock);
             other_bell.wake();
             assert!(other_is_dropped.recv().unwrap() >= 3);
-            bell.wake();
+            waker.wake();
             assert!(one_is_dropped.recv().unwrap() >= 3);
         }
         while lock(&background.queue).waker.is_some() {
@@ -240,16 +244,16 @@ mod tests {
         let background = Background::default();
         let clock = Clock::start();
         let all: Vec<_> = (0..PROGRAMS_MAX).map(|_| waits()).collect();
-        let mut bells = Vec::new();
-        for (program, bell, is_dropped) in all {
+        let mut wakers = Vec::new();
+        for (program, waker, is_dropped) in all {
             background.carry_out(program, clock);
-            bells.push((bell, is_dropped));
+            wakers.push((waker, is_dropped));
         }
         let (program, _, is_dropped) = waits();
         background.carry_out(program, clock);
         assert_eq!(is_dropped.recv().unwrap(), 0);
-        for (bell, is_dropped) in bells {
-            bell.wake();
+        for (waker, is_dropped) in wakers {
+            waker.wake();
             is_dropped.recv().unwrap();
         }
     }

@@ -34,7 +34,7 @@ pub(super) struct Checks(Arc<End>);
 #[derive(Debug, Default)]
 struct End {
     has_come: Mutex<bool>,
-    bell: Condvar,
+    changed: Condvar,
 }
 
 impl Checks {
@@ -65,7 +65,7 @@ impl Checks {
 impl Drop for Checks {
     fn drop(&mut self) {
         *self.0.has_come.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.bell.notify_all();
+        self.0.changed.notify_all();
     }
 }
 
@@ -82,7 +82,7 @@ fn keep_checking(group: &Weak<Group>, index: usize, check: &CheckSettings, site:
             round(&group, index, check, site, clock, &mut heard);
         }
         let has_come = end.has_come.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = end.bell.wait_timeout_while(has_come, interval, |has_come| !*has_come);
+        let waited = end.changed.wait_timeout_while(has_come, interval, |has_come| !*has_come);
         if *waited.unwrap_or_else(PoisonError::into_inner).0 {
             return;
         }

@@ -88,7 +88,7 @@ struct Status {
 #[derive(Default)]
 struct End {
     has_come: Mutex<bool>,
-    bell: Condvar,
+    changed: Condvar,
 }
 
 /// One thread's view of a name.
@@ -149,7 +149,7 @@ impl fmt::Debug for NameView {
 impl Drop for Resolver {
     fn drop(&mut self) {
         *lock(&self.end.has_come) = true;
-        self.end.bell.notify_all();
+        self.end.changed.notify_all();
     }
 }
 
@@ -163,7 +163,7 @@ impl Name {
         loop {
             let found = lookup(&self.host, self.port);
             let pause = if self.learn(found) { settings.period } else { settings.retry };
-            let waited = end.bell.wait_timeout_while(lock(&end.has_come), pause, |has_come| !*has_come);
+            let waited = end.changed.wait_timeout_while(lock(&end.has_come), pause, |has_come| !*has_come);
             if *waited.unwrap_or_else(PoisonError::into_inner).0 {
                 return;
             }

@@ -39,7 +39,7 @@ pub(super) fn run(pool: &Pool) -> End {
     let acceptor = Acceptor::new(Share::Any);
     let mut stage = Accept { pool, driver, poll: Poll::new()?, outputs, generation: GENERATION_OURS, acceptor };
     let control = &pool.shared.control;
-    stage.poll.add_bell(control.waker(pool.index).descriptor().as_fd(), BELL)?;
+    stage.poll.add_notifier(control.waker(pool.index).descriptor().as_fd(), BELL)?;
     stage.begin_accepting()?;
     control.report_begun();
     loop {

@@ -9,7 +9,7 @@ use std::borrow::{Borrow, BorrowMut};
 use std::sync::Arc;
 
 use lamna_io::Counters;
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, StepResult};
 use lamna_site::cache::Entry;
 
 use super::pool::Pool;
@@ -179,7 +179,7 @@ impl Executor for Hands<'_> {
         pending: PendingId,
         program: Box<dyn Program>,
         input: Input<'_>,
-    ) -> Option<(Box<dyn Program>, Ran)> {
+    ) -> Option<(Box<dyn Program>, StepResult)> {
         run_elsewhere(program, input, |program, input| self.tasks.push(Task::Run(Step::new(pending, program, input))))
     }
 }

@@ -77,7 +77,7 @@ impl<'a> Stage<'a> {
         let context = WorkerContext::new(&pool.shared);
         let mut poll = None;
         if let Some(waker) = pool.inbox(duty).waker() {
-            poll.insert(Poll::new()?).add_bell(waker.descriptor().as_fd(), BELL)?;
+            poll.insert(Poll::new()?).add_notifier(waker.descriptor().as_fd(), BELL)?;
         }
         Ok(Stage {
             pool,
@@ -159,7 +159,7 @@ impl<'a> Stage<'a> {
         for task in std::mem::take(&mut job.tasks) {
             let completed = match task {
                 Task::Run(step) => step.carry_out(),
-                Task::Completed(completed @ Completed::Ran(..)) => completed,
+                Task::Completed(completed @ Completed::Stepped(..)) => completed,
                 // The successor does it, or does it again.
                 _ => continue,
             };

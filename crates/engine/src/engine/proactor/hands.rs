@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lamna_io::send::Sent;
 use lamna_io::wait::Token;
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, StepResult};
 use lamna_proto::time::Instant;
 use lamna_proto::transmit::{Segment, Transmit};
 use lamna_site::cache::Entry;
@@ -152,7 +152,7 @@ impl Executor for RingHands<'_> {
         pending: PendingId,
         program: Box<dyn Program>,
         input: Input<'_>,
-    ) -> Option<(Box<dyn Program>, Ran)> {
+    ) -> Option<(Box<dyn Program>, StepResult)> {
         run_elsewhere(program, input, |program, input| self.disk.runners.submit(pending, program, input))
     }
 }

@@ -20,7 +20,7 @@ use lamna_config::settings::{ListenAddress, Settings, SiteSettings};
 use lamna_config::upstream_address::UpstreamAddress;
 use lamna_io::listen;
 use lamna_policy::cache::Algorithm;
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, StepResult};
 use lamna_site::cache::Entry;
 use lamna_site::content::site::Sites;
 use lamna_site::upstream::group::Group;
@@ -145,16 +145,16 @@ impl Executor for Executing {
         pending: PendingId,
         mut program: Box<dyn Program>,
         input: Input<'_>,
-    ) -> Option<(Box<dyn Program>, Ran)> {
+    ) -> Option<(Box<dyn Program>, StepResult)> {
         if self.hands == Hands::Elsewhere {
             if !input.is_last && program.gather(input.content) {
-                return Some((program, Ran::Continue));
+                return Some((program, StepResult::Continue));
             }
             self.deferred.borrow_mut().waiting.push(Waiting::Step(Step::new(pending, program, input)));
             return None;
         }
-        let ran = runners::run(&mut program, input);
-        Some((program, ran))
+        let step_result = runners::run(&mut program, input);
+        Some((program, step_result))
     }
 
     fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed> {

@@ -19,7 +19,7 @@ use lamna_proto::message::Method;
 use lamna_proto::resource::Resource;
 use lamna_site::cache::two_generation_map::Key;
 use lamna_site::content::access::{AccessRequest, Rules, Verdict};
-use lamna_site::content::admission::{Grounds, Standing, admit};
+use lamna_site::content::admission::{AdmissionFacts, Standing, admit};
 use lamna_site::content::answers;
 use lamna_site::content::responder::Responder;
 use lamna_site::content::route::{Effective, is_preflight};
@@ -288,12 +288,12 @@ fn count(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
 
 /// Whether the connection that the request has come by is one that its site takes.
 fn check_transport(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
-    let grounds = Grounds {
+    let facts = AdmissionFacts {
         says_https: || asked.is_said_to_be_secure(),
         authorities: |identity| context.shared.tls.as_ref()?.authorities(identity),
         unix_seconds: context.unix_ms / 1000,
     };
-    match admit(asked.site.demand, asked.over.way, grounds) {
+    match admit(asked.site.demand, asked.over.way, facts) {
         Standing::Served => Outcome::Next,
         Standing::Misdirected => Outcome::Refuse(Refusal::Misdirected),
         Standing::Unknown => refuse_unknown(context, asked),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use lamna_policy::schedule::Schedule;
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, StepResult};
 use lamna_proto::time::Instant;
 use lamna_sys::contain::contain;
 
@@ -53,8 +53,8 @@ impl Step {
     /// Carries it out.
     pub fn carry_out(self) -> Completed {
         let Step { pending, mut program, content, is_last, room, now } = self;
-        let ran = run(&mut program, Input { content: &content, is_last, room, now });
-        Completed::Ran(pending, program, ran)
+        let step_result = run(&mut program, Input { content: &content, is_last, room, now });
+        Completed::Stepped(pending, program, step_result)
     }
 }
 
@@ -112,6 +112,6 @@ impl Pool {
 }
 
 /// Carries out a step. One that panics has failed.
-pub fn run(program: &mut Box<dyn Program>, input: Input<'_>) -> Ran {
-    contain("The request that it was for is answered with 500.", || program.run(input)).unwrap_or(Ran::Failed)
+pub fn run(program: &mut Box<dyn Program>, input: Input<'_>) -> StepResult {
+    contain("The request that it was for is answered with 500.", || program.run(input)).unwrap_or(StepResult::Failed)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lamna_config::settings::{Settings, SiteSettings, SiteTls};
 use lamna_io::wait::{Poll, Token};
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, StepResult};
 use lamna_proto::time::Instant;
 use lamna_site::cache::Entry;
 use lamna_site::content::site::Sites;
@@ -80,7 +80,7 @@ impl Executor for Later {
         pending: PendingId,
         program: Box<dyn Program>,
         input: Input<'_>,
-    ) -> Option<(Box<dyn Program>, Ran)> {
+    ) -> Option<(Box<dyn Program>, StepResult)> {
         run_elsewhere(program, input, |program, input| self.steps.push(Step::new(pending, program, input)))
     }
 }

@@ -44,7 +44,7 @@ impl Connection {
         let incoming = self.active.as_mut().and_then(|active| active.receiving.as_mut());
         let Some(incoming) = incoming else { return Ok(true) };
         loop {
-            let piece = incoming.take(workspace.input.unread(), &workspace.outlet.limits, self.received)?;
+            let piece = incoming.take(workspace.input.unread(), &workspace.output_buffer.limits, self.received)?;
             workspace.input.consume(piece.consumed);
             if piece.ended {
                 self.end_content();
@@ -70,11 +70,11 @@ impl Connection {
 
     /// The answer is known, and it does not take the content of the request: at most so much may come.
     pub(super) fn begin_discarding(&mut self) -> Result<(), Refusal> {
-        let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
+        let output_buffer = &mut self.workspace.as_mut().expect(DRIVEN).output_buffer;
         let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) else { return Ok(()) };
-        incoming.limit(outlet.limits.body_bytes_max)?;
+        incoming.limit(output_buffer.limits.body_bytes_max)?;
         if std::mem::take(&mut incoming.continues) {
-            outlet.output.extend_from_slice(CONTINUE);
+            output_buffer.bytes.extend_from_slice(CONTINUE);
         }
         Ok(())
     }

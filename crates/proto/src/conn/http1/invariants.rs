@@ -21,7 +21,7 @@ impl Connection {
             self.check_line(active);
             let parked = (&active.departures, active.unsent.len());
             let (departures, output_bytes) = match &self.workspace {
-                Some(workspace) => (&workspace.departures, workspace.outlet.output.len()),
+                Some(workspace) => (&workspace.departures, workspace.output_buffer.bytes.len()),
                 None => parked,
             };
             departures.check_invariants(output_bytes);

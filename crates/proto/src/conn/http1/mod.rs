@@ -113,7 +113,7 @@ impl Connection {
         let drains = workspace.draining && !self.is_idle();
         if let Some(active) = &mut self.active {
             workspace.input.restore(&active.unread);
-            workspace.outlet.output.extend_from_slice(&active.unsent);
+            workspace.output_buffer.bytes.extend_from_slice(&active.unsent);
             workspace.restore_departures(&mut active.departures);
             active.unread.clear();
             active.unsent = Vec::new();
@@ -143,7 +143,7 @@ impl Connection {
         let mut workspace = self.workspace.take().expect("only a lent workspace is reclaimed");
         assert!(workspace.http1.current.is_none(), "a need is answered or deferred before parking");
         let has_departures = workspace.has_departures();
-        let (unread, unsent) = (workspace.input.unread(), workspace.outlet.unsent());
+        let (unread, unsent) = (workspace.input.unread(), workspace.output_buffer.unsent());
         if !(self.broken || unread.is_empty() && unsent.is_empty() && !has_departures) {
             let active = self.active.get_or_insert_with(|| workspace.http1.take());
             active.unread.extend_from_slice(unread);
@@ -152,7 +152,7 @@ impl Connection {
         }
         let is_full = workspace.input.is_full();
         workspace.input.clear();
-        workspace.outlet.clear();
+        workspace.output_buffer.clear();
         self.note_taking(self.last());
         if let Some(mut active) = self.active.take_if(|active| active.is_empty()) {
             active.discount();
@@ -324,7 +324,7 @@ impl Connection {
 
     fn has_output(&self) -> bool {
         let owned = match (&self.workspace, &self.active) {
-            (Some(workspace), _) => !workspace.outlet.unsent().is_empty(),
+            (Some(workspace), _) => !workspace.output_buffer.unsent().is_empty(),
             (None, Some(active)) => !active.unsent.is_empty(),
             (None, None) => false,
         };
@@ -337,7 +337,7 @@ impl Connection {
     /// far stands for what is left.
     pub fn remaining_bytes(&self) -> u64 {
         let written = match (&self.workspace, &self.active) {
-            (Some(workspace), _) => workspace.outlet.unsent().len(),
+            (Some(workspace), _) => workspace.output_buffer.unsent().len(),
             (None, Some(active)) => active.unsent.len(),
             (None, None) => 0,
         };
@@ -440,8 +440,8 @@ impl Connection {
             self.since = now;
         }
         let workspace = driven(&mut self.workspace);
-        let least = u64::from(workspace.outlet.limits.send_bytes_min);
-        let of_output = bytes.min(workspace.outlet.unsent().len() as u64);
+        let least = u64::from(workspace.output_buffer.limits.send_bytes_min);
+        let of_output = bytes.min(workspace.output_buffer.unsent().len() as u64);
         workspace.take_output(of_output as usize, holds);
         if let Some(active) = &mut self.active {
             active.taking.take(bytes, least, now);
@@ -514,7 +514,7 @@ impl Connection {
         let Some(index) = active.exchanges.iter().position(|exchange| exchange.id == id) else {
             return Ok(());
         };
-        let held_bytes_max = driven(&mut self.workspace).outlet.held_bytes_max();
+        let held_bytes_max = driven(&mut self.workspace).output_buffer.held_bytes_max();
         let fits = match &done {
             Done::Resolved(resource) => {
                 let holds = answer::holds_without_content(resource.status);
@@ -651,7 +651,7 @@ impl Connection {
         if self.broken {
             return None;
         }
-        let bytes = self.workspace.as_ref().expect(DRIVEN).outlet.unsent();
+        let bytes = self.workspace.as_ref().expect(DRIVEN).output_buffer.unsent();
         let answer = self.front_answer();
         let sending = self.front_sending();
         let segment = answer.and_then(segment_of).or_else(|| sending.and_then(segment_in_place));

@@ -32,7 +32,7 @@ impl Connection {
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         let first_in_line = self.active.as_ref().is_none_or(|active| active.exchanges.is_empty());
         if !first_in_line {
-            let held_bytes_max = workspace.outlet.held_bytes_max();
+            let held_bytes_max = workspace.output_buffer.held_bytes_max();
             let fits = self.active.as_ref().is_some_and(|active| active.may_hold(resource, held_bytes_max));
             self.push_current(if fits { State::Resolved(resource.clone()) } else { State::Postponed }, true);
             return;
@@ -41,15 +41,16 @@ impl Connection {
         let request = Request { bytes: workspace.input.unread(), head };
         let persistence = persistence_of(request, self.closing);
         let link = workspace.link.as_deref();
-        if let Some((status, content_bytes)) = write_plain(request, resource, persistence, link, &mut workspace.outlet)
+        if let Some((status, content_bytes)) =
+            write_plain(request, resource, persistence, link, &mut workspace.output_buffer)
         {
             let outcome = Outcome { status: status.0, content_bytes, started: self.received, over_http2: false };
             let request = Some(request).filter(|_| workspace.keeps_requests);
-            workspace.departures.push(workspace.outlet.output.len(), outcome, request);
+            workspace.departures.push(workspace.output_buffer.bytes.len(), outcome, request);
             self.consume_current();
             return;
         }
-        let answer = answer::decide(request, resource, workspace.outlet.grounds());
+        let answer = answer::decide(request, resource, workspace.output_buffer.answer_context());
         let link = workspace.link.take();
         self.push_answer(Answer { link, ..answer }, persistence);
     }
@@ -61,7 +62,7 @@ impl Connection {
         self.closing |= refusal.closes();
         self.lingers |= refusal.closes();
         let persistence = persistence_of(request, self.closing);
-        let answer = answer::refuse(refusal, Some(request), workspace.outlet.grounds());
+        let answer = answer::refuse(refusal, Some(request), workspace.output_buffer.answer_context());
         self.push_answer(answer, persistence);
     }
 
@@ -101,8 +102,8 @@ impl Connection {
             return self.advance();
         }
         let request = exchange.request.as_ref().map(Saved::request);
-        let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-        exchange.state = State::Answering(answer::refuse(refusal, request, outlet.grounds()));
+        let output_buffer = &self.workspace.as_ref().expect(DRIVEN).output_buffer;
+        exchange.state = State::Answering(answer::refuse(refusal, request, output_buffer.answer_context()));
         exchange.persistence = Persistence::Close;
         exchange.awaits_content = false;
         self.advance();
@@ -124,8 +125,8 @@ impl Connection {
             let active = self.active.as_mut().expect("an exchange is refused");
             let exchange = &mut active.exchanges[index];
             let request = exchange.request.as_ref().map(Saved::request);
-            let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-            let page = outlet.pages.refusal_of(request.and_then(answer::host_of), request, refusal);
+            let output_buffer = &self.workspace.as_ref().expect(DRIVEN).output_buffer;
+            let page = output_buffer.pages.refusal_of(request.and_then(answer::host_of), request, refusal);
             exchange.state = State::Resolved(page);
             return Ok(());
         }
@@ -137,8 +138,8 @@ impl Connection {
         let exchange = &mut active.exchanges[index];
         let request = exchange.request.as_ref().map(Saved::request);
         let persistence = request.map_or(Persistence::Close, |request| persistence_of(request, closing));
-        let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-        exchange.state = State::Answering(answer::refuse(refusal, request, outlet.grounds()));
+        let output_buffer = &self.workspace.as_ref().expect(DRIVEN).output_buffer;
+        exchange.state = State::Answering(answer::refuse(refusal, request, output_buffer.answer_context()));
         exchange.persistence = persistence;
         exchange.awaits_content = false;
         Ok(())
@@ -180,7 +181,7 @@ impl Connection {
         // RFC 9110 15.2: HTTP/1.0 has no interim answers.
         let can_be = head.is_some_and(|head| head.version == Version::Http11);
         if can_be {
-            early_hints::write_http1(links, &mut workspace.outlet.output);
+            early_hints::write_http1(links, &mut workspace.output_buffer.bytes);
         }
         can_be
     }
@@ -201,7 +202,7 @@ impl Connection {
         let workspace = driven(&mut self.workspace);
         let head = workspace.http1.current.as_ref().expect("a request is current");
         let request = Request { bytes: workspace.input.unread(), head };
-        let options = workspace.outlet.pages.options_of(answer::host_of(request), request);
+        let options = workspace.output_buffer.pages.options_of(answer::host_of(request), request);
         self.push_current(State::Resolved(options), true);
         self.advance();
     }
@@ -227,8 +228,8 @@ impl Connection {
             if let State::Running(running) = &mut exchange.state
                 && let Some(sending) = running.sending_mut()
             {
-                let is_handed_over = write_given(sending, &mut workspace.outlet);
-                if sending.is_cut() && is_handed_over && workspace.outlet.unsent().is_empty() {
+                let is_handed_over = write_given(sending, &mut workspace.output_buffer);
+                if sending.is_cut() && is_handed_over && workspace.output_buffer.unsent().is_empty() {
                     return self.handle_broken();
                 }
                 if sending.is_cut() || !(sending.is_ended() && is_handed_over) {
@@ -242,19 +243,19 @@ impl Connection {
             }
             if exchange.state.running().is_some_and(Running::is_lost) {
                 let request = exchange.request.as_ref().map(Saved::request);
-                let answer = answer::refuse(Refusal::RunFailed, request, workspace.outlet.grounds());
+                let answer = answer::refuse(Refusal::RunFailed, request, workspace.output_buffer.answer_context());
                 (exchange.state, exchange.persistence) = (State::Answering(answer), Persistence::Close);
             }
             if let State::Resolved(resource) = &exchange.state {
                 let saved = exchange.request.as_ref().expect("a request that waits is kept");
                 let persistence = persistence_of(saved.request(), closing && last);
-                let answer = answer::decide_saved(saved, resource, workspace.outlet.grounds());
+                let answer = answer::decide_saved(saved, resource, workspace.output_buffer.answer_context());
                 (exchange.state, exchange.persistence) = (State::Answering(answer), persistence);
             }
             let State::Answering(answer) = &mut exchange.state else {
                 return;
             };
-            writer::advance(answer, exchange.persistence, &mut workspace.outlet);
+            writer::advance(answer, exchange.persistence, &mut workspace.output_buffer);
             if !answer.is_finished() {
                 return;
             }
@@ -264,7 +265,7 @@ impl Connection {
 
     /// The content cannot be had. If nothing of the answer has left, say so; else only closing tells the peer.
     pub(super) fn fail_front(&mut self) {
-        let outlet = &driven(&mut self.workspace).outlet;
+        let output_buffer = &driven(&mut self.workspace).output_buffer;
         let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
         let Some(Exchange { state: State::Answering(answer), request, .. }) = front else {
             return;
@@ -273,7 +274,7 @@ impl Connection {
             self.handle_broken();
         } else {
             let request = request.as_ref().map(Saved::request);
-            *answer = answer::refuse(Refusal::ReadFailed, request, outlet.grounds());
+            *answer = answer::refuse(Refusal::ReadFailed, request, output_buffer.answer_context());
         }
     }
 

@@ -49,11 +49,14 @@ impl Connection {
     /// Whether another request may be begun: bounds what a peer that pipelines makes us hold.
     fn has_room(&self) -> bool {
         let workspace = self.workspace.as_ref().expect(DRIVEN);
-        let outlet = &workspace.outlet;
+        let output_buffer = &workspace.output_buffer;
         !workspace.holds_requests
             && !self.may_change()
-            && outlet.output.len() < outlet.output_bytes_max()
-            && self.active.as_ref().is_none_or(|active| active.has_room(&outlet.limits, outlet.held_bytes_max()))
+            && output_buffer.bytes.len() < output_buffer.output_bytes_max()
+            && self
+                .active
+                .as_ref()
+                .is_none_or(|active| active.has_room(&output_buffer.limits, output_buffer.held_bytes_max()))
     }
 
     fn receive_head(&mut self) -> Result<Taken, Refusal> {
@@ -73,7 +76,7 @@ impl Connection {
             self.since = self.received;
         }
         self.receiving = Receiving::Head;
-        match head::parse(workspace.input.unread(), &workspace.outlet.limits)? {
+        match head::parse(workspace.input.unread(), &workspace.output_buffer.limits)? {
             Parsed::Partial if self.ended => Err(Refusal::Incomplete),
             Parsed::Partial => Ok(Taken::Nothing),
             Parsed::Complete(head) => Ok(self.accept(head)),
@@ -86,8 +89,8 @@ impl Connection {
         let workspace = driven(&mut self.workspace);
         let request = Request { bytes: workspace.input.unread(), head: &head };
         let persists = !self.draining && !workspace.draining && is_persistent(request);
-        let pages = &*workspace.outlet.pages;
-        let judged = judge(request, &workspace.outlet.limits, pages);
+        let pages = &*workspace.output_buffer.pages;
+        let judged = judge(request, &workspace.output_buffer.limits, pages);
         let is_options = answers_options(request, pages);
         if judged.as_ref().is_ok_and(|judged| judged.continues) && !idle {
             // An interim answer would be taken for one to an earlier request.
@@ -117,7 +120,7 @@ impl Connection {
         let bytes_left = u64::MAX;
         let incoming = Incoming { id: exchange.id, content, bytes_left, continues, closing, pace: None };
         if let Some(saved) = exchange.request.as_ref().filter(|_| is_options) {
-            let pages = &self.workspace.as_ref().expect(DRIVEN).outlet.pages;
+            let pages = &self.workspace.as_ref().expect(DRIVEN).output_buffer.pages;
             let host = answer::host_of(saved.request());
             exchange.state = State::Resolved(pages.options_of(host, saved.request()));
         }

@@ -13,7 +13,7 @@ use crate::conn::Interest;
 use crate::conn::framing::Content;
 use crate::error::Refusal;
 use crate::exchange::answer;
-use crate::exchange::program::{Input, Part, Program, Ran, SocketWait, Step, StreamHead};
+use crate::exchange::program::{Input, Part, Program, SocketWait, Step, StepResult, StreamHead};
 use crate::exchange::running::{After, Running};
 use crate::exchange::sending::{Framing, Given, Sending};
 use crate::exchange::state::State;
@@ -69,7 +69,7 @@ impl Connection {
 
     /// Whether everything has been sent that was given.
     fn has_room_for_part(&self) -> bool {
-        let has_sent = self.workspace.as_ref().is_some_and(|workspace| workspace.outlet.unsent().is_empty());
+        let has_sent = self.workspace.as_ref().is_some_and(|workspace| workspace.output_buffer.unsent().is_empty());
         has_sent && self.front_sending().is_none_or(Sending::is_empty)
     }
 
@@ -117,7 +117,7 @@ impl Connection {
 
     /// The wait is over that `running_timeout` named.
     pub(super) fn handle_running_timeout(&mut self, now: Instant) {
-        let limits = driven(&mut self.workspace).outlet.limits.clone();
+        let limits = driven(&mut self.workspace).output_buffer.limits.clone();
         if self.front_running_mut().is_some_and(|(_, running)| running.handle_time(now)) {
             return;
         }
@@ -132,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// Whether a driver carries out a step of a program: until `handle_ran` the connection has to stay where it is.
+    /// Whether a driver carries out a step of a program: until `handle_step_result` the connection has to stay where it is.
     pub fn is_running(&self) -> bool {
         self.front_running().is_some_and(|(_, running)| running.is_away())
     }
@@ -159,7 +159,7 @@ impl Connection {
 
 // Steps.
 impl Connection {
-    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran`
+    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_step_result`
     /// the program is the driver's.
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         debug_assert_eq!(self.runnable(), Some(id), "a step is taken when it is asked for");
@@ -205,7 +205,7 @@ impl Connection {
                 };
             }
             let at = workspace.input.position();
-            let piece = incoming.take(workspace.input.unread(), &workspace.outlet.limits, self.received)?;
+            let piece = incoming.take(workspace.input.unread(), &workspace.output_buffer.limits, self.received)?;
             workspace.input.consume(piece.consumed);
             let taken = Taken { at: at + piece.content.start, length: piece.content.len(), is_last: piece.ended };
             if taken.is_last || taken.length > 0 {
@@ -220,7 +220,13 @@ impl Connection {
 
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the
     /// program.
-    pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
+    pub fn handle_step_result(
+        &mut self,
+        id: ExchangeId,
+        program: Box<dyn Program>,
+        step_result: StepResult,
+        now: Instant,
+    ) {
         let Some(active) = &mut self.active else { return };
         let Some(Exchange { id: front, request, state: State::Running(running), .. }) = active.exchanges.front_mut()
         else {
@@ -229,7 +235,7 @@ impl Connection {
         if *front != id || !running.is_away() {
             return;
         }
-        let after = running.handle_ran(program, ran, request.as_mut());
+        let after = running.handle_step_result(program, step_result, request.as_mut());
         if let (Some(away_ms), Some(incoming)) = (running.away_ms(now), &mut active.receiving) {
             incoming.forgive(away_ms, now);
         }
@@ -263,7 +269,7 @@ impl Connection {
     /// The program is done, and its request is resolved once more. How much content it may have is as if there had
     /// been no program.
     fn resolve_again(&mut self) {
-        let body_bytes_max = driven(&mut self.workspace).outlet.limits.body_bytes_max;
+        let body_bytes_max = driven(&mut self.workspace).output_buffer.limits.body_bytes_max;
         if let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) {
             // The taker refuses content that is known to be more.
             _ = incoming.limit(body_bytes_max);
@@ -307,7 +313,7 @@ impl Connection {
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         let incoming = self.active.as_mut().and_then(|active| active.receiving.as_mut());
         if incoming.is_some_and(|incoming| std::mem::take(&mut incoming.continues)) {
-            workspace.outlet.output.extend_from_slice(CONTINUE);
+            workspace.output_buffer.bytes.extend_from_slice(CONTINUE);
         }
     }
 }
@@ -334,8 +340,8 @@ impl Connection {
     fn give_interim(&mut self, interim: &[StreamHead]) {
         let request = self.front_running().and_then(|(exchange, _)| exchange.request.as_ref());
         if request.is_some_and(|saved| saved.head.version != Version::Http10) {
-            let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
-            interim.iter().for_each(|head| sending::write_interim(head, &mut outlet.output));
+            let output_buffer = &mut self.workspace.as_mut().expect(DRIVEN).output_buffer;
+            interim.iter().for_each(|head| sending::write_interim(head, &mut output_buffer.bytes));
         }
     }
 
@@ -372,11 +378,11 @@ impl Connection {
             Framing::Close | Framing::Tunnel => Persistence::Close,
             _ => persistence_of(request, closing || self.draining && active.receiving.is_some()),
         };
-        let outlet = &mut workspace.outlet;
-        let pages = outlet.pages.clone();
+        let output_buffer = &mut workspace.output_buffer;
+        let pages = output_buffer.pages.clone();
         let server = pages.pages_of(answer::host_of(request)).options.variants.first().server();
-        let told = (outlet.told_id(request), saved.link.as_deref());
-        sending::write_head(head, framing, persistence, server, told, outlet);
+        let told = (output_buffer.told_id(request), saved.link.as_deref());
+        sending::write_head(head, framing, persistence, server, told, output_buffer);
         let takes_trailers = framing == Framing::Told && sending::takes_trailers(request);
         running.begin_sending(Sending::new(head.status, framing, takes_trailers));
     }
@@ -444,10 +450,10 @@ impl Connection {
             return self.cut();
         }
         self.leave_unread();
-        let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
+        let output_buffer = &self.workspace.as_ref().expect(DRIVEN).output_buffer;
         let Some((exchange, _)) = self.front_running() else { return };
         let request = exchange.request.as_ref().map(Saved::request);
-        let page = outlet.pages.refusal_of(request.and_then(answer::host_of), request, Refusal::RunFailed);
+        let page = output_buffer.pages.refusal_of(request.and_then(answer::host_of), request, Refusal::RunFailed);
         self.set_front(State::Resolved(page));
     }
 

@@ -11,7 +11,7 @@ use crate::exchange::program::StreamHead;
 use crate::exchange::sending::{Framing, Sending};
 use crate::message::{Request, RequestId, Version};
 use crate::resource::status_line;
-use crate::workspace::outlet::Outlet;
+use crate::workspace::output_buffer::OutputBuffer;
 
 /// The framing of the answer to `request` that begins with `head` (RFC 9112 6.3).
 pub(super) fn framing_of(head: &StreamHead, request: Request<'_>) -> Framing {
@@ -25,8 +25,8 @@ pub(super) fn framing_of(head: &StreamHead, request: Request<'_>) -> Framing {
 }
 
 /// Writes what has been given, up to content that is sent from where it is. Whether all of it has been handed over.
-pub(super) fn write_given(sending: &mut Sending, outlet: &mut Outlet) -> bool {
-    let Outlet { output, copy_bytes_max, .. } = outlet;
+pub(super) fn write_given(sending: &mut Sending, output_buffer: &mut OutputBuffer) -> bool {
+    let OutputBuffer { bytes: output, copy_bytes_max, .. } = output_buffer;
     let is_chunked = sending.framing() == Framing::Told;
     if sending.end_in_place() && is_chunked {
         output.extend_from_slice(b"\r\n");
@@ -72,9 +72,9 @@ pub(super) fn write_head(
     persistence: Persistence,
     server: &[u8],
     (id, link): (RequestId, Option<&LinkField>),
-    outlet: &mut Outlet,
+    output_buffer: &mut OutputBuffer,
 ) {
-    let Outlet { output, date, .. } = outlet;
+    let OutputBuffer { bytes: output, date, .. } = output_buffer;
     status_line(output, head.status);
     let lines = [(&b"Date"[..], &date[..]), (b"Server", server)];
     for (name, value) in lines.into_iter().filter(|(name, value)| !value.is_empty() && !head.has(name)) {

@@ -8,7 +8,7 @@ use crate::exchange::early_hints::LinkField;
 use crate::exchange::range::ByteRange;
 use crate::message::{Method, Request, RequestId, Status};
 use crate::resource::{Representation, Resource, status_line};
-use crate::workspace::outlet::Outlet;
+use crate::workspace::output_buffer::OutputBuffer;
 
 /// How the answer says what becomes of the connection (RFC 9112 9.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,37 +39,37 @@ pub(super) fn write_plain(
     resource: &Resource,
     persistence: Persistence,
     link: Option<&LinkField>,
-    outlet: &mut Outlet,
+    output_buffer: &mut OutputBuffer,
 ) -> Option<(Status, u64)> {
     let representation = answer::plain_choice(request, resource)?;
     let link = link.filter(|_| resource.status == answer::OK);
-    let told = (outlet.told_id(request), link);
+    let told = (output_buffer.told_id(request), link);
     if request.head.method == Method::Head {
-        write_prebuilt(representation.head(), representation, b"", persistence, told, outlet);
+        write_prebuilt(representation.head(), representation, b"", persistence, told, output_buffer);
         return Some((resource.status, 0));
     }
     let message = representation.message()?;
-    if message.len() > outlet.copy_bytes_max {
+    if message.len() > output_buffer.copy_bytes_max {
         return None;
     }
-    write_prebuilt(message, representation, b"", persistence, told, outlet);
+    write_prebuilt(message, representation, b"", persistence, told, output_buffer);
     Some((resource.status, representation.size))
 }
 
 /// Writes what comes next to the output, as far as it is ready: the head once content is, and text between parts.
-pub(super) fn advance(answer: &mut Answer, persistence: Persistence, outlet: &mut Outlet) {
+pub(super) fn advance(answer: &mut Answer, persistence: Persistence, output_buffer: &mut OutputBuffer) {
     if answer.is_short() {
         return;
     }
     if !answer.begun {
         answer.begun = true;
-        write_head(answer, persistence, outlet);
-        copy_small_content(answer, outlet);
+        write_head(answer, persistence, output_buffer);
+        copy_small_content(answer, output_buffer);
     }
     while answer.current.length == 0 {
         match answer.later.pop_front() {
             Some(Piece::Text(text)) => {
-                outlet.output.extend_from_slice(&text);
+                output_buffer.bytes.extend_from_slice(&text);
                 answer.content_bytes += text.len() as u64;
             }
             Some(Piece::Content(range)) => answer.current = range,
@@ -79,54 +79,54 @@ pub(super) fn advance(answer: &mut Answer, persistence: Persistence, outlet: &mu
 }
 
 /// Content in memory that is short goes right behind its head, so that pipelined answers share one send.
-fn copy_small_content(answer: &mut Answer, outlet: &mut Outlet) {
+fn copy_small_content(answer: &mut Answer, output_buffer: &mut OutputBuffer) {
     let length = answer.current.length;
-    if length == 0 || length > outlet.copy_bytes_max as u64 {
+    if length == 0 || length > output_buffer.copy_bytes_max as u64 {
         return;
     }
     if let Some(content) = answer.representation.content() {
         let start = answer.current.offset as usize;
-        outlet.output.extend_from_slice(&content[start..start + length as usize]);
+        output_buffer.bytes.extend_from_slice(&content[start..start + length as usize]);
         answer.take(length);
     }
 }
 
-fn write_head(answer: &Answer, persistence: Persistence, outlet: &mut Outlet) {
+fn write_head(answer: &Answer, persistence: Persistence, output_buffer: &mut OutputBuffer) {
     let representation = &*answer.representation;
     match &answer.kind {
         Kind::Prebuilt(query) => {
             let told = (answer.id, answer.link());
-            write_prebuilt(representation.head(), representation, query, persistence, told, outlet)
+            write_prebuilt(representation.head(), representation, query, persistence, told, output_buffer)
         }
         Kind::NotModified => {
-            open_head(answer, outlet);
-            close_head(representation, representation.fields_kept(), persistence, answer.id, outlet);
+            open_head(answer, output_buffer);
+            close_head(representation, representation.fields_kept(), persistence, answer.id, output_buffer);
         }
         Kind::Partial => {
-            open_head(answer, outlet);
-            push_content_length(&mut outlet.output, answer.current.length);
-            push_content_range(&mut outlet.output, &answer.current, representation.size);
-            close_head(representation, representation.fields(), persistence, answer.id, outlet);
+            open_head(answer, output_buffer);
+            push_content_length(&mut output_buffer.bytes, answer.current.length);
+            push_content_range(&mut output_buffer.bytes, &answer.current, representation.size);
+            close_head(representation, representation.fields(), persistence, answer.id, output_buffer);
         }
         Kind::Multipart { boundary, length } => {
-            open_head(answer, outlet);
-            push_content_length(&mut outlet.output, *length);
+            open_head(answer, output_buffer);
+            push_content_length(&mut output_buffer.bytes, *length);
             let line = format!("Content-Type: multipart/byteranges; boundary={boundary}\r\n");
-            outlet.output.extend_from_slice(line.as_bytes());
-            close_head(representation, representation.fields_after_type(), persistence, answer.id, outlet);
+            output_buffer.bytes.extend_from_slice(line.as_bytes());
+            close_head(representation, representation.fields_after_type(), persistence, answer.id, output_buffer);
         }
         Kind::Unsatisfiable { size } => {
-            open_head(answer, outlet);
-            push_content_length(&mut outlet.output, representation.size);
-            outlet.output.extend_from_slice(format!("Content-Range: bytes */{size}\r\n").as_bytes());
-            close_head(representation, representation.fields(), persistence, answer.id, outlet);
+            open_head(answer, output_buffer);
+            push_content_length(&mut output_buffer.bytes, representation.size);
+            output_buffer.bytes.extend_from_slice(format!("Content-Range: bytes */{size}\r\n").as_bytes());
+            close_head(representation, representation.fields(), persistence, answer.id, output_buffer);
         }
     }
 }
 
 /// Status line, Date and Server.
-fn open_head(answer: &Answer, outlet: &mut Outlet) {
-    let Outlet { output, date, .. } = outlet;
+fn open_head(answer: &Answer, output_buffer: &mut OutputBuffer) {
+    let OutputBuffer { bytes: output, date, .. } = output_buffer;
     status_line(output, answer.status);
     let date = answer.representation.own_date().unwrap_or(&date[..]);
     for part in [b"Date: ", date, b"\r\nServer: ", answer.representation.server(), b"\r\n"] {
@@ -140,13 +140,13 @@ fn close_head(
     fields: &[u8],
     persistence: Persistence,
     id: RequestId,
-    outlet: &mut Outlet,
+    output_buffer: &mut OutputBuffer,
 ) {
     let at = representation.head().len() - fields.len();
-    representation.push_part(at, &fields[..fields.len() - 2], outlet.unix_seconds, &mut outlet.output);
-    outlet.output.extend_from_slice(persistence.line());
-    push_id(id, &mut outlet.output);
-    outlet.output.extend_from_slice(b"\r\n");
+    representation.push_part(at, &fields[..fields.len() - 2], output_buffer.unix_seconds, &mut output_buffer.bytes);
+    output_buffer.bytes.extend_from_slice(persistence.line());
+    push_id(id, &mut output_buffer.bytes);
+    output_buffer.bytes.extend_from_slice(b"\r\n");
 }
 
 /// Tells the client what its request is called, if it is told.
@@ -166,9 +166,9 @@ fn write_prebuilt(
     query: &[u8],
     persistence: Persistence,
     (id, link): (RequestId, Option<&LinkField>),
-    outlet: &mut Outlet,
+    output_buffer: &mut OutputBuffer,
 ) {
-    let Outlet { output, date, unix_seconds, .. } = outlet;
+    let OutputBuffer { bytes: output, date, unix_seconds, .. } = output_buffer;
     let date_at = output.len() + representation.date_at();
     if persistence == Persistence::Implied && query.is_empty() && id == RequestId::NONE && link.is_none() {
         representation.push_part(0, message, *unix_seconds, output);

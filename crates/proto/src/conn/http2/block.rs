@@ -167,7 +167,8 @@ impl Connection {
         let scratch_space = &mut workspace.http2;
         match block.role {
             Role::Request => {
-                let (mut builder, scratch) = RequestBuilder::new(&mut scratch_space.buffers, &workspace.outlet.limits);
+                let (mut builder, scratch) =
+                    RequestBuilder::new(&mut scratch_space.buffers, &workspace.output_buffer.limits);
                 let read = self.decoder.decode(bytes, scratch, |name, value| builder.field(name, value));
                 let (built, sent) = (builder.finish(), bytes.len());
                 let stands_for = read.map_err(|error| self.unreadable(error))?;
@@ -232,7 +233,7 @@ impl Connection {
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         let called = workspace.next_id();
         let request = Request { bytes: &workspace.http2.buffers.text, head: &head };
-        let judged = judge(request, ends, &*workspace.outlet.pages);
+        let judged = judge(request, ends, &*workspace.output_buffer.pages);
         if ends && matches!(judged, Ok(Judged { expected: Some(1..), .. })) {
             return Err(Fault::Stream(id, ErrorCode::Protocol));
         }
@@ -249,8 +250,8 @@ impl Connection {
                 return Ok(());
             }
         };
-        if rules::answers_options(request, &*workspace.outlet.pages) {
-            let options = workspace.outlet.pages.options_of(answer::host_of(request), request);
+        if rules::answers_options(request, &*workspace.output_buffer.pages) {
+            let options = workspace.output_buffer.pages.options_of(answer::host_of(request), request);
             let at = self.push_stream(ends, expected, true);
             self.streams[at].continues = continues;
             self.begin_answering(at, &options);
@@ -265,7 +266,7 @@ impl Connection {
     ///
     /// A client that waits to send it is told to, and too much is refused.
     pub(super) fn begin_content(&mut self, at: usize) {
-        let (now, body_bytes_max) = (self.now, driven(&mut self.workspace).outlet.limits.body_bytes_max);
+        let (now, body_bytes_max) = (self.now, driven(&mut self.workspace).output_buffer.limits.body_bytes_max);
         let stream = &mut self.streams[at];
         if let Receiving::Open(incoming) = &mut stream.receiving {
             // Until now the client could not know whether its content is wanted.

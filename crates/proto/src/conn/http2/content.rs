@@ -67,7 +67,7 @@ impl Connection {
         if !is_kept {
             self.give_back(id, taken, now);
         }
-        let limits = &driven(&mut self.workspace).outlet.limits;
+        let limits = &driven(&mut self.workspace).output_buffer.limits;
         let body_bytes_max = limits.body_bytes_max;
         let Some(at) = self.streams.iter().position(|one| one.id == id) else { return Ok(Step::Went) };
         let Receiving::Open(incoming) = &mut self.streams[at].receiving else { return Ok(Step::Went) };

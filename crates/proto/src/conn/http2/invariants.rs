@@ -22,7 +22,7 @@ impl Connection {
             self.check_windows();
             self.streams.iter().for_each(|stream| stream.state.check_invariants());
             let (departures, output_bytes) = match &self.workspace {
-                Some(workspace) => (&workspace.departures, workspace.outlet.output.len()),
+                Some(workspace) => (&workspace.departures, workspace.output_buffer.bytes.len()),
                 None => (&self.departures, self.unsent.len()),
             };
             departures.check_invariants(output_bytes);

@@ -211,7 +211,7 @@ impl Connection {
             self.unread = Vec::new();
         }
         if !self.unsent.is_empty() {
-            workspace.outlet.output.extend_from_slice(&self.unsent);
+            workspace.output_buffer.bytes.extend_from_slice(&self.unsent);
             self.unsent = Vec::new();
         }
         workspace.restore_departures(&mut self.departures);
@@ -225,8 +225,8 @@ impl Connection {
         let drains = workspace.draining;
         if self.is_new && !self.broken {
             self.is_new = false;
-            let Workspace { outlet, offers_tunnels, .. } = &mut *workspace;
-            settings::write_own(&mut outlet.output, &outlet.limits, *offers_tunnels);
+            let Workspace { output_buffer, offers_tunnels, .. } = &mut *workspace;
+            settings::write_own(&mut output_buffer.bytes, &output_buffer.limits, *offers_tunnels);
         }
         self.workspace = Some(workspace);
         if drains {
@@ -251,13 +251,13 @@ impl Connection {
         let has_departures = workspace.has_departures();
         if !self.broken {
             self.unread.extend_from_slice(workspace.input.unread());
-            self.unsent.extend_from_slice(workspace.outlet.unsent());
+            self.unsent.extend_from_slice(workspace.output_buffer.unsent());
             if has_departures {
                 workspace.park_departures(&mut self.departures);
             }
         }
         workspace.input.clear();
-        workspace.outlet.clear();
+        workspace.output_buffer.clear();
         if self.streams.is_empty() && workspace.http2.spare_streams.capacity() == 0 {
             workspace.http2.spare_streams = std::mem::take(&mut self.streams);
         } else if self.streams.is_empty() {
@@ -385,7 +385,7 @@ impl Connection {
     /// Bytes that are written and not sent.
     fn unsent_bytes(&self) -> usize {
         match &self.workspace {
-            Some(workspace) => workspace.outlet.unsent().len(),
+            Some(workspace) => workspace.output_buffer.unsent().len(),
             None => self.unsent.len(),
         }
     }
@@ -458,7 +458,7 @@ impl Connection {
         if bytes > 0 && (workspace.has_departures() || !self.streams.is_empty() || self.ending == Ending::Closing) {
             self.since = now;
         }
-        let of_output = bytes.min(workspace.outlet.unsent().len() as u64);
+        let of_output = bytes.min(workspace.output_buffer.unsent().len() as u64);
         workspace.take_output(of_output as usize, holds);
         self.file_sent(bytes - of_output);
         self.pump();
@@ -597,7 +597,7 @@ impl Connection {
             return None;
         }
         let is_last = self.is_over() && self.ended;
-        let bytes = self.workspace.as_ref().expect(DRIVEN).outlet.unsent();
+        let bytes = self.workspace.as_ref().expect(DRIVEN).output_buffer.unsent();
         let segment = self.file_segment();
         if bytes.is_empty() && segment.is_none() {
             return None;

@@ -74,7 +74,7 @@ impl Connection {
         let bytes_max = self
             .workspace
             .as_ref()
-            .map_or(crate::workspace::outlet::OUTPUT_BYTES_MAX, |one| one.outlet.output_bytes_max());
+            .map_or(crate::workspace::output_buffer::OUTPUT_BYTES_MAX, |one| one.output_buffer.output_bytes_max());
         self.ending != Ending::Closing && self.unsent_bytes() < bytes_max && self.behind.len() < BEHIND_BYTES_MAX
     }
 

@@ -9,7 +9,7 @@ use super::stream::{Receiving, Stream};
 use super::{Connection, DRIVEN};
 use crate::error::Refusal;
 use crate::exchange::ExchangeId;
-use crate::exchange::program::{Input, Program, Ran, SocketWait, Step};
+use crate::exchange::program::{Input, Program, SocketWait, Step, StepResult};
 use crate::exchange::running::{After, Running};
 use crate::exchange::sending::Sending;
 use crate::exchange::state::State;
@@ -44,15 +44,17 @@ impl Connection {
     pub(super) fn has_room_for_part(&self, stream: &Stream) -> bool {
         let Some(workspace) = &self.workspace else { return false };
         let is_written = stream.state.sending().is_none_or(Sending::is_empty);
-        is_written && self.file_frame.is_none() && workspace.outlet.unsent().len() < workspace.outlet.output_bytes_max()
+        is_written
+            && self.file_frame.is_none()
+            && workspace.output_buffer.unsent().len() < workspace.output_buffer.output_bytes_max()
     }
 
-    /// Whether a driver carries out a step of a program: until `handle_ran` the connection has to stay where it is.
+    /// Whether a driver carries out a step of a program: until `handle_step_result` the connection has to stay where it is.
     pub fn is_running(&self) -> bool {
         self.streams.iter().any(|one| one.state.running().is_some_and(Running::is_away))
     }
 
-    /// The step that `Need::Run` asks for. Until `handle_ran` the program is the driver's.
+    /// The step that `Need::Run` asks for. Until `handle_step_result` the program is the driver's.
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         let received = self.received;
         let at = self.streams.iter().position(|one| one.id == id.0 && self.can_run(one))?;
@@ -86,7 +88,13 @@ impl Connection {
 
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the
     /// program.
-    pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
+    pub fn handle_step_result(
+        &mut self,
+        id: ExchangeId,
+        program: Box<dyn Program>,
+        step_result: StepResult,
+        now: Instant,
+    ) {
         self.now = self.now.max(now);
         let Some(at) = self.streams.iter().position(|one| one.id == id.0 && !one.is_reset) else { return };
         let Stream { state: State::Running(running), request, receiving, taken, .. } = &mut self.streams[at] else {
@@ -97,7 +105,7 @@ impl Connection {
         }
         let bytes = taken.len();
         taken.clear();
-        let after = running.handle_ran(program, ran, request.as_mut());
+        let after = running.handle_step_result(program, step_result, request.as_mut());
         if let (Some(away_ms), Receiving::Open(incoming)) = (running.away_ms(now), receiving) {
             incoming.pace.forgive(away_ms, now);
         }

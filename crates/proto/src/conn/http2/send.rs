@@ -43,27 +43,27 @@ impl Connection {
         let is_head = head.method == Method::Head;
         let content = if is_head { Some(&[][..]) } else { representation.content() };
         let bytes_max = room.min(self.peer.initial_window.max(0) as u64).min(PAYLOAD_BYTES_MAX as u64);
-        let bytes_max = bytes_max.min(workspace.outlet.copy_bytes_max as u64);
+        let bytes_max = bytes_max.min(workspace.output_buffer.copy_bytes_max as u64);
         let Some(content) = content.filter(|content| content.len() as u64 <= bytes_max) else { return false };
         let is_before = |one: &Stream| one.priority.urgency < priority.urgency && one.can_send(room);
         if self.file_frame.is_some() || self.streams.iter().any(is_before) {
             return false;
         }
-        let outlet = &mut workspace.outlet;
-        let told = (&outlet.date[..], outlet.unix_seconds, outlet.told_id(request));
-        let (output, ends) = (&mut outlet.output, content.is_empty());
+        let output_buffer = &mut workspace.output_buffer;
+        let told = (&output_buffer.date[..], output_buffer.unix_seconds, output_buffer.told_id(request));
+        let (output, ends) = (&mut output_buffer.bytes, content.is_empty());
         let link = workspace.link.as_deref().filter(|_| resource.status == answer::OK);
         response::write_prebuilt(output, id, representation, ends, &mut self.encoder, told, link);
         if !content.is_empty() {
-            frame::write_head(&mut outlet.output, content.len(), Kind::Data, END_STREAM, id);
-            outlet.output.extend_from_slice(content);
+            frame::write_head(&mut output_buffer.bytes, content.len(), Kind::Data, END_STREAM, id);
+            output_buffer.bytes.extend_from_slice(content);
             self.window.take(content.len() as u64);
-            self.window_taking.take(content.len() as u64, u64::from(outlet.limits.send_bytes_min), self.now);
+            self.window_taking.take(content.len() as u64, u64::from(output_buffer.limits.send_bytes_min), self.now);
         }
         let (status, content_bytes) = (resource.status.0, content.len() as u64);
         let outcome = Outcome { status, content_bytes, started: self.received, over_http2: true };
         let request = Some(request).filter(|_| workspace.keeps_requests);
-        workspace.departures.push(workspace.outlet.output.len(), outcome, request);
+        workspace.departures.push(workspace.output_buffer.bytes.len(), outcome, request);
         workspace.http2.current = None;
         true
     }
@@ -102,9 +102,9 @@ impl Connection {
     /// The answer of a stream is `resource`, which was looked up. Where its streams hold too much it is looked up again
     /// later.
     pub(super) fn handle_resolved(&mut self, at: usize, resource: &Arc<Resource>) {
-        let outlet = &driven(&mut self.workspace).outlet;
+        let output_buffer = &driven(&mut self.workspace).output_buffer;
         let held: u64 = self.streams.iter().map(|one| one.state.held_bytes()).sum();
-        let held_max = if outlet.held_bytes_max() == 0 { 0 } else { STREAMS_HELD_BYTES_MAX };
+        let held_max = if output_buffer.held_bytes_max() == 0 { 0 } else { STREAMS_HELD_BYTES_MAX };
         let stream = &mut self.streams[at];
         if held > 0 && held + resource.held_bytes() > held_max && !answer::holds_without_content(resource.status) {
             stream.state = State::Postponed;
@@ -117,10 +117,10 @@ impl Connection {
     /// The answer of a stream is `resource`, whatever other streams hold: what a program has made is not made again, as
     /// its request may have changed something.
     pub(super) fn answer_with(&mut self, at: usize, resource: &Arc<Resource>) {
-        let outlet = &driven(&mut self.workspace).outlet;
+        let output_buffer = &driven(&mut self.workspace).output_buffer;
         let stream = &mut self.streams[at];
         let Some(saved) = &stream.request else { return };
-        let answer = answer::decide_saved(saved, resource, outlet.grounds());
+        let answer = answer::decide_saved(saved, resource, output_buffer.answer_context());
         stream.state = State::Answering(answer);
     }
 
@@ -152,10 +152,10 @@ impl Connection {
         }
         self.streams[at].is_early = true;
         self.give_up_content(at, self.received);
-        let outlet = &driven(&mut self.workspace).outlet;
+        let output_buffer = &driven(&mut self.workspace).output_buffer;
         let stream = &mut self.streams[at];
         let request = stream.request.as_ref().map(Saved::request);
-        let answer = answer::refuse(refusal, request, outlet.grounds());
+        let answer = answer::refuse(refusal, request, output_buffer.answer_context());
         stream.state = State::Answering(answer);
     }
 
@@ -190,7 +190,7 @@ impl Connection {
     pub(super) fn encoder_and_sink(&mut self) -> (&mut Encoder, &mut Vec<u8>) {
         let output = match (&mut self.workspace, self.file_frame) {
             (_, Some(_)) => &mut self.behind,
-            (Some(workspace), None) => &mut workspace.outlet.output,
+            (Some(workspace), None) => &mut workspace.output_buffer.bytes,
             (None, None) => &mut self.unsent,
         };
         (&mut self.encoder, output)
@@ -209,8 +209,8 @@ impl Connection {
         }
         self.refuse_lost();
         while self.file_frame.is_none() {
-            let outlet = &driven(&mut self.workspace).outlet;
-            if outlet.unsent().len() >= outlet.output_bytes_max() {
+            let output_buffer = &driven(&mut self.workspace).output_buffer;
+            if output_buffer.unsent().len() >= output_buffer.output_bytes_max() {
                 break;
             }
             let room = self.window.room();
@@ -229,13 +229,13 @@ impl Connection {
         let least = self.least_taken();
         let stream = &mut self.streams[at];
         stream.served = self.turn;
-        let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
+        let output_buffer = &mut self.workspace.as_mut().expect(DRIVEN).output_buffer;
         let State::Answering(answer) = &mut stream.state else { return self.write_part(at) };
         if !answer.begun {
             answer.begun = true;
             let ends = answer.is_finished();
-            let moment = (&outlet.date[..], outlet.unix_seconds);
-            response::write_answer(&mut outlet.output, stream.id, answer, ends, &mut self.encoder, moment);
+            let moment = (&output_buffer.date[..], output_buffer.unix_seconds);
+            response::write_answer(&mut output_buffer.bytes, stream.id, answer, ends, &mut self.encoder, moment);
             stream.next_piece();
             if ends {
                 self.end_stream(at);
@@ -247,13 +247,19 @@ impl Connection {
         let bytes = ready.min(allowed);
         let ends = bytes == stream.remaining_bytes();
         stream.window.take(bytes);
-        stream.taking.take(bytes, u64::from(outlet.limits.send_bytes_min), self.now);
+        stream.taking.take(bytes, u64::from(output_buffer.limits.send_bytes_min), self.now);
         self.window.take(bytes);
         self.window_taking.take(bytes, least, self.now);
-        let head_at = outlet.output.len();
-        frame::write_head(&mut outlet.output, bytes as usize, Kind::Data, if ends { END_STREAM } else { 0 }, stream.id);
-        if stream.copy_content(bytes, &mut outlet.output) {
-            debug_assert_eq!(outlet.output.len(), head_at + HEAD_BYTES + bytes as usize);
+        let head_at = output_buffer.bytes.len();
+        frame::write_head(
+            &mut output_buffer.bytes,
+            bytes as usize,
+            Kind::Data,
+            if ends { END_STREAM } else { 0 },
+            stream.id,
+        );
+        if stream.copy_content(bytes, &mut output_buffer.bytes) {
+            debug_assert_eq!(output_buffer.bytes.len(), head_at + HEAD_BYTES + bytes as usize);
             self.after_content(at);
         } else {
             self.file_frame = Some((stream.id, bytes));
@@ -292,9 +298,9 @@ impl Connection {
             true => self.remove_stream(at),
             false => self.after_content(at),
         }
-        let Workspace { outlet, departures, .. } = driven(&mut self.workspace);
-        departures.handle_joined(outlet.output.len());
-        outlet.output.append(&mut self.behind);
+        let Workspace { output_buffer, departures, .. } = driven(&mut self.workspace);
+        departures.handle_joined(output_buffer.bytes.len());
+        output_buffer.bytes.append(&mut self.behind);
     }
 }
 

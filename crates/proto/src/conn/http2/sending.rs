@@ -77,9 +77,9 @@ impl Connection {
         let has_content = head.has_content(request);
         let ends = !has_content || is_whole && head.length.unwrap_or(0) == 0;
         let workspace = self.workspace.as_ref().expect(DRIVEN);
-        let (date, pages) = (workspace.outlet.date, workspace.outlet.pages.clone());
+        let (date, pages) = (workspace.output_buffer.date, workspace.output_buffer.pages.clone());
         let server = pages.pages_of(answer::host_of(request)).options.variants.first().server();
-        let (id, told) = (stream.id, workspace.outlet.told_id(request));
+        let (id, told) = (stream.id, workspace.output_buffer.told_id(request));
         let link = stream.request.as_ref().and_then(|saved| saved.link.clone());
         let (encoder, sink) = self.encoder_and_sink();
         response::write_stream_head(sink, id, head, Some((&date, server, told)), link.as_deref(), ends, encoder);
@@ -108,8 +108,8 @@ impl Connection {
             return Ok(());
         };
         let Some(sending) = running.sending_mut() else { return Ok(()) };
-        let outlet = &mut driven(&mut self.workspace).outlet;
-        let (least_of_stream, output) = (u64::from(outlet.limits.send_bytes_min), &mut outlet.output);
+        let output_buffer = &mut driven(&mut self.workspace).output_buffer;
+        let (least_of_stream, output) = (u64::from(output_buffer.limits.send_bytes_min), &mut output_buffer.bytes);
         let ready = sending.front().map_or(0, <[u8]>::len).min(PAYLOAD_BYTES_MAX);
         if let Some(trailers) = sending.trailers().filter(|trailers| !trailers.is_empty()) {
             response::write_trailers(output, *id, trailers, &mut self.encoder);

@@ -43,7 +43,7 @@ impl Connection {
 
     /// The bytes that the peer has to take of all streams together in each `send_timeout_ms`.
     pub(super) fn least_taken(&self) -> u64 {
-        let least = self.workspace.as_ref().expect(DRIVEN).outlet.limits.send_bytes_min;
+        let least = self.workspace.as_ref().expect(DRIVEN).output_buffer.limits.send_bytes_min;
         let count = self.streams.len() as u64;
         match count <= STREAMS_PER_SEND_BYTES_MIN {
             true => u64::from(least),

@@ -81,7 +81,7 @@ impl Connection {
     /// A wait that `poll_timeout` named is over. Ignored if none was named: a timer may have been overtaken.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        let limits = driven(&mut self.workspace).outlet.limits.clone();
+        let limits = driven(&mut self.workspace).output_buffer.limits.clone();
         let due: Vec<Wait> = self.waits(&limits).filter(|(until, _)| *until <= now).map(|(_, wait)| wait).collect();
         for wait in due {
             match wait {

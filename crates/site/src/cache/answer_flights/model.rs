@@ -16,15 +16,15 @@ use lamna_loom::{Waker, check, spawn};
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::cache::two_generation_map::Key;
-use table::{Nothing, Ring, Table};
+use table::{Nothing, Notify, Table};
 
 const KEY: Key<'static> = Key { site: 0, path: b"/a" };
 
 #[derive(Clone, Debug)]
-struct Bell(Arc<Waker>);
+struct Notifier(Arc<Waker>);
 
-impl Ring for Bell {
-    fn ring(&self) {
+impl Notify for Notifier {
+    fn notify(&self) {
         self.0.wake();
     }
 }
@@ -41,7 +41,7 @@ impl Nothing for Fetched {
 
 #[derive(Clone)]
 struct World {
-    table: Arc<Table<Fetched, Bell>>,
+    table: Arc<Table<Fetched, Notifier>>,
     asked: Arc<AtomicUsize>,
 }
 
@@ -60,10 +60,10 @@ impl World {
             lead.complete(Fetched(Some(number)));
             return Some(number);
         }
-        let bell = Bell(Arc::default());
-        let wait = self.table.wait(KEY, bell.clone())?;
-        bell.0.wait();
-        let Fetched(fetched) = wait.fetched().expect("the bell rings when it is over");
+        let notifier = Notifier(Arc::default());
+        let wait = self.table.wait(KEY, notifier.clone())?;
+        notifier.0.wait();
+        let Fetched(fetched) = wait.fetched().expect("a waiter is woken when it is over");
         fetched
     }
 }
@@ -104,15 +104,15 @@ fn what_was_made_void_is_shared_with_nobody() {
     check(|| {
         let world = World::new();
         let lead = world.table.lead(KEY).unwrap();
-        let bell = Bell(Arc::default());
-        let wait = world.table.wait(KEY, bell.clone()).unwrap();
+        let notifier = Notifier(Arc::default());
+        let wait = world.table.wait(KEY, notifier.clone()).unwrap();
         let other = world.clone();
         let voids = spawn(move || other.table.void(&|_| true));
         // As the leader does: puts it there, looks, and takes it away again if it is void by then.
         let kept = Arc::new(AtomicUsize::new(1));
         let is_void = lead.is_void();
         lead.complete(Fetched(Some(1)));
-        bell.0.wait();
+        notifier.0.wait();
         voids.join().unwrap();
         if is_void {
             kept.store(0, SeqCst);

@@ -1,7 +1,7 @@
 //! The answers that are being asked for, and waiting for them without a thread.
 //!
 //! Owns: the protocol between the leader and the waiters of a flight. Guarantees: as `answer_flights` says, checked
-//! against every interleaving in `model`. Does not know what lands, nor how bells ring.
+//! against every interleaving in `model`. Does not know what is fetched, nor how waiters are woken.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -11,8 +11,8 @@ use super::sync::{AcqRel, Acquire, AtomicU64, Mutex, MutexGuard};
 use crate::cache::two_generation_map::Key;
 
 /// Wakes a waiter.
-pub(in crate::cache) trait Ring: Clone + Debug {
-    fn ring(&self);
+pub(in crate::cache) trait Notify: Clone + Debug {
+    fn notify(&self);
 }
 
 /// The flights under way.
@@ -38,13 +38,13 @@ struct State<T, B> {
     /// Another may be under way for the same key, and [`Table::void`] does not find this one any more.
     is_given_up: bool,
     /// Those who wait, by number, in order: the model runs each order of ringing by itself.
-    bells: BTreeMap<u64, B>,
+    notifiers: BTreeMap<u64, B>,
     last_number: u64,
 }
 
 /// See [`super::Lead`]. What is dropped before it is complete is complete with nothing to share.
 #[derive(Debug)]
-pub(super) struct Lead<T: Nothing, B: Ring> {
+pub(super) struct Lead<T: Nothing, B: Notify> {
     table: Arc<Table<T, B>>,
     name: Name,
     flight: Arc<Flight<T, B>>,
@@ -55,10 +55,10 @@ pub(super) struct Lead<T: Nothing, B: Ring> {
 
 /// See [`super::Wait`].
 #[derive(Debug)]
-pub(super) struct Wait<T, B: Ring> {
+pub(super) struct Wait<T, B: Notify> {
     flight: Arc<Flight<T, B>>,
     number: u64,
-    bell: B,
+    notifier: B,
 }
 
 /// The result of a flight whose leader is dropped without one.
@@ -72,7 +72,7 @@ impl<T, B> Default for Table<T, B> {
     }
 }
 
-impl<T: Nothing, B: Ring> Table<T, B> {
+impl<T: Nothing, B: Notify> Table<T, B> {
     /// Begins a flight for `key`, with the caller as its leader; nothing if one is under way.
     pub(super) fn lead(self: &Arc<Self>, key: Key<'_>) -> Option<Lead<T, B>> {
         let name = name(key);
@@ -81,7 +81,8 @@ impl<T: Nothing, B: Ring> Table<T, B> {
         if under_way.contains_key(&name) {
             return None;
         }
-        let state = State { fetched: None, is_void: false, is_given_up: false, bells: BTreeMap::new(), last_number: 0 };
+        let state =
+            State { fetched: None, is_void: false, is_given_up: false, notifiers: BTreeMap::new(), last_number: 0 };
         let flight = Arc::new(Flight { state: Mutex::new(state) });
         under_way.insert(name.clone(), flight.clone());
         Some(Lead { table: self.clone(), name, flight, voids, has_landed: false })
@@ -92,8 +93,8 @@ impl<T: Nothing, B: Ring> Table<T, B> {
         lock(&self.under_way).contains_key(&name(key))
     }
 
-    /// Joins the flight for `key` as a waiter, if one is under way. `bell` rings when it lands.
-    pub(super) fn wait(&self, key: Key<'_>, bell: B) -> Option<Wait<T, B>> {
+    /// Joins the flight for `key` as a waiter, if one is under way. `notifier` wakes it when the flight is complete.
+    pub(super) fn wait(&self, key: Key<'_>, notifier: B) -> Option<Wait<T, B>> {
         let flight = lock(&self.under_way).get(&name(key))?.clone();
         let number = {
             let mut state = lock(&flight.state);
@@ -101,18 +102,18 @@ impl<T: Nothing, B: Ring> Table<T, B> {
             let number = state.last_number;
             match state.fetched {
                 // Between the two locks. It is seen when it is looked at.
-                Some(_) => bell.ring(),
-                None => _ = state.bells.insert(number, bell.clone()),
+                Some(_) => notifier.notify(),
+                None => _ = state.notifiers.insert(number, notifier.clone()),
             }
             number
         };
-        Some(Wait { flight, number, bell })
+        Some(Wait { flight, number, notifier })
     }
 
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
         let flights: Vec<_> = lock(&self.under_way).values().cloned().collect();
-        flights.iter().map(|flight| lock(&flight.state).bells.len()).sum()
+        flights.iter().map(|flight| lock(&flight.state).notifiers.len()).sum()
     }
 
     /// How often [`Table::void`] was called.
@@ -135,7 +136,7 @@ impl<T: Nothing, B: Ring> Table<T, B> {
     }
 }
 
-impl<T: Nothing, B: Ring> Lead<T, B> {
+impl<T: Nothing, B: Notify> Lead<T, B> {
     pub(super) fn complete(mut self, fetched: T) {
         self.end(fetched);
     }
@@ -151,7 +152,7 @@ impl<T: Nothing, B: Ring> Lead<T, B> {
     }
 
     pub(super) fn is_awaited(&self) -> bool {
-        !lock(&self.flight.state).bells.is_empty()
+        !lock(&self.flight.state).notifiers.is_empty()
     }
 
     fn end(&mut self, fetched: T) {
@@ -163,17 +164,17 @@ impl<T: Nothing, B: Ring> Lead<T, B> {
                 under_way.remove(&self.name);
             }
         }
-        let bells = {
+        let notifiers = {
             let mut state = lock(&self.flight.state);
             // What has been changed meanwhile is not for those who came before that either: they ask again.
             state.fetched = Some(if self.is_overtaken(&state) { T::nothing() } else { fetched });
-            std::mem::take(&mut state.bells)
+            std::mem::take(&mut state.notifiers)
         };
-        bells.values().for_each(Ring::ring);
+        notifiers.values().for_each(Notify::notify);
     }
 }
 
-impl<T: Nothing, B: Ring> Drop for Lead<T, B> {
+impl<T: Nothing, B: Notify> Drop for Lead<T, B> {
     fn drop(&mut self) {
         if !self.has_landed {
             self.end(T::nothing());
@@ -181,17 +182,17 @@ impl<T: Nothing, B: Ring> Drop for Lead<T, B> {
     }
 }
 
-impl<T: Clone, B: Ring> Wait<T, B> {
+impl<T: Clone, B: Notify> Wait<T, B> {
     pub(super) fn fetched(&self) -> Option<T> {
         lock(&self.flight.state).fetched.clone()
     }
 
-    pub(super) fn bell(&self) -> &B {
-        &self.bell
+    pub(super) fn notifier(&self) -> &B {
+        &self.notifier
     }
 }
 
-impl<T: Nothing, B: Ring> Wait<T, B> {
+impl<T: Nothing, B: Notify> Wait<T, B> {
     /// Closes the flight to new waiters because it takes too long: the next request for `key` begins another. Its
     /// result is for those that wait already.
     pub(super) fn give_up(&self, table: &Table<T, B>, key: Key<'_>) {
@@ -205,11 +206,11 @@ impl<T: Nothing, B: Ring> Wait<T, B> {
     }
 }
 
-impl<T, B: Ring> Drop for Wait<T, B> {
+impl<T, B: Notify> Drop for Wait<T, B> {
     fn drop(&mut self) {
-        lock(&self.flight.state).bells.remove(&self.number);
+        lock(&self.flight.state).notifiers.remove(&self.number);
         // A ring that still waits for it lets it go.
-        self.bell.ring();
+        self.notifier.notify();
     }
 }
 

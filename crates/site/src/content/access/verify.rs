@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use argon2::PasswordVerifier;
-use lamna_proto::exchange::program::{Holds, Input, Next, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Next, Program, StepResult};
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 
@@ -54,32 +54,32 @@ impl Program for Verify {
         Holds::of_bytes(self.encoded.capacity())
     }
 
-    fn run(&mut self, input: Input<'_>) -> Ran {
+    fn run(&mut self, input: Input<'_>) -> StepResult {
         if self.guard.verified(&self.tag, input.now).is_some() {
-            return Ran::Again;
+            return StepResult::Again;
         }
         let Some(_turn) = Turn::take(&self.guard, self.tag) else {
             return match input.now < self.until {
-                true => Ran::Waits(Next { until: Some(input.now.after_ms(WAIT_MS)), ..Next::default() }),
-                false => Ran::Answer(self.busy.clone()),
+                true => StepResult::Waits(Next { until: Some(input.now.after_ms(WAIT_MS)), ..Next::default() }),
+                false => StepResult::Answer(self.busy.clone()),
             };
         };
         // Another may have ended between the two looks.
         if self.guard.verified(&self.tag, input.now).is_some() {
-            return Ran::Again;
+            return StepResult::Again;
         }
         // Many may have waited for their turn while others guessed wrong.
         if self.tries.wait_s(input.now).is_some() {
-            return Ran::Again;
+            return StepResult::Again;
         }
         match self.verify() {
             Some(user) => {
                 self.guard.remember(self.tag, user, input.now);
-                Ran::Again
+                StepResult::Again
             }
             None => {
                 self.tries.count(input.now);
-                Ran::Answer(self.refused.clone())
+                StepResult::Answer(self.refused.clone())
             }
         }
     }

@@ -6,7 +6,7 @@
 use std::os::fd::AsFd;
 
 use lamna_io::{Wait, open};
-use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
 use lamna_proto::parse::path;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -112,9 +112,9 @@ impl Program for Delete {
         Holds::default()
     }
 
-    fn run(&mut self, Input { is_last, .. }: Input<'_>) -> Ran {
+    fn run(&mut self, Input { is_last, .. }: Input<'_>) -> StepResult {
         if !is_last {
-            return Ran::Continue;
+            return StepResult::Continue;
         }
         match self.delete() {
             Ok(()) if self.is_form => self.place.back_to(parent_of(self.path())),

@@ -4,7 +4,7 @@
 //! are not files are passed over.
 
 use lamna_io::new_file::NewFile;
-use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
 
 use super::multipart::{Event, Malformed, Parser};
 use super::{Gathered, MALFORMED, Place, Refused, refused};
@@ -93,14 +93,14 @@ impl Program for Form {
         super::held(self.file.is_some(), &self.gathered)
     }
 
-    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {
+    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> StepResult {
         let gathered = self.gathered.take();
         let stored = if gathered.is_empty() { Ok(()) } else { self.store(&gathered, false) };
         if let Err(refused) = stored.and_then(|()| self.store(content, is_last)) {
             return self.place.refusal(refused);
         }
         if !is_last {
-            return Ran::Continue;
+            return StepResult::Continue;
         }
         self.place.back_to(&self.place.path)
     }

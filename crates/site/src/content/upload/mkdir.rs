@@ -2,7 +2,7 @@
 //!
 //! Owns: [`Mkdir`]. A directory is made beneath one that is there, never several at once, and never under a hidden name.
 
-use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
 use lamna_proto::parse::path;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -87,14 +87,14 @@ impl Program for Mkdir {
         Holds::default()
     }
 
-    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {
+    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> StepResult {
         match &mut self.form {
             Some(form) => form.extend_from_slice(content),
             None if !content.is_empty() => return self.place.refusal(CONTENT),
             None => {}
         }
         if !is_last {
-            return Ran::Continue;
+            return StepResult::Continue;
         }
         match self.make() {
             Ok(_) if self.form.is_some() => self.place.back_to(&self.place.path),

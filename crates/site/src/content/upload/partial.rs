@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use lamna_io::Wait;
 use lamna_io::new_file::Before;
 use lamna_io::partial_file::{self, Bounds, PartialFile, Wanted};
-use lamna_proto::exchange::program::{Holds, Input, Program, Ran};
+use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
 use lamna_proto::message::{Field, Request};
 use lamna_proto::parse::path;
 use lamna_sys::clock::Clock;
@@ -283,9 +283,9 @@ impl Program for PartialPut {
         super::held(self.file.is_some(), &self.gathered)
     }
 
-    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {
+    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> StepResult {
         match self.store(content, is_last) {
-            Ok(Stored::Part) => Ran::Continue,
+            Ok(Stored::Part) => StepResult::Continue,
             Ok(Stored::Arrived(bytes)) => self.place.done_with(308, None, range_field(bytes)),
             Ok(Stored::Whole(Before::Nothing)) => self.place.done(201, Some(&path::encode(&self.place.path))),
             Ok(Stored::Whole(Before::File)) => self.place.done(204, None),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use lamna_proto::caching::{Facts, Use, VaryNames, usable};
-use lamna_proto::exchange::program::{Next, Ran};
+use lamna_proto::exchange::program::{Next, StepResult};
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::cache::two_generation_map::Key;
 
 impl Inner {
     /// Finds out whether it asks for all, waits, or asks for its client. What comes of this step, if that is known.
-    pub(super) fn settle(&mut self, now: Instant) -> Option<Ran> {
+    pub(super) fn settle(&mut self, now: Instant) -> Option<StepResult> {
         if let Role::Joins { may_lead } = self.role {
             let flights = self.wanted.store.answer_flights();
             let key = Key { site: self.wanted.site, path: &self.wanted.key };
@@ -40,7 +40,7 @@ impl Inner {
             };
             self.voids = flights.voids();
             if !matches!(self.role, Role::Waits(_)) && self.is_overtaken(now) {
-                return Some(Ran::Again);
+                return Some(StepResult::Again);
             }
         }
         let Role::Waits(wait) = &self.role else { return None };
@@ -49,11 +49,11 @@ impl Inner {
         match wait.fetched() {
             Some(fetched) => {
                 if let Some(resource) = self.shares(fetched, now) {
-                    return Some(Ran::Answer(resource));
+                    return Some(StepResult::Answer(resource));
                 }
             }
             None if now < until => {
-                return Some(Ran::Waits(Next { readable: true, until: Some(until), ..Next::default() }));
+                return Some(StepResult::Waits(Next { readable: true, until: Some(until), ..Next::default() }));
             }
             // The leader has asked for too long: no request joins it any more.
             None => {

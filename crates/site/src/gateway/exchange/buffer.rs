@@ -15,7 +15,7 @@ use lamna_io::spool_file::SpoolFile;
 use lamna_io::{Blocked, Wait};
 use lamna_policy::upstream::retry::Retries;
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::program::{Holds, Input, Ran};
+use lamna_proto::exchange::program::{Holds, Input, StepResult};
 use lamna_proto::gateway::RequestContent;
 use lamna_proto::gateway::fastcgi::add_parameter;
 use lamna_proto::gateway::http1::add_length;
@@ -144,13 +144,13 @@ impl ContentBuffer {
 
 impl Gateway {
     /// Keeps content as long as not all of it is there. What comes of the step, unless the application can be asked.
-    pub(super) fn keep(&mut self, input: &Input<'_>) -> Option<Ran> {
+    pub(super) fn keep(&mut self, input: &Input<'_>) -> Option<StepResult> {
         let buffer = self.buffer.as_mut().filter(|buffer| !buffer.is_whole)?;
         if let Err(errno) = buffer.take(input.content, input.is_last) {
             return Some(self.refuse_content(errno));
         }
         if !input.is_last {
-            return Some(Ran::Continue);
+            return Some(StepResult::Continue);
         }
         let bytes = buffer.bytes();
         let is_announced = self.content != RequestContent::Buffered;
@@ -160,7 +160,7 @@ impl Gateway {
 
     /// Waits for what says whether there is content, where the application has to know its length and the client does not say it. What comes of the
     /// step, unless it is known that there is none.
-    pub(super) fn lacks_length(&mut self, input: &Input<'_>) -> Option<Ran> {
+    pub(super) fn lacks_length(&mut self, input: &Input<'_>) -> Option<StepResult> {
         if self.content != RequestContent::Streamed || self.group.settings.protocol != GatewayProtocol::FastCgi {
             return None;
         }
@@ -169,7 +169,7 @@ impl Gateway {
             return Some(self.page(411, Refusal::LengthRequired.cause()));
         }
         if !input.is_last {
-            return Some(Ran::Continue);
+            return Some(StepResult::Continue);
         }
         self.begin_sized(0, false);
         None
@@ -195,9 +195,9 @@ impl Gateway {
     }
 
     /// The client's answer if buffered content cannot be read, which is no fault of the application's.
-    pub(super) fn unreadable(&mut self) -> Option<Ran> {
+    pub(super) fn unreadable(&mut self) -> Option<StepResult> {
         let errno = self.buffer.as_mut()?.failed.take()?;
-        Some(if self.told == Told::Head { Ran::Failed } else { self.refuse_content(errno) })
+        Some(if self.told == Told::Head { StepResult::Failed } else { self.refuse_content(errno) })
     }
 
     /// Whether buffered content waits for the disk.
@@ -206,7 +206,7 @@ impl Gateway {
     }
 
     /// Content cannot be kept, or not be read.
-    fn refuse_content(&mut self, errno: Errno) -> Ran {
+    fn refuse_content(&mut self, errno: Errno) -> StepResult {
         let (status, cause) = match errno {
             Errno::NOSPC | Errno::DQUOT => (507, "There is no room left for the content of the request."),
             Errno::FBIG => (413, "The content of the request is larger than the server keeps."),

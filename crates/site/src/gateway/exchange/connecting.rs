@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lamna_policy::upstream::retry::{Effect, Retries};
 use lamna_policy::upstream::{Attempt, Outcome};
-use lamna_proto::exchange::program::{Holds, Next, Ran};
+use lamna_proto::exchange::program::{Holds, Next, StepResult};
 use lamna_proto::gateway::GatewayError;
 use rustix::io::Errno;
 
@@ -59,7 +59,7 @@ impl Gateway {
 
     /// A refusal if the client's network has as many connections to applications as it may. Otherwise the connection
     /// counts from now on.
-    pub(in super::super) fn refuse_if_crowded(&mut self) -> Option<Ran> {
+    pub(in super::super) fn refuse_if_crowded(&mut self) -> Option<StepResult> {
         let Payer { shares, client } = self.payer.as_ref().filter(|_| self.share.is_none())?;
         match shares.clone().take(*client) {
             Ok(share) => {
@@ -88,18 +88,18 @@ impl Gateway {
     }
 
     /// The client's answer if there is no descriptor, or no memory, for a connection.
-    pub(super) fn refuse_for_shortage(&mut self) -> Ran {
+    pub(super) fn refuse_for_shortage(&mut self) -> StepResult {
         if let Some(attempt) = self.attempt.take() {
             self.group.end(attempt, self.now, Outcome::Unknown);
         }
         self.refuse("The server is out of descriptors or memory for a moment.")
     }
 
-    fn refuse(&mut self, cause: &str) -> Ran {
+    fn refuse(&mut self, cause: &str) -> StepResult {
         (self.state, self.share) = (State::Over, None);
         match answers::error(503, cause, &self.rules.extras(503)) {
-            Ok(page) if self.told != Told::Head => Ran::Answer(Arc::new(page)),
-            _ => Ran::Failed,
+            Ok(page) if self.told != Told::Head => StepResult::Answer(Arc::new(page)),
+            _ => StepResult::Failed,
         }
     }
 
@@ -156,7 +156,7 @@ impl Gateway {
     }
 
     /// Where the place is. Nothing if it is known.
-    pub(super) fn locate(&mut self, index: usize) -> Result<Option<Ran>, Problem> {
+    pub(super) fn locate(&mut self, index: usize) -> Result<Option<StepResult>, Problem> {
         match self.group.locate(index) {
             Located::At(destination) => {
                 self.state = State::Dialling(Dial::new(destination));
@@ -164,7 +164,7 @@ impl Gateway {
             }
             Located::Unknown if self.now < self.deadline => {
                 let again = self.now.after_ms(LOCATE_MS).min(self.deadline);
-                Ok(Some(Ran::Waits(Next { until: Some(again), ..Next::default() })))
+                Ok(Some(StepResult::Waits(Next { until: Some(again), ..Next::default() })))
             }
             Located::Unknown => Err(Problem::of(GatewayError::ConnectTimedOut)),
             Located::Failed(why) => {

@@ -16,7 +16,7 @@ use lamna_io::log::errors::Level;
 use lamna_policy::upstream::Outcome;
 use lamna_proto::exchange::ContentBuffer;
 use lamna_proto::exchange::negotiate::Coding;
-use lamna_proto::exchange::program::{Input, Next, Part, Ran, StreamHead};
+use lamna_proto::exchange::program::{Input, Next, Part, StepResult, StreamHead};
 use lamna_proto::gateway::GatewayError;
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::message::{Method, Request};
@@ -245,14 +245,14 @@ fn without_digests(trailers: Vec<u8>) -> Vec<u8> {
 
 impl Gateway {
     /// A step whose part is as it has come.
-    pub(super) fn run_plain(&mut self, input: Input<'_>) -> Ran {
-        if let Some(ran) = self.keep(&input).or_else(|| self.lacks_length(&input)) {
-            return ran;
+    pub(super) fn run_plain(&mut self, input: Input<'_>) -> StepResult {
+        if let Some(step_result) = self.keep(&input).or_else(|| self.lacks_length(&input)) {
+            return step_result;
         }
         let mut taken = self.take_content(&input);
         loop {
             match taken.and_then(|()| self.step(&input)) {
-                Ok(ran) => return ran,
+                Ok(step_result) => return step_result,
                 Err(problem) if self.recovers(&problem) => taken = Ok(()),
                 Err(problem) => return self.give_up(problem.error),
             }
@@ -260,26 +260,26 @@ impl Gateway {
     }
 
     /// A step whose part passes through filters.
-    pub(super) fn run_filtered(&mut self, filtered: &mut Filtered, input: Input<'_>) -> Ran {
+    pub(super) fn run_filtered(&mut self, filtered: &mut Filtered, input: Input<'_>) -> StepResult {
         let (mut part, next) = match filtered.has_more {
             // The application is sent what there is for it, and is not heard.
             true => {
                 let next = match self.state {
                     State::Over => Next::ROOM,
                     _ => match self.run_plain(Input { room: false, ..input }) {
-                        Ran::Waits(next) => next,
-                        ran => return ran,
+                        StepResult::Waits(next) => next,
+                        step_result => return step_result,
                     },
                 };
                 if !input.room {
-                    return Ran::Waits(next);
+                    return StepResult::Waits(next);
                 }
                 (Box::default(), next)
             }
             false => match self.run_plain(input) {
-                Ran::Gives(part, next) => (part, next),
-                Ran::Failed if filtered.head.take().is_some() => return self.page_of(GatewayError::BrokenOff),
-                ran => return ran,
+                StepResult::Gives(part, next) => (part, next),
+                StepResult::Failed if filtered.head.take().is_some() => return self.page_of(GatewayError::BrokenOff),
+                step_result => return step_result,
             },
         };
         // What TLS has decrypted is at hand as well.
@@ -299,22 +299,22 @@ impl Gateway {
         // Of what the filters still have, no more is made before there is room; the application is not heard before.
         let next = if filtered.has_more { Next { room: true, readable: false, ..next } } else { next };
         let is_empty = part.interim.is_empty() && part.head.is_none() && part.content.is_none() && part.end.is_none();
-        if is_empty { Ran::Waits(next) } else { Ran::Gives(part, next) }
+        if is_empty { StepResult::Waits(next) } else { StepResult::Gives(part, next) }
     }
 
     /// The client's answer while a service of the filters cannot be used.
-    pub(super) fn page_of_service(&self) -> Ran {
+    pub(super) fn page_of_service(&self) -> StepResult {
         if let Some(Unavailable(why)) = &self.rules.unavailable {
             report::filtering((&self.site, &self.called), Level::Error, &format!("answered with 503: {why}"));
         }
         match answers::error(503, answers::NOT_AVAILABLE, &self.rules.extras(503)) {
-            Ok(page) => Ran::Answer(Arc::new(page)),
-            Err(_) => Ran::Failed,
+            Ok(page) => StepResult::Answer(Arc::new(page)),
+            Err(_) => StepResult::Failed,
         }
     }
 
     /// The answer cannot be filtered: no client gets it as whole.
-    fn give_up_filtering(&mut self, filtered: &mut Filtered, fault: &Fault, is_head_left: bool) -> Ran {
+    fn give_up_filtering(&mut self, filtered: &mut Filtered, fault: &Fault, is_head_left: bool) -> StepResult {
         let why = format!("the answer cannot be filtered: {fault}");
         report::filtering((&self.site, &self.called), Level::Error, &why);
         self.state = State::Over;
@@ -325,6 +325,6 @@ impl Gateway {
         if matches!(fault, Fault::Failed(_)) && is_head_left {
             return self.page_of_service();
         }
-        if is_head_left { self.page_of(GatewayError::BrokenOff) } else { Ran::Failed }
+        if is_head_left { self.page_of(GatewayError::BrokenOff) } else { StepResult::Failed }
     }
 }

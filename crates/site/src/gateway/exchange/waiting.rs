@@ -4,7 +4,7 @@
 //! that is the connection's (`lamna_proto::conn`).
 
 use lamna_policy::upstream::Outcome;
-use lamna_proto::exchange::program::{Next, Part, Ran};
+use lamna_proto::exchange::program::{Next, Part, StepResult};
 use lamna_proto::time::Instant;
 
 use super::{Gateway, State};
@@ -18,11 +18,11 @@ impl Gateway {
     }
 
     /// Nothing has passed over a tunnel for as long as it may be quiet.
-    pub(super) fn end_quiet_tunnel(&mut self) -> Ran {
+    pub(super) fn end_quiet_tunnel(&mut self) -> StepResult {
         self.state = State::Over;
         if let Some(attempt) = self.attempt.take() {
             self.group.end(attempt, self.now, Outcome::Unknown);
         }
-        Ran::Gives(Box::new(Part { end: Some(Vec::new()), ..Part::default() }), Next::default())
+        StepResult::Gives(Box::new(Part { end: Some(Vec::new()), ..Part::default() }), Next::default())
     }
 }

@@ -28,7 +28,7 @@ fn drive_with_room(program: &mut dyn Program, dice: &mut Dice) -> Vec<u8> {
     loop {
         assert!(begun.elapsed() < Duration::from_secs(20), "it waits for ever: {program:?}");
         let next = match program.run(Input { content: &[], is_last: true, room, now: now() }) {
-            Ran::Gives(part, next) => {
+            StepResult::Gives(part, next) => {
                 assert!(room, "nothing is given without room");
                 got.extend_from_slice(part.content.as_ref().map_or(&[], |content| content.bytes()));
                 if part.end.is_some() {
@@ -36,7 +36,7 @@ fn drive_with_room(program: &mut dyn Program, dice: &mut Dice) -> Vec<u8> {
                 }
                 next
             }
-            Ran::Waits(next) => next,
+            StepResult::Waits(next) => next,
             other => panic!("{other:?}"),
         };
         let awaited = program.socket().filter(|_| next.readable || next.writable);

@@ -1,23 +1,23 @@
-//! The means to write answers: the output, the date of the second, the pages, and how much may be held.
+//! The buffer that answers are written to, with what their heads need: date, pages and limits.
 //!
-//! Owns: [`Outlet`]. Guarantees: the output grows to a bound that requests are begun by, so that a peer that reads
+//! Owns: [`OutputBuffer`]. Guarantees: it grows to a bound by which requests are begun, so that a peer that reads
 //! nothing makes the server hold little. Does not write answers: each version of HTTP does.
 
 use std::sync::Arc;
 
 use super::pages::PagesByHost;
 use crate::date;
-use crate::exchange::answer::Grounds;
+use crate::exchange::answer::AnswerContext;
 use crate::limits::Limits;
 use crate::message::{Request, RequestId, TellsIds};
 
-/// The means to write answers.
+/// The buffer that answers are written to.
 #[derive(Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct OutputBuffer {
     pub(crate) limits: Arc<Limits>,
     pub(crate) pages: Arc<dyn PagesByHost>,
     /// Bytes ready to be sent, before any segment.
-    pub(crate) output: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// How many of them have been sent.
     pub(crate) sent: usize,
     pub(crate) date: [u8; 29],
@@ -34,16 +34,16 @@ pub(crate) struct Outlet {
 /// what a peer that pipelines requests and reads nothing makes the server hold.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 
-impl Outlet {
+impl OutputBuffer {
     /// One that nothing has been written to, for all that answers under `limits`, at `unix_seconds`.
     pub(super) fn new(
         limits: Arc<Limits>,
         pages: Arc<dyn PagesByHost>,
         copy_bytes_max: usize,
         unix_seconds: u64,
-    ) -> Outlet {
-        Outlet {
-            output: Vec::with_capacity(OUTPUT_BYTES_MAX + copy_bytes_max + 1024),
+    ) -> OutputBuffer {
+        OutputBuffer {
+            bytes: Vec::with_capacity(OUTPUT_BYTES_MAX + copy_bytes_max + 1024),
             sent: 0,
             date: date::format(unix_seconds),
             unix_seconds,
@@ -61,8 +61,8 @@ impl Outlet {
     }
 
     /// The circumstances that answers are decided by.
-    pub(crate) fn grounds(&self) -> Grounds<'_> {
-        Grounds {
+    pub(crate) fn answer_context(&self) -> AnswerContext<'_> {
+        AnswerContext {
             pages: &*self.pages,
             unix_seconds: self.unix_seconds,
             ranges_max: self.limits.ranges_max,
@@ -81,19 +81,19 @@ impl Outlet {
     }
 
     pub(crate) fn unsent(&self) -> &[u8] {
-        &self.output[self.sent..]
+        &self.bytes[self.sent..]
     }
 
     /// The first `bytes` unsent bytes have been sent.
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.sent += bytes;
-        if self.sent >= self.output.len() {
+        if self.sent >= self.bytes.len() {
             self.clear();
         }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.output.clear();
+        self.bytes.clear();
         self.sent = 0;
     }
 }
