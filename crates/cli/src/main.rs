@@ -180,8 +180,8 @@ fn check(args: &CheckArgs) -> Result<(), Failed> {
         );
     }
     warn(&settings);
-    for doubt in tls::check(&settings).map_err(ServeError::Tls)? {
-        errors::tell(Level::Warning, format_args!("{doubt}"));
+    for warning in tls::check(&settings).map_err(ServeError::Tls)? {
+        errors::tell(Level::Warning, format_args!("{warning}"));
     }
     Ok(io::stdout().write_all(config::render(&settings).as_bytes())?)
 }
@@ -193,8 +193,8 @@ fn is_own(user: &str) -> bool {
 
 /// Says what in the settings will not do what was probably meant.
 fn warn(settings: &Settings) {
-    for doubt in config::doubts(settings) {
-        errors::tell(Level::Warning, format_args!("{doubt}"));
+    for warning in config::warnings(settings) {
+        errors::tell(Level::Warning, format_args!("{warning}"));
     }
 }
 

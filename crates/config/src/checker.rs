@@ -40,16 +40,16 @@ impl Taken {
 
 /// The depth of checks outside of the file, and the settings excepted because the command line overrides them.
 #[derive(Clone, Debug)]
-pub(super) struct Looks {
+pub(super) struct EnvironmentChecks {
     pub(super) depth: Depth,
     /// Names of settings.
     pub(super) overridden: Vec<&'static str>,
 }
 
-impl Looks {
+impl EnvironmentChecks {
     /// At everything.
-    pub(crate) fn all(depth: Depth) -> Looks {
-        Looks { depth, overridden: Vec::new() }
+    pub(crate) fn all(depth: Depth) -> EnvironmentChecks {
+        EnvironmentChecks { depth, overridden: Vec::new() }
     }
 }
 
@@ -57,7 +57,7 @@ impl Looks {
 pub(super) struct Checker<'a> {
     pub(super) base: &'a Path,
     pub(super) taken: Vec<Taken>,
-    pub(super) looks: Looks,
+    pub(super) checks: EnvironmentChecks,
     /// The names of services, which filters of routes may be.
     pub(super) services: Vec<String>,
     /// Files whose content became settings.
@@ -90,7 +90,7 @@ impl Checker<'_> {
 
     /// Whether nothing outside of the text is looked at.
     pub(super) fn reads_only(&self) -> bool {
-        matches!(self.looks.depth, Depth::Text)
+        matches!(self.checks.depth, Depth::Text)
     }
 
     /// The names of services.

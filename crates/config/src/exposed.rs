@@ -52,7 +52,7 @@ const DEPTH_MAX: usize = 5;
 const SAID_MAX: usize = 3;
 
 /// A line, if there are such files.
-pub(super) fn doubt(name: &str, site: &SiteSettings, own: &[OwnPath]) -> Option<String> {
+pub(super) fn warning(name: &str, site: &SiteSettings, own: &[OwnPath]) -> Option<String> {
     let sent = Sent::new(site).ok()?;
     let aliases = site.aliases.iter().map(|alias| (alias.prefix.clone().into_bytes(), alias.root.clone()));
     let root = site.has_root().then(|| (b"/".to_vec(), site.root.clone()));
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::parse;
 
-    fn doubts(files: &[&str], route: &str) -> Option<String> {
+    fn warnings(files: &[&str], route: &str) -> Option<String> {
         let root = tempfile::tempdir().unwrap();
         for file in files {
             let path = root.path().join(file);
@@ -133,15 +133,15 @@ mod tests {
         }
         let text = format!("[[site]]\nroot = {:?}\n{route}\n", root.path());
         let settings = parse(&text, &root.path().join("lamna.toml")).unwrap();
-        doubt("the site", &settings.sites[0], &[])
+        warning("the site", &settings.sites[0], &[])
     }
 
     #[test]
     fn programs_and_copies_that_are_sent_are_said() {
         let files = ["index.html", "blog/wp-config.php", "dump.SQL", "a.html~", ".env", ".git/config", "prod.env"];
-        let said = doubts(&files, "").unwrap();
+        let said = warnings(&files, "").unwrap();
         assert!(said.contains("`/a.html~`") && said.contains("`/dump.SQL`") && said.contains("1 more"), "{said}");
-        let said = doubts(&["blog/wp-config.php"], "").unwrap();
+        let said = warnings(&["blog/wp-config.php"], "").unwrap();
         assert!(said.contains("`/blog/wp-config.php`"), "{said}");
     }
 
@@ -166,12 +166,12 @@ mod tests {
             "index.php.old",
             ".well-known/a.key",
         ] {
-            assert!(doubts(&[name], "").is_some_and(|said| said.contains(name)), "{name}");
+            assert!(warnings(&[name], "").is_some_and(|said| said.contains(name)), "{name}");
         }
         for name in
             ["a.html.gz", "a.tar.gz", "a.zip", "environment.html", "key.html", "a.css.br", ".DS_Store", ".env.local"]
         {
-            assert_eq!(doubts(&[name], ""), None, "{name}");
+            assert_eq!(warnings(&[name], ""), None, "{name}");
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
         fs::write(root.join("config"), "x").unwrap();
         let text = format!("[[site]]\nroot = {root:?}\n");
         let settings = parse(&text, &directory.path().join("lamna.toml")).unwrap();
-        assert!(doubt("the site", &settings.sites[0], &[]).is_some_and(|said| said.contains("`/config`")));
+        assert!(warning("the site", &settings.sites[0], &[]).is_some_and(|said| said.contains("`/config`")));
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
             (&[".env", ".git/a.php", ".a.sql"], ""),
             (&["index.html", "a.phpx", "sql"], ""),
         ] {
-            assert_eq!(doubts(files, route), None, "{files:?}");
+            assert_eq!(warnings(files, route), None, "{files:?}");
         }
         // Who is not let in is sent nothing.
         for route in [
@@ -204,12 +204,12 @@ mod tests {
             "route = [{ match = \"*.sql\", access = { allow = [\"10.0.0.0/8\"] } }]",
         ] {
             let hash = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$kyj4KAQPkDHofxQqmZFrtcrDql5eltyrs3W6/tB5JPs";
-            assert_eq!(doubts(&["a.sql"], &route.replace("HASH", hash)), None, "{route}");
+            assert_eq!(warnings(&["a.sql"], &route.replace("HASH", hash)), None, "{route}");
         }
         let open =
             "access = { allow = [\"10.0.0.0/8\"] }\nroute = [{ match = \"/a.sql\", access = { anyone = true } }]";
-        assert!(doubts(&["a.sql", "b.sql"], open).unwrap().contains("`/a.sql` as"));
-        let said = doubts(&["a.php"], "route = [{ match = \"/api/*\", fastcgi = \"127.0.0.1:9\" }]");
+        assert!(warnings(&["a.sql", "b.sql"], open).unwrap().contains("`/a.sql` as"));
+        let said = warnings(&["a.php"], "route = [{ match = \"/api/*\", fastcgi = \"127.0.0.1:9\" }]");
         assert!(said.is_some());
     }
 }

@@ -22,8 +22,8 @@ pub mod cache_switches;
 mod checker;
 pub mod compression;
 mod depth;
-mod doubts;
 pub mod early_hints;
+mod environment;
 pub mod error_log;
 mod explain;
 mod exposed;
@@ -33,7 +33,6 @@ pub mod hints;
 pub mod key;
 mod limits;
 mod load;
-mod looks;
 pub mod own_files;
 mod page;
 pub mod profile;
@@ -61,10 +60,10 @@ mod tree;
 pub mod unit;
 pub mod upstream_address;
 mod validate;
+mod warnings;
 mod written;
 
 pub use depth::Probe;
-pub use doubts::doubts;
 pub use explain::ConfigError;
 pub use lamna_sys::memory::{
     connections_max, default_cache_bytes, default_process_cache_bytes, default_processes_max, is_most_of_memory,
@@ -74,3 +73,4 @@ pub use load::{Overrides, check, has_index, load, parse, parse_services, parse_u
 pub use render::{render, render_services};
 pub use schema::schema;
 pub use site::field_from_text;
+pub use warnings::warnings;

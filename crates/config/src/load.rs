@@ -7,11 +7,11 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf, absolute};
 
-use super::checker::{Finding, Looks};
+use super::checker::{EnvironmentChecks, Finding};
 use super::depth::{Depth, Probe, check_directory};
+use super::environment::check_address;
 use super::error_log::Level;
 use super::explain::{ConfigError, Problem};
-use super::looks::check_address;
 use super::service::ServiceDefinition;
 use super::setting::row::Objection;
 use super::setting::table::find;
@@ -94,9 +94,9 @@ pub fn check(file: Option<&Path>, overrides: &Overrides, probe: Probe) -> Result
 }
 
 fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<Settings, ConfigError> {
-    let looks = Looks { depth, overridden: overrides.overridden() };
+    let checks = EnvironmentChecks { depth, overridden: overrides.overridden() };
     let mut settings = match file {
-        Some(file) => read_file(file, looks)?,
+        Some(file) => read_file(file, checks)?,
         None => Settings::default(),
     };
     settings.without.clone_from(&overrides.without);
@@ -123,14 +123,14 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
 /// # Errors
 /// The text is not a configuration, or has no site.
 pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
-    let settings = parse_sites_optional(text, file, Looks::all(Depth::Serve))?;
+    let settings = parse_sites_optional(text, file, EnvironmentChecks::all(Depth::Serve))?;
     require_site(&settings, file)?;
     Ok(settings)
 }
 
 /// As [`parse`], of what no file has yet: nothing outside of the text is looked at, neither directories nor addresses.
 pub fn parse_unseen(text: &str, file: &Path) -> Result<Settings, ConfigError> {
-    parse_sites_optional(text, file, Looks::all(Depth::Text))
+    parse_sites_optional(text, file, EnvironmentChecks::all(Depth::Text))
 }
 
 impl Overrides {
@@ -155,7 +155,9 @@ impl Overrides {
             is_given || name == "admin" && !self.listen.is_empty()
         };
         for setting in SETTINGS.iter().filter(|setting| is_looked_at(setting.name)) {
-            found.extend(setting.look.and_then(|look| look(settings, depth).err()));
+            found.extend(
+                setting.environment_check.and_then(|environment_check| environment_check(settings, depth).err()),
+            );
         }
         let headers = settings.sites.iter().find_map(|site| check_headers(&site.headers).err());
         found.extend(headers.map(|(message, hint)| (message, Some(hint))));
@@ -292,19 +294,19 @@ fn cors_fields(origin: &str) -> Vec<(String, String)> {
     fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
 }
 
-fn read_file(file: &Path, looks: Looks) -> Result<Settings, ConfigError> {
+fn read_file(file: &Path, checks: EnvironmentChecks) -> Result<Settings, ConfigError> {
     let bytes = fs::read(file).map_err(|error| ConfigError::Read { file: file.to_owned(), error })?;
     match str::from_utf8(&bytes) {
-        Ok(text) => parse_sites_optional(text, file, looks),
+        Ok(text) => parse_sites_optional(text, file, checks),
         Err(error) => Err(not_utf8(&bytes, error.valid_up_to(), file)),
     }
 }
 
-fn parse_sites_optional(text: &str, file: &Path, looks: Looks) -> Result<Settings, ConfigError> {
+fn parse_sites_optional(text: &str, file: &Path, checks: EnvironmentChecks) -> Result<Settings, ConfigError> {
     let Shapes { file: shapes, mut findings, taken } = shapes::read(text);
     let mut settings = Settings::default();
     if let Some(shapes) = &shapes {
-        let (judged, more) = validate::settings(shapes, taken, &directory_of(file), looks);
+        let (judged, more) = validate::settings(shapes, taken, &directory_of(file), checks);
         settings = judged;
         findings.extend(more);
         // Stable: of two at one place the shape comes first.
@@ -325,7 +327,7 @@ fn parse_sites_optional(text: &str, file: &Path, looks: Looks) -> Result<Setting
 /// The faults of the text, as with a file, in words.
 pub fn parse_services(text: &str, base: &Path, natives_are_allowed: bool) -> Result<Vec<ServiceDefinition>, String> {
     let text = format!("native_services = {natives_are_allowed}\n{text}");
-    let settings = parse_sites_optional(&text, &base.join("service"), Looks::all(Depth::Serve));
+    let settings = parse_sites_optional(&text, &base.join("service"), EnvironmentChecks::all(Depth::Serve));
     let settings = settings.map_err(|error| error.to_string())?;
     let others = Settings { services: Vec::new(), native_services: false, ..settings.clone() };
     match others == Settings::default() {

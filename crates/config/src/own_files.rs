@@ -97,7 +97,7 @@ pub fn hide_the_same(one: &Settings, other: &Settings) -> bool {
 }
 
 /// A line about those that are beneath a root.
-pub(super) fn doubt(name: &str, own: &[OwnPath]) -> Option<String> {
+pub(super) fn warning(name: &str, own: &[OwnPath]) -> Option<String> {
     /// Paths that are said.
     const SAID_MAX: usize = 3;
     let mut shown: Vec<String> = Vec::new();

@@ -220,7 +220,10 @@ mod tests {
         let is_accepted = |text: &&&str| {
             let mut settings = Settings::default();
             let put = setting.parse(text).and_then(|value| setting.put(&mut settings, &value, Path::new("/")));
-            put.is_ok() && setting.look.is_none_or(|look| look(&mut settings, Depth::Serve).is_ok())
+            put.is_ok()
+                && setting
+                    .environment_check
+                    .is_none_or(|environment_check| environment_check(&mut settings, Depth::Serve).is_ok())
         };
         texts.iter().filter(is_accepted).map(|text| (*text).to_owned()).collect()
     }

@@ -10,7 +10,7 @@ use lamna_filter::{Chain, Step};
 use lamna_proto::limits::Limits;
 use toml::Spanned;
 
-use super::checker::{Checker, Finding, Looks, Taken};
+use super::checker::{Checker, EnvironmentChecks, Finding, Taken};
 use super::explain::key_hint;
 use super::file::{File, Given, ServiceTable};
 use super::limits::LIMITS;
@@ -25,9 +25,14 @@ use super::written::{Amount, Text};
 
 /// The settings of a file whose relative paths are relative to `base`, and what is wrong with them.
 /// Having no site is not a problem yet: the command line may give one. `taken` is what was there and did not fit.
-pub(crate) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks) -> (Settings, Vec<Finding>) {
+pub(crate) fn settings(
+    file: &File,
+    taken: Vec<Taken>,
+    base: &Path,
+    checks: EnvironmentChecks,
+) -> (Settings, Vec<Finding>) {
     let mut checker =
-        Checker { base, taken, looks, services: Vec::new(), read_files: Vec::new(), findings: Vec::new() };
+        Checker { base, taken, checks, services: Vec::new(), read_files: Vec::new(), findings: Vec::new() };
     let mut settings = Settings::default();
     for (place, given) in &file.settings {
         checker.setting(&SETTINGS[*place], given, &mut settings);
@@ -94,8 +99,8 @@ impl Checker<'_> {
         if let Err(expectation) = setting.put(settings, value, self.base) {
             return self.problem(span, format!("`{}` {expectation}", value.to_string().escape_debug()));
         }
-        if let Some(look) = setting.look.filter(|_| self.is_looked_at(setting))
-            && let Err((message, hint)) = look(settings, self.looks.depth)
+        if let Some(environment_check) = setting.environment_check.filter(|_| self.is_looked_at(setting))
+            && let Err((message, hint)) = environment_check(settings, self.checks.depth)
         {
             self.problem_with_hint(span, message, hint);
         }
@@ -103,7 +108,7 @@ impl Checker<'_> {
 
     /// That addresses overlap is seen without a look at what is outside.
     fn is_looked_at(&self, setting: &Setting) -> bool {
-        !self.looks.overridden.contains(&setting.name) && (!self.reads_only() || setting.name == "listen")
+        !self.checks.overridden.contains(&setting.name) && (!self.reads_only() || setting.name == "listen")
     }
 
     fn limits(&mut self, given: &BTreeMap<Text, Spanned<Amount>>, settings: &mut Settings) {

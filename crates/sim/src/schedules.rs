@@ -9,7 +9,7 @@
 //! `TCP_NOTSENT_LOWAT`), or a disk that reads as many pieces at once as it has places. A turn that has begun ends.
 //! Nothing else costs anything: what else a server does adds to every order alike.
 
-use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
+use lamna_policy::schedule::{Priority, Queue, Schedule, WaiterId};
 use lamna_policy::stats::{Histogram, Moments};
 use lamna_policy::words::{Align, Table};
 
@@ -305,7 +305,7 @@ impl<'a> Server<'a> {
             self.requests.push(request);
         }
         self.requests[slot as usize] = request;
-        self.queue.push(Slot(slot), self.claim(request.left));
+        self.queue.push(WaiterId(slot), self.priority(request.left));
         let gap = self.times.exponential(self.gap_mean);
         self.calendar.after(gap as Nanos, Event::Arrival);
     }
@@ -322,16 +322,16 @@ impl<'a> Server<'a> {
 
     /// The claim of a request. Its unit is what the bottleneck takes time for: bytes of a link, reads of a disk, on
     /// which 500 bytes take about as long as 50,000.
-    fn claim(&self, left: u64) -> Claim {
+    fn priority(&self, left: u64) -> Priority {
         match self.question.bottleneck {
-            Bottleneck::Link(_) => Claim::of(left),
-            Bottleneck::Disk(_) => Claim::of(left.div_ceil(self.question.turn_bytes)),
+            Bottleneck::Link(_) => Priority::of(left),
+            Bottleneck::Disk(_) => Priority::of(left.div_ceil(self.question.turn_bytes)),
         }
     }
 
     fn begin_turns(&mut self) {
         while self.places_free > 0 {
-            let Some(Slot(slot)) = self.queue.pop() else { return };
+            let Some(WaiterId(slot)) = self.queue.pop() else { return };
             self.places_free -= 1;
             let now = self.calendar.now();
             let request = &mut self.requests[slot as usize];
@@ -359,7 +359,7 @@ impl<'a> Server<'a> {
         if request.left > 0 {
             request.queued = self.turns;
             let left = request.left;
-            self.queue.resume(Slot(slot), self.claim(left));
+            self.queue.resume(WaiterId(slot), self.priority(left));
             return;
         }
         self.free.push(slot);

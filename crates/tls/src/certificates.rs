@@ -251,24 +251,24 @@ impl Pair {
     }
 
     /// Warnings about the pair for `hosts` at a time, in words.
-    pub fn doubts(&self, hosts: &[String], unix_seconds: i64) -> Vec<String> {
-        let mut doubts = Vec::new();
+    pub fn warnings(&self, hosts: &[String], unix_seconds: i64) -> Vec<String> {
+        let mut warnings = Vec::new();
         if let Some(validity) = self.certified.cert.first().and_then(|first| der::validity(first)) {
             let days = |seconds: i64| seconds.div_euclid(86_400);
             if unix_seconds < validity.from {
-                doubts.push("the certificate is not valid yet: clients will refuse it".to_owned());
+                warnings.push("the certificate is not valid yet: clients will refuse it".to_owned());
             } else if unix_seconds > validity.until {
                 let ago = days(unix_seconds - validity.until);
-                doubts.push(format!("the certificate has expired {ago} days ago: clients will refuse it"));
+                warnings.push(format!("the certificate has expired {ago} days ago: clients will refuse it"));
             } else if days(validity.until - unix_seconds) < SOON_DAYS {
                 let left = days(validity.until - unix_seconds);
-                doubts.push(format!("the certificate expires in {left} days"));
+                warnings.push(format!("the certificate expires in {left} days"));
             }
         }
         for host in hosts.iter().filter(|host| !self.covers(host)) {
-            doubts.push(format!("the certificate does not name {host}: clients that ask for it will refuse it"));
+            warnings.push(format!("the certificate does not name {host}: clients that ask for it will refuse it"));
         }
-        doubts
+        warnings
     }
 }
 
@@ -338,18 +338,18 @@ mod tests {
     }
 
     #[test]
-    fn dates_and_missing_names_are_doubts() {
+    fn dates_and_missing_names_are_warned_of() {
         let directory = tempfile::tempdir().unwrap();
         let pair = testing::pair_of("example.org", (2024, 1, 1), (2024, 3, 1));
         let pair = load(&files_of(directory.path(), &pair), &provider()).unwrap();
         let day = 86_400;
-        let doubts = |unix_seconds| pair.doubts(&["example.org".to_owned()], unix_seconds).join("");
+        let warnings = |unix_seconds| pair.warnings(&["example.org".to_owned()], unix_seconds).join("");
         let begin = 19_723 * day;
-        assert!(doubts(begin - 1).contains("not valid yet"));
-        assert_eq!(doubts(begin + 10 * day), "");
-        assert!(doubts(begin + 50 * day).contains("expires in 10 days"));
-        assert!(doubts(begin + 70 * day).contains("expired 10 days ago"));
+        assert!(warnings(begin - 1).contains("not valid yet"));
+        assert_eq!(warnings(begin + 10 * day), "");
+        assert!(warnings(begin + 50 * day).contains("expires in 10 days"));
+        assert!(warnings(begin + 70 * day).contains("expired 10 days ago"));
         let hosts = ["example.org".to_owned(), "*.example.org".to_owned()];
-        assert!(pair.doubts(&hosts, begin + day).join("").contains("does not name *.example.org"));
+        assert!(pair.warnings(&hosts, begin + day).join("").contains("does not name *.example.org"));
     }
 }

@@ -316,8 +316,8 @@ impl Endpoint {
         let is_new = source.loaded.as_ref().is_none_or(|before| before.pair.stamps != loaded.pair.stamps);
         if let Some(files) = source.files.as_ref().filter(|_| is_new) {
             words.push((Level::Info, format!("{}: the new certificate is served", files.certificate.display())));
-            let doubts = source.doubts(files, &loaded.pair);
-            words.extend(doubts.into_iter().map(|doubt| (Level::Warning, doubt)));
+            let warnings = source.warnings(files, &loaded.pair);
+            words.extend(warnings.into_iter().map(|warning| (Level::Warning, warning)));
         }
         source.seen.clone_from(&loaded.pair.stamps);
         source.loaded = Some(loaded);
@@ -329,20 +329,20 @@ impl Endpoint {
     }
 
     /// Warnings about the pairs.
-    pub fn doubts(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let doubts = sources
+        let warnings = sources
             .iter()
-            .filter_map(|source| Some(source.doubts(source.files.as_ref()?, &source.loaded.as_ref()?.pair)));
-        let mut all: Vec<String> = doubts.flatten().collect();
+            .filter_map(|source| Some(source.warnings(source.files.as_ref()?, &source.loaded.as_ref()?.pair)));
+        let mut all: Vec<String> = warnings.flatten().collect();
         all.dedup();
         all
     }
 }
 
 impl Source {
-    fn doubts(&self, files: &TlsFiles, pair: &Pair) -> Vec<String> {
-        if self.is_ordered { Vec::new() } else { doubts_of(files, pair, &self.hosts) }
+    fn warnings(&self, files: &TlsFiles, pair: &Pair) -> Vec<String> {
+        if self.is_ordered { Vec::new() } else { warnings_of(files, pair, &self.hosts) }
     }
 }
 
@@ -357,10 +357,10 @@ fn state_of(settings: &Settings) -> Result<Option<State>, TlsError> {
     Ok(Some(State { files, thumbprint }))
 }
 
-fn doubts_of(files: &TlsFiles, pair: &Pair, hosts: &[String]) -> Vec<String> {
+fn warnings_of(files: &TlsFiles, pair: &Pair, hosts: &[String]) -> Vec<String> {
     let now = i64::try_from(lamna_sys::clock::unix_ms() / 1000).unwrap_or(i64::MAX);
-    let doubt = |doubt: String| format!("{}: {doubt}", files.certificate.display());
-    pair.doubts(hosts, now).into_iter().map(doubt).collect()
+    let warning = |warning: String| format!("{}: {warning}", files.certificate.display());
+    pair.warnings(hosts, now).into_iter().map(warning).collect()
 }
 
 /// Judges the pairs of `settings` without serving them. Returns what is doubtful.
@@ -369,7 +369,7 @@ fn doubts_of(files: &TlsFiles, pair: &Pair, hosts: &[String]) -> Vec<String> {
 /// A pair that cannot be used.
 pub fn check(settings: &Settings) -> Result<Vec<String>, TlsError> {
     let provider = provider();
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if !settings.automatic_names().is_empty() {
         // Nothing is made: a check may run as another user.
         StateFiles::of(settings).map_err(TlsError::State)?;
@@ -377,13 +377,13 @@ pub fn check(settings: &Settings) -> Result<Vec<String>, TlsError> {
     for site in &settings.sites {
         if let Some(SiteTls::Files(files)) = &site.tls {
             let pair = certificates::load(files, &provider)?;
-            doubts.extend(doubts_of(files, &pair, &site.hosts));
+            warnings.extend(warnings_of(files, &pair, &site.hosts));
         }
         for gateway in site.gateways() {
             trust_of(gateway)?;
         }
     }
-    Ok(doubts)
+    Ok(warnings)
 }
 
 /// The trust of a gateway; none if it asks no application by `https`.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::settings::{Settings, SiteSettings};
-use crate::{doubts, parse, render};
+use crate::{parse, render, warnings};
 
 fn load(text: &str) -> Result<Settings, String> {
     let directory = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ fn files_of_site_generators_are_read_where_they_are_allowed_and_what_is_not_done
     assert!(without.routes.is_empty() && without.skipped_lines.is_empty());
     let settings = with("rule_files = true");
     assert_eq!(settings.sites[0].routes.len(), 2);
-    let said = doubts(&settings).join("\n");
+    let said = warnings(&settings).join("\n");
     assert!(said.contains("`_headers`, line 3, of the site is not done"), "{said}");
     assert!(
         said.contains("`_redirects`, line 2, of the site is not done: it would fetch from another server"),

@@ -188,7 +188,7 @@ pub(super) struct Part {
 pub type Objection = (String, Option<String>);
 
 /// Looks at what is outside of the configuration, after the setting has been set. Reads what a path leads to.
-pub(crate) type Look = fn(&mut Settings, Depth) -> Result<(), Objection>;
+pub(crate) type EnvironmentCheck = fn(&mut Settings, Depth) -> Result<(), Objection>;
 
 /// A setting of the server.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ pub struct Setting {
     /// Whether it decides which clients are let in.
     pub(crate) admits: bool,
     pub(super) carry: Carry,
-    pub(crate) look: Option<Look>,
+    pub(crate) environment_check: Option<EnvironmentCheck>,
 }
 
 /// How rows are written.
@@ -232,7 +232,7 @@ impl Setting {
             empties_cache: false,
             admits: false,
             carry: Carry::Nothing,
-            look: None,
+            environment_check: None,
         }
     }
 
@@ -302,8 +302,8 @@ impl Setting {
         self
     }
 
-    pub(super) const fn look(mut self, look: Look) -> Setting {
-        self.look = Some(look);
+    pub(super) const fn environment_check(mut self, environment_check: EnvironmentCheck) -> Setting {
+        self.environment_check = Some(environment_check);
         self
     }
 }

@@ -11,8 +11,8 @@ use crate::address::{AdminAddress, host_name};
 use crate::architecture::Architecture;
 use crate::cache_switches::{self, CacheSwitches};
 use crate::compression::Compression;
+use crate::environment::{check_address, check_admin, check_log, check_log_file};
 use crate::error_log::{ErrorLogFormat, Level};
-use crate::looks::{check_address, check_admin, check_log, check_log_file};
 use crate::proxies::{ForwardedField, UNIX};
 use crate::reload::Reload;
 use crate::route::condition::Network;
@@ -57,7 +57,7 @@ pub static SETTINGS: &[Setting] = &[
     )
     .more("; `-l`, `--listen`")
     .default("see below")
-    .look(|settings, depth| match settings.listen.as_slice() {
+    .environment_check(|settings, depth| match settings.listen.as_slice() {
         [others @ .., last] => advised(check_address(last, others, depth)),
         [] => Ok(()),
     })
@@ -119,7 +119,7 @@ pub static SETTINGS: &[Setting] = &[
     )
     .default("built in")
     .flag(Section::Engines)
-    .look(|settings, _| {
+    .environment_check(|settings, _| {
         let read = settings.profile_file.as_deref().map(profile::read).transpose();
         settings.profile = read.map_err(|why| (why, None))?;
         Ok(())
@@ -173,7 +173,7 @@ pub static SETTINGS: &[Setting] = &[
         "Those of `listen` where trusted proxies connect with the PROXY protocol",
     )
     .more(": docs/limits.md")
-    .look(|settings, _| match settings.proxies.is_empty() {
+    .environment_check(|settings, _| match settings.proxies.is_empty() {
         true => Err((
             "`proxy_protocol` needs `trusted_proxies`".to_owned(),
             Some("name the proxies: trusted_proxies = [\"10.0.0.0/8\"]. Nobody else may connect there".to_owned()),
@@ -470,7 +470,7 @@ pub static SETTINGS: &[Setting] = &[
         "Access log: `off`, `-` for standard output, or a file",
     )
     .flag(Section::Logs)
-    .look(|settings, depth| advised(check_log(&settings.log, depth)))
+    .environment_check(|settings, depth| advised(check_log(&settings.log, depth)))
     .empties_cache(),
     Setting::new("log_format", word!(LogFormat, log_format), "How access log lines are written").flag(Section::Logs),
     Setting::new(
@@ -493,7 +493,7 @@ pub static SETTINGS: &[Setting] = &[
         "Error log: `-` for standard error, or a file",
     )
     .flag(Section::Logs)
-    .look(|settings, depth| match &settings.error_log.file {
+    .environment_check(|settings, depth| match &settings.error_log.file {
         Some(file) => advised(check_log_file(file, "error log", depth)),
         None => Ok(()),
     })
@@ -521,7 +521,7 @@ pub static SETTINGS: &[Setting] = &[
     )
     .more(": docs/control.md")
     .flag(Section::Control)
-    .look(|settings, depth| advised(check_admin(&settings.admin.address, &settings.listen, depth)))
+    .environment_check(|settings, depth| advised(check_admin(&settings.admin.address, &settings.listen, depth)))
     .reload(Reload::Restart("another way to control the server")),
     Setting::new(
         "admin_hosts",
@@ -550,7 +550,7 @@ pub static SETTINGS: &[Setting] = &[
         "A file with the token that orders over TCP need",
     )
     .default("a token is made")
-    .look(|settings, _| match settings.admin.token_file.as_deref().map(|file| (file, token::read(file))) {
+    .environment_check(|settings, _| match settings.admin.token_file.as_deref().map(|file| (file, token::read(file))) {
         Some((file, Err(error))) => Err((format!("`{}` has no token: {error}", file.display()), None)),
         _ => Ok(()),
     })
@@ -579,7 +579,7 @@ pub static SETTINGS: &[Setting] = &[
     )
     .default("that of the user")
     .flag(Section::Control)
-    .look(|settings, _| match settings.user {
+    .environment_check(|settings, _| match settings.user {
         None => Err((
             "`group` needs `user`".to_owned(),
             Some("name the user that the server becomes, too: user = \"www-data\"".to_owned()),

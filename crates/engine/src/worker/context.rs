@@ -7,9 +7,9 @@
 mod answers;
 mod asked;
 mod early_hints;
-mod observing;
 mod record;
 mod responders;
+mod sampling;
 mod scripts;
 mod send_permit;
 mod steps;
@@ -41,7 +41,7 @@ use lamna_site::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest}
 use lamna_site::content::access::Known;
 use lamna_site::content::route::Effective;
 use lamna_site::content::translate::{Translation, translate};
-use lamna_site::hints::{Observer, RequestSample};
+use lamna_site::hints::{RequestSample, Sampler};
 use lamna_sys::clock::unix_ms;
 use lamna_sys::contain::{Point, fail_if_asked};
 use lamna_sys::metrics::counters::Work;
@@ -50,7 +50,7 @@ use lamna_sys::metrics::stall::stall_ms;
 use lamna_sys::metrics::step_timer::{self, Step};
 use lamna_tls::{Negotiated, Over};
 
-use crate::worker::address::{Address, Addresses, KeyParts};
+use crate::worker::cache_key::{CacheKey, CacheKeyParts, CacheKeys};
 use crate::worker::context::early_hints::KnownPages;
 use crate::worker::context::record::{record, user_of};
 use crate::worker::limiter::{Exceeded, rate_limits::RateLimits};
@@ -98,7 +98,7 @@ pub struct WorkerContext<'a> {
     limited: Option<((u32, Exceeded), Arc<Resource>)>,
     /// The rates that limits set for the answer to the last request.
     pub rate_limits: Option<Box<RateLimits>>,
-    addresses: Addresses,
+    cache_keys: CacheKeys,
     /// Buffer for the keys of answers of applications.
     answer_key: Vec<u8>,
     /// Room for the path that an application is asked for.
@@ -107,7 +107,7 @@ pub struct WorkerContext<'a> {
     told_way: Vec<u8>,
     /// Passwords that were verified.
     known: Known,
-    observer: Observer,
+    sampler: Sampler,
     /// The pages for which resources are hinted.
     pages: KnownPages,
     /// The connection that is driven.
@@ -181,12 +181,12 @@ impl<'a> WorkerContext<'a> {
             passing: None,
             limited: None,
             rate_limits: None,
-            addresses: Addresses::default(),
+            cache_keys: CacheKeys::default(),
             answer_key: Vec::new(),
             asked_path: Vec::new(),
             told_way: Vec::new(),
             known: Known::default(),
-            observer: Observer::new(shared.hints.as_deref()),
+            sampler: Sampler::new(shared.hints.as_deref()),
             pages: KnownPages::default(),
             connection: 0,
         }
@@ -258,9 +258,9 @@ impl<'a> WorkerContext<'a> {
         add(&self.work.requests, 1);
         let sample = self.sample(asked);
         let is_traced = self.traces(asked, false);
-        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
+        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
         let shared = self.shared;
-        let found = self.look_up_address(address, sample, || asked.name());
+        let found = self.look_up_key(cache_key, sample, || asked.name());
         if is_traced {
             trace::found(&shared.trace, asked, &found);
         }
@@ -277,7 +277,7 @@ impl<'a> WorkerContext<'a> {
 
     /// The outcome of the routes for a request.
     fn rules(&mut self, asked: &Asked<'_>) -> Arc<Effective> {
-        asked.rules(|| self.addresses.rules(asked.site, asked.requested, || asked.client()))
+        asked.rules(|| self.cache_keys.rules(asked.site, asked.requested, || asked.client()))
     }
 
     /// Answers a request in line: by the word of its steps, or with what its target stands for. Waits for the disk. For callers that have no
@@ -288,9 +288,9 @@ impl<'a> WorkerContext<'a> {
         if !matches!(outcome, Outcome::LookUp) {
             return InLine { outcome, rules, found: None };
         }
-        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
-        let target = TranslationTarget::new(self.shared, &address, None, asked.name());
-        self.addresses.take_back(address);
+        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        let target = TranslationTarget::new(self.shared, &cache_key, None, asked.name());
+        self.cache_keys.take_back(cache_key);
         // Without the store it is of no request that the log is told about.
         let found = translate(&Translation { store: None, ..target.translation(self.shared, Wait::Yes, self.now) });
         let entry = found.expect("only a translation that must not wait would block");
@@ -309,9 +309,9 @@ impl<'a> WorkerContext<'a> {
 
     /// The target of a request that is about to be looked up with others.
     pub fn prefetch_lookup(&mut self, asked: &Asked<'_>) {
-        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
-        self.lookup_prefetch.add(&self.local, &self.shared.store, address.key(), self.now.ms());
-        self.addresses.take_back(address);
+        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        self.lookup_prefetch.add(&self.local, &self.shared.store, cache_key.key(), self.now.ms());
+        self.cache_keys.take_back(cache_key);
     }
 
     /// Has the processor fetch what will be read for those that were foreseen.
@@ -324,29 +324,29 @@ impl<'a> WorkerContext<'a> {
     pub fn take(&mut self, requested: &RequestedResource<'_>, peer: Peer) -> TranslationTarget {
         let over = Over { way: lamna_tls::Way::Clear, socket: None };
         let asked = self.asked(requested, peer, over);
-        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
-        let target = TranslationTarget::new(self.shared, &address, None, asked.name());
-        self.addresses.take_back(address);
+        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        let target = TranslationTarget::new(self.shared, &cache_key, None, asked.name());
+        self.cache_keys.take_back(cache_key);
         target
     }
 
-    /// Looks up an address. `called` gives the identifier of the request, and is asked for it only if a [`TranslationTarget`] has
+    /// Looks up a cache key. `called` gives the identifier of the request, and is asked for it only if a [`TranslationTarget`] has
     /// to be made.
-    fn look_up_address(
+    fn look_up_key(
         &mut self,
-        address: Address<'_>,
+        cache_key: CacheKey<'_>,
         sample: Option<RequestSample<'_>>,
         called: impl Fn() -> Box<str>,
     ) -> Found<'_> {
-        let key = address.key();
+        let key = cache_key.key();
         fail_if_asked(Point::LookUp, key.path);
         let shared = self.shared;
-        let target = |previous| TranslationTarget::new(shared, &address, previous, called());
+        let target = |previous| TranslationTarget::new(shared, &cache_key, previous, called());
         let store = &shared.store;
         if self.caches.are_off() {
             add(&self.work.misses, 1);
             let target = target(None);
-            self.addresses.take_back(address);
+            self.cache_keys.take_back(cache_key);
             return Found::Missing(target);
         }
         let found = match self.local.lookup(store, key, self.now.ms()) {
@@ -371,7 +371,7 @@ impl<'a> WorkerContext<'a> {
             _ => {}
         }
         if let (Some(sample), Lookup::Fresh(entry) | Lookup::Aging(entry)) = (&sample, &found) {
-            self.observer.observe(shared.hints.as_deref(), sample, KeyParts::of(key.path).path, entry, self.now);
+            self.sampler.observe(shared.hints.as_deref(), sample, CacheKeyParts::of(key.path).path, entry, self.now);
         }
         let found = match found {
             Lookup::Fresh(entry) => {
@@ -402,7 +402,7 @@ impl<'a> WorkerContext<'a> {
                 Found::Missing(target(None))
             }
         };
-        self.addresses.take_back(address);
+        self.cache_keys.take_back(cache_key);
         found
     }
 
@@ -502,7 +502,7 @@ impl<'a> WorkerContext<'a> {
         add(&self.work.file_bytes, std::mem::take(&mut self.sender.file_bytes));
         self.work.hand_over(&counters.work);
         self.tally.hand_over(&counters.answers);
-        self.observer.flush(self.shared.hints.as_deref());
+        self.sampler.flush(self.shared.hints.as_deref());
         step_timer::balance(&counters.account);
     }
 }
@@ -608,7 +608,7 @@ mod tests {
         assert_ne!(by_size, default);
         assert_eq!(take("//", Some("y&sort=size")), by_size);
         assert_eq!(
-            (by_size.path(), KeyParts::of(by_size.key().path).view.order),
+            (by_size.path(), CacheKeyParts::of(by_size.key().path).view.order),
             (&b"/"[..], Order::from_query("sort=size"))
         );
         assert_eq!(take("/a", Some("sort=size")), take("/a", None));

@@ -340,7 +340,7 @@ fn answer_found(
     if let Some(requested) = connection.http.requested_of(exchange) {
         let asked = context.asked(&requested, connection.peer, connection.transport.over());
         if !entry.is_unmade() {
-            context.observe_found(&asked, entry);
+            context.sample_found(&asked, entry);
         }
         context.trace_looked_up(&asked, entry);
     }

@@ -5,10 +5,10 @@
 //! one file for each.
 
 pub mod acceptor;
-pub mod address;
 #[cfg(test)]
 mod adversary;
 pub mod blocking;
+pub mod cache_key;
 pub(crate) mod coalesced_lookups;
 pub mod confinement;
 pub mod connection_counter;

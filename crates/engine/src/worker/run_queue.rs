@@ -5,7 +5,7 @@
 //! ([`uplink`](super::uplink)).
 
 use lamna_io::wait::Token;
-use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
+use lamna_policy::schedule::{Priority, Queue, Schedule, WaiterId};
 use lamna_sys::metrics::scoreboard::WorkerScore;
 
 use crate::worker::connection_state::ConnectionState;
@@ -39,7 +39,7 @@ impl RunQueue {
 
     /// Lets `connection`, which is that of `token`, go on when it is its turn.
     pub fn push(&mut self, token: Token, connection: &mut ConnectionState) {
-        let (slot, index) = (Slot(token.index), token.index as usize);
+        let (id, index) = (WaiterId(token.index), token.index as usize);
         let remaining = connection.http.remaining_bytes();
         if index >= self.known.len() {
             self.known.resize(index + 1, (token, 0));
@@ -47,8 +47,8 @@ impl RunQueue {
         let (before, left) = std::mem::replace(&mut self.known[index], (token, remaining));
         // Who has more to send than it had is at another answer.
         match before == token && remaining <= left {
-            true => self.queue.resume(slot, Claim::of(remaining)),
-            false => self.queue.push(slot, Claim::of(remaining)),
+            true => self.queue.resume(id, Priority::of(remaining)),
+            false => self.queue.push(id, Priority::of(remaining)),
         }
         connection.queued = true;
     }
@@ -68,8 +68,8 @@ impl RunQueue {
 
     /// The next one, unless it has gone meanwhile.
     pub fn pop(&mut self, table: &mut ConnectionTable) -> Option<Token> {
-        let slot = self.queue.pop()?;
-        let (token, _) = *self.known.get(slot.0 as usize)?;
+        let id = self.queue.pop()?;
+        let (token, _) = *self.known.get(id.0 as usize)?;
         let connection = table.find(token)?;
         connection.queued = false;
         Some(token)
@@ -80,7 +80,7 @@ impl RunQueue {
         for connection in table.all() {
             let token = connection.token();
             let known = self.known.get(token.index as usize).filter(|(known, _)| *known == token);
-            let stands = known.is_some() && self.queue.waits(Slot(token.index));
+            let stands = known.is_some() && self.queue.waits(WaiterId(token.index));
             assert_eq!(connection.queued, stands, "it is otherwise known where {token:?} is");
         }
     }

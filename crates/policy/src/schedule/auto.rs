@@ -24,16 +24,16 @@ const DIFFERENCE_LOG2: u32 = 2;
 
 /// Counts since the last decision.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Observer {
+pub(super) struct Selector {
     in_force: Schedule,
     choices: u32,
     /// Choices in which the order mattered.
     mattered: u32,
 }
 
-impl Observer {
-    pub(super) fn new() -> Observer {
-        Observer { in_force: Schedule::RoundRobin, choices: 0, mattered: 0 }
+impl Selector {
+    pub(super) fn new() -> Selector {
+        Selector { in_force: Schedule::RoundRobin, choices: 0, mattered: 0 }
     }
 
     /// The discipline that is in force.
@@ -55,7 +55,7 @@ impl Observer {
             _ if self.mattered >= WINDOW / 4 => Schedule::Srpt,
             as_before => as_before,
         };
-        let before = std::mem::replace(self, Observer { in_force: decided, choices: 0, mattered: 0 });
+        let before = std::mem::replace(self, Selector { in_force: decided, choices: 0, mattered: 0 });
         (before.in_force != decided).then_some(decided)
     }
 }

@@ -6,14 +6,14 @@
 //!
 //! Good where all want about as much. One long answer holds up all short ones behind it, up to the bound on waiting.
 
-use super::{Discipline, Standing};
+use super::{Discipline, Waiter};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo;
 
 impl Discipline for Fifo {
-    fn rank(standing: &Standing) -> u64 {
-        if standing.claim.incremental { standing.queued } else { standing.arrived }
+    fn rank(waiter: &Waiter) -> u64 {
+        if waiter.priority.incremental { waiter.queued } else { waiter.arrived }
     }
 }

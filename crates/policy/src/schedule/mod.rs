@@ -1,14 +1,14 @@
 //! Order of service: which of several that can go on has the next turn.
 //!
 //! Owns: the order of those that wait for a turn, for any resource that serves one turn after the other. A turn is
-//! bounded (so many bytes, one read, one job), so a long answer takes many. A slot that had a turn and wants more waits
+//! bounded (so many bytes, one read, one job), so a long answer takes many. A waiter that had a turn and wants more waits
 //! again.
 //!
-//! Guarantees: a [`Slot`] waits once at most. [`Queue::pop`] takes the best rank of the highest urgency, and no slot
+//! Guarantees: a [`WaiterId`] waits once at most. [`Queue::pop`] takes the best rank of the highest urgency, and no waiter
 //! starves: each has its turn after at most `patience + (PASSED_OVER_MAX + 1) * (ahead + 1)` choices, where `ahead` is
 //! how many waited when it came, whatever comes later and however urgent that is. Where turns differ
 //! ([`Queue::with_turn`]), the bound is the work of so many whole turns instead. A choice, an arrival, a change and a
-//! removal cost O(log n); nothing is allocated except when a slot number larger than any before, or more slots than
+//! removal cost O(log n); nothing is allocated except when a waiter number larger than any before, or more waiters than
 //! ever before, wait. The order is a function of the calls alone.
 //!
 //! Does not: hold what waits, measure time, count bytes or lock. The caller says what remains, and in which unit: bytes
@@ -16,17 +16,17 @@
 //! as one of 50,000, reads are the unit and not bytes. Only differences within one queue count.
 //!
 //! Its uses:
-//! - *The run queue of an event loop* (`engine/src/worker/run_queue.rs`). The slot is the number of the connection in its table,
+//! - *The run queue of an event loop* (`engine/src/worker/run_queue.rs`). The waiter is the number of the connection in its table,
 //!   what remains are the bytes that it has to send. [`Queue::resume`] after a turn, [`Queue::remove`] when the connection ends.
-//! - *The agenda of helpers* (`engine/src/worker/helpers/job_queue.rs`). The slot is the number of a job, and [`Claim::shared`] is
-//!   the claim: the reads of the job, divided by how many wait for it. [`Queue::update`] when one more waits.
-//! - *The queue of a stage* (`pipelined`). The slot is the connection, what remains is its content; one [`Queue`] for each stage.
-//! - *The streams of an HTTP/2 connection*. The slot is the stream's place in its connection. Urgency and `incremental` are those
+//! - *The job queue of helpers* (`engine/src/worker/helpers/job_queue.rs`). The waiter is the number of a job, and [`Priority::shared`] is
+//!   the priority: the reads of the job, divided by how many wait for it. [`Queue::update`] when one more waits.
+//! - *The queue of a stage* (`pipelined`). The waiter is the connection, what remains is its content; one [`Queue`] for each stage.
+//! - *The streams of an HTTP/2 connection*. The waiter is the stream's place in its connection. Urgency and `incremental` are those
 //!   of RFC 9218; [`Queue::update`] on PRIORITY_UPDATE, [`Queue::remove`] on RST_STREAM. A queue without members holds no memory.
 //!
 //! A discipline is a rank ([`Discipline`]), one file each: [`fifo`], [`round_robin`], [`srpt`]. [`auto`] goes by one of
 //! the latter two, as those that wait have it. Urgency stands above the rank, and the bound on waiting stands above
-//! both. The bound gives the overdue one choice in four and no more: if it gave all, a long queue, in which every slot
+//! both. The bound gives the overdue one choice in four and no more: if it gave all, a long queue, in which every waiter
 //! is overdue, would be round robin under any name, just when the order matters most.
 //!
 //! ```
@@ -52,7 +52,7 @@ use std::str::FromStr;
 
 pub use queue::Queue;
 
-/// While a slot is overdue, so many others may be chosen in a row before it: a quarter of all choices is for those.
+/// While a waiter is overdue, so many others may be chosen in a row before it: a quarter of all choices is for those.
 pub const PASSED_OVER_MAX: u32 = 3;
 
 /// Choices after which one that waits is overdue, unless the caller says otherwise. With turns of 64 KiB on a link of
@@ -61,7 +61,7 @@ pub const PATIENCE: u32 = 64;
 
 /// A small, dense number that stands for a waiter. Memory of a queue grows with the largest one that ever waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(pub u32);
+pub struct WaiterId(pub u32);
 
 /// How urgent it is, as RFC 9218 (4.1) has it: 0 is the most urgent of eight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,9 +92,9 @@ impl Default for Urgency {
     }
 }
 
-/// The claim of a slot that waits: remaining work, and urgency.
+/// The priority of a waiter: remaining work, and urgency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Claim {
+pub struct Priority {
     /// Until it is finished, in the caller's unit.
     pub remaining: u64,
     /// The urgency, which counts before what remains.
@@ -103,36 +103,36 @@ pub struct Claim {
     pub incremental: bool,
 }
 
-impl Claim {
+impl Priority {
     /// So much, at the usual urgency.
-    pub fn of(remaining: u64) -> Claim {
-        Claim { remaining, ..Claim::default() }
+    pub fn of(remaining: u64) -> Priority {
+        Priority { remaining, ..Priority::default() }
     }
 
-    /// The claim of a job that costs so much and that `waiting` wait for: its cost for each of them. In this order,
+    /// The priority of a job that costs so much and that `waiting` wait for: its cost for each of them. In this order,
     /// jobs make the sum of all waiting least (Smith: "Various optimizers for single-stage production", 1956).
-    pub fn shared(cost: u64, waiting: u32) -> Claim {
+    pub fn shared(cost: u64, waiting: u32) -> Priority {
         // Fixed point, so that cheap jobs that many wait for are told apart.
-        Claim::of(cost.saturating_mul(256) / u64::from(waiting.max(1)))
+        Priority::of(cost.saturating_mul(256) / u64::from(waiting.max(1)))
     }
 }
 
-/// The facts about a slot that waits.
+/// One that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// Its claim.
-    pub claim: Claim,
+pub struct Waiter {
+    /// Its priority.
+    pub priority: Priority,
     /// When it came: a number that grows with each arrival and each return.
     pub arrived: u64,
     /// When it came or came back last, by the same count.
     pub queued: u64,
 }
 
-/// A discipline: a number for a slot that waits, which does not change while it waits and its claim stays the same. The
+/// A discipline: a number for a waiter, which does not change while it waits and its priority stays the same. The
 /// least goes first; of equals, the one that was queued first.
 pub trait Discipline {
     /// See the trait.
-    fn rank(standing: &Standing) -> u64;
+    fn rank(waiter: &Waiter) -> u64;
 }
 
 /// The disciplines by name.
@@ -163,12 +163,12 @@ impl Schedule {
         }
     }
 
-    fn rank(self, standing: &Standing) -> u64 {
+    fn rank(self, waiter: &Waiter) -> u64 {
         match self {
-            Schedule::Fifo => fifo::Fifo::rank(standing),
+            Schedule::Fifo => fifo::Fifo::rank(waiter),
             // What `auto` goes by is in force in its place.
-            Schedule::RoundRobin | Schedule::Auto => round_robin::RoundRobin::rank(standing),
-            Schedule::Srpt => srpt::Srpt::rank(standing),
+            Schedule::RoundRobin | Schedule::Auto => round_robin::RoundRobin::rank(waiter),
+            Schedule::Srpt => srpt::Srpt::rank(waiter),
         }
     }
 }

@@ -1,21 +1,21 @@
 //! Those that wait, in two orders: by rank in a heap, and by how long they have waited in a list.
 //!
 //! Owns: both orders, and the rule that chooses between them. Memory: at most 80 bytes for each number up to the
-//! largest slot, none before the first arrival.
+//! largest waiter number, none before the first arrival.
 
-use super::auto::Observer;
+use super::auto::Selector;
 use super::ranks::{Entry, Ranks};
-use super::{Claim, PASSED_OVER_MAX, PATIENCE, Schedule, Slot, Standing};
+use super::{PASSED_OVER_MAX, PATIENCE, Priority, Schedule, Waiter, WaiterId};
 
 const NONE: u32 = u32::MAX;
 
 /// Ranks take the bits below the urgency's three.
 const RANK_BITS: u32 = 61;
 
-/// The state of a slot.
+/// The state of a waiter.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    standing: Standing,
+    waiter: Waiter,
     /// Work that had been chosen when it was queued.
     since: u64,
     /// In the heap, or `NONE` if it does not wait.
@@ -30,7 +30,7 @@ struct Node {
 pub struct Queue {
     schedule: Schedule,
     /// The counts that `auto` goes by.
-    observer: Observer,
+    selector: Selector,
     ranks: Ranks,
     nodes: Vec<Node>,
     /// The ends of the list by time of waiting.
@@ -52,7 +52,7 @@ impl Queue {
     pub fn new(schedule: Schedule) -> Queue {
         Queue {
             schedule,
-            observer: Observer::new(),
+            selector: Selector::new(),
             ranks: Ranks::default(),
             nodes: Vec::new(),
             oldest: NONE,
@@ -78,40 +78,40 @@ impl Queue {
         self
     }
 
-    /// `slot` wants something new. Nothing changes but its claim if it waits already.
-    pub fn push(&mut self, slot: Slot, claim: Claim) {
-        self.enter(slot, claim, None);
+    /// `id` wants something new. Nothing changes but its priority if it waits already.
+    pub fn push(&mut self, id: WaiterId, priority: Priority) {
+        self.enter(id, priority, None);
     }
 
-    /// `slot`, which was pushed before and has been chosen since, wants the rest of the same. As [`Queue::push`] if it
+    /// `id`, which was pushed before and has been chosen since, wants the rest of the same. As [`Queue::push`] if it
     /// never was.
-    pub fn resume(&mut self, slot: Slot, claim: Claim) {
-        let arrived = self.nodes.get(slot.0 as usize).map(|node| node.standing.arrived).filter(|&arrived| arrived > 0);
-        self.enter(slot, claim, arrived);
+    pub fn resume(&mut self, id: WaiterId, priority: Priority) {
+        let arrived = self.nodes.get(id.0 as usize).map(|node| node.waiter.arrived).filter(|&arrived| arrived > 0);
+        self.enter(id, priority, arrived);
     }
 
-    /// `slot` claims something else from now on. It has waited no less for that. Nothing if it does not wait.
-    pub fn update(&mut self, slot: Slot, claim: Claim) {
-        if !self.waits(slot) {
+    /// `id` has another priority from now on. It has waited no less for that. Nothing if it does not wait.
+    pub fn update(&mut self, id: WaiterId, priority: Priority) {
+        if !self.waits(id) {
             return;
         }
         let in_force = self.in_force();
-        let node = &mut self.nodes[slot.0 as usize];
-        node.standing.claim = claim;
-        let (place, rank) = (node.place, rank(in_force, &node.standing));
+        let node = &mut self.nodes[id.0 as usize];
+        node.waiter.priority = priority;
+        let (place, rank) = (node.place, rank(in_force, &node.waiter));
         let nodes = &mut self.nodes;
-        self.ranks.change(place, rank, |slot, place| nodes[slot as usize].place = place);
+        self.ranks.change(place, rank, |id, place| nodes[id as usize].place = place);
     }
 
-    /// `slot` wants nothing any more. Nothing if it does not wait.
-    pub fn remove(&mut self, slot: Slot) {
-        if self.waits(slot) {
-            self.leave(slot.0);
+    /// `id` wants nothing any more. Nothing if it does not wait.
+    pub fn remove(&mut self, id: WaiterId) {
+        if self.waits(id) {
+            self.leave(id.0);
         }
     }
 
-    /// Takes the slot that has the next turn. It waits no longer.
-    pub fn pop(&mut self) -> Option<Slot> {
+    /// Takes the waiter that has the next turn. It waits no longer.
+    pub fn pop(&mut self) -> Option<WaiterId> {
         if self.schedule == Schedule::Auto {
             self.observe();
         }
@@ -124,12 +124,12 @@ impl Queue {
         self.passed_over = if overdue && chosen != self.oldest { self.passed_over + units } else { 0 };
         self.work += units;
         self.leave(chosen);
-        Some(Slot(chosen))
+        Some(WaiterId(chosen))
     }
 
-    /// Whether `slot` waits.
-    pub fn waits(&self, slot: Slot) -> bool {
-        self.nodes.get(slot.0 as usize).is_some_and(|node| node.place != NONE)
+    /// Whether `id` waits.
+    pub fn waits(&self, id: WaiterId) -> bool {
+        self.nodes.get(id.0 as usize).is_some_and(|node| node.place != NONE)
     }
 
     /// How many wait.
@@ -137,7 +137,7 @@ impl Queue {
         self.ranks.len()
     }
 
-    /// Whether no slot waits.
+    /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -149,27 +149,27 @@ impl Queue {
 
     /// Goes over to another discipline with all that wait. Each keeps the time that it has waited.
     pub fn change_schedule(&mut self, schedule: Schedule) {
-        (self.schedule, self.observer) = (schedule, Observer::new());
+        (self.schedule, self.selector) = (schedule, Selector::new());
         self.rank_anew();
     }
 
     /// The discipline by which those that wait are ordered now: what `auto` has chosen, or what it is told.
     pub fn in_force(&self) -> Schedule {
-        if self.schedule == Schedule::Auto { self.observer.in_force() } else { self.schedule }
+        if self.schedule == Schedule::Auto { self.selector.in_force() } else { self.schedule }
     }
 
     fn observe(&mut self) {
-        let remaining = |slot: u32| self.nodes.get(slot as usize).map_or(0, |node| node.standing.claim.remaining);
+        let remaining = |id: u32| self.nodes.get(id as usize).map_or(0, |node| node.waiter.priority.remaining);
         let (oldest, newest) = (remaining(self.oldest), remaining(self.newest));
-        if self.observer.observe(self.len(), oldest, newest).is_some() {
+        if self.selector.observe(self.len(), oldest, newest).is_some() {
             self.rank_anew();
         }
     }
 
     fn rank_anew(&mut self) {
         let (in_force, nodes) = (self.in_force(), &mut self.nodes);
-        self.ranks.rank_anew(|slot| rank(in_force, &nodes[slot as usize].standing));
-        self.ranks.places().for_each(|(slot, place)| nodes[slot as usize].place = place);
+        self.ranks.rank_anew(|id| rank(in_force, &nodes[id as usize].waiter));
+        self.ranks.places().for_each(|(id, place)| nodes[id as usize].place = place);
     }
 
     /// Bytes of memory that the queue itself has allocated.
@@ -177,40 +177,40 @@ impl Queue {
         self.ranks.memory_bytes() + self.nodes.capacity() * size_of::<Node>()
     }
 
-    /// The work of a turn of `slot`.
-    fn units(&self, slot: u32) -> u64 {
-        self.nodes[slot as usize].standing.claim.remaining.clamp(1, self.turn)
+    /// The work of a turn of `id`.
+    fn units(&self, id: u32) -> u64 {
+        self.nodes[id as usize].waiter.priority.remaining.clamp(1, self.turn)
     }
 
-    fn enter(&mut self, slot: Slot, claim: Claim, arrived: Option<u64>) {
-        if self.waits(slot) {
-            return self.update(slot, claim);
+    fn enter(&mut self, id: WaiterId, priority: Priority, arrived: Option<u64>) {
+        if self.waits(id) {
+            return self.update(id, priority);
         }
         self.queued += 1;
-        let standing = Standing { claim, arrived: arrived.unwrap_or(self.queued), queued: self.queued };
-        let node = Node { standing, since: self.work, place: NONE, older: self.newest, newer: NONE };
-        let index = slot.0 as usize;
+        let waiter = Waiter { priority, arrived: arrived.unwrap_or(self.queued), queued: self.queued };
+        let node = Node { waiter, since: self.work, place: NONE, older: self.newest, newer: NONE };
+        let index = id.0 as usize;
         if index >= self.nodes.len() {
-            let never = Standing { arrived: 0, ..standing };
-            self.nodes.resize(index + 1, Node { standing: never, ..node });
+            let never = Waiter { arrived: 0, ..waiter };
+            self.nodes.resize(index + 1, Node { waiter: never, ..node });
         }
         self.nodes[index] = node;
         match self.newest {
-            NONE => self.oldest = slot.0,
-            newest => self.nodes[newest as usize].newer = slot.0,
+            NONE => self.oldest = id.0,
+            newest => self.nodes[newest as usize].newer = id.0,
         }
-        self.newest = slot.0;
-        let entry = Entry { rank: rank(self.in_force(), &standing), queued: self.queued, slot: slot.0 };
+        self.newest = id.0;
+        let entry = Entry { rank: rank(self.in_force(), &waiter), queued: self.queued, id: id.0 };
         let nodes = &mut self.nodes;
-        self.ranks.push(entry, |slot, place| nodes[slot as usize].place = place);
+        self.ranks.push(entry, |id, place| nodes[id as usize].place = place);
     }
 
-    /// Takes `slot`, which waits, out of both orders.
-    fn leave(&mut self, slot: u32) {
-        let Node { place, older, newer, .. } = self.nodes[slot as usize];
+    /// Takes `id`, which waits, out of both orders.
+    fn leave(&mut self, id: u32) {
+        let Node { place, older, newer, .. } = self.nodes[id as usize];
         let nodes = &mut self.nodes;
-        self.ranks.remove(place, |slot, place| nodes[slot as usize].place = place);
-        nodes[slot as usize].place = NONE;
+        self.ranks.remove(place, |id, place| nodes[id as usize].place = place);
+        nodes[id as usize].place = NONE;
         match older {
             NONE => self.oldest = newer,
             older => nodes[older as usize].newer = newer,
@@ -223,7 +223,7 @@ impl Queue {
 }
 
 /// Urgency above the rank of the discipline.
-fn rank(schedule: Schedule, standing: &Standing) -> u64 {
-    let below = schedule.rank(standing).min((1 << RANK_BITS) - 1);
-    u64::from(standing.claim.urgency.number()) << RANK_BITS | below
+fn rank(schedule: Schedule, waiter: &Waiter) -> u64 {
+    let below = schedule.rank(waiter).min((1 << RANK_BITS) - 1);
+    u64::from(waiter.priority.urgency.number()) << RANK_BITS | below
 }

@@ -1,14 +1,14 @@
-//! A heap of slots by rank. It tells the owner of the slots where each of them is, so that one can be taken out of its
+//! A heap of waiters by rank. It tells the owner of the waiters where each of them is, so that one can be taken out of its
 //! middle.
 
-/// A slot and what it is ordered by. Compared from the first field to the last.
+/// A waiter and what it is ordered by. Compared from the first field to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
     /// Urgency and rank.
     pub(super) rank: u64,
     /// When it was queued: no two are the same.
     pub(super) queued: u64,
-    pub(super) slot: u32,
+    pub(super) id: u32,
 }
 
 /// The least entry is on top.
@@ -25,13 +25,13 @@ impl Ranks {
     }
 
     pub(super) fn top(&self) -> Option<u32> {
-        self.0.first().map(|entry| entry.slot)
+        self.0.first().map(|entry| entry.id)
     }
 
-    /// Adds `entry`. `moved` is told the place of each slot that has a new one, the new slot among them.
+    /// Adds `entry`. `moved` is told the place of each waiter that has a new one, the new waiter among them.
     pub(super) fn push(&mut self, entry: Entry, mut moved: impl FnMut(u32, u32)) {
         self.0.push(entry);
-        moved(entry.slot, self.0.len() as u32 - 1);
+        moved(entry.id, self.0.len() as u32 - 1);
         self.rise(self.0.len() - 1, &mut moved);
     }
 
@@ -40,27 +40,27 @@ impl Ranks {
         let place = place as usize;
         self.0.swap_remove(place);
         if let Some(entry) = self.0.get(place) {
-            moved(entry.slot, place as u32);
+            moved(entry.id, place as u32);
             self.settle(place, &mut moved);
         }
     }
 
-    /// Changes the rank of the slot at `place`, which exists.
+    /// Changes the rank of the waiter at `place`, which exists.
     pub(super) fn change(&mut self, place: u32, rank: u64, mut moved: impl FnMut(u32, u32)) {
         self.0[place as usize].rank = rank;
         self.settle(place as usize, &mut moved);
     }
 
-    /// Gives every slot another rank. All places change.
+    /// Gives every waiter another rank. All places change.
     pub(super) fn rank_anew(&mut self, rank: impl Fn(u32) -> u64) {
-        self.0.iter_mut().for_each(|entry| entry.rank = rank(entry.slot));
+        self.0.iter_mut().for_each(|entry| entry.rank = rank(entry.id));
         // An ascending sequence is a heap.
         self.0.sort_unstable();
     }
 
-    /// All slots, each with its place.
+    /// All waiters, each with its place.
     pub(super) fn places(&self) -> impl Iterator<Item = (u32, u32)> {
-        (0..).zip(&self.0).map(|(place, entry)| (entry.slot, place))
+        (0..).zip(&self.0).map(|(place, entry)| (entry.id, place))
     }
 
     fn settle(&mut self, place: usize, moved: &mut impl FnMut(u32, u32)) {
@@ -95,7 +95,7 @@ impl Ranks {
 
     fn swap(&mut self, a: usize, b: usize, moved: &mut impl FnMut(u32, u32)) {
         self.0.swap(a, b);
-        moved(self.0[a].slot, a as u32);
-        moved(self.0[b].slot, b as u32);
+        moved(self.0[a].id, a as u32);
+        moved(self.0[b].id, b as u32);
     }
 }

@@ -4,14 +4,14 @@
 //!
 //! The event loops behave so by themselves. It needs no knowledge of sizes, and favours none.
 
-use super::{Discipline, Standing};
+use super::{Discipline, Waiter};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundRobin;
 
 impl Discipline for RoundRobin {
-    fn rank(standing: &Standing) -> u64 {
-        standing.queued
+    fn rank(waiter: &Waiter) -> u64 {
+        waiter.queued
     }
 }

@@ -12,7 +12,7 @@
 //! mean of what its kind has had is as good as any. It takes no account of `incremental`: sharing would delay the
 //! answer nearest to its end, and RFC 9218 leaves that to the server (section 10).
 
-use super::{Discipline, Standing};
+use super::{Discipline, Waiter};
 
 /// Below the band: when it came.
 const ARRIVED_BITS: u32 = 55;
@@ -22,8 +22,8 @@ const ARRIVED_BITS: u32 = 55;
 pub struct Srpt;
 
 impl Discipline for Srpt {
-    fn rank(standing: &Standing) -> u64 {
-        let band = u64::from(standing.claim.remaining.max(1).ilog2());
-        band << ARRIVED_BITS | standing.arrived.min((1 << ARRIVED_BITS) - 1)
+    fn rank(waiter: &Waiter) -> u64 {
+        let band = u64::from(waiter.priority.remaining.max(1).ilog2());
+        band << ARRIVED_BITS | waiter.arrived.min((1 << ARRIVED_BITS) - 1)
     }
 }

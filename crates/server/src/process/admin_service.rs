@@ -32,7 +32,7 @@ use crate::admin::figures::{Figures, Moment, Sources};
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
 use crate::admin::thread_stats;
 use crate::admin::trace::{self, TraceOrder, TraceReport};
-use crate::process::administration::Standing;
+use crate::process::administration::StartConfig;
 use crate::process::applications::Applications;
 use crate::process::autotune::Adapter;
 use crate::process::body::{Body, Changed, begin_succession};
@@ -48,7 +48,7 @@ use crate::process::upgrade::{Purpose, Succession};
 /// Answers for a running server.
 pub(crate) struct AdminService<'a> {
     /// The configuration that the server was started with.
-    pub(crate) standing: &'a mut Standing,
+    pub(crate) start_config: &'a mut StartConfig,
     /// Where in its life it is.
     pub(crate) phase: Phase,
     /// Where orders go.
@@ -89,7 +89,7 @@ impl AdminApi for AdminService<'_> {
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            uptime_s: self.standing.started.elapsed().as_secs(),
+            uptime_s: self.start_config.started.elapsed().as_secs(),
             phase: self.phase,
             arch: self.arch(workers.len()),
             addresses: self.body.listeners().iter().map(|listener| url(listener, self.settings())).collect(),
@@ -138,7 +138,7 @@ impl AdminApi for AdminService<'_> {
         let (chosen, so_many) = (adapter.and_then(Adapter::why), adapter.and_then(Adapter::why_so_many));
         let why = match chosen {
             Some(why) => why.to_owned(),
-            None if !self.standing.why.is_empty() => self.standing.why.clone(),
+            None if !self.start_config.why.is_empty() => self.start_config.why.clone(),
             None => self.configured_why(),
         };
         match so_many {
@@ -191,7 +191,7 @@ impl AdminApi for AdminService<'_> {
         let progress = self.change(&settings, Purpose::Change(done))?;
         report_set(&progress);
         if let Progress::Done(_) = progress {
-            self.standing.set_chosen(settings.architecture);
+            self.start_config.set_chosen(settings.architecture);
         }
         Ok(progress)
     }
@@ -298,7 +298,7 @@ impl From<SwitchError> for Refusal {
 impl AdminService<'_> {
     /// Why this architecture serves if no order has changed it.
     fn configured_why(&self) -> String {
-        let (asked, serving) = (self.standing.configured.architecture, self.settings().architecture);
+        let (asked, serving) = (self.start_config.configured.architecture, self.settings().architecture);
         let mut why = format!("{} serves because it was configured", asked.name());
         if asked != serving {
             why = format!("{} serves because {} cannot be had on this kernel", serving.name(), asked.name());
@@ -312,7 +312,7 @@ impl AdminService<'_> {
         self.orders.give(Order::Reopen);
         // Whoever has just mended what kept a certificate from being issued does not want to wait for the end of a pause.
         acme::try_now(self.settings());
-        let settings = (self.standing.load)()?;
+        let settings = (self.start_config.load)()?;
         self.set_settings(settings)
     }
 
@@ -320,10 +320,10 @@ impl AdminService<'_> {
     fn set_settings(&mut self, mut settings: Settings) -> Result<Progress, Refusal> {
         // What cannot be used is known before anything changes.
         lamna_tls::check(&settings).map_err(|error| SwitchError::Start(ServeError::Tls(error)))?;
-        if settings == self.standing.configured {
+        if settings == self.start_config.configured {
             return self.take_files(settings);
         }
-        if let Some(why) = refused_by_reload(&self.standing.configured, &settings) {
+        if let Some(why) = refused_by_reload(&self.start_config.configured, &settings) {
             return Err(Refusal::from(why));
         }
         let configured = settings.clone();
@@ -344,10 +344,10 @@ impl AdminService<'_> {
         if let Progress::Done(_) = progress {
             // An engine that goes on has not looked at them.
             self.body.take_files()?;
-            self.standing.files = files;
+            self.start_config.files = files;
             self.succession.set_configured(configured.clone());
-            self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
-            self.standing.configured = configured;
+            self.start_config.why = format!("{} serves because it was configured", settings.architecture.name());
+            self.start_config.configured = configured;
             if let Err(error) = errors::open(&settings.error_log) {
                 let why = format!("the error log stays where it is: its new place cannot be opened: {error}");
                 errors::report(Level::Error, format_args!("{why}"));
@@ -361,7 +361,7 @@ impl AdminService<'_> {
     /// The configuration is as it was: what has changed is in the files that it names.
     fn take_files(&mut self, settings: Settings) -> Result<Progress, Refusal> {
         let files = FileStates::of(&settings);
-        let have_changed = files != self.standing.files;
+        let have_changed = files != self.start_config.files;
         let read = if have_changed { "; certificates have been read again" } else { "" };
         let done = format!("the configuration is as it was{read}; the access log has been opened again");
         // Processes that serve have read them when they began.
@@ -373,7 +373,7 @@ impl AdminService<'_> {
             self.begin_succession(&settings, Purpose::Change(done))?;
             return Ok(Progress::Begun);
         }
-        self.standing.files = files;
+        self.start_config.files = files;
         Ok(Progress::Done(done))
     }
 }

@@ -20,13 +20,13 @@ pub struct Administration {
     /// The endpoint.
     pub admin: Admin,
     /// The state that stays the same while the endpoint is asked.
-    pub standing: Standing,
+    pub start_config: StartConfig,
     /// The line to the first process of a container, if there is one.
     pub(crate) keeper: Option<ControlChannel>,
 }
 
 /// The configuration that a server was started with.
-pub struct Standing {
+pub struct StartConfig {
     /// The configuration that is in force, before it was fitted to what this kernel can do.
     pub(super) configured: Settings,
     pub(super) load: Load,
@@ -41,8 +41,8 @@ impl Administration {
     /// For a server that starts now with `configured`, which `load` reads again.
     pub fn new(admin: Admin, configured: Settings, load: Load) -> Administration {
         let files = FileStates::of(&configured);
-        let standing = Standing { configured, load, files, started: Instant::now(), why: String::new() };
-        Administration { admin, standing, keeper: None }
+        let start_config = StartConfig { configured, load, files, started: Instant::now(), why: String::new() };
+        Administration { admin, start_config, keeper: None }
     }
 
     /// The same of a server that the first process of a container looks after ([`keeper`](crate::process::container)).
@@ -51,7 +51,7 @@ impl Administration {
     }
 }
 
-impl Standing {
+impl StartConfig {
     /// Whether a process that has just read the configuration lets other clients in than this one.
     pub(crate) fn is_outdated(&self) -> bool {
         let is_the_same =

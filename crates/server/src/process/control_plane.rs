@@ -203,7 +203,8 @@ impl ControlPlane {
     fn with_admin_service(&mut self, body: &mut dyn Body, work: impl FnOnce(&mut Admin, &mut AdminService<'_>)) {
         // Before that the endpoint is that of another process.
         let has_place = self.has_place();
-        let Some(Administration { admin, standing, .. }) = self.administration.as_mut().filter(|_| has_place) else {
+        let Some(Administration { admin, start_config, .. }) = self.administration.as_mut().filter(|_| has_place)
+        else {
             return;
         };
         let phase = match self.phase {
@@ -212,7 +213,7 @@ impl ControlPlane {
             Phase::Draining { .. } | Phase::Leaving { .. } | Phase::Stopping { .. } => api::Phase::Draining,
         };
         let (orders, succession, applications) = (&mut self.orders, &mut self.succession, self.applications.as_ref());
-        work(admin, &mut AdminService { standing, phase, orders, succession, applications, body });
+        work(admin, &mut AdminService { start_config, phase, orders, succession, applications, body });
     }
 
     fn look_at_reload(&mut self) {
@@ -272,7 +273,7 @@ impl ControlPlane {
         };
         report_succession(&successor, self.succession.keeper());
         // Before anybody else is answered.
-        if self.administration.as_ref().is_some_and(|one| one.standing.is_outdated()) {
+        if self.administration.as_ref().is_some_and(|one| one.start_config.is_outdated()) {
             body.carry_out(Order::Supersede, &mut self.orders);
         }
         self.begin_to_leave(successor.takes_connections, body);

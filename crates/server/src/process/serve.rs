@@ -49,7 +49,7 @@ pub fn serve(
     let mut settings = settings.clone();
     inherited.iter().for_each(|inherited| inherited.apply(&mut settings));
     if inherited.is_some() && settings.architecture != succession.configured().architecture {
-        administration.standing.set_chosen(settings.architecture);
+        administration.start_config.set_chosen(settings.architecture);
     }
     // Whether there can be a ring is found out by making one, which takes memory.
     startup_limits::check_memory_at_start(&settings)?;

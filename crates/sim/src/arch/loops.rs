@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
+use lamna_policy::schedule::{Priority, Queue, Schedule, WaiterId};
 
 use crate::arch::Architecture;
 use crate::kernel::Nanos;
@@ -248,10 +248,10 @@ impl Loops {
             (index, index * each as usize..(index + 1) * each as usize)
         };
         let stretch = self.stretch(request);
-        let claim = Claim::of(machine.size(request) - stretch.map_or(0, |stretch| stretch.begin));
+        let priority = Priority::of(machine.size(request) - stretch.map_or(0, |stretch| stretch.begin));
         match stretch {
-            Some(Stretch { begin: 1.., .. }) => self.reads[queue].resume(Slot(request.0), claim),
-            _ => self.reads[queue].push(Slot(request.0), claim),
+            Some(Stretch { begin: 1.., .. }) => self.reads[queue].resume(WaiterId(request.0), priority),
+            _ => self.reads[queue].push(WaiterId(request.0), priority),
         }
         if let Some(helper) = helpers.into_iter().find(|&helper| self.helpers[helper].blocked_free()) {
             self.helpers[helper].blocked = false;
@@ -374,7 +374,7 @@ impl Loops {
         };
         let helper = &mut self.helpers[index];
         match self.reads[queue].pop() {
-            Some(Slot(request)) => {
+            Some(WaiterId(request)) => {
                 helper.phase = HelperPhase::Taken(RequestId(request));
                 Step::Run(machine.costs.hand_off)
             }

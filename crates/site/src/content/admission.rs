@@ -41,7 +41,7 @@ impl Demand {
 
 /// The outcome for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Admission {
     /// The site answers it.
     Served,
     /// It is led to the same place over https, or refused. It is never served in clear text.
@@ -67,32 +67,32 @@ pub fn admit(
     demand: Demand,
     way: Way<'_>,
     facts: AdmissionFacts<impl Fn() -> bool, impl Fn(u64) -> Option<u64>>,
-) -> Standing {
+) -> Admission {
     let AdmissionFacts { says_https, authorities, unix_seconds } = facts;
     match (way, demand) {
-        (Way::Unsettled, _) | (Way::Secured(_), Demand::Nothing) => Standing::Misdirected,
-        (Way::Secured(over), Demand::Certificate(identity)) if over.identity == identity => Standing::Served,
+        (Way::Unsettled, _) | (Way::Secured(_), Demand::Nothing) => Admission::Misdirected,
+        (Way::Secured(over), Demand::Certificate(identity)) if over.identity == identity => Admission::Served,
         (Way::Secured(over), Demand::Client { identity, may_lack }) if over.identity == identity => {
             judge(over, may_lack, authorities(identity), unix_seconds)
         }
-        (Way::Secured(_), Demand::Certificate(_) | Demand::Client { .. }) => Standing::Misdirected,
-        (Way::Clear | Way::Local, Demand::Nothing) => Standing::Served,
-        (Way::Clear, Demand::Certificate(_) | Demand::Client { .. }) if !says_https() => Standing::Led,
-        (Way::Clear | Way::Local, Demand::Certificate(_) | Demand::Client { may_lack: true, .. }) => Standing::Served,
+        (Way::Secured(_), Demand::Certificate(_) | Demand::Client { .. }) => Admission::Misdirected,
+        (Way::Clear | Way::Local, Demand::Nothing) => Admission::Served,
+        (Way::Clear, Demand::Certificate(_) | Demand::Client { .. }) if !says_https() => Admission::Led,
+        (Way::Clear | Way::Local, Demand::Certificate(_) | Demand::Client { may_lack: true, .. }) => Admission::Served,
         // The proxy that has spoken TLS with the client has told nothing of its certificate.
-        (Way::Clear | Way::Local, Demand::Client { may_lack: false, .. }) => Standing::Unknown,
+        (Way::Clear | Way::Local, Demand::Client { may_lack: false, .. }) => Admission::Unknown,
     }
 }
 
 /// Decides about a request over a connection with the site's own certificate, where clients show one.
-fn judge(over: &Negotiated, may_lack: bool, authorities: Option<u64>, unix_seconds: u64) -> Standing {
+fn judge(over: &Negotiated, may_lack: bool, authorities: Option<u64>, unix_seconds: u64) -> Admission {
     let now = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
     match &over.client {
-        _ if authorities.is_none() || over.authorities != authorities => Standing::Misdirected,
-        Some(certificate) if certificate.until < now => Standing::Misdirected,
-        Some(_) => Standing::Served,
-        None if may_lack => Standing::Served,
-        None => Standing::Unknown,
+        _ if authorities.is_none() || over.authorities != authorities => Admission::Misdirected,
+        Some(certificate) if certificate.until < now => Admission::Misdirected,
+        Some(_) => Admission::Served,
+        None if may_lack => Admission::Served,
+        None => Admission::Unknown,
     }
 }
 
@@ -143,13 +143,13 @@ mod tests {
                     [(false, Some(TODAY)), (true, Some(TODAY)), (false, Some(TODAY + 2)), (false, None)]
                 {
                     let facts = AdmissionFacts { says_https: || says_https, authorities: |_| now, unix_seconds: NOW };
-                    let standing = admit(demand, *way, facts);
-                    let served = standing == Standing::Served;
-                    let told = format!("{demand:?} {way:?} {says_https} {now:?}: {standing:?}");
+                    let admission = admit(demand, *way, facts);
+                    let served = admission == Admission::Served;
+                    let told = format!("{demand:?} {way:?} {says_https} {now:?}: {admission:?}");
                     match *way {
                         // A certificate is for its own site, and a site without one is not behind another's.
                         Way::Secured(over) if demand == Demand::Nothing || over.identity != OWN => {
-                            assert_eq!(standing, Standing::Misdirected, "{told}");
+                            assert_eq!(admission, Admission::Misdirected, "{told}");
                         }
                         Way::Secured(over) if demand != Demand::Certificate(OWN) => {
                             let is_of_today = now.is_some() && over.authorities == now;
@@ -158,10 +158,10 @@ mod tests {
                             assert_eq!(served, is_of_today && is_good && (has_one || demand == client(true)), "{told}");
                         }
                         Way::Secured(_) => assert!(served, "{told}"),
-                        Way::Unsettled => assert_eq!(standing, Standing::Misdirected, "{told}"),
+                        Way::Unsettled => assert_eq!(admission, Admission::Misdirected, "{told}"),
                         // Clear text is for sites without a certificate; a proxy and programs of this machine are asked for no more.
                         Way::Clear if demand != Demand::Nothing && !says_https => {
-                            assert_eq!(standing, Standing::Led, "{told}");
+                            assert_eq!(admission, Admission::Led, "{told}");
                         }
                         Way::Clear | Way::Local => assert_eq!(served, demand != client(false), "{told}"),
                     }

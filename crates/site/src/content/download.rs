@@ -43,7 +43,7 @@ const PIECES_MAX: usize = 128;
 
 /// The program that answers a request for a folder as an archive; none if it is no such request, or archives are off
 /// here.
-pub(super) fn begin(&Incoming { site, requested, means, client }: &Incoming<'_>) -> Option<Box<dyn Program>> {
+pub(super) fn begin(&Incoming { site, requested, resources, client }: &Incoming<'_>) -> Option<Box<dyn Program>> {
     let form = match requested.query? {
         TAR_QUERY => Form::Tar,
         ZIP_QUERY => Form::Zip(Box::default()),
@@ -60,7 +60,7 @@ pub(super) fn begin(&Incoming { site, requested, means, client }: &Incoming<'_>)
         return None;
     }
     let Client { address, network: of } = client();
-    let tree = Tree::of(site, &path, (requested, request, address), means);
+    let tree = Tree::of(site, &path, (requested, request, address), resources);
     // What is answered in another way is, here as well.
     tree.serves(&path).then(|| Box::new(Download { tree, path, form, of, walk: None }) as Box<dyn Program>)
 }

@@ -35,11 +35,11 @@ const NAMES_MAX: usize = 50_000;
 const DEPTH_MAX: usize = 32;
 
 /// The program that tells a page of changes; none if that is not what is asked for.
-pub(super) fn begin(&Incoming { site, requested, means, .. }: &Incoming<'_>) -> Option<Box<dyn Program>> {
+pub(super) fn begin(&Incoming { site, requested, resources, .. }: &Incoming<'_>) -> Option<Box<dyn Program>> {
     let change_poller = site.change_poller.as_ref()?;
     let reads = requested.request.is_some_and(|request| request.head.method.reads());
     (reads && requested.path == PATH).then(|| {
-        let (sites, clock) = (means.sites.clone(), means.clock);
+        let (sites, clock) = (resources.sites.clone(), resources.clock);
         Box::new(Changes { change_poller: change_poller.clone(), sites, site: site.index, clock, until: None, told: 0 })
             as Box<dyn Program>
     })

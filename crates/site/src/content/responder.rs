@@ -11,7 +11,7 @@ use lamna_proto::exchange::program::Program;
 
 use super::at_once::ClientNetwork;
 use super::site::Site;
-use super::upload::Means;
+use super::upload::Resources;
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub struct Incoming<'r> {
     /// Its parts.
     pub requested: &'r RequestedResource<'r>,
     /// The server's resources.
-    pub means: Means<'r>,
+    pub resources: Resources<'r>,
     /// Its client.
     pub client: &'r dyn Fn() -> Client,
 }

@@ -51,7 +51,7 @@ const FOUND_MAX: usize = 2_000;
 const FOUND_BYTES: usize = 512;
 
 /// The program that answers a request for a search; none if it is not one, or folders are not searched here.
-pub(super) fn begin(&Incoming { site, requested, means, client }: &Incoming<'_>) -> Option<Box<dyn Program>> {
+pub(super) fn begin(&Incoming { site, requested, resources, client }: &Incoming<'_>) -> Option<Box<dyn Program>> {
     let (query, texts) = (requested.query?, site.texts.as_ref()?);
     let request = requested.request.filter(|request| request.head.method.reads())?;
     let (query, wants_json) = asked(query)?;
@@ -62,7 +62,7 @@ pub(super) fn begin(&Incoming { site, requested, means, client }: &Incoming<'_>)
         return None;
     }
     let Client { address, network } = client();
-    let tree = Tree::of(site, &path, (requested, request, address), means);
+    let tree = Tree::of(site, &path, (requested, request, address), resources);
     let is_on = tree.entered().rules.search == Some(true) && tree.shows(&path, leads_to_pages);
     let is_json = wants_json || requested.prefers_json();
     let state = State { texts: texts.clone(), turn: None, walk: None, begun_ms: 0, read_bytes: 0, sum: Sum::default() };

@@ -20,7 +20,7 @@ use super::action::Action;
 use super::permitted::Permitted;
 use super::route::{Effective, variant_of};
 use super::site::{Site, Sites};
-use super::upload::{Means, RouteFacts};
+use super::upload::{Resources, RouteFacts};
 
 /// Whether the rules answer with the file or the folder that is there, to every client that gets the folder around it.
 pub(super) fn leads_to_files(rules: &Rules) -> bool {
@@ -47,15 +47,15 @@ impl Tree {
         site: &Site,
         path: &[u8],
         (requested, request, client): (&RequestedResource<'_>, Request<'_>, Option<IpAddr>),
-        means: Means<'_>,
+        resources: Resources<'_>,
     ) -> Tree {
         let route_facts = site.routes.depends_on_requests().then(|| RouteFacts::of(requested, request, client));
         let entered = match &route_facts {
             Some(route_facts) => site.routes.applying(path, &route_facts.asked()),
             None => site.routes.effective(path, &[]),
         };
-        let (sites, abilities) = (means.sites.clone(), means.abilities.clone());
-        Tree { entered, sites, abilities, clock: means.clock, site: site.index, route_facts }
+        let (sites, abilities) = (resources.sites.clone(), resources.abilities.clone());
+        Tree { entered, sites, abilities, clock: resources.clock, site: site.index, route_facts }
     }
 
     /// The rules of the folder.

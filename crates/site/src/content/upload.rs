@@ -41,7 +41,7 @@ use crate::content::site::{Site, Sites};
 
 /// The server's resources that uploads use.
 #[derive(Clone, Copy, Debug)]
-pub struct Means<'a> {
+pub struct Resources<'a> {
     /// Where they go.
     pub sites: &'a Arc<Sites>,
     /// The cache, whose entries for changed targets are no longer true.
@@ -58,7 +58,7 @@ pub fn begin(
     site: &Site,
     requested: &RequestedResource<'_>,
     (client, network): (Option<IpAddr>, Option<ClientNetwork>),
-    means: Means<'_>,
+    resources: Resources<'_>,
 ) -> Option<Box<dyn Program>> {
     let (request, action) = (requested.request?, Action::of(requested)?);
     let mut path = Vec::new();
@@ -69,10 +69,10 @@ pub fn begin(
         return None;
     }
     let place = Place {
-        sites: means.sites.clone(),
-        store: means.store.clone(),
-        abilities: means.abilities.clone(),
-        clock: means.clock,
+        sites: resources.sites.clone(),
+        store: resources.store.clone(),
+        abilities: resources.abilities.clone(),
+        clock: resources.clock,
         site: site.index,
         path,
         is_from_elsewhere: is_from_elsewhere(request),

@@ -160,7 +160,7 @@ struct Facts {
 }
 
 /// The resources of one look.
-struct Means {
+struct Resources {
     sites: Arc<Sites>,
     store: Arc<Store>,
     learned: Option<Arc<Hints>>,
@@ -223,7 +223,7 @@ impl Maker {
     pub(super) fn look(&mut self, tasks: Vec<MakerTask>) -> usize {
         let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let (Some(sites), Some(store)) = (self.sites.upgrade(), self.store.upgrade()) else { return 0 };
-        let means = Means { sites, store, learned };
+        let resources = Resources { sites, store, learned };
         tasks.into_iter().for_each(|task| self.carry_out(task));
         let now = Instant::now();
         let wanted: Vec<u64> =
@@ -234,7 +234,7 @@ impl Maker {
             let Some(record) = self.records.get_mut(number) else { continue };
             record.wanted = now;
             let Some(site) = self.hints.get(record.site as usize).and_then(Option::as_ref) else { continue };
-            is_changed |= record.look(*number, site, &means, &self.numbers, &known);
+            is_changed |= record.look(*number, site, &resources, &self.numbers, &known);
         }
         self.count(self.records.len() as u64);
         if is_changed {
@@ -314,19 +314,19 @@ impl Record {
         &mut self,
         number: u64,
         site: &SiteHints,
-        means: &Means,
+        resources: &Resources,
         numbers: &UrlNumbers,
         known: &HashSet<u64>,
     ) -> bool {
         self.page.refill();
-        if !is_on(means, self.site, &self.path) {
+        if !is_on(resources, self.site, &self.path) {
             self.leads.clear();
         } else {
-            self.read_page(means, numbers);
-            self.ask_learned(means, numbers);
+            self.read_page(resources, numbers);
+            self.ask_learned(resources, numbers);
         }
-        let next = self.look_at_next(site, means, numbers, known);
-        let page = self.make(number, site, means).with_next(next);
+        let next = self.look_at_next(site, resources, numbers, known);
+        let page = self.make(number, site, resources).with_next(next);
         let is_new = !self.is_published || !page.is_like(&self.page);
         if is_new {
             (self.page, self.is_published) = (Arc::new(page.after(&self.page)), true);
@@ -335,8 +335,8 @@ impl Record {
     }
 
     /// Reads the HTML of the page, if the cache has another state of it than the one that was read.
-    fn read_page(&mut self, means: &Means, numbers: &UrlNumbers) {
-        let Some(entry) = means.store.lookup(Key { site: self.site, path: &self.key }, 0) else { return };
+    fn read_page(&mut self, resources: &Resources, numbers: &UrlNumbers) {
+        let Some(entry) = resources.store.lookup(Key { site: self.site, path: &self.key }, 0) else { return };
         if self.read.upgrade().is_some_and(|read| Arc::ptr_eq(&read, &entry.resource)) {
             return;
         }
@@ -351,7 +351,7 @@ impl Record {
             let part = Part { destination: *destination, cross_origin: *cross_origin };
             self.add(url.clone(), part, media_type.clone(), Origin::Page, numbers);
         }
-        if let Some(learned) = &means.learned {
+        if let Some(learned) = &resources.learned {
             let pages = found.pages.iter().filter_map(|page| resolve(&base, page));
             let urls: Vec<String> = needed.into_iter().map(|(url, _)| url).chain(pages).collect();
             let paths = urls.iter().filter_map(|url| path_of(url));
@@ -363,8 +363,8 @@ impl Record {
     }
 
     /// Asks what was learned of what follows the page, and what follows that.
-    fn ask_learned(&mut self, means: &Means, numbers: &UrlNumbers) {
-        let Some(learned) = &means.learned else { return };
+    fn ask_learned(&mut self, resources: &Resources, numbers: &UrlNumbers) {
+        let Some(learned) = &resources.learned else { return };
         let Some(page) = path_of(&self.path) else { return };
         let mut follows: Vec<(String, Probability)> = Vec::new();
         let mut asked = vec![(page, Probability::CERTAIN)];
@@ -397,7 +397,7 @@ impl Record {
                 || lead.tally.views().0 > 0
         });
         for (url, probability) in follows {
-            let facts = Facts::of(means, self.site, &url);
+            let facts = Facts::of(resources, self.site, &url);
             let Some(destination) = destination_of(&facts.media_type) else { continue };
             let part = Part { destination, cross_origin: CrossOrigin::None };
             self.add(url, part, None, Origin::Learned(probability), numbers);
@@ -408,7 +408,7 @@ impl Record {
     fn look_at_next(
         &mut self,
         site: &SiteHints,
-        means: &Means,
+        resources: &Resources,
         numbers: &UrlNumbers,
         known: &HashSet<u64>,
     ) -> NextPages {
@@ -417,14 +417,14 @@ impl Record {
             return NextPages::default();
         };
         let number_of = |path: &str| numbers.hash_one((self.site, path.as_bytes()));
-        if let (Some(learned), Some(page)) = (&means.learned, path_of(&self.path)) {
+        if let (Some(learned), Some(page)) = (&resources.learned, path_of(&self.path)) {
             let number_of = |path: &str| {
                 let number = Some(path).filter(|path| path::encode(path.as_bytes()) == **path).map(number_of);
                 number.filter(|number| known.contains(number))
             };
             self.next.learn(&learned.following(self.site, &page), number_of);
         }
-        self.next.make(link_prefetch, |path| bytes_ahead(means, self.site, path, known.contains(&number_of(path))))
+        self.next.make(link_prefetch, |path| bytes_ahead(resources, self.site, path, known.contains(&number_of(path))))
     }
 
     /// One more lead, or another origin of a known one.
@@ -463,15 +463,15 @@ impl Record {
     }
 
     /// The page as it is to be published.
-    fn make(&self, number: u64, site: &SiteHints, means: &Means) -> Page {
+    fn make(&self, number: u64, site: &SiteHints, resources: &Resources) -> Page {
         let least = Probability::per_mille(u16::from(site.settings.probability_percent_min) * 10);
         let mut candidates = Vec::new();
         let mut hinted = 0_u32;
         for lead in &self.leads {
-            let facts = Facts::of(means, self.site, &lead.url);
+            let facts = Facts::of(resources, self.site, &lead.url);
             let Some(link) = lead.link(&facts) else { continue };
             let probability = lead.probability();
-            let may_be_hinted = lead.may_be_told(means, self.site, &facts);
+            let may_be_hinted = lead.may_be_told(resources, self.site, &facts);
             if probability >= least && may_be_hinted && hinted.count_ones() < HINTS_MAX {
                 hinted |= 1 << candidates.len();
             }
@@ -498,8 +498,8 @@ impl Lead {
     /// which a rule restricts access never is. A resource that the page does not name has to be a file of the site that
     /// is the same for every client, of the type that it was asked for as. Several networks must have asked for it. So
     /// no client makes others ask an application for something, and no private address is told.
-    fn may_be_told(&self, means: &Means, site: u32, facts: &Facts) -> bool {
-        let site = means.sites.at(site);
+    fn may_be_told(&self, resources: &Resources, site: u32, facts: &Facts) -> bool {
+        let site = resources.sites.at(site);
         let Some(path) = path_of(&self.url) else { return false };
         if !facts.can_be_kept || !site.routes.is_for_anybody(&path) {
             return false;
@@ -552,11 +552,11 @@ impl Lead {
 }
 
 impl Facts {
-    fn of(means: &Means, site: u32, url: &str) -> Facts {
+    fn of(resources: &Resources, site: u32, url: &str) -> Facts {
         let path = url.split('?').next().unwrap_or_default();
         let by_name = || media_type::by_name(path.as_bytes()).essence;
         let essence = |full: &str| full.split(';').next().unwrap_or_default().trim().to_owned();
-        let Some(entry) = entry_of(means, site, path) else {
+        let Some(entry) = entry_of(resources, site, path) else {
             return Facts { bytes: BYTES_UNKNOWN, media_type: essence(by_name()), can_be_kept: true, is_held: false };
         };
         let first = entry.resource.variants.first();
@@ -582,14 +582,14 @@ fn controls_with(representation: &Representation, directives: &[&str]) -> bool {
 
 /// The size of the page at `path` on the site of this index, if it may be fetched ahead: a page that the cache holds and that clients may use without
 /// asking once more; or else one that an application makes, if the route says so and it `is_known` to be one.
-fn bytes_ahead(means: &Means, site: u32, path: &str, is_known: bool) -> Option<u32> {
+fn bytes_ahead(resources: &Resources, site: u32, path: &str, is_known: bool) -> Option<u32> {
     let normal = path_of(path)?;
-    let of_site = means.sites.at(site);
+    let of_site = resources.sites.at(site);
     let effective = of_site.routes.effective(&normal, b"");
     if !of_site.may_be_fetched_ahead(&normal, &effective) {
         return None;
     }
-    match means.store.lookup(Key { site, path: &normal }, 0) {
+    match resources.store.lookup(Key { site, path: &normal }, 0) {
         Some(entry) if entry.script().is_none() => {
             let first = entry.resource.variants.first();
             let is_page = entry.resource.status.0 == 200 && first.media_type().starts_with("text/html");
@@ -613,8 +613,8 @@ fn destination_of(media_type: &str) -> Option<Destination> {
 }
 
 /// Whether hints are on for a page.
-fn is_on(means: &Means, site: u32, path: &str) -> bool {
-    let site = means.sites.at(site);
+fn is_on(resources: &Resources, site: u32, path: &str) -> bool {
+    let site = resources.sites.at(site);
     let of_site = site.settings.early_hints.is_on;
     path_of(path).is_some_and(|path| site.routes.effective(&path, b"").rules.early_hints.unwrap_or(of_site))
 }
@@ -626,6 +626,6 @@ fn path_of(url: &str) -> Option<Vec<u8>> {
     Some(normal)
 }
 
-fn entry_of(means: &Means, site: u32, path: &str) -> Option<Arc<Entry>> {
-    means.store.lookup(Key { site, path: &path_of(path)? }, 0)
+fn entry_of(resources: &Resources, site: u32, path: &str) -> Option<Arc<Entry>> {
+    resources.store.lookup(Key { site, path: &path_of(path)? }, 0)
 }

@@ -33,7 +33,7 @@ use super::WorkerContext;
 use super::asked::Asked;
 use super::scripts::LetIn;
 use super::steps::Outcome;
-use crate::worker::address::KeyParts;
+use crate::worker::cache_key::CacheKeyParts;
 use crate::worker::shared::Shared;
 
 /// A request that an application answers.
@@ -76,7 +76,7 @@ impl WorkerContext<'_> {
         if shared.services.suspends_gateway(&application_request.group.name) {
             return self.without_asking(application_request, 503, answers::NOT_AVAILABLE);
         }
-        self.observe_asked(application_request.asked);
+        self.sample_asked(application_request.asked);
         let settings = application_request.rules.rules.answer_cache.as_ref().filter(|_| !self.caches.are_off());
         let Some(settings) = settings else { return application_request.begin(shared, request) };
         let reads = request.head.method.reads();
@@ -157,9 +157,9 @@ impl WorkerContext<'_> {
     ) -> Option<u32> {
         let asked = application_request.asked;
         let requested = asked.requested;
-        let address = self.addresses.address(asked.site, requested, || asked.client());
-        let Key { site, path: key } = address.key();
-        let outcome = KeyParts::of(key).outcome;
+        let cache_key = self.cache_keys.cache_key(asked.site, requested, || asked.client());
+        let Key { site, path: key } = cache_key.key();
+        let outcome = CacheKeyParts::of(key).outcome;
         self.asked_path.clear();
         let is_path = gateway::write_asked_path(requested, &mut self.asked_path).is_ok();
         let (authority, is_secure) = (gateway::told_authority(request, asked.believed()), asked.is_secure());
@@ -174,7 +174,7 @@ impl WorkerContext<'_> {
         };
         self.answer_key.clear();
         let fits = is_path && answer_key.write(&settings.ignore_query, &mut self.answer_key);
-        self.addresses.take_back(address);
+        self.cache_keys.take_back(cache_key);
         fits.then_some(site)
     }
 

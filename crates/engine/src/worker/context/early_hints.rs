@@ -115,9 +115,9 @@ impl WorkerContext<'_> {
         let Some(page) = self.pages.find(early_hints, early_hints.number(index, requested.path)) else {
             // What is shown now is another page, of which nothing is known.
             *viewing = None;
-            let address = self.addresses.address(asked.site, requested, || asked.client());
-            early_hints.want(index, requested.path, address.key().path);
-            self.addresses.take_back(address);
+            let cache_key = self.cache_keys.cache_key(asked.site, requested, || asked.client());
+            early_hints.want(index, requested.path, cache_key.key().path);
+            self.cache_keys.take_back(cache_key);
             return None;
         };
         page.handle_news();

@@ -14,7 +14,7 @@ use lamna_site::cache::Entry;
 use lamna_site::content::access::Rules;
 use lamna_site::content::responder::{Client, Incoming, Responder};
 use lamna_site::content::route::Effective;
-use lamna_site::content::upload::Means;
+use lamna_site::content::upload::Resources;
 use lamna_site::content::{RESPONDERS, handler, upload};
 
 use super::WorkerContext;
@@ -40,15 +40,16 @@ impl WorkerContext<'_> {
     }
 
     /// The means of responders.
-    fn means(&self) -> Means<'_> {
+    fn resources(&self) -> Resources<'_> {
         let shared = self.shared;
-        Means { sites: &shared.sites, store: &shared.store, abilities: &shared.abilities, clock: shared.clock }
+        Resources { sites: &shared.sites, store: &shared.store, abilities: &shared.abilities, clock: shared.clock }
     }
 
     /// The program by which `responder` answers.
     pub(super) fn begin(&mut self, responder: &Responder, asked: &Asked<'_>) -> Outcome {
         let client = || Client { address: asked.client(), network: asked.network() };
-        let incoming = Incoming { site: asked.site, requested: asked.requested, means: self.means(), client: &client };
+        let incoming =
+            Incoming { site: asked.site, requested: asked.requested, resources: self.resources(), client: &client };
         (responder.begin)(&incoming).map_or(Outcome::Next, |program| self.run(program))
     }
 
@@ -120,7 +121,7 @@ fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     if !site.routes.is_empty() && leads_elsewhere(&context.rules(asked)) {
         return Outcome::LookUp;
     }
-    match upload::begin(site, requested, (asked.client(), asked.network()), context.means()) {
+    match upload::begin(site, requested, (asked.client(), asked.network()), context.resources()) {
         Some(program) => context.run(program),
         None if site.routes.run_files() => Outcome::LookUp,
         None => {

@@ -19,7 +19,7 @@ use lamna_proto::message::Method;
 use lamna_proto::resource::Resource;
 use lamna_site::cache::two_generation_map::Key;
 use lamna_site::content::access::{AccessRequest, Rules, Verdict};
-use lamna_site::content::admission::{AdmissionFacts, Standing, admit};
+use lamna_site::content::admission::{Admission, AdmissionFacts, admit};
 use lamna_site::content::answers;
 use lamna_site::content::responder::Responder;
 use lamna_site::content::route::{Effective, is_preflight};
@@ -262,9 +262,9 @@ fn refuse_for_want_of_room(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -
     if !context.refuses {
         return Outcome::Next;
     }
-    let address = context.addresses.address(asked.site, asked.requested, || asked.client());
-    let rules = TranslationTarget::new(context.shared, &address, None, Box::default()).rules().clone();
-    context.addresses.take_back(address);
+    let cache_key = context.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+    let rules = TranslationTarget::new(context.shared, &cache_key, None, Box::default()).rules().clone();
+    context.cache_keys.take_back(cache_key);
     Outcome::Answer(rules.errors.overloaded.clone())
 }
 
@@ -294,10 +294,10 @@ fn check_transport(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcom
         unix_seconds: context.unix_ms / 1000,
     };
     match admit(asked.site.demand, asked.over.way, facts) {
-        Standing::Served => Outcome::Next,
-        Standing::Misdirected => Outcome::Refuse(Refusal::Misdirected),
-        Standing::Unknown => refuse_unknown(context, asked),
-        Standing::Led => lead_to_https(context, asked),
+        Admission::Served => Outcome::Next,
+        Admission::Misdirected => Outcome::Refuse(Refusal::Misdirected),
+        Admission::Unknown => refuse_unknown(context, asked),
+        Admission::Led => lead_to_https(context, asked),
     }
 }
 

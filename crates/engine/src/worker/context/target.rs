@@ -13,7 +13,7 @@ use lamna_site::content::route::{Effective, Routes};
 use lamna_site::content::site::Sites;
 use lamna_site::content::translate::{Previous, Translation};
 
-use crate::worker::address::{Address, KeyParts};
+use crate::worker::cache_key::{CacheKey, CacheKeyParts};
 use crate::worker::shared::Shared;
 
 /// A target to be translated, in values of its own. Equal are those of the same key.
@@ -21,7 +21,7 @@ use crate::worker::shared::Shared;
 pub struct TranslationTarget {
     /// Index of the site.
     pub site: u32,
-    /// The key by which caches find it: see [`Address`].
+    /// The key by which caches find it: see [`CacheKey`].
     key: Vec<u8>,
     /// The effective rules of the site's routes for it.
     rules: Arc<Effective>,
@@ -48,12 +48,12 @@ impl Hash for TranslationTarget {
 impl TranslationTarget {
     pub(super) fn new(
         shared: &Shared,
-        address: &Address<'_>,
+        cache_key: &CacheKey<'_>,
         previous: Option<Arc<Entry>>,
         request: Box<str>,
     ) -> TranslationTarget {
-        let Key { site, path: key } = address.key();
-        let parts = KeyParts::of(key);
+        let Key { site, path: key } = cache_key.key();
+        let parts = CacheKeyParts::of(key);
         let rules = shared.sites.at(site).routes.effective(parts.path, parts.outcome);
         TranslationTarget { site, key: key.to_vec(), rules, previous, request }
     }
@@ -71,7 +71,7 @@ impl TranslationTarget {
 
     /// The path, normalised; empty if it cannot be.
     pub fn path(&self) -> &[u8] {
-        KeyParts::of(&self.key).path
+        CacheKeyParts::of(&self.key).path
     }
 
     /// The effective rules of the site's routes for it.
@@ -88,7 +88,7 @@ impl TranslationTarget {
     /// The same, asked of these.
     pub fn translation_of<'a>(&'a self, sources: Sources<'a>, wait: Wait, now: Instant) -> Translation<'a> {
         let Sources { sites, store, abilities, reads_elsewhere } = sources;
-        let KeyParts { path, view, outcome } = KeyParts::of(&self.key);
+        let CacheKeyParts { path, view, outcome } = CacheKeyParts::of(&self.key);
         Translation {
             site: sites.at(self.site),
             rules: &self.rules,

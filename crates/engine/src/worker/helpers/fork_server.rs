@@ -26,7 +26,7 @@ use lamna_sys::fork::fork_bare;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
-use crate::worker::address::KeyParts;
+use crate::worker::cache_key::CacheKeyParts;
 use crate::worker::confinement::Confinement;
 
 /// The way to a fork server, which ends when this does.
@@ -176,7 +176,7 @@ fn help(tasks: &OwnedFd, text: &str) -> Option<()> {
         let Some(task) = Task::decode(&message) else { break };
         let done = match (task, file) {
             (Task::Translate { site, key }, _) => {
-                let (site, parts) = (sites.at(site), KeyParts::of(key));
+                let (site, parts) = (sites.at(site), CacheKeyParts::of(key));
                 let translation = Translation {
                     site,
                     rules: &site.routes.effective(parts.path, parts.outcome),

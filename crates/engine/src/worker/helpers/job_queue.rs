@@ -16,7 +16,7 @@ pub struct JobQueue<T> {
     /// Those that come before all others.
     at_once: VecDeque<T>,
     /// The others in the order in which they came.
-    waiting: BTreeMap<JobId, (Claim, T)>,
+    waiting: BTreeMap<JobId, (Priority, T)>,
     /// The one to be taken first, and of equals the oldest.
     ranks: BTreeSet<(u64, JobId)>,
     schedule: Schedule,
@@ -34,13 +34,13 @@ pub const PASSED_OVER_MAX: u32 = 3;
 
 /// The cost of a job, and the number of exchanges that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Claim {
+struct Priority {
     wanted: usize,
     /// Reads until those who wait have all that they want.
     reads: u64,
 }
 
-impl Claim {
+impl Priority {
     /// The least is taken first.
     fn rank(self, schedule: Schedule) -> u64 {
         let waiting = u32::try_from(self.wanted).unwrap_or(u32::MAX);
@@ -48,7 +48,7 @@ impl Claim {
             Schedule::Fifo | Schedule::RoundRobin => u64::from(u32::MAX - waiting),
             // Jobs queue where the disk is slow, and there the order matters.
             Schedule::Srpt | Schedule::Auto => {
-                u64::from(schedule::Claim::shared(self.reads, waiting).remaining.max(1).ilog2())
+                u64::from(schedule::Priority::shared(self.reads, waiting).remaining.max(1).ilog2())
             }
         }
     }
@@ -71,9 +71,9 @@ impl<T> JobQueue<T> {
     pub fn add(&mut self, job: T, wanted: usize, reads: u64) -> JobId {
         let number = JobId(self.next);
         self.next += 1;
-        let claim = Claim { wanted, reads };
-        self.waiting.insert(number, (claim, job));
-        self.ranks.insert((claim.rank(self.schedule), number));
+        let priority = Priority { wanted, reads };
+        self.waiting.insert(number, (priority, job));
+        self.ranks.insert((priority.rank(self.schedule), number));
         number
     }
 
@@ -84,10 +84,10 @@ impl<T> JobQueue<T> {
 
     /// One more waits for a job. Nothing if it has been taken up.
     pub fn want(&mut self, number: JobId) {
-        let Some((claim, _)) = self.waiting.get_mut(&number) else { return };
-        self.ranks.remove(&(claim.rank(self.schedule), number));
-        claim.wanted += 1;
-        self.ranks.insert((claim.rank(self.schedule), number));
+        let Some((priority, _)) = self.waiting.get_mut(&number) else { return };
+        self.ranks.remove(&(priority.rank(self.schedule), number));
+        priority.wanted += 1;
+        self.ranks.insert((priority.rank(self.schedule), number));
     }
 
     /// The job to take up now.
@@ -100,8 +100,8 @@ impl<T> JobQueue<T> {
         let first = self.ranks.first()?.1;
         let number = if self.passed_over == PASSED_OVER_MAX { oldest } else { first };
         self.passed_over = if number == oldest { 0 } else { self.passed_over + 1 };
-        let (claim, job) = self.waiting.remove(&number)?;
-        self.ranks.remove(&(claim.rank(self.schedule), number));
+        let (priority, job) = self.waiting.remove(&number)?;
+        self.ranks.remove(&(priority.rank(self.schedule), number));
         Some(job)
     }
 

@@ -1,6 +1,6 @@
 //! How one serving thread tells the learner of requests.
 //!
-//! Owns: [`Observer`]. Guarantees: telling allocates nothing, takes no lock and makes no system call. Does not decide what may be told.
+//! Owns: [`Sampler`]. Guarantees: telling allocates nothing, takes no lock and makes no system call. Does not decide what may be told.
 
 use lamna_proto::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::cache::Entry;
 
 /// A serving thread's end of a queue to the learner.
 #[derive(Debug)]
-pub struct Observer {
+pub struct Sampler {
     queue: usize,
     /// Connections go from one thread to another between two requests.
     by_connection: bool,
@@ -19,10 +19,10 @@ pub struct Observer {
     dropped: u64,
 }
 
-impl Observer {
+impl Sampler {
     /// One of a thread that begins.
-    pub fn new(hints: Option<&Hints>) -> Observer {
-        Observer { queue: hints.map_or(0, Hints::queue), by_connection: false, connection: 0, dropped: 0 }
+    pub fn new(hints: Option<&Hints>) -> Sampler {
+        Sampler { queue: hints.map_or(0, Hints::queue), by_connection: false, connection: 0, dropped: 0 }
     }
 
     /// From now on the connection `number` is driven. Zero is one whose order says nothing.

@@ -20,7 +20,7 @@ use super::settings::{ListenAddress, Settings, SiteSettings};
 const PAGE_STATUSES: [u16; 3] = [403, 404, 500];
 
 /// One line each.
-pub fn doubts(settings: &Settings) -> Vec<String> {
+pub fn warnings(settings: &Settings) -> Vec<String> {
     let of_site = |(index, site): (usize, &SiteSettings)| {
         let name = match (settings.sites.len(), site.hosts.first()) {
             (1, _) => "the site".to_owned(),
@@ -38,8 +38,8 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
         said.extend(plain_passwords(&name, site, settings));
         said.extend(runs_uploads(&name, site));
         let own = own_files::of(settings, site);
-        said.extend(exposed::doubt(&name, site, &own));
-        said.extend(own_files::doubt(&name, &own));
+        said.extend(exposed::warning(&name, site, &own));
+        said.extend(own_files::warning(&name, &own));
         said.extend(site.gateways().filter_map(|gateway| unverified(&name, gateway)));
         said
     };
@@ -50,12 +50,12 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
 fn no_gateways(settings: &Settings) -> Vec<String> {
     let names: Vec<String> = settings.sites.iter().flat_map(SiteSettings::applications).map(|(name, _)| name).collect();
     let gateways = settings.services.iter().filter(|service| service.what == What::Gateway);
-    let doubt = |service: &ServiceDefinition| {
+    let warning = |service: &ServiceDefinition| {
         let known =
             if names.is_empty() { "there is none".to_owned() } else { format!("there are {}", names.join(", ")) };
         format!("no gateway is called `{}`: {known}", service.name.escape_debug())
     };
-    gateways.filter(|service| !names.contains(&service.name)).map(doubt).collect()
+    gateways.filter(|service| !names.contains(&service.name)).map(warning).collect()
 }
 
 /// Lines of `_redirects` that never count, because a route of the configuration says where answers come from.
@@ -130,12 +130,12 @@ fn runs_uploads(name: &str, site: &SiteSettings) -> Vec<String> {
             }
             let runs = |id: &&u16| matches!(matcher.route(**id).gateway, Switch::Set(_));
             let title = ids.iter().find(runs).map_or_else(|| path.clone(), |id| matcher.route(*id).title());
-            let doubt = format!(
+            let warning = format!(
                 "{name} lets clients upload files where an application runs them (the route {title}): who may upload can run any program; \
                  say `upload = false` for that route, or run no files there"
             );
-            if !said.contains(&doubt) {
-                said.push(doubt);
+            if !said.contains(&warning) {
+                said.push(warning);
             }
         }
     }
@@ -159,7 +159,7 @@ fn unreadable(name: &str, site: &SiteSettings) -> Vec<String> {
 }
 
 fn error_pages(name: &str, site: &SiteSettings) -> Vec<String> {
-    let doubt = |(status, page): (&u16, &String)| {
+    let warning = |(status, page): (&u16, &String)| {
         let file = file_of(site, page);
         if !PAGE_STATUSES.contains(status) {
             let message =
@@ -175,7 +175,7 @@ fn error_pages(name: &str, site: &SiteSettings) -> Vec<String> {
         (!file.is_file()).then_some(message)
     };
     let of_routes = site.routes.iter().flat_map(|route| &route.error_pages);
-    let mut said: Vec<String> = site.error_pages.iter().chain(of_routes).filter_map(doubt).collect();
+    let mut said: Vec<String> = site.error_pages.iter().chain(of_routes).filter_map(warning).collect();
     said.sort();
     said.dedup();
     said
@@ -195,40 +195,40 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn doubts_of(pages: &[(u16, &str)]) -> Vec<String> {
+    fn warnings_of(pages: &[(u16, &str)]) -> Vec<String> {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("404.html"), "gone").unwrap();
         std::fs::create_dir(directory.path().join("sub")).unwrap();
         let mut site = SiteSettings::new(directory.path().to_owned());
         site.error_pages = pages.iter().map(|(status, page)| (*status, (*page).to_owned())).collect::<BTreeMap<_, _>>();
-        doubts(&Settings { sites: vec![site], ..Settings::default() })
+        warnings(&Settings { sites: vec![site], ..Settings::default() })
     }
 
     #[test]
-    fn an_error_page_that_is_no_file_is_doubted_and_one_that_is_is_not() {
-        assert!(doubts_of(&[(404, "/404.html")]).is_empty());
+    fn an_error_page_that_is_no_file_is_warned_of_and_one_that_is_is_not() {
+        assert!(warnings_of(&[(404, "/404.html")]).is_empty());
         for page in ["/nothing.html", "/sub"] {
-            let said = doubts_of(&[(404, "/404.html"), (403, page)]);
+            let said = warnings_of(&[(404, "/404.html"), (403, page)]);
             assert_eq!(said.len(), 1, "{said:?}");
             assert!(said[0].contains(page) && said[0].contains("403") && said[0].contains("is not a file"), "{said:?}");
         }
     }
 
     #[test]
-    fn a_page_for_a_status_that_no_file_is_sent_with_is_doubted() {
-        let said = doubts_of(&[(503, "/404.html")]);
+    fn a_page_for_a_status_that_no_file_is_sent_with_is_warned_of() {
+        let said = warnings_of(&[(503, "/404.html")]);
         assert!(said.len() == 1 && said[0].contains("503"), "{said:?}");
     }
 
     #[test]
-    fn a_site_that_nobody_reaches_is_doubted() {
+    fn a_site_that_nobody_reaches_is_warned_of() {
         let of = |listen: &str| {
             let root = tempfile::tempdir().unwrap();
             let text = format!(
                 "listen = {listen}\n[[site]]\nhosts = [\"a.test\"]\nroot = {0:?}\n[[site]]\nhosts = [\"b.test\"]\nroot = {0:?}\ntls = \"local\"\n",
                 root.path()
             );
-            doubts(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
+            warnings(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
         };
         let found = of("[\"127.0.0.1:8443\"]");
         assert!(found.len() == 1 && found[0].contains("site 1 (a.test) has no certificate"), "{found:?}");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_redirects_that_never_counts_is_doubted() {
+    fn a_line_of_redirects_that_never_counts_is_warned_of() {
         let of = |route: &str| {
             let root = tempfile::tempdir().unwrap();
             std::fs::write(
@@ -247,7 +247,7 @@ mod tests {
             )
             .unwrap();
             let text = format!("[[site]]\nroot = {:?}\nrule_files = true\n{route}", root.path());
-            doubts(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
+            warnings(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
         };
         assert_eq!(of("[[site.route]]\nmatch = \"*\"\nheaders = { X-A = \"1\" }\n"), Vec::<String>::new());
         // A redirect where there is nothing goes with what is tried.
@@ -260,7 +260,7 @@ mod tests {
         let of = |lines: &str| {
             let root = tempfile::tempdir().unwrap();
             let text = format!("[[site]]\nroot = {:?}\n{lines}", root.path());
-            doubts(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
+            warnings(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
         };
         let php = "[[site.route]]\nmatch = \"*.php\"\nfastcgi = \"127.0.0.1:9000\"\n";
         let found = of(&format!("upload = true\n{php}"));
@@ -288,7 +288,7 @@ mod tests {
             let route = "[[site.route]]\nmatch = \"/a/*\"\nproxy = \"http://127.0.0.1:9\"\n";
             let service = format!("[[service]]\nname = {name:?}\ngateway = true\nsuspended = true\n");
             let text = format!("{service}[[site]]\nroot = {:?}\nhosts = [\"a.test\"]\n{route}", root.path());
-            doubts(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
+            warnings(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
         };
         assert!(of("a.test /a/*").is_empty());
         let found = of("/a/*");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_not_there_is_doubtful_wherever_its_prefix_leads() {
+    fn a_page_that_is_not_there_is_warned_of_wherever_its_prefix_leads() {
         let directory = tempfile::tempdir().unwrap();
         let mut site = SiteSettings::new(directory.path().to_owned());
         for name in ["pages", "other"] {
@@ -305,11 +305,11 @@ mod tests {
         std::fs::write(directory.path().join("other/404.html"), "").unwrap();
         std::fs::write(directory.path().join("pages/500.html"), "").unwrap();
         site.error_pages = [(404, "/pages/404.html".into()), (500, "/pages/500.html".into())].into();
-        let doubt = |site: &SiteSettings| doubts(&Settings { sites: vec![site.clone()], ..Settings::default() });
-        let found = doubt(&site);
+        let warning = |site: &SiteSettings| warnings(&Settings { sites: vec![site.clone()], ..Settings::default() });
+        let found = warning(&site);
         assert!(found.len() == 1 && found[0].contains("as its page for 404"), "{found:?}");
         site.aliases = vec![Alias { prefix: "/pages/".into(), root: directory.path().join("other") }];
-        let found = doubt(&site);
+        let found = warning(&site);
         assert!(found.len() == 1 && found[0].contains("as its page for 500"), "{found:?}");
     }
 }

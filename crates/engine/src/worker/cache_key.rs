@@ -1,7 +1,7 @@
 //! Keys by which caches find a target: its site, its path, and the other parts of the request that decide about the
 //! answer.
 //!
-//! Owns: [`Addresses`] of a worker and the layout of keys ([`KeyParts`]). Guarantees: a target that is spelled as usual is looked
+//! Owns: [`CacheKeys`] of a worker and the layout of keys ([`CacheKeyParts`]). Guarantees: a target that is spelled as usual is looked
 //! up as it was received; no lookup allocates once the buffers have grown.
 
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use lamna_site::content::site::Site;
 
 /// The parts of the key by which caches find a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyParts<'k> {
+pub struct CacheKeyParts<'k> {
     /// The path, normalised; empty if it cannot be.
     pub path: &'k [u8],
     /// The form of a listing.
@@ -28,12 +28,12 @@ pub struct KeyParts<'k> {
     pub outcome: &'k [u8],
 }
 
-impl<'k> KeyParts<'k> {
+impl<'k> CacheKeyParts<'k> {
     /// Those of a key. No path has a zero byte.
-    pub fn of(key: &'k [u8]) -> KeyParts<'k> {
+    pub fn of(key: &'k [u8]) -> CacheKeyParts<'k> {
         let end = memchr::memchr(0, key).unwrap_or(key.len());
         let view = key.get(end + 1).map_or_else(View::default, |number| View::of_number(*number));
-        KeyParts { path: &key[..end], view, outcome: key.get(end + 2..).unwrap_or_default() }
+        CacheKeyParts { path: &key[..end], view, outcome: key.get(end + 2..).unwrap_or_default() }
     }
 }
 
@@ -43,7 +43,7 @@ impl<'k> KeyParts<'k> {
 /// routes. It is a zero byte, the number of the form of the listing and the outcome of the conditions. Other queries
 /// change nothing.
 #[derive(Debug)]
-pub struct Address<'t> {
+pub struct CacheKey<'t> {
     site: u32,
     name: Name<'t>,
 }
@@ -56,7 +56,7 @@ enum Name<'t> {
     Made(Vec<u8>),
 }
 
-impl Address<'_> {
+impl CacheKey<'_> {
     /// As caches have it.
     pub fn key(&self) -> Key<'_> {
         let path = match &self.name {
@@ -67,9 +67,9 @@ impl Address<'_> {
     }
 }
 
-/// A worker's buffers and memory for finding addresses.
+/// Makes the cache keys of a worker. Has buffers, and remembers the effective rules of targets.
 #[derive(Debug)]
-pub struct Addresses {
+pub struct CacheKeys {
     /// Room for the names of targets that are not spelled as caches find them.
     names: Vec<u8>,
     /// The dependence of paths on more of the request, for sites whose routes look at more than the path.
@@ -81,9 +81,9 @@ pub struct Addresses {
 /// Bytes that each of the two memories about paths may take, besides the caches.
 const DEPENDENCES_BYTES_MAX: u64 = 1 << 20;
 
-impl Default for Addresses {
-    fn default() -> Addresses {
-        Addresses {
+impl Default for CacheKeys {
+    fn default() -> CacheKeys {
+        CacheKeys {
             names: Vec::new(),
             dependences: Generations::new(DEPENDENCES_BYTES_MAX),
             rules: Generations::new(DEPENDENCES_BYTES_MAX),
@@ -91,15 +91,15 @@ impl Default for Addresses {
     }
 }
 
-impl Addresses {
+impl CacheKeys {
     /// The key by which caches find the target. A target that is spelled as usual is taken as it is. `client` is asked
     /// for where a route goes by it.
-    pub fn address<'t>(
+    pub fn cache_key<'t>(
         &mut self,
         site: &Site,
         requested: &RequestedResource<'t>,
         client: impl FnOnce() -> Option<IpAddr>,
-    ) -> Address<'t> {
+    ) -> CacheKey<'t> {
         let view = |path: &[u8]| match site.settings.browse && path.ends_with(b"/") {
             true => view_of(requested),
             false => View::default(),
@@ -107,7 +107,7 @@ impl Addresses {
         let path = requested.path;
         let depends = site.routes.depends_on_requests();
         if !depends && path::is_normal(path) && view(path) == View::default() {
-            return Address { site: site.index, name: Name::Given(path) };
+            return CacheKey { site: site.index, name: Name::Given(path) };
         }
         let mut name = std::mem::take(&mut self.names);
         match path::is_normal(path) {
@@ -125,7 +125,7 @@ impl Addresses {
         if depends {
             self.push_outcome(site, requested, client(), path_length, &mut name);
         }
-        Address { site: site.index, name: Name::Made(name) }
+        CacheKey { site: site.index, name: Name::Made(name) }
     }
 
     /// The effective rules of a target of a site that has gateways: where nothing is cached, nothing else remembers
@@ -136,17 +136,17 @@ impl Addresses {
         requested: &RequestedResource<'_>,
         client: impl FnOnce() -> Option<IpAddr>,
     ) -> Arc<Effective> {
-        let address = self.address(site, requested, client);
-        let key = address.key();
+        let cache_key = self.cache_key(site, requested, client);
+        let key = cache_key.key();
         let routes = &site.routes;
         let known = self.rules.lookup(key).filter(|known| routes.is_current(known)).map(|known| known.clone());
         let rules = known.unwrap_or_else(|| {
-            let parts = KeyParts::of(key.path);
+            let parts = CacheKeyParts::of(key.path);
             let made = routes.effective(parts.path, parts.outcome);
             self.rules.insert(key, made.clone(), size_of::<Arc<Effective>>() as u64);
             made
         });
-        self.take_back(address);
+        self.take_back(cache_key);
         rules
     }
 
@@ -185,8 +185,8 @@ impl Addresses {
     }
 
     /// Keeps the buffer of a name for the next.
-    pub fn take_back(&mut self, address: Address<'_>) {
-        if let Name::Made(name) = address.name {
+    pub fn take_back(&mut self, cache_key: CacheKey<'_>) {
+        if let Name::Made(name) = cache_key.name {
             self.names = name;
         }
     }

@@ -8,18 +8,18 @@ use lamna_site::hints::RequestSample;
 
 use super::WorkerContext;
 use super::asked::Asked;
-use crate::worker::address::KeyParts;
+use crate::worker::cache_key::CacheKeyParts;
 
 impl WorkerContext<'_> {
     /// The connection that is driven from now on is called by `number` where its order is learned from, and in traces. Zero is none.
     pub fn set_connection(&mut self, number: u64) {
         self.connection = number;
-        self.observer.set_connection(number);
+        self.sampler.set_connection(number);
     }
 
     /// Its connections are driven by other threads as well, in turns.
     pub fn share_connections(&mut self) {
-        self.observer.share_connections();
+        self.sampler.share_connections();
     }
 
     /// The sample of a request for the learner; none if nothing is to be learned of it.
@@ -29,13 +29,13 @@ impl WorkerContext<'_> {
         if !hints.has_site(asked.site.index) {
             return None;
         }
-        if self.observer.lacks_room(hints) {
+        if self.sampler.lacks_room(hints) {
             return None;
         }
         let sample = hints.sample(asked.site.index, asked.requested)?;
         if !proxies.is_empty() && proxies.trust(asked.peer.address) {
             // A connection of a proxy is many clients'.
-            self.observer.set_connection(0);
+            self.sampler.set_connection(0);
         }
         Some(sample).filter(|_| self.may_be_learned(asked))
     }
@@ -48,23 +48,23 @@ impl WorkerContext<'_> {
     }
 
     /// Tells the learner of a request that an application answers, whatever with. Whether it is a page is for the client to say.
-    pub(super) fn observe_asked(&mut self, asked: &Asked<'_>) {
+    pub(super) fn sample_asked(&mut self, asked: &Asked<'_>) {
         let Some(sample) = self.sample(asked) else { return };
         let Some(hints) = &self.shared.hints else { return };
-        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
-        let path = KeyParts::of(address.key().path).path;
+        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        let path = CacheKeyParts::of(cache_key.key().path).path;
         if !path.is_empty() {
-            self.observer.tell(hints, &sample, path, sample.is_document(), self.now);
+            self.sampler.tell(hints, &sample, path, sample.is_document(), self.now);
         }
-        self.addresses.take_back(address);
+        self.cache_keys.take_back(cache_key);
     }
 
     /// Tells the learner of a request that had to be looked for, and is answered with `entry`.
-    pub fn observe_found(&mut self, asked: &Asked<'_>, entry: &Entry) {
+    pub fn sample_found(&mut self, asked: &Asked<'_>, entry: &Entry) {
         let Some(sample) = self.sample(asked) else { return };
-        let address = self.addresses.address(asked.site, asked.requested, || asked.client());
-        let path = KeyParts::of(address.key().path).path;
-        self.observer.observe(self.shared.hints.as_deref(), &sample, path, entry, self.now);
-        self.addresses.take_back(address);
+        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        let path = CacheKeyParts::of(cache_key.key().path).path;
+        self.sampler.observe(self.shared.hints.as_deref(), &sample, path, entry, self.now);
+        self.cache_keys.take_back(cache_key);
     }
 }
