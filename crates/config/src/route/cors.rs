@@ -2,6 +2,7 @@
 //!
 //! Owns: [`Cors`], its judgement with words for what is wrong, and how it is written.
 
+use lamna_proto::parse::is_token_byte;
 use serde_json::{Value, json};
 use toml::Spanned;
 
@@ -13,7 +14,6 @@ use super::{RouteTable, Switch};
 use crate::checker::Checker;
 use crate::page::list;
 use crate::schema::values::{number, several, switch, table};
-use crate::site;
 use crate::unit::Unit;
 use crate::written::Texts;
 
@@ -109,7 +109,7 @@ fn cors(given: &Spanned<SwitchOr<CorsTable>>, checker: &mut Checker<'_>) -> Swit
         }
         texts.clone()
     };
-    let is_token = |text: &str| !text.is_empty() && text.bytes().all(site::is_token_byte);
+    let is_token = |text: &str| !text.is_empty() && text.bytes().all(is_token_byte);
     let origins = "the origins of pages: expected a scheme and a host as in https://app.example.org, and no path";
     let cors = Cors {
         origins: list(origins, &table.origins, any(), &|text| text == "*" || text == "null" || is_origin(text)),

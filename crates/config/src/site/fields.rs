@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use lamna_policy::size::format_size;
+use lamna_proto::parse::is_token_byte;
 use serde_json::{Value, json};
 use toml::Spanned;
 
@@ -212,9 +213,4 @@ pub(crate) fn check_headers(headers: &[(String, String)]) -> Result<(), (String,
 
 fn headers_bytes(headers: &[(String, String)]) -> usize {
     headers.iter().map(|(name, value)| name.len() + value.len() + ": \r\n".len()).sum()
-}
-
-/// RFC 9110 5.6.2.
-pub(crate) fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

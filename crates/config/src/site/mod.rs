@@ -22,7 +22,7 @@ mod rows;
 mod tls;
 
 pub use fields::{FieldUse, field_from_text, is_sendable, is_single};
-pub(super) use fields::{HEADERS_BYTES_MAX, check_headers, field_name, field_values, is_token_byte};
+pub(super) use fields::{HEADERS_BYTES_MAX, check_headers, field_name, field_values};
 pub use folders::Alias;
 pub(super) use folders::{error_pages, index_name};
 pub(super) use hosts::host;

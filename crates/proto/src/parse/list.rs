@@ -38,7 +38,7 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
 }
 
 /// Whether `byte` may be part of a token (RFC 9110 5.6.2).
-pub(crate) const fn is_token_byte(byte: u8) -> bool {
+pub const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
 }

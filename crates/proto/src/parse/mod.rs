@@ -8,3 +8,5 @@ pub(crate) mod list;
 pub mod path;
 pub mod proxy;
 pub mod target;
+
+pub use list::is_token_byte;
