@@ -24,6 +24,8 @@ use std::sync::Arc;
 pub use source::Source;
 pub use structure::{Section, Structure};
 
+use lamna_proto::parse::percent;
+
 use crate::client_hints::is_on;
 use crate::{Content, Effect, Fault, Filter, Kind, Lines, Make, Parameters};
 use structure::{ID_BYTES_MAX, SECTIONS_MAX};
@@ -163,17 +165,9 @@ impl Asked {
 
 /// The id that a query means. Those that no section can have are all the same: none.
 fn decoded(id: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(id.len().min(ID_BYTES_MAX));
-    let mut rest = id;
-    while let [first, behind @ ..] = rest {
-        let digits = behind.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let escaped = digits.filter(|_| *first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &behind[2..] } else { behind };
-        if bytes.len() > ID_BYTES_MAX {
-            return String::new();
-        }
+    let bytes = percent::decoded(id).into_owned();
+    if bytes.len() > ID_BYTES_MAX {
+        return String::new();
     }
     let is_plain = |text: &String| !text.chars().any(|letter| letter.is_control() || letter.is_whitespace());
     String::from_utf8(bytes).ok().filter(is_plain).unwrap_or_default()

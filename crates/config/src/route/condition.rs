@@ -2,11 +2,13 @@
 //!
 //! Owns: [`Condition`] as a plain value, and [`Test`], which answers it for a request. Pure.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use lamna_proto::message::{Method, Request};
+use lamna_proto::parse::percent;
 use regex::bytes::Regex;
 
 use super::pattern::compile;
@@ -228,25 +230,12 @@ fn is_coded(text: &[u8]) -> bool {
 }
 
 /// Without percent-encoding, and with spaces for plus signs, as forms are sent. What is no encoding stays.
-pub fn decoded(text: &[u8]) -> std::borrow::Cow<'_, [u8]> {
-    if !is_coded(text) {
-        return text.into();
+pub fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'+', text).is_none() {
+        return percent::decoded(text);
     }
-    let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        match (text[at], digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high * 16 + low) as u8);
-                at += 2;
-            }
-            (b'+', ..) => out.push(b' '),
-            (byte, ..) => out.push(byte),
-        }
-        at += 1;
-    }
-    out.into()
+    let spaced: Vec<u8> = text.iter().map(|&byte| if byte == b'+' { b' ' } else { byte }).collect();
+    percent::decoded(&spaced).into_owned().into()
 }
 
 impl Network {

@@ -10,6 +10,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use lamna_proto::parse::percent;
+
 use super::plan::Target;
 
 /// A target whose file cannot be read.
@@ -50,7 +52,7 @@ pub fn attach_contents(targets: &mut [Target], directory: &Path) -> Result<(), C
 
 fn file_of(path: &str, directory: &Path) -> io::Result<PathBuf> {
     let path = path.split('?').next().unwrap_or_default();
-    let name = String::from_utf8(percent_decode(path.as_bytes()))
+    let name = String::from_utf8(percent::decoded(path.as_bytes()).into_owned())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the path is not UTF-8"))?;
     let relative = Path::new(name.trim_start_matches('/'));
     if relative.components().any(|component| !matches!(component, Component::Normal(_))) {
@@ -58,17 +60,6 @@ fn file_of(path: &str, directory: &Path) -> io::Result<PathBuf> {
     }
     let file = directory.join(relative);
     Ok(if file.is_dir() { file.join("index.html") } else { file })
-}
-
-fn percent_decode(text: &[u8]) -> Vec<u8> {
-    let digit = |byte: Option<&u8>| byte.and_then(|&byte| char::from(byte).to_digit(16));
-    let (mut decoded, mut at) = (Vec::with_capacity(text.len()), 0);
-    while let Some(&byte) = text.get(at) {
-        let pair = digit(text.get(at + 1)).zip(digit(text.get(at + 2))).filter(|_| byte == b'%');
-        decoded.push(pair.map_or(byte, |(high, low)| (high * 16 + low) as u8));
-        at += if pair.is_some() { 3 } else { 1 };
-    }
-    decoded
 }
 
 #[cfg(test)]

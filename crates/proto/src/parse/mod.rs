@@ -6,6 +6,7 @@ pub mod head;
 pub mod host;
 pub(crate) mod list;
 pub mod path;
+pub mod percent;
 pub mod proxy;
 pub mod target;
 

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use super::percent::octet;
+
 /// Why a path was refused. All are the client's fault: 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
@@ -111,7 +113,7 @@ fn parent_len(directory: &[u8]) -> Result<usize, PathError> {
 fn decode(mut segment: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     while let [byte, rest @ ..] = segment {
         let (byte, rest) = match byte {
-            b'%' => escaped(rest)?,
+            b'%' => octet(rest).ok_or(PathError::Escape)?,
             0x01..=0x1f | 0x7f => return Err(PathError::Control),
             b'\\' => return Err(PathError::Backslash),
             _ => (*byte, rest),
@@ -120,19 +122,6 @@ fn decode(mut segment: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
         segment = rest;
     }
     Ok(())
-}
-
-/// The byte that two hexadecimal digits stand for, and what follows them.
-fn escaped(digits: &[u8]) -> Result<(u8, &[u8]), PathError> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let [high, low, rest @ ..] = digits else {
-        return Err(PathError::Escape);
-    };
-    let (Some(high), Some(low)) = (digit(*high), digit(*low)) else {
-        return Err(PathError::Escape);
-    };
-    // Two digits of 16 make at most 255.
-    Ok(((high * 16 + low) as u8, rest))
 }
 
 fn checked(byte: u8) -> Result<u8, PathError> {
