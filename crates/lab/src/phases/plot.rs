@@ -6,11 +6,12 @@
 
 use std::fmt::Write as _;
 
+use lamna_sim::report::escaped;
+
 use super::run::{Run, STEP_MS, switches};
 use super::verdict::{REACHED, comparable, standing};
 use super::workload::Phase;
 use super::{AUTO, ENGINES};
-use crate::report::html::escape;
 
 const WIDTH: f64 = 1100.0;
 const LEFT: f64 = 70.0;
@@ -92,7 +93,7 @@ fn frame(text: &mut String, seconds: f64) {
             LOWER.1,
             (from + to) / 2.0,
             UPPER.0 - 20.0,
-            escape(phase.name()),
+            escaped(phase.name()),
             (from + to) / 2.0,
             LOWER.1 + 18.0
         );
@@ -122,7 +123,7 @@ fn engine(text: &mut String, run: &Run, seconds: f64, place: usize) {
         RIGHT + 38.0,
         RIGHT + 44.0,
         y + 4.0,
-        escape(&run.engine)
+        escaped(&run.engine)
     );
 }
 
@@ -155,11 +156,11 @@ fn changes(text: &mut String, auto: &Run, seconds: f64) {
             text,
             "<g><title>{}</title><line x1='{at:.1}' x2='{at:.1}' y1='{}' y2='{}' stroke='currentColor' stroke-dasharray='2 2'/>\
              <text x='{:.1}' y='{y:.1}' font-size='10'>{}</text></g>",
-            escape(&said.line),
+            escaped(&said.line),
             UPPER.0,
             LOWER.1,
             at + 3.0,
-            escape(engine)
+            escaped(engine)
         );
     }
 }

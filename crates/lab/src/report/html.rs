@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use lamna_policy::words::count;
+use lamna_sim::report::escaped;
 
 use super::check::{sentence, verdicts};
 use super::headline::{MEASURES, lines, peers};
@@ -34,7 +35,7 @@ pub fn report(results: &[(Scenario, Option<Results>)]) -> String {
     page.push_str("<nav><h2>Scenarios</h2><ol>");
     for (scenario, results) in results {
         let state = results.as_ref().map_or(" (not measured)".to_owned(), |results| tally(scenario, results));
-        _ = write!(page, "<li><a href='#{}'>{}</a>{state}", escape(&scenario.name), escape(&scenario.title));
+        _ = write!(page, "<li><a href='#{}'>{}</a>{state}", escaped(&scenario.name), escaped(&scenario.title));
     }
     page.push_str("</ol></nav>");
     for (scenario, results) in results {
@@ -43,22 +44,6 @@ pub fn report(results: &[(Scenario, Option<Results>)]) -> String {
     set_up(&mut page);
     _ = writeln!(page, "<script>{SCRIPT}</script></html>");
     page
-}
-
-/// Text that can stand in an element or a quoted attribute.
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
 
 fn introduction(page: &mut String, measured: &[(&Scenario, &Results)]) {
@@ -70,7 +55,7 @@ fn introduction(page: &mut String, measured: &[(&Scenario, &Results)]) {
     );
     if let Some((_, results)) = measured.first() {
         let header = &results.header;
-        _ = write!(page, "<p>Machine: {}. ", escape(&header.machine.describe()));
+        _ = write!(page, "<p>Machine: {}. ", escaped(&header.machine.describe()));
         _ = write!(
             page,
             "Servers on processors {:?}, load on {:?}.",
@@ -91,7 +76,7 @@ fn introduction(page: &mut String, measured: &[(&Scenario, &Results)]) {
 /// Lamna against every peer, scenario by scenario.
 fn headline(page: &mut String, measured: &[(&Scenario, &Results)]) {
     for measure in &MEASURES {
-        _ = write!(page, "<h2>Lamna and every peer: {}</h2>", escape(&measure.title.replace('`', "")));
+        _ = write!(page, "<h2>Lamna and every peer: {}</h2>", escaped(&measure.title.replace('`', "")));
         page.push_str(
             "<p>Lamna's figure divided by the peer's; below 1 Lamna needs less. For each scenario the best engine and, as \
              <i>lamna</i>, the one that the server chooses itself; the geometric mean over all places of a sweep.\
@@ -99,7 +84,7 @@ fn headline(page: &mut String, measured: &[(&Scenario, &Results)]) {
         );
         peers().iter().for_each(|peer| _ = write!(page, "<th>{peer}"));
         for line in lines(measured, measure) {
-            let (scenario, server) = (escape(&line.scenario), escape(&line.server));
+            let (scenario, server) = (escaped(&line.scenario), escaped(&line.server));
             _ = write!(page, "<tr><th><a href='#{scenario}'>{scenario}</a><td>{server}");
             for ratio in &line.ratios {
                 match ratio {
@@ -125,7 +110,7 @@ fn tally(scenario: &Scenario, results: &Results) -> String {
 }
 
 fn section(page: &mut String, scenario: &Scenario, results: Option<&Results>) {
-    let text = |text: &str| escape(text);
+    let text = |text: &str| escaped(text);
     _ = write!(
         page,
         "<section id='{}'><h2>{}</h2><p class=question>{}<dl><dt>Source<dd>{}<dt>Found there<dd>{}<dt>Expected here<dd>{}",
@@ -189,7 +174,7 @@ fn plot(page: &mut String, scenario: &Scenario, results: &Results, panel: &[Poin
     let servers = results.servers();
     let value = |server: &str, point: &Point| results.estimate(server, &point.label, metric.name);
     if let (Some(name), Some(sweep)) = (panel.first().and_then(|point| point.panel.as_ref()), &scenario.panel) {
-        _ = write!(page, "<h3>{}: {}</h3>", escape(sweep.parameter.title()), escape(name));
+        _ = write!(page, "<h3>{}: {}</h3>", escaped(sweep.parameter.title()), escaped(name));
     }
     let drawing = match &scenario.sweep {
         Some(sweep) => {
@@ -249,11 +234,11 @@ fn table(page: &mut String, scenario: &Scenario, point: &Point, rows: &[Row]) {
     if rows.is_empty() {
         return;
     }
-    _ = write!(page, "<h3>{}</h3><div class=wide><table><tr><th>server", escape(&point.label));
-    metrics(scenario).iter().for_each(|metric| _ = write!(page, "<th>{}", escape(&metric.label())));
+    _ = write!(page, "<h3>{}</h3><div class=wide><table><tr><th>server", escaped(&point.label));
+    metrics(scenario).iter().for_each(|metric| _ = write!(page, "<th>{}", escaped(&metric.label())));
     for row in rows {
-        _ = write!(page, "<tr><th>{}", escape(&row.server));
-        row.cells.iter().for_each(|cell| _ = write!(page, "<td class=number>{}", escape(cell)));
+        _ = write!(page, "<tr><th>{}", escaped(&row.server));
+        row.cells.iter().for_each(|cell| _ = write!(page, "<td class=number>{}", escaped(cell)));
     }
     page.push_str("</table></div>");
 }
@@ -262,16 +247,16 @@ fn circumstances(page: &mut String, results: &Results) {
     let header = &results.header;
     let doubts = results.doubts();
     for (doubt, count) in &doubts {
-        _ = write!(page, "<p class=doubt>{count} measurements in doubt: {}", escape(doubt));
+        _ = write!(page, "<p class=doubt>{count} measurements in doubt: {}", escaped(doubt));
     }
-    _ = write!(page, "<details><summary>Command and versions</summary><pre>{}</pre><ul>", escape(&header.command));
+    _ = write!(page, "<details><summary>Command and versions</summary><pre>{}</pre><ul>", escaped(&header.command));
     for (server, version) in &header.versions {
-        _ = write!(page, "<li>{}: {}", escape(server), escape(version));
+        _ = write!(page, "<li>{}: {}", escaped(server), escaped(version));
     }
     _ = write!(
         page,
         "</ul><p>{}. Each measurement {} s.</details>",
-        escape(&header.machine.describe()),
+        escaped(&header.machine.describe()),
         header.seconds
     );
 }
@@ -279,12 +264,12 @@ fn circumstances(page: &mut String, results: &Results) {
 fn set_up(page: &mut String) {
     page.push_str("<section id=peers><h2>How the peers are set up</h2><dl>");
     for peer in PEERS {
-        _ = write!(page, "<dt>{}<dd>{}", escape(peer.name), escape(peer.note));
+        _ = write!(page, "<dt>{}<dd>{}", escaped(peer.name), escaped(peer.note));
     }
     page.push_str("</dl><h2>Metrics</h2><dl>");
     for metric in METRICS {
         let better = if metric.less_is_better { "less is better" } else { "more is better" };
-        _ = write!(page, "<dt>{}<dd>{}, {better}", metric.name, escape(&metric.label()));
+        _ = write!(page, "<dt>{}<dd>{}, {better}", metric.name, escaped(&metric.label()));
     }
     page.push_str("</dl></section>");
 }

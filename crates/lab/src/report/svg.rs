@@ -5,7 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::html::escape;
+use lamna_sim::report::escaped;
+
 use crate::metric::format_number;
 use crate::statistics::Estimate;
 
@@ -53,7 +54,7 @@ pub fn lines(x_title: &str, y_title: &str, places: &[String], series: &[Series])
     }
     for (number, place) in places.iter().enumerate() {
         let (at, below) = (x(number), HEIGHT - BOTTOM + 18.0);
-        _ = write!(text, "<text x={at:.1} y={below:.1} text-anchor=middle>{}</text>", escape(place));
+        _ = write!(text, "<text x={at:.1} y={below:.1} text-anchor=middle>{}</text>", escaped(place));
     }
     _ = write!(
         text,
@@ -61,10 +62,10 @@ pub fn lines(x_title: &str, y_title: &str, places: &[String], series: &[Series])
          <text x=14 y={:.1} text-anchor=middle transform='rotate(-90 14 {:.1})'>{}</text>",
         (LEFT + right) / 2.0,
         HEIGHT - 6.0,
-        escape(x_title),
+        escaped(x_title),
         HEIGHT / 2.0,
         HEIGHT / 2.0,
-        escape(y_title)
+        escaped(y_title)
     );
     for (number, series) in series.iter().enumerate() {
         line(&mut text, series, places, &x, &y);
@@ -74,12 +75,12 @@ pub fn lines(x_title: &str, y_title: &str, places: &[String], series: &[Series])
             "<g class='key s{}' data-series='{}'><rect x={:.1} y={:.1} width=12 height=4 fill=currentColor />\
              <text x={:.1} y={:.1}>{}</text></g>",
             series.colour % COLOURS,
-            escape(&series.name),
+            escaped(&series.name),
             right + 12.0,
             at - 6.0,
             right + 30.0,
             at,
-            escape(&series.name)
+            escaped(&series.name)
         );
     }
     text + "</svg>"
@@ -88,7 +89,7 @@ pub fn lines(x_title: &str, y_title: &str, places: &[String], series: &[Series])
 fn line(text: &mut String, series: &Series, places: &[String], x: &dyn Fn(usize) -> f64, y: &dyn Fn(f64) -> f64) {
     let points: Vec<(usize, &Estimate)> =
         series.values.iter().enumerate().filter_map(|(place, value)| Some((place, value.as_ref()?))).collect();
-    _ = write!(text, "<g class='series s{}' data-series='{}'>", series.colour % COLOURS, escape(&series.name));
+    _ = write!(text, "<g class='series s{}' data-series='{}'>", series.colour % COLOURS, escaped(&series.name));
     let path: Vec<String> =
         points.iter().map(|(place, value)| format!("{:.1},{:.1}", x(*place), y(value.median))).collect();
     _ = write!(
@@ -107,7 +108,7 @@ fn line(text: &mut String, series: &Series, places: &[String], x: &dyn Fn(usize)
             y(value.low),
             y(value.high),
             y(value.median),
-            escape(&title)
+            escaped(&title)
         );
     }
     text.push_str("</g>");
@@ -134,7 +135,7 @@ pub fn bars(title: &str, bars: &[(String, usize, Estimate)]) -> String {
             y + 3.0,
             x(value.median) - left,
             BAR - 6.0,
-            escape(&self::title(name, "", value)),
+            escaped(&self::title(name, "", value)),
             x(value.low),
             x(value.high),
             left - 8.0,
@@ -142,7 +143,7 @@ pub fn bars(title: &str, bars: &[(String, usize, Estimate)]) -> String {
             x(value.high) + 8.0,
             middle + 4.0,
             format_number(value.median),
-            name = escape(name),
+            name = escaped(name),
         );
     }
     _ = write!(
@@ -150,7 +151,7 @@ pub fn bars(title: &str, bars: &[(String, usize, Estimate)]) -> String {
         "<text x={:.1} y={:.1} text-anchor=middle>{}</text>",
         (left + WIDTH) / 2.0,
         height - 8.0,
-        escape(title)
+        escaped(title)
     );
     text + "</svg>"
 }
@@ -167,7 +168,7 @@ pub fn stacks(title: &str, parts: &[&str], bars: &[(String, Vec<f64>)]) -> Strin
         let top = TOP + number as f64 * BAR;
         let sum = values.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let mut at = left;
-        _ = write!(text, "<text x={:.1} y={:.1} text-anchor=end>{}</text>", left - 8.0, top + 15.0, escape(name));
+        _ = write!(text, "<text x={:.1} y={:.1} text-anchor=end>{}</text>", left - 8.0, top + 15.0, escaped(name));
         for (colour, (part, value)) in parts.iter().zip(values).enumerate() {
             let (share, width) = (value / sum * 100.0, value / sum * whole);
             _ = write!(
@@ -176,8 +177,8 @@ pub fn stacks(title: &str, parts: &[&str], bars: &[(String, Vec<f64>)]) -> Strin
                  fill-opacity=.8><title>{}: {} {share:.1} % ({})</title></rect></g>",
                 top + 3.0,
                 BAR - 6.0,
-                escape(name),
-                escape(part),
+                escaped(name),
+                escaped(part),
                 format_number(*value)
             );
             if share >= 6.0 {
@@ -193,7 +194,7 @@ pub fn stacks(title: &str, parts: &[&str], bars: &[(String, Vec<f64>)]) -> Strin
         _ = write!(text, "<text x={:.1} y={:.1}>{} us</text>", left + whole + 8.0, top + 15.0, format_number(sum));
     }
     let below = TOP + bars.len() as f64 * BAR + 18.0;
-    _ = write!(text, "<text x={:.1} y={below:.1} text-anchor=middle>{}</text>", left + whole / 2.0, escape(title));
+    _ = write!(text, "<text x={:.1} y={below:.1} text-anchor=middle>{}</text>", left + whole / 2.0, escaped(title));
     for (number, part) in parts.iter().enumerate() {
         let x = 20.0 + (number % columns) as f64 * 245.0;
         let y = below + 24.0 + (number / columns) as f64 * 18.0;
@@ -203,7 +204,7 @@ pub fn stacks(title: &str, parts: &[&str], bars: &[(String, Vec<f64>)]) -> Strin
              <text x={:.1} y={y:.1}>{}</text>",
             y - 11.0,
             x + 18.0,
-            escape(part)
+            escaped(part)
         );
     }
     text + "</svg>"
@@ -213,7 +214,7 @@ fn open(width: f64, height: f64, title: &str) -> String {
     format!(
         "<svg viewBox='0 0 {width} {height}' role=img aria-label='{0}' font-family=sans-serif font-size=12 fill=currentColor>\
          <title>{0}</title>",
-        escape(title)
+        escaped(title)
     )
 }
 

@@ -6,5 +6,5 @@ mod svg;
 mod table;
 
 pub use csv::csv;
-pub use svg::{Panel, Series, svg};
+pub use svg::{Panel, Series, escaped, svg};
 pub use table::table;
