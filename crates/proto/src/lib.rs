@@ -4,6 +4,7 @@
 //! of that file ready") and *transmits* ("send these bytes"). How to drive one is said in [`conn`]. What it needs is
 //! carried out by an engine, in whatever way makes that engine what it is.
 
+pub mod base64;
 pub mod caching;
 pub mod client;
 pub mod codings;

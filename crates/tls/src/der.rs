@@ -161,8 +161,8 @@ impl<'b> Reader<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::automatic::base64url;
     use crate::testing;
+    use lamna_proto::base64::encode_url_safe;
     use proptest::prelude::*;
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
@@ -189,7 +189,10 @@ mod tests {
             -----END CERTIFICATE-----\n";
         let certificate: CertificateDer<'_> = CertificateDer::from_pem_slice(text.as_bytes()).unwrap();
         let (key, serial) = identifier(&certificate).unwrap();
-        assert_eq!((base64url(key).as_str(), base64url(serial).as_str()), ("aYhba4dGQEHhs3uEe6CuLN4ByNQ", "AIdlQyE"));
+        assert_eq!(
+            (encode_url_safe(key).as_str(), encode_url_safe(serial).as_str()),
+            ("aYhba4dGQEHhs3uEe6CuLN4ByNQ", "AIdlQyE")
+        );
     }
 
     #[test]

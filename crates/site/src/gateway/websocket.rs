@@ -3,6 +3,7 @@
 //! Owns: [`Opening`], what stands in the handshake with the application in place of what such clients do not send (RFC 6455 4.1), and what the
 //! application has to answer to it.
 
+use lamna_proto::base64;
 use lamna_proto::gateway::AnswerHead;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -24,7 +25,7 @@ impl Opening {
         let mut number = [0; 16];
         // Without random numbers it is the same one again, which an application does not mind.
         let _ = SystemRandom::new().fill(&mut number);
-        let key = base64(&number);
+        let key = base64::encode(&number);
         for part in [KEY, ": ", &key, "\r\n"] {
             head.extend_from_slice(part.as_bytes());
         }
@@ -46,37 +47,12 @@ pub(super) fn is_of_handshake(name: &[u8]) -> bool {
 }
 
 fn accept_of(key: &[u8]) -> String {
-    base64(digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key, ACCEPT_SUFFIX].concat()).as_ref())
-}
-
-/// RFC 4648 4.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let at = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
-        let number = at(0) << 16 | at(1) << 8 | at(2);
-        for digit in 0..4 {
-            let is_there = digit <= three.len();
-            let value = (number >> (18 - 6 * digit) & 63) as usize;
-            text.push(if is_there { char::from(DIGITS[value]) } else { '=' });
-        }
-    }
-    text
+    base64::encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key, ACCEPT_SUFFIX].concat()).as_ref())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rfc_4648_10_is_what_base64_is() {
-        for (bytes, text) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE=")]
-        {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-    }
 
     #[test]
     fn rfc_6455_1_3_the_answer_is_made_of_the_key() {

@@ -18,12 +18,13 @@ use instant_acme::{
     OrderStatus, Problem,
 };
 use lamna_config::acme::AcmeSettings;
+use lamna_proto::base64;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 
 use super::http::Https;
-use crate::automatic::{StateFiles, base64url};
+use crate::automatic::StateFiles;
 use crate::der;
 
 /// How a certificate authority finds out that a name leads here.
@@ -312,7 +313,10 @@ pub struct Job<'a> {
 
 fn identifier(leaf: &[u8]) -> Option<CertificateIdentifier<'static>> {
     let (key, serial) = der::identifier(leaf)?;
-    Some(CertificateIdentifier { authority_key_identifier: base64url(key).into(), serial: base64url(serial).into() })
+    Some(CertificateIdentifier {
+        authority_key_identifier: base64::encode_url_safe(key).into(),
+        serial: base64::encode_url_safe(serial).into(),
+    })
 }
 
 /// How long an order may take to become what it is to be, and how often it is looked at.

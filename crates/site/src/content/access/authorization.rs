@@ -3,6 +3,8 @@
 //! Owns: its syntax. Guarantees: one spelling for each pair of name and password, because what is remembered of it is found by it; no
 //! copy is made before a password is verified. Pure.
 
+use lamna_proto::base64;
+
 /// Credentials, as the client has sent them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shown<'a> {
@@ -33,47 +35,17 @@ pub fn parse(value: &[u8]) -> Option<Shown<'_>> {
 
 /// Name and password of what was shown. Nothing if it is not canonical Base64 with a colon in it.
 pub fn name_and_password(encoded: &[u8]) -> Option<(String, Vec<u8>)> {
-    let bytes = decode(encoded)?;
+    let bytes = base64::decode(encoded)?;
     let colon = memchr::memchr(b':', &bytes)?;
     let name = String::from_utf8(bytes[..colon].to_vec()).ok()?;
     Some((name, bytes[colon + 1..].to_vec()))
 }
 
-/// RFC 4648 4, with padding, and zero bits at the end.
-fn decode(encoded: &[u8]) -> Option<Vec<u8>> {
-    if encoded.is_empty() || !encoded.len().is_multiple_of(4) {
-        return None;
-    }
-    let padding = encoded.iter().rev().take_while(|byte| **byte == b'=').count();
-    if padding > 2 {
-        return None;
-    }
-    let mut out = Vec::with_capacity(encoded.len() / 4 * 3);
-    let (mut bits, mut count) = (0_u32, 0);
-    for byte in &encoded[..encoded.len() - padding] {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            out.push((bits >> count) as u8); // The low byte is meant.
-            bits &= (1 << count) - 1;
-        }
-    }
-    (bits == 0).then_some(out)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::authorization_checks::{authorization, encode};
+    use super::super::authorization_checks::authorization;
     use super::*;
+    use lamna_proto::base64::encode;
     use proptest::prelude::*;
 
     #[test]
@@ -96,18 +68,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn what_is_encoded_is_decoded(bytes in proptest::collection::vec(any::<u8>(), 1..80)) {
-            prop_assert_eq!(decode(encode(&bytes).as_bytes()), Some(bytes));
-        }
-
-        #[test]
-        fn what_is_decoded_has_one_spelling(text in "[A-Za-d0-2+/=]{0,12}") {
-            if let Some(bytes) = decode(text.as_bytes()) {
-                prop_assert_eq!(encode(&bytes), text);
-            }
-        }
-
         #[test]
         fn every_value_is_read_in_one_way(
             scheme in "(Basic|basic|BEARER|Bearer|Digest|) {0,2}",

@@ -2,6 +2,8 @@
 //!
 //! Owns: the check. It panics if something does not hold.
 
+use lamna_proto::base64::encode;
+
 use super::authorization::{Shown, name_and_password, parse};
 
 /// A value is read in one way, whatever its bytes: what was shown stands in it, however it is spaced and its scheme is spelled, and a name and a
@@ -34,18 +36,4 @@ fn password(encoded: &[u8]) {
     let Some((name, password)) = name_and_password(encoded) else { return };
     assert!(!name.contains(':'));
     assert_eq!(encode(&[name.as_bytes(), b":", &password].concat()).as_bytes(), encoded);
-}
-
-/// RFC 4648 4.
-pub(super) fn encode(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for piece in bytes.chunks(3) {
-        let number = piece.iter().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte)) << (8 * (3 - piece.len()));
-        for at in 0..4 {
-            let digit = DIGITS[(number >> (18 - 6 * at)) as usize & 63];
-            text.push(if at <= piece.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
 }
