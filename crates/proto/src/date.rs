@@ -1,7 +1,7 @@
 //! HTTP dates (RFC 9110 5.6.7): from and to seconds since 1970-01-01 00:00:00 UTC.
 //!
-//! Owns: the two conversions, and what happens at the edges of the calendar. Does not know the time. The calendar
-//! itself is the `httpdate` crate's.
+//! Owns: the two conversions, what happens at the edges of the calendar, and the number of a day for dates in other
+//! notations. Does not know the time. The calendar of HTTP dates is the `httpdate` crate's.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -33,6 +33,17 @@ pub fn parse(field: &[u8]) -> Option<u64> {
     let since_epoch = SystemTime::from(date).duration_since(UNIX_EPOCH).ok()?;
     Some(since_epoch.as_secs())
 }
+
+/// Days since 1970-01-01 of a date in the Gregorian calendar, which goes on before its first day. `month` is 1 to 12.
+pub fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March: the leap day is the last one, and five months have 153 days.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - DAYS_BEFORE_EPOCH
+}
+
+/// Days from 0000-03-01 to 1970-01-01.
+const DAYS_BEFORE_EPOCH: i64 = 719_468;
 
 #[cfg(test)]
 mod tests {
@@ -82,7 +93,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (date, expected) in
+            [((1970, 1, 1), 0), ((1969, 12, 31), -1), ((2000, 2, 29), 11_016), ((2026, 11, 23), 20_780)]
+        {
+            assert_eq!(days_since_epoch(date.0, date.1, date.2), expected, "{date:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_day_later_is_a_day_more(day in 1_i64..28, month in 1_i64..13, year in -400_i64..2400) {
+            prop_assert_eq!(days_since_epoch(year, month, day + 1), days_since_epoch(year, month, day) + 1);
+        }
+
         #[test]
         fn what_is_written_is_read_back(unix_seconds in 0..=UNIX_SECONDS_MAX) {
             prop_assert_eq!(parse(&format(unix_seconds)), Some(unix_seconds));

@@ -3,6 +3,8 @@
 //! Owns: the arithmetic of the proleptic Gregorian calendar, without leap seconds, as POSIX defines the epoch, and the
 //! RFC 3339 form. HTTP dates are the protocol's business; what time it is, is the caller's.
 
+use lamna_proto::date::days_since_epoch;
+
 /// The last second that has a year of four digits: 9999-12-31 23:59:59.
 const UNIX_SECONDS_MAX: u64 = 253_402_300_799;
 
@@ -64,13 +66,7 @@ pub(crate) fn unix_seconds_of(date: (u64, u64, u64), time: (u64, u64, u64)) -> O
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Years begin in March, as in `date_of_day`.
-    let year_from_march = year - u64::from(month <= 2);
-    let (era, year_of_era) = (year_from_march / 400, year_from_march % 400);
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    let days = (era * DAYS_PER_ERA + day_of_era).checked_sub(DAYS_BEFORE_EPOCH)?;
+    let days = u64::try_from(days_since_epoch(year as i64, month as i64, day as i64)).ok()?;
     let is_a_day = date_of_day(days) == (year as u16, month as u8, day as u8);
     is_a_day.then(|| days * 86_400 + time.0 * 3600 + time.1 * 60 + time.2)
 }
