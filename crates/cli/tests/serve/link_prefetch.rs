@@ -4,7 +4,6 @@
 //! least is no such page to the clients here.
 
 use std::net::TcpStream;
-use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 
