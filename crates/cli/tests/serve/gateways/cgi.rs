@@ -5,6 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::thread;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::recipes::recipe;
 use crate::client::{Client, PATIENCE, Response};
 use crate::engine::{AMPED, Engine, for_engines};
@@ -30,6 +32,7 @@ for_engines!([
     a_path_that_a_program_names_is_answered_in_its_place,
     what_is_no_program_is_not_run_and_not_shown,
     a_program_that_fails_is_told_by_its_status,
+    an_answer_ends_with_its_program_whatever_holds_its_output,
     a_program_ends_with_the_client_that_it_works_for,
     requests_beyond_the_bound_wait_for_a_program_to_end,
 ]);
@@ -229,6 +232,25 @@ fn exists(file: &PathBuf) -> bool {
     let process = fs::read_to_string(file).unwrap_or_default();
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.trim())).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+fn an_answer_ends_with_its_program_whatever_holds_its_output(engine: Engine) {
+    let large = "printf 'Content-Type: text/plain\\r\\n\\r\\n'\nhead -c 300000 /dev/zero\n";
+    let launch = launch(engine, "programs_max = 1");
+    let launch = program(launch, "leaves", &format!("#!/bin/sh\nsleep 600 & echo $! > ../left.pid\n{large}"));
+    let launch = program(launch, "goes-on", &format!("#!/bin/sh\nsetsid sleep 600 & echo $! > ../going.pid\n{large}"));
+    let (left, going) = (launch.site().join("left.pid"), launch.site().join("going.pid"));
+    let server = launch.start();
+    // One after the other: each has the only place for a program.
+    for name in ["leaves", "goes-on", "leaves"] {
+        let answer = get(&server, &format!("/cgi-bin/{name}"));
+        assert_eq!((answer.status, answer.content.len()), (200, 300_000), "{name}");
+    }
+    eventually("what is of its group is gone", PATIENCE, || (!exists(&left)).then_some(()));
+    assert!(exists(&going), "it has a session of its own");
+    let process = fs::read_to_string(&going).unwrap().trim().parse().ok().and_then(Pid::from_raw).unwrap();
+    let _ = kill_process(process, Signal::KILL);
+    server.finish();
 }
 
 fn a_program_ends_with_the_client_that_it_works_for(engine: Engine) {

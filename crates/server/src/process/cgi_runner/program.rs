@@ -23,6 +23,8 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 #[derive(Debug)]
 pub(super) struct Program {
     child: Child,
+    /// Its exit status has been taken, and with it the number of its process group.
+    is_reaped: bool,
     end: OwnedFd,
     pub(super) stdin: Option<ChildStdin>,
     pub(super) stdout: Option<ChildStdout>,
@@ -69,7 +71,7 @@ impl Program {
             }
         };
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        Ok(Program { child, end, stdin, stdout, stderr })
+        Ok(Program { child, is_reaped: false, end, stdin, stdout, stderr })
     }
 
     /// Readable when it has ended.
@@ -77,17 +79,25 @@ impl Program {
         self.end.as_fd()
     }
 
+    /// Kills the processes that are left of its group. It keeps the number of the group until its status is taken.
+    pub(super) fn kill_group(&self) {
+        if !self.is_reaped {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
+    }
+
     /// The exit status. To be asked for when `end` is readable; processes that are left of its group are killed.
     pub(super) fn status(&mut self) -> io::Result<ExitStatus> {
-        // Not waited for, it keeps the number of its process group.
-        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        self.kill_group();
+        self.is_reaped = true;
         self.child.wait()
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+        // Also if it has ended: others of its group may not have.
+        if !self.is_reaped {
             kill(&mut self.child);
         }
     }

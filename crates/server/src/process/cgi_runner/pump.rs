@@ -121,6 +121,8 @@ struct Pump<'a> {
     content_is_over: bool,
     /// Records for the server.
     output: Output,
+    /// The program has ended, and its process group with it. What it has printed may still be in the pipe.
+    has_exited: bool,
     /// The program has ended, and all that it has printed is in `output`.
     is_over: bool,
     /// When the server has taken something.
@@ -165,6 +167,7 @@ impl<'a> Pump<'a> {
             content: Vec::new(),
             content_is_over: false,
             output,
+            has_exited: false,
             is_over: false,
             progress: Instant::now(),
             is_stalled: false,
@@ -181,11 +184,15 @@ impl<'a> Pump<'a> {
         loop {
             self.take_records()?;
             let ready = self.wait()?;
+            if !ready.end.is_empty() && !self.has_exited {
+                self.has_exited = true;
+                self.program.kill_group();
+            }
             self.feed(ready.stdin);
             self.read_output(ready.stdout)?;
             self.read_messages(ready.stderr);
             self.talk(ready.stream)?;
-            if !self.is_over && self.program.stdout.is_none() && !ready.end.is_empty() {
+            if !self.is_over && self.program.stdout.is_none() && self.has_exited {
                 self.finish()?;
                 self.talk(PollFlags::empty())?;
             }
@@ -226,7 +233,13 @@ impl<'a> Pump<'a> {
         let has_room = !self.is_over && self.output.has_room();
         let is_stalled = !has_room && !self.output.is_empty();
         self.stall(is_stalled)?;
-        let left = if is_stalled { left.min(YIELD_LOOK) } else { left };
+        // Whether the pipe of a program that has ended is empty is seen by reading.
+        let is_to_read = self.has_exited && has_room && self.program.stdout.is_some();
+        let left = match (is_to_read, is_stalled) {
+            (true, _) => Duration::ZERO,
+            (false, true) => left.min(YIELD_LOOK),
+            (false, false) => left,
+        };
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut of_stream = PollFlags::empty();
         // Also when the content is over: ABORT_REQUEST, or the end of the connection, may come at any time.
@@ -234,7 +247,7 @@ impl<'a> Pump<'a> {
         of_stream.set(PollFlags::OUT, !self.output.is_empty());
         // What is not waited for is asked about without a wish: poll(2) passes an end on, but nothing else.
         let nothing = self.program.end();
-        let awaits_end = self.program.stdout.is_none() && !self.is_over;
+        let awaits_end = !self.has_exited;
         let mut waited = [
             PollFd::new(&self.stream, of_stream),
             PollFd::new(&nothing, PollFlags::empty()),
@@ -288,7 +301,8 @@ impl<'a> Pump<'a> {
     }
 
     fn read_output(&mut self, ready: PollFlags) -> Result<(), Broken> {
-        let Some(pipe) = self.program.stdout.as_mut().filter(|_| !ready.is_empty()) else { return Ok(()) };
+        let is_ready = !ready.is_empty() || self.has_exited && self.output.has_room();
+        let Some(pipe) = self.program.stdout.as_mut().filter(|_| is_ready) else { return Ok(()) };
         let mut buffer = [0; READ_BYTES];
         match pipe.read(&mut buffer) {
             Ok(0) => self.program.stdout = None,
@@ -302,6 +316,8 @@ impl<'a> Pump<'a> {
                     Broken::Fault(format!("what the program prints cannot be kept in {BUFFER_DIRECTORY}: {error}"))
                 })?;
             }
+            // A process that has left its group holds the pipe, and prints for nobody any more.
+            Err(error) if error.kind() == ErrorKind::WouldBlock && self.has_exited => self.program.stdout = None,
             Err(error) if is_later(&error) => {}
             Err(_) => self.program.stdout = None,
         }
