@@ -1,5 +1,5 @@
-//! What the fuzz targets run: the checks of `crates/proto/tests/proto`, and one of the server, which exist once and are included from there, and
-//! what must hold of filters.
+//! What the fuzz targets run: the checks of `crates/proto/tests/proto`, and one of the server, which exist once and are
+//! included from there, and what must hold of filters.
 //!
 //! Owns: how a fuzzer's bytes become inputs of the checks. Each function panics if its check does not hold.
 
@@ -38,8 +38,8 @@ use lamna_filter::{Bounds, Chain, Content, Fault, Parts, Step};
 use lamna_proto::exchange::negotiate::Coding;
 use peer::{Cycle, Habits};
 
-/// A request head reads the same to another parser, and a prefix of it decides for its continuation. The first two bytes
-/// say how long that prefix is.
+/// A request head reads the same to another parser, and a prefix of it decides for its continuation. The first two
+/// bytes say how long that prefix is.
 pub fn head(input: &[u8]) {
     if let [low, high, head @ ..] = input {
         checks::head_agrees(head);
@@ -67,7 +67,8 @@ pub fn forwarded(input: &[u8]) {
     }
 }
 
-/// An answer over HTTP/1.1 is read the same in any pieces. The first two bytes say what was asked, and how long the pieces are.
+/// An answer over HTTP/1.1 is read the same in any pieces. The first two bytes say what was asked, and how long the
+/// pieces are.
 pub fn http1_answer(input: &[u8]) {
     if let [asked, size, answer @ ..] = input {
         gateway_checks::http1_answer(answer, &[usize::from(*size)], asked & 1 == 1, asked & 2 == 2);
@@ -103,8 +104,9 @@ pub fn cgi_answer(input: &[u8]) {
     }
 }
 
-/// A connection of HTTP/2 survives any bytes behind the preface. The first byte of each piece says whether it is a frame: then its kind
-/// and flags follow, its stream and its payload, so that frames are found more often than by chance.
+/// A connection of HTTP/2 survives any bytes behind the preface. The first byte of each piece says whether it is a
+/// frame: then its kind and flags follow, its stream and its payload, so that frames are found more often than by
+/// chance.
 pub fn http2(mut input: Unstructured<'_>) -> Result<()> {
     let habits = habits(&mut input)?;
     let mut pieces = Vec::new();
@@ -244,7 +246,8 @@ pub fn subresources(input: &[u8]) {
     urls.for_each(|url| assert!(!url.is_empty() && !url.contains('#'), "{url:?}"));
 }
 
-/// The sections of a page follow each other without gaps, and each is a page that can be asked for, whatever it is written in.
+/// The sections of a page follow each other without gaps, and each is a page that can be asked for, whatever it is
+/// written in.
 pub fn structured(input: &[u8]) {
     let step = |name: &str| Step { name: name.into(), parameters: Default::default() };
     for (media_type, steps) in [
@@ -292,7 +295,8 @@ pub fn include(input: &[u8]) {
     panic!("it wants for ever");
 }
 
-/// What is under a content coding becomes no larger than it may, however pieces are divided. The first two bytes say which coding, and how long pieces are.
+/// What is under a content coding becomes no larger than it may, however pieces are divided. The first two bytes say
+/// which coding, and how long pieces are.
 pub fn decompress(input: &[u8]) {
     const CODINGS: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
     if let [which, piece_bytes, bytes @ ..] = input {

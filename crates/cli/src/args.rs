@@ -1,6 +1,7 @@
 //! The command line: names, help and the syntax of values.
 //!
-//! Owns: what can be typed; flags of settings come from their rows (`setting_args`). Judges single values only; what depends on the file or the machine is `config`'s business.
+//! Owns: what can be typed; flags of settings come from their rows (`setting_args`). Judges single values only; what
+//! depends on the file or the machine is `config`'s business.
 
 // Help texts: brackets belong to addresses, and addresses are no links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
@@ -38,7 +39,8 @@ Examples:
   lamna --listen 0.0.0.0:8080 --browse --qr   for everybody in this network, phones included
   lamna serve --config lamna.toml             several sites, redirects, fields";
 
-/// A web server: files, uploads, reverse proxy, FastCGI and CGI, with TLS and HTTP/2. Without a command it serves a directory.
+/// A web server: files, uploads, reverse proxy, FastCGI and CGI, with TLS and HTTP/2. Without a command it serves a
+/// directory.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -189,7 +191,8 @@ pub(crate) struct LimitArgs {
 /// The subcommands of `limit`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LimitCommand {
-    /// Count the requests of a log, and say which networks the limits of a configuration, or another limit, would have met, and when
+    /// Count the requests of a log, and say which networks the limits of a configuration, or another limit, would have
+    /// met, and when
     #[command(after_help = exit::HELP)]
     Preview(PreviewArgs),
 }
@@ -197,8 +200,8 @@ pub(crate) enum LimitCommand {
 /// Which log, and which limits.
 #[derive(Debug, Args)]
 pub(crate) struct PreviewArgs {
-    /// An access log of this server, in either format, or of nginx or Apache in the combined format; `-` for standard input. Several are
-    /// read one after the other, so the oldest comes first
+    /// An access log of this server, in either format, or of nginx or Apache in the combined format; `-` for standard
+    /// input. Several are read one after the other, so the oldest comes first
     #[arg(id = "logs", long = "log", value_name = "FILE", required = true)]
     pub(crate) logs: Vec<PathBuf>,
 
@@ -344,8 +347,8 @@ pub(crate) struct ServeArgs {
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 
-    /// List directories that have no index file. Without a configuration this is on where only this machine reaches the server
-    /// and the directory has no index file and no --fastcgi; --browse=false switches it off
+    /// List directories that have no index file. Without a configuration this is on where only this machine reaches the
+    /// server and the directory has no index file and no --fastcgi; --browse=false switches it off
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     browse: Option<bool>,
 
@@ -369,18 +372,18 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     spa: bool,
 
-    /// Ask for this name and password, whatever is asked for. In the place of the password, its hash by lamna hash-password: other users
-    /// of this machine see arguments. Can be repeated
+    /// Ask for this name and password, whatever is asked for. In the place of the password, its hash by lamna
+    /// hash-password: other users of this machine see arguments. Can be repeated
     #[arg(long, value_name = "NAME:PASSWORD", value_parser = user)]
     auth: Vec<(String, String)>,
 
-    /// Pass every request on to the application there, as in http://127.0.0.1:3000, https://app.internal or unix:/run/app.sock: a
-    /// reverse proxy
+    /// Pass every request on to the application there, as in http://127.0.0.1:3000, https://app.internal or
+    /// unix:/run/app.sock: a reverse proxy
     #[arg(long, value_name = "ADDR", conflicts_with = "directory")]
     proxy: Option<UpstreamAddress>,
 
-    /// Have the PHP files in the directory run by the FastCGI application there, as in unix:/run/php/php-fpm.sock or 127.0.0.1:9000.
-    /// index.php stands for its directory; other files are served
+    /// Have the PHP files in the directory run by the FastCGI application there, as in unix:/run/php/php-fpm.sock or
+    /// 127.0.0.1:9000. index.php stands for its directory; other files are served
     #[arg(long, value_name = "ADDR", conflicts_with = "proxy", value_parser = plain_upstream)]
     fastcgi: Option<UpstreamAddress>,
 
@@ -429,8 +432,9 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     tls: bool,
 
-    /// Serve this name to the world: order a certificate for it, install it and renew it. For several names, give it several times.
-    /// Listens at ports 443 and 80, unless --listen says otherwise. Agrees to the terms of the certificate authority, Let's Encrypt
+    /// Serve this name to the world: order a certificate for it, install it and renew it. For several names, give it
+    /// several times. Listens at ports 443 and 80, unless --listen says otherwise. Agrees to the terms of the
+    /// certificate authority, Let's Encrypt
     #[arg(long = "domain", value_name = "NAME", value_parser = domain, conflicts_with_all = ["certificate", "tls"])]
     domains: Vec<String>,
 

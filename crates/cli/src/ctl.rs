@@ -1,7 +1,7 @@
 //! `lamna ctl`: asks or orders a running server, and puts the answer into words.
 //!
-//! Owns: the choice of the server and the layout for people. With `--json` the answer of the endpoint is printed as it is.
-//! Does not know how a server does what it is told.
+//! Owns: the choice of the server and the layout for people. With `--json` the answer of the endpoint is printed as it
+//! is. Does not know how a server does what it is told.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -65,7 +65,8 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failed> {
 /// The folder of a configuration, and those around it, in which what it names is looked for.
 const FOLDERS_MAX: usize = 3;
 
-/// The files that a pattern of a shell stands for, in the order of their names. Stars and the like are in the last part of it.
+/// The files that a pattern of a shell stands for, in the order of their names. Stars and the like are in the last part
+/// of it.
 fn files_like(pattern: &Path) -> Vec<String> {
     let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name().and_then(OsStr::to_str)) else {
         return Vec::new();

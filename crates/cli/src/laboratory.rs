@@ -1,7 +1,7 @@
 //! `lamna lab`, `load`, `replay`, `sim` and `tune`: the program `lamna-lab`, with the same words.
 //!
-//! Owns: the search for that program. The process becomes it, so that signals, output and exit code are its own. What the words
-//! mean is its business.
+//! Owns: the search for that program. The process becomes it, so that signals, output and exit code are its own. What
+//! the words mean is its business.
 
 use std::env;
 use std::ffi::OsStr;

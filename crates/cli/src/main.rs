@@ -124,7 +124,8 @@ fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed>
     Ok(lamna_server::serve(&settings, listeners, administration, inherited)?)
 }
 
-/// Becomes the user of `settings`, if there is one, and leaves the files of sockets to it. What ports below 1024 take is done by then.
+/// Becomes the user of `settings`, if there is one, and leaves the files of sockets to it. What ports below 1024 take
+/// is done by then.
 fn become_user(settings: &Settings, listeners: &mut [Listener]) -> Result<Option<Account>, Failed> {
     let Some(user) = &settings.user else { return Ok(None) };
     let refused = |error: CredentialsError| Failed { exit: Exit::Configuration, report: format!("lamna: {error}") };

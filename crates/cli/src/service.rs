@@ -55,7 +55,8 @@ pub(crate) enum ServiceCommand {
 /// The definition of a service.
 #[derive(Debug, Default, Args)]
 pub(crate) struct DefinitionArgs {
-    /// A chain of filters: names with commas between them, or JSON as in '[{"name": "substitute", "from": "a", "to": "b"}]'
+    /// A chain of filters: names with commas between them, or JSON as in '[{"name": "substitute", "from": "a", "to":
+    /// "b"}]'
     #[arg(long, value_name = "FILTERS", conflicts_with_all = ["native", "wasm"])]
     filters: Option<String>,
 

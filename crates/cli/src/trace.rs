@@ -1,7 +1,8 @@
-//! `lamna ctl trace`: waits for the next request for a URL, and tells what each step of the running server has made of it.
+//! `lamna ctl trace`: waits for the next request for a URL, and tells what each step of the running server has made of
+//! it.
 //!
-//! Owns: the waiting. Guarantees: ends when the request is answered, when the time is over, or when another trace takes its place. Sends no request
-//! itself: that is the client's, with its own fields, certificate and address.
+//! Owns: the waiting. Guarantees: ends when the request is answered, when the time is over, or when another trace takes
+//! its place. Sends no request itself: that is the client's, with its own fields, certificate and address.
 
 use std::io::{self, Write as _};
 use std::thread;

@@ -1,7 +1,7 @@
 //! Messages for a command line that makes no sense, where clap's would not help.
 //!
-//! Owns: what people try that Lamna does not have, in one line each with what to do instead; words that look like commands;
-//! and which suggestions are near enough to be meant. Everything else is said by clap.
+//! Owns: what people try that Lamna does not have, in one line each with what to do instead; words that look like
+//! commands; and which suggestions are near enough to be meant. Everything else is said by clap.
 
 use std::ffi::OsStr;
 use std::path::Path;

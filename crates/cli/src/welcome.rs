@@ -55,7 +55,8 @@ fn remark(site: &SiteSettings) {
     }
 }
 
-/// The address by which other machines reach the server. `route` gives this machine's own address in the network of that kind.
+/// The address by which other machines reach the server. `route` gives this machine's own address in the network of
+/// that kind.
 fn for_others(addresses: &[&ListenAddress], route: impl Fn(IpAddr) -> Option<IpAddr>) -> Result<SocketAddr, String> {
     let tcp = || addresses.iter().filter_map(|address| tcp(address));
     if let Some(named) = tcp().find(|address| !address.ip().is_loopback() && !address.ip().is_unspecified()) {
@@ -111,7 +112,8 @@ fn print_code(url: &str) {
     let _ = stderr.write_all(format!("\n{picture}\n  {url}\n\n").as_bytes());
 }
 
-/// Two rows of the code in each line. Terminals that are dark get it black on white by their colours, as cameras want it.
+/// Two rows of the code in each line. Terminals that are dark get it black on white by their colours, as cameras want
+/// it.
 fn picture(code: &QrCode, has_colours: bool) -> String {
     let (begin, end) = if has_colours { ("\x1b[30;107m", "\x1b[0m") } else { ("", "") };
     let reach = -QUIET..code.size() + QUIET;

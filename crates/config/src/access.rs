@@ -20,7 +20,8 @@ use super::gateway::GatewaySettings;
 use super::route::condition::Network;
 use super::route::render_service;
 
-/// Characters of each name in the subject of a certificate that are looked at: names that are as long may have been cut off.
+/// Characters of each name in the subject of a certificate that are looked at: names that are as long may have been cut
+/// off.
 pub const SUBJECT_CHARACTERS_MAX: usize = 64;
 
 /// The clients that a rule lets in.

@@ -1,6 +1,7 @@
 //! Where certificates of sites with `tls = "auto"` are ordered, and for which names that can be done.
 //!
-//! Owns: the settings, their default, and what can be said of a name or an address without asking anybody. Does not order anything.
+//! Owns: the settings, their default, and what can be said of a name or an address without asking anybody. Does not
+//! order anything.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

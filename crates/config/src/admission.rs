@@ -9,8 +9,8 @@ use crate::setting::SETTINGS;
 use crate::settings::Settings;
 use crate::site;
 
-/// Whether a client that `before` lets in for a request is let in by `after` as well, and the other way round, as far as
-/// settings tell: of one site the same settings have to be there.
+/// Whether a client that `before` lets in for a request is let in by `after` as well, and the other way round, as far
+/// as settings tell: of one site the same settings have to be there.
 pub fn is_the_same(before: &Settings, after: &Settings) -> bool {
     let mut settings = SETTINGS.iter().filter(|setting| setting.admits);
     let mut pairs = before.sites.iter().zip(&after.sites);

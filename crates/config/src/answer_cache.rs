@@ -1,7 +1,7 @@
 //! Keeping the answers of an application: for how long, how large, and what of requests does not matter.
 //!
-//! Owns: [`AnswerCache`] as plain values. Where it is written and judged is in `route`. Decides nothing about answers: that is
-//! `lamna_proto::caching`'s.
+//! Owns: [`AnswerCache`] as plain values. Where it is written and judged is in `route`. Decides nothing about answers:
+//! that is `lamna_proto::caching`'s.
 
 use lamna_proto::caching;
 

@@ -1,7 +1,7 @@
 //! Which of the three caches of Flash (5.2 to 5.4) are in use, so that what each contributes can be measured.
 //!
-//! Owns: the switches and their names. Guarantees: what a cache would have spared is done again for each request when it is
-//! off, and content and validators are the same. Does not keep anything.
+//! Owns: the switches and their names. Guarantees: what a cache would have spared is done again for each request when
+//! it is off, and content and validators are the same. Does not keep anything.
 
 /// The switches. All are on, except in measurements of single caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Checks outside of the configuration: the addresses and log files that it names.
 //!
-//! Owns: finding out whether they can be used, and saying what to do about it if not. Makes nothing and keeps nothing open.
+//! Owns: finding out whether they can be used, and saying what to do about it if not. Makes nothing and keeps nothing
+//! open.
 
 use std::path::Path;
 
@@ -65,7 +66,8 @@ pub(super) fn check_log_file(path: &Path, log: &str, depth: Depth) -> Result<(),
         Ok(_) => {
             let may = match depth {
                 Depth::Text | Depth::Serve => may(path, Access::WRITE_OK),
-                // What is a socket, say, may be written and not be opened. Without a reader a pipe would keep us waiting.
+                // What is a socket, say, may be written and not be opened. Without a reader a pipe would keep us
+                // waiting.
                 Depth::Check(_) => {
                     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::CLOEXEC;
                     open(path, flags, Mode::empty()).map(drop)

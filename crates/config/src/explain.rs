@@ -172,7 +172,8 @@ fn floor_char_boundary(source: &str, index: usize) -> usize {
     (0..=index).rev().find(|index| source.is_char_boundary(*index)).unwrap_or(0)
 }
 
-/// Message and hint for a message of the TOML reader. Its wordings are recognized, not relied on: any other is passed on.
+/// Message and hint for a message of the TOML reader. Its wordings are recognized, not relied on: any other is passed
+/// on.
 fn translate(message: &str) -> (String, Option<String>) {
     if let Some((key, known)) = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
         // The names of the known keys are what stands between pairs of backquotes.

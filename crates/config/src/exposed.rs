@@ -1,7 +1,8 @@
 //! Files beneath a root, sent as they are, but probably meant to be run or kept back: programs, dumps and copies.
 //!
-//! Owns: finding some of them, and the words. The routes of the site are asked whether a file is sent (`route::sent`), so hidden files, files that an
-//! application runs, files of the server and files that are led away are none. Guarantees: a bounded number of names is looked at; folders are not entered by a link.
+//! Owns: finding some of them, and the words. The routes of the site are asked whether a file is sent (`route::sent`),
+//! so hidden files, files that an application runs, files of the server and files that are led away are none.
+//! Guarantees: a bounded number of names is looked at; folders are not entered by a link.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;

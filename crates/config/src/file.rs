@@ -1,6 +1,7 @@
 //! The shapes of a configuration file, exactly as written: which keys there are and of which TOML type, with positions.
 //!
-//! Owns: names and types; those at the top of the file are the rows of `setting`. Does not judge values (`validate`, `site`), and does not read past what does not fit (`shapes`).
+//! Owns: names and types; those at the top of the file are the rows of `setting`. Does not judge values (`validate`,
+//! `site`), and does not read past what does not fit (`shapes`).
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,7 @@
 //! Gateways: which application answers the requests of a route, where it is, and how long it may take.
 //!
-//! Owns: [`GatewaySettings`] as plain values. Where they are written and judged is in `route`. Knows nothing of connections.
+//! Owns: [`GatewaySettings`] as plain values. Where they are written and judged is in `route`. Knows nothing of
+//! connections.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -293,7 +294,8 @@ impl UpstreamSettings {
     }
 }
 
-/// A connection within one data centre takes less than a millisecond: this is for lost packets (1 s, 2 s) and for little else.
+/// A connection within one data centre takes less than a millisecond: this is for lost packets (1 s, 2 s) and for
+/// little else.
 pub const CONNECT_TIMEOUT_MS: u32 = 5_000;
 /// Forms without files are shorter, and it is what is received at once.
 pub const BUFFER_BYTES: u64 = 64 * 1024;

@@ -47,8 +47,8 @@ impl HintSettings {
 /// The least memory of a process, most of which holds the requests that its threads report.
 const PROCESS_BYTES_MIN: u64 = 1 << 20;
 
-/// Where what is learned is kept: where it is set to, or in the state directory by the first address. None if a server that listens at any
-/// port, which is another one the next time, says nothing, or there is no state directory.
+/// Where what is learned is kept: where it is set to, or in the state directory by the first address. None if a server
+/// that listens at any port, which is another one the next time, says nothing, or there is no state directory.
 pub fn state_file(settings: &Settings) -> Option<PathBuf> {
     if let Some(file) = &settings.hints.file {
         return Some(file.clone());

@@ -1,7 +1,7 @@
 //! A key of a table in the file, as people and editors read about it.
 //!
-//! Owns: [`Key`], which rows of sites and routes are made of, and its schema. Settings of the server are rows of another
-//! form (`setting::row`), because they are also flags and orders.
+//! Owns: [`Key`], which rows of sites and routes are made of, and its schema. Settings of the server are rows of
+//! another form (`setting::row`), because they are also flags and orders.
 
 use std::ops::RangeInclusive;
 

@@ -6,8 +6,9 @@
 //!            └────────────────> explain: FILE:LINE:COLUMN <────┴───────────────┘      Settings ── render ──> file
 //! ```
 //!
-//! Owns: the types ([`settings`]), one row for each ([`setting`]), the syntax of addresses ([`address`]), loading ([`mod@load`]) and its inverse
-//! ([`mod@render`]). Reads one file and looks whether directories, pages, the log and sockets can be used; keeps nothing open.
+//! Owns: the types ([`settings`]), one row for each ([`setting`]), the syntax of addresses ([`address`]), loading
+//! ([`mod@load`]) and its inverse ([`mod@render`]). Reads one file and looks whether directories, pages, the log and
+//! sockets can be used; keeps nothing open.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
 //! The `[limits]` table: one row for each bound of `lamna_proto::limits`.
 //!
-//! Owns: names, units, the values that make sense, and what each means. They are rows as those of [`setting`](super::setting): loading,
-//! rendering, the schema and the manual go through them, so that a bound is written once.
+//! Owns: names, units, the values that make sense, and what each means. They are rows as those of
+//! [`setting`](super::setting): loading, rendering, the schema and the manual go through them, so that a bound is
+//! written once.
 
 use super::setting::{Kind, Setting, Unit};
 

@@ -49,18 +49,19 @@ pub struct Overrides {
     pub browse: Option<bool>,
     /// Turns [`SiteSettings::live_reload`] on for every site.
     pub live_reload: bool,
-    /// Further [`SiteSettings::headers`] of every site, each in the place of those of the same name. What [`field_from_text`] has
-    /// accepted.
+    /// Further [`SiteSettings::headers`] of every site, each in the place of those of the same name. What
+    /// [`field_from_text`] has accepted.
     pub headers: Vec<(String, String)>,
     /// The origin whose pages may read what every site serves, or `*`: the fields that say so are among the headers.
     pub cors: Option<String>,
     /// Turns [`SiteSettings::spa`] on for every site.
     pub spa: bool,
-    /// Further users of every site, by name with the hash of the password: what is not for anybody in particular is for users. What
-    /// [`check_user`](super::access::check_user) has accepted.
+    /// Further users of every site, by name with the hash of the password: what is not for anybody in particular is for
+    /// users. What [`check_user`](super::access::check_user) has accepted.
     pub users: Vec<(String, String)>,
-    /// The application that answers whatever no route of a site answers, or runs the scripts of all sites. Without a file and a directory, one
-    /// that answers everything is all that is served; one that runs scripts finds them in the working directory.
+    /// The application that answers whatever no route of a site answers, or runs the scripts of all sites. Without a
+    /// file and a directory, one that answers everything is all that is served; one that runs scripts finds them in the
+    /// working directory.
     pub gateway: Option<GatewaySettings>,
     /// The certificate and the key of every site that has none; both or neither.
     pub certificate: Option<(PathBuf, PathBuf)>,
@@ -84,8 +85,8 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Settings, Conf
     load_to(file, overrides, Depth::Serve)
 }
 
-/// The same, looking also at what only a server needs that binds its addresses itself: whether they are addresses of this
-/// machine, and whether sockets can be made where they are to be. Binds nothing that another server may listen at.
+/// The same, looking also at what only a server needs that binds its addresses itself: whether they are addresses of
+/// this machine, and whether sockets can be made where they are to be. Binds nothing that another server may listen at.
 ///
 /// # Errors
 /// As [`load`], and what `probe` says of addresses.

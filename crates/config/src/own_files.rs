@@ -1,9 +1,10 @@
 //! The files that the server itself uses, and where beneath a site they are: no client reads or changes them.
 //!
-//! Owns: [`of`], which lists what settings name, and [`OwnPath`], a path of a site that stands for one. Guarantees: every file that the configuration
-//! names for the server's own use is in the list, and so is the configuration; a file counts wherever it is by its name, by the name of its directory and by
-//! the target of a link. Looks at links, and opens nothing. Does not know the directories of users. The pages, scripts and rules of a site are not among
-//! them: a setting that names those serves them, or hides them otherwise.
+//! Owns: [`of`], which lists what settings name, and [`OwnPath`], a path of a site that stands for one. Guarantees:
+//! every file that the configuration names for the server's own use is in the list, and so is the configuration; a file
+//! counts wherever it is by its name, by the name of its directory and by the target of a link. Looks at links, and
+//! opens nothing. Does not know the directories of users. The pages, scripts and rules of a site are not among them: a
+//! setting that names those serves them, or hides them otherwise.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -84,7 +85,8 @@ pub fn of(settings: &Settings, site: &SiteSettings) -> Vec<OwnPath> {
     own
 }
 
-/// Whether the sites of `one`, once they are open, are those of `other`: in what they serve, and in the files of the server that they do not.
+/// Whether the sites of `one`, once they are open, are those of `other`: in what they serve, and in the files of the
+/// server that they do not.
 pub fn same_sites(one: &Settings, other: &Settings) -> bool {
     one.sites == other.sites && one.compression == other.compression && files(one) == files(other)
 }

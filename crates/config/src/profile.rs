@@ -1,7 +1,8 @@
 //! The file of a profile: what engines cost on a machine, as `lamna tune` measured it.
 //!
-//! Owns: reading of the TOML form, which [`Profile::to_toml`] writes. A profile names its origin in comments, and the figures it rests on; what counts
-//! is a table for each kind of load with a ratio, and the doubt of it, for each engine.
+//! Owns: reading of the TOML form, which [`Profile::to_toml`] writes. A profile names its origin in comments, and the
+//! figures it rests on; what counts is a table for each kind of load with a ratio, and the doubt of it, for each
+//! engine.
 //!
 //! ```toml
 //! [cached]

@@ -1,8 +1,8 @@
 //! Which proxies are believed about where requests come from, and what they say.
 //!
-//! Owns: [`TrustedProxies`], the one place that knows who a request's client is: [`TrustedProxies::client`] is what access
-//! rules, routes, limits and logs go by. Guarantees: one field is read, the one that is configured, and only from a proxy that
-//! is trusted; what a client writes into it itself is never believed. Allocates nothing. Pure.
+//! Owns: [`TrustedProxies`], the one place that knows who a request's client is: [`TrustedProxies::client`] is what
+//! access rules, routes, limits and logs go by. Guarantees: one field is read, the one that is configured, and only
+//! from a proxy that is trusted; what a client writes into it itself is never believed. Allocates nothing. Pure.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -102,8 +102,8 @@ impl TrustedProxies {
             return peer.address;
         }
         let Some(request) = request else { return peer.address };
-        // The way back from the right ends at the last address that is not trusted. Read from the left, that is the one which
-        // each later untrusted address replaces.
+        // The way back from the right ends at the last address that is not trusted. Read from the left, that is the one
+        // which each later untrusted address replaces.
         let mut client = None;
         let mut hop = |node: Option<&[u8]>| match node.and_then(address) {
             None => client = None,
@@ -159,8 +159,8 @@ fn given_name(request: Request<'_>) -> Option<&[u8]> {
     ((1..=NAME_BYTES_MAX).contains(&name.len()) && name.iter().all(is_plain)).then_some(name)
 }
 
-/// The members of a list. A comma separates them within quotes as well: no node and no scheme has one, and a quote that a client
-/// opens must not swallow what a proxy has written behind it.
+/// The members of a list. A comma separates them within quotes as well: no node and no scheme has one, and a quote that
+/// a client opens must not swallow what a proxy has written behind it.
 fn members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }

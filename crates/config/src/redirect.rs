@@ -1,7 +1,7 @@
 //! Redirects: from a `[[site.redirect]]` table to settings, and where a path then leads.
 //!
-//! Owns: the judgement of redirects, and applying them, which is the same for the server and for finding loops. Guarantees: a
-//! redirect never leads to a host that its `to` does not name, whatever the client asks for.
+//! Owns: the judgement of redirects, and applying them, which is the same for the server and for finding loops.
+//! Guarantees: a redirect never leads to a host that its `to` does not name, whatever the client asks for.
 
 use std::ops::Range;
 
@@ -193,8 +193,8 @@ fn star_is_last(pattern: &str) -> bool {
     pattern.find('*').is_none_or(|at| at + 1 == pattern.len())
 }
 
-/// Whether a client that follows the redirect `first` of these would never arrive. Tried for the shortest path that it applies
-/// to, and for one that is longer. What leads to another host, or this one by its name, is not followed.
+/// Whether a client that follows the redirect `first` of these would never arrive. Tried for the shortest path that it
+/// applies to, and for one that is longer. What leads to another host, or this one by its name, is not followed.
 fn goes_round(redirects: &[Redirect], first: usize) -> bool {
     // More hops than this take a redirect at least twice, and none of a chain that ends does so for these paths.
     let hops_max = 2 * redirects.len() + 2;

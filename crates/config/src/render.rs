@@ -1,8 +1,8 @@
 //! From settings back to a configuration file: what `lamna check` shows.
 //!
-//! Guarantees that the text loads to the same settings, for settings that were loaded, but for the files that those were
-//! read from. Not for others: paths that are not UTF-8 cannot be written in TOML and are written lossily, and of a field
-//! given several times the values are brought together.
+//! Guarantees that the text loads to the same settings, for settings that were loaded, but for the files that those
+//! were read from. Not for others: paths that are not UTF-8 cannot be written in TOML and are written lossily, and of a
+//! field given several times the values are brought together.
 
 use std::fmt::Write;
 

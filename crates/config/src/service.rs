@@ -1,4 +1,5 @@
-//! `[[service]]`: what routes name as a filter and what can be exchanged while the server serves; and gateways that are suspended.
+//! `[[service]]`: what routes name as a filter and what can be exchanged while the server serves; and gateways that are
+//! suspended.
 //!
 //! ```text
 //! name ─> filters = [...]     a chain of the server's own filters
@@ -8,7 +9,8 @@
 //!      └> none of them        nothing yet: `lamna ctl service add` says what it is
 //! ```
 //!
-//! Owns: services as values. Their judgement is in `validate`, their text in `render`. What becomes of them while the server runs is in `service`.
+//! Owns: services as values. Their judgement is in `validate`, their text in `render`. What becomes of them while the
+//! server runs is in `service`.
 
 use std::path::PathBuf;
 
@@ -41,7 +43,8 @@ pub enum What {
     Wasm(WasmSettings),
     /// A filter of the program that the server is a part of, under the name of the service.
     Embedded,
-    /// The application of a route ([`SiteSettings::applications`](crate::settings::SiteSettings::applications)): here only to be suspended.
+    /// The application of a route ([`SiteSettings::applications`](crate::settings::SiteSettings::applications)): here
+    /// only to be suspended.
     Gateway,
 }
 

@@ -1,6 +1,7 @@
 //! The settings of a running server as plain values: what the configuration file and the command line come to.
 //!
-//! Owns: the types, and the defaults. The bounds of values are in the rows of `config::setting`. Does not read files or arguments (`config::load`), open sockets (`listen`) or touch directories.
+//! Owns: the types, and the defaults. The bounds of values are in the rows of `config::setting`. Does not read files or
+//! arguments (`config::load`), open sockets (`listen`) or touch directories.
 
 use std::path::PathBuf;
 
@@ -120,7 +121,8 @@ pub const HELPERS_MAX: usize = 1024;
 /// The default of [`Settings::request_limit`]: more than any page needs, even for many browsers behind one address.
 pub const REQUEST_LIMIT: &str = "500/s burst 5000";
 
-/// The default of [`Settings::connection_limit`]: more than any browser opens, even for hundreds of them behind one address.
+/// The default of [`Settings::connection_limit`]: more than any browser opens, even for hundreds of them behind one
+/// address.
 pub const CONNECTION_LIMIT: u64 = 2000;
 
 /// The default of [`Settings::application_limit`].
@@ -162,7 +164,8 @@ impl HelperKind {
 /// The handling of the page cache's copy of content that the cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CachePages {
-    /// It is released if the cache may take most of the memory within which the server has to live, and is its only one.
+    /// It is released if the cache may take most of the memory within which the server has to live, and is its only
+    /// one.
     #[default]
     Auto,
     /// It stays as long as the kernel likes: the second of two caches, from which the first is filled again.
@@ -241,7 +244,8 @@ pub struct Settings {
     /// The kind of the helpers of `amped` and `co-amped`.
     pub helpers: HelperKind,
     /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
-    /// disk in the place of each worker of `proactor`; at most [`HELPERS_MAX`]. A server that adapts has fewer while that does.
+    /// disk in the place of each worker of `proactor`; at most [`HELPERS_MAX`]. A server that adapts has fewer while
+    /// that does.
     pub helpers_max: usize,
     /// Processes that `mp` begins with and does not go below. Flash and Apache had 32 as well.
     pub processes: usize,
@@ -319,9 +323,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether the cache holds content in the place of the page cache: what is read for it from the disk does not stay there
-    /// as well. A cache of less than most of the memory is the smaller of two, and filled from the page cache again;
-    /// processes that have a cache each share that, too.
+    /// Whether the cache holds content in the place of the page cache: what is read for it from the disk does not stay
+    /// there as well. A cache of less than most of the memory is the smaller of two, and filled from the page cache
+    /// again; processes that have a cache each share that, too.
     pub fn replaces_page_cache(&self) -> bool {
         match self.cache_pages {
             CachePages::Auto => {

@@ -1,8 +1,8 @@
 //! From text to the shapes of [`File`], past everything that does not fit: unknown keys, wrong types, missing keys.
 //!
-//! Owns: finding all of these in one reading. The reader of TOML stops at the first one. So the entry that it stops at is
-//! taken out of the tree, and the rest is read again, until all that is left fits. Syntax errors end it at once, because
-//! nothing is known of what follows them.
+//! Owns: finding all of these in one reading. The reader of TOML stops at the first one. So the entry that it stops at
+//! is taken out of the tree, and the rest is read again, until all that is left fits. Syntax errors end it at once,
+//! because nothing is known of what follows them.
 
 use std::ops::Range;
 

@@ -1,6 +1,7 @@
 //! `[[site.limit]]`: how much clients may take of some paths of a site, and which requests are counted together.
 //!
-//! Owns: these settings as values and as text. What is written is judged in `site`, and how limits are kept is `worker/limiter`'s.
+//! Owns: these settings as values and as text. What is written is judged in `site`, and how limits are kept is
+//! `worker/limiter`'s.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,9 @@
-//! Addresses of upstreams as text: `http://127.0.0.1:3000`, `https://app.internal`, `unix:/run/app.sock`, `localhost:9000`,
-//! `3000`.
+//! Addresses of upstreams as text: `http://127.0.0.1:3000`, `https://app.internal`, `unix:/run/app.sock`,
+//! `localhost:9000`, `3000`.
 //!
-//! Owns: the syntax, both ways. Names are kept as names: what they mean is found out while serving (`upstream/resolve.rs`),
-//! because it changes, and because a name that means nothing yet must not keep a server from starting.
+//! Owns: the syntax, both ways. Names are kept as names: what they mean is found out while serving
+//! (`upstream/resolve.rs`), because it changes, and because a name that means nothing yet must not keep a server from
+//! starting.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,8 +23,8 @@ pub struct UpstreamAddress {
 /// Where an upstream is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// These addresses, to be tried in order. More than one for `localhost`, which some programs take for one, some for the
-    /// other.
+    /// These addresses, to be tried in order. More than one for `localhost`, which some programs take for one, some for
+    /// the other.
     Fixed {
         /// At least one.
         addresses: Vec<SocketAddr>,
@@ -88,8 +89,8 @@ fn port_of_scheme(is_secure: bool) -> u16 {
 impl FromStr for UpstreamAddress {
     type Err = AddressError;
 
-    /// Reads an address. A port is needed where the text has no scheme. A relative path of a Unix socket is kept as it is:
-    /// the caller knows what it is relative to.
+    /// Reads an address. A port is needed where the text has no scheme. A relative path of a Unix socket is kept as it
+    /// is: the caller knows what it is relative to.
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let is_secure = text.starts_with("https://");
         let (rest, default_port) = match text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) {

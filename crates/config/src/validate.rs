@@ -1,6 +1,7 @@
 //! From the shapes of a file to settings: every value is judged, and every problem found is reported.
 //!
-//! Owns: the judgement of the top level, of `[limits]` and of `[[service]]`. Sites are judged in `site`. A value that is refused is replaced by its default, so that one problem does not cause another.
+//! Owns: the judgement of the top level, of `[limits]` and of `[[service]]`. Sites are judged in `site`. A value that
+//! is refused is replaced by its default, so that one problem does not cause another.
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};

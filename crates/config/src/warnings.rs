@@ -97,7 +97,8 @@ fn plain_passwords(name: &str, site: &SiteSettings, settings: &Settings) -> Opti
     ))
 }
 
-/// Routes whose files are run as programs, and which clients may put files into: paths at which both are so are looked for.
+/// Routes whose files are run as programs, and which clients may put files into: paths at which both are so are looked
+/// for.
 fn runs_uploads(name: &str, site: &SiteSettings) -> Vec<String> {
     let Ok(matcher) = Matcher::new(&site.routes) else { return Vec::new() };
     let scripts = site.gateways().filter_map(|gateway| gateway.scripts.as_ref());

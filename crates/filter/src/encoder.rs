@@ -20,8 +20,8 @@ pub struct Effort {
     pub content_bytes: Option<usize>,
 }
 
-/// `content` under `coding`. Nothing if that takes more than `bytes_max`, which is never held, if there is no coding, or
-/// no memory.
+/// `content` under `coding`. Nothing if that takes more than `bytes_max`, which is never held, if there is no coding,
+/// or no memory.
 pub fn encode(coding: Coding, effort: &Effort, content: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     let mut encoder = Encoder::new(coding, effort, bytes_max)?;
     encoder.write(content).ok()?;

@@ -1,7 +1,8 @@
 //! That no word of a configuration is dropped without a line.
 //!
-//! Owns: the rule. A directive about which nothing is said has to make a difference: without it something else comes out, and with another value of each
-//! of its arguments as well. What makes none is listed. So the rule holds for whatever an importer takes over and does not use. Pure.
+//! Owns: the rule. A directive about which nothing is said has to make a difference: without it something else comes
+//! out, and with another value of each of its arguments as well. What makes none is listed. So the rule holds for
+//! whatever an importer takes over and does not use. Pure.
 
 /// A directive or a line, with those within it.
 pub(super) trait Tree: Clone {

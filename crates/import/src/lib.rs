@@ -1,10 +1,11 @@
 //! Configurations of other servers as one of Lamna: `lamna import`.
 //!
-//! Owns: the text that comes out, and the list of what is not in it. Guarantees: every directive of the other configuration is
-//! carried over, or is in one of two lists with its line: what is not carried over, and what needs nothing here. What comes out is a configuration, as
-//! far as directories of the other one exist, and sends no file that the other server would have had a program run: both are made sure of at the
-//! result (`proof`), which is refused otherwise. What cannot be restricted here, or is another program's, is answered with 404 and not served.
-//! Reads no file: the caller has read it, and reads those that it names ([`Files`]).
+//! Owns: the text that comes out, and the list of what is not in it. Guarantees: every directive of the other
+//! configuration is carried over, or is in one of two lists with its line: what is not carried over, and what needs
+//! nothing here. What comes out is a configuration, as far as directories of the other one exist, and sends no file
+//! that the other server would have had a program run: both are made sure of at the result (`proof`), which is refused
+//! otherwise. What cannot be restricted here, or is another program's, is answered with 404 and not served. Reads no
+//! file: the caller has read it, and reads those that it names ([`Files`]).
 
 #![forbid(unsafe_code)]
 
@@ -58,7 +59,8 @@ pub struct Files<'a> {
     pub list: &'a dyn Fn(&str) -> Vec<String>,
 }
 
-/// Lines of the files that a configuration includes begin at a multiple of this, so that a number says the file as well.
+/// Lines of the files that a configuration includes begin at a multiple of this, so that a number says the file as
+/// well.
 const FILE_LINES: usize = 1 << 24;
 
 impl Note {
@@ -194,8 +196,9 @@ impl Draft {
         }
     }
 
-    /// Adds a site, for the hosts that no other one has. Sites answer on every address: of two with the same host, of which one
-    /// leads to the other by TLS, the other is the site. If it has a certificate, nothing is missing: port 80 leads to it.
+    /// Adds a site, for the hosts that no other one has. Sites answer on every address: of two with the same host, of
+    /// which one leads to the other by TLS, the other is the site. If it has a certificate, nothing is missing: port 80
+    /// leads to it.
     fn add(&mut self, mut site: Site) {
         let shares = |one: &Site, other: &Site| {
             one.hosts.is_empty() && other.hosts.is_empty() || one.hosts.iter().any(|host| other.hosts.contains(host))
@@ -352,8 +355,8 @@ impl Draft {
     }
 }
 
-/// The value of `headers` for fields that stand beside what an application says: nothing of its own is replaced or removed. Of the names in `kept` nothing
-/// counts that is said for more paths.
+/// The value of `headers` for fields that stand beside what an application says: nothing of its own is replaced or
+/// removed. Of the names in `kept` nothing counts that is said for more paths.
 fn beside_applications(fields: &[(String, Vec<String>)], kept: &[String]) -> String {
     let is_default = |name: &str| is_single(name) || name.eq_ignore_ascii_case("Cache-Control");
     let (default, added): (Vec<_>, Vec<_>) = fields.iter().partition(|(name, _)| is_default(name));

@@ -1,9 +1,10 @@
 //! That what comes of a configuration may be served: held against what the other server does.
 //!
-//! Owns: the rule. Of paths that the other configuration has something to say about, the result sends no file that the other server has a program
-//! answer for, and no program's source that the other server does not send either. The routes of the result are asked, as they are asked while it
-//! serves (`route::sent`); how it came to them does not count. So the rule holds for whatever is read wrongly before. Guarantees as well that
-//! the result can be loaded, as far as it names directories and files that exist. Pure.
+//! Owns: the rule. Of paths that the other configuration has something to say about, the result sends no file that the
+//! other server has a program answer for, and no program's source that the other server does not send either. The
+//! routes of the result are asked, as they are asked while it serves (`route::sent`); how it came to them does not
+//! count. So the rule holds for whatever is read wrongly before. Guarantees as well that the result can be loaded, as
+//! far as it names directories and files that exist. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt;

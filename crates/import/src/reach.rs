@@ -1,4 +1,5 @@
-//! The addresses at which a site is reached: other servers answer for a site at its own addresses, and here each site answers at all of them.
+//! The addresses at which a site is reached: other servers answer for a site at its own addresses, and here each site
+//! answers at all of them.
 //!
 //! Owns: the route by which a site that only this machine reaches is there for it alone, and words for what is reached
 //! at other addresses here. A client counts by its address, as trusted proxies tell it. Guarantees: what is listened

@@ -22,8 +22,8 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Fills `buffer` from `offset` on. Fewer bytes than asked for mean the end of the file.
 ///
 /// # Errors
-/// [`Blocked::Disk`] with [`Wait::No`] if not all of it is in the page cache, or if this file system cannot tell. If some of
-/// it is there, or whether any is can be asked by the file's owner only, the rest is on its way then.
+/// [`Blocked::Disk`] with [`Wait::No`] if not all of it is in the page cache, or if this file system cannot tell. If
+/// some of it is there, or whether any is can be asked by the file's owner only, the rest is on its way then.
 pub fn read(
     file: BorrowedFd<'_>,
     buffer: &mut [u8],

@@ -1,7 +1,8 @@
 //! Limits of bytes: how much a client may get in a time, and how fast one connection gets it.
 //!
-//! Owns: [`Volume`] and [`Bandwidth`] as values and as text, and what a volume decides: by the algorithm of [`limit`](crate::limit), but
-//! counted when bytes have been sent, because their number is not known before. Pure: instants are given, in ticks.
+//! Owns: [`Volume`] and [`Bandwidth`] as values and as text, and what a volume decides: by the algorithm of
+//! [`limit`](crate::limit), but counted when bytes have been sent, because their number is not known before. Pure:
+//! instants are given, in ticks.
 
 use std::fmt;
 use std::str::FromStr;

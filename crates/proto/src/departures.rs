@@ -30,7 +30,8 @@ pub struct Answered<'a> {
     pub started: Instant,
     /// When the last byte of the answer left, or it was given up.
     pub ended: Instant,
-    /// The finding of a program about the request ([`RequestedResource::found`](crate::exchange::RequestedResource::found)).
+    /// The finding of a program about the request
+    /// ([`RequestedResource::found`](crate::exchange::RequestedResource::found)).
     pub found: Option<Finding>,
 }
 
@@ -98,7 +99,8 @@ impl Departures {
         self.queue.push_back(departure);
     }
 
-    /// As [`Departures::push_kept`], where the output is followed by other bytes, to which `end` refers. See [`Departures::handle_joined`].
+    /// As [`Departures::push_kept`], where the output is followed by other bytes, to which `end` refers. See
+    /// [`Departures::handle_joined`].
     pub(crate) fn push_behind(&mut self, end: usize, outcome: Outcome, request: Option<&Saved>) {
         let departure = self.departure_of(end, outcome, request);
         self.queue.push_back(Departure { is_behind: true, ..departure });

@@ -1,10 +1,10 @@
 //! The workspace that a driver lends a connection while it drives it: buffers and everything that all connections of a
 //! worker share.
 //!
-//! Owns: [`Workspace`], which is all of it: buffers for what is received ([`input`]) and for answers ([`output_buffer`]), and
-//! what each version of HTTP works with. Guarantees: a parked connection holds none of it, so an idle connection costs
-//! a few dozen bytes and a worker's buffers stay in its cache. Code that needs a part of it names that part, and does
-//! not depend on the whole.
+//! Owns: [`Workspace`], which is all of it: buffers for what is received ([`input`]) and for answers
+//! ([`output_buffer`]), and what each version of HTTP works with. Guarantees: a parked connection holds none of it, so
+//! an idle connection costs a few dozen bytes and a worker's buffers stay in its cache. Code that needs a part of it
+//! names that part, and does not depend on the whole.
 
 pub(crate) mod input;
 pub(crate) mod output_buffer;

@@ -1,11 +1,11 @@
-//! Whether it matters for copying to a socket where in memory an answer lies (Flash 5.5, which padded heads to multiples of
-//! 32 bytes).
+//! Whether it matters for copying to a socket where in memory an answer lies (Flash 5.5, which padded heads to
+//! multiples of 32 bytes).
 //!
 //!     cargo run --release -p lamna-server --example alignment
 //!
-//! Prints nanoseconds for giving messages to a TCP socket on loopback with one send, as the cache's contiguous buffers are,
-//! and with two slices, as content behind other answers is: for each place of the content modulo 64, with heads of 320 bytes
-//! and of lengths that are no multiple of anything. What is received is thrown away without being copied.
+//! Prints nanoseconds for giving messages to a TCP socket on loopback with one send, as the cache's contiguous buffers
+//! are, and with two slices, as content behind other answers is: for each place of the content modulo 64, with heads of
+//! 320 bytes and of lengths that are no multiple of anything. What is received is thrown away without being copied.
 
 use std::io::IoSlice;
 use std::net::{TcpListener, TcpStream};
@@ -28,7 +28,8 @@ fn main() {
     for content in CONTENTS {
         for head in HEADS {
             for at in [0, 1, 32] {
-                // Heads are where the allocator puts them: at multiples of 16, and content follows. Or content is elsewhere.
+                // Heads are where the allocator puts them: at multiples of 16, and content follows. Or content is
+                // elsewhere.
                 let contiguous =
                     measure(&ours, &peer, content, |buffer| (&buffer[..0], &buffer[at..at + head + content]), head);
                 println!("{content},{head},contiguous,{},{contiguous:.0}", (at + head) % 64);
@@ -45,8 +46,8 @@ fn main() {
     }
 }
 
-/// Nanoseconds for each message of a head and a content, which `parts` finds in a buffer that begins at a multiple of 64.
-/// The least of some rounds.
+/// Nanoseconds for each message of a head and a content, which `parts` finds in a buffer that begins at a multiple
+/// of 64. The least of some rounds.
 fn measure(
     ours: &TcpStream,
     peer: &TcpStream,

@@ -1,13 +1,13 @@
-//! What a lookup costs with 100 to 1,000,000 cached entries of 500 bytes: for a hundred hot keys, for keys as often asked for as
-//! a Zipf law with exponent 0.8 says, and for keys from all over.
+//! What a lookup costs with 100 to 1,000,000 cached entries of 500 bytes: for a hundred hot keys, for keys as often
+//! asked for as a Zipf law with exponent 0.8 says, and for keys from all over.
 //!
 //!     cargo run --release -p lamna-server --example cache_costs [ENTRIES...]
 //!
-//! Prints nanoseconds of a lookup as a worker does it, in its front and in the store if that does not know; of one with the
-//! message, head and content, being copied to where it is sent from; of the same in groups of eight that were foreseen, as an event
-//! loop does it; and of only copying as much from as many places of one
-//! array, which any server has to that answers from memory. Each has in it the few nanoseconds that making a key takes. No
-//! figure is judged here.
+//! Prints nanoseconds of a lookup as a worker does it, in its front and in the store if that does not know; of one with
+//! the message, head and content, being copied to where it is sent from; of the same in groups of eight that were
+//! foreseen, as an event loop does it; and of only copying as much from as many places of one array, which any server
+//! has to that answers from memory. Each has in it the few nanoseconds that making a key takes. No figure is judged
+//! here.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p lamna-server --features wasm --example filter_overhead -- rot13-c.so rot13-rust.so rot13.wasm
 //!
-//! Content goes through the same chain, in the same pieces, as when it is served. The figure is the median of 21 runs of 512 pieces, in processor
-//! time of the thread.
+//! Content goes through the same chain, in the same pieces, as when it is served. The figure is the median of 21 runs
+//! of 512 pieces, in processor time of the thread.
 
 #[path = "embedded/rot13.rs"]
 mod rot13;

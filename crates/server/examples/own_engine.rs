@@ -1,5 +1,5 @@
-//! A program with an engine of its own: the event loop, which carries every step out in line and counts the steps. docs/extending.md leads
-//! through it.
+//! A program with an engine of its own: the event loop, which carries every step out in line and counts the steps.
+//! docs/extending.md leads through it.
 //!
 //!     cargo run -p lamna-server --example own_engine -- site
 

@@ -1,4 +1,5 @@
-//! The server as a part of another program: a directory, and the program's own handlers, filters, cache policy and engine.
+//! The server as a part of another program: a directory, and the program's own handlers, filters, cache policy and
+//! engine.
 //!
 //! ```no_run
 //! use lamna_server::embed::{Builder, Reply};
@@ -12,9 +13,9 @@
 //! # Ok::<(), lamna_server::embed::StartError>(())
 //! ```
 //!
-//! Owns: [`Builder`] and the life of what it starts. Guarantees: what cannot be served is an error of [`Builder::start`], and never a panic; a
-//! server that is dropped has ended. Everything else that a server can do is in [`Settings`], which [`Builder::settings`] hands out. Engines
-//! of processes are not for programs with threads.
+//! Owns: [`Builder`] and the life of what it starts. Guarantees: what cannot be served is an error of
+//! [`Builder::start`], and never a panic; a server that is dropped has ended. Everything else that a server can do is
+//! in [`Settings`], which [`Builder::settings`] hands out. Engines of processes are not for programs with threads.
 
 pub mod engine;
 
@@ -104,7 +105,8 @@ impl Builder {
         self
     }
 
-    /// Has requests whose path matches `pattern` (as in `match` of a route) answered by `handler`, whatever their method is.
+    /// Has requests whose path matches `pattern` (as in `match` of a route) answered by `handler`, whatever their
+    /// method is.
     pub fn handler<F>(self, pattern: &str, handler: F) -> Builder
     where
         F: Fn(&Asked) -> Reply + Send + Sync + 'static,
@@ -135,10 +137,12 @@ impl Builder {
         self.route(pattern, RouteSettings { filters: Some(vec![step]), ..RouteSettings::default() })
     }
 
-    /// Has `make` decide which entries of the cache go when room is needed, in the place of `cache_policy` of the settings.
+    /// Has `make` decide which entries of the cache go when room is needed, in the place of `cache_policy` of the
+    /// settings.
     ///
-    /// The cache has up to 16 shards, each behind a lock and with a policy of its own: `make` is given the bytes that the shard may hold, and what
-    /// the settings want many of. What a policy owes is in [`lamna_policy::cache`]. Where one names no victim that is held, nothing more is kept.
+    /// The cache has up to 16 shards, each behind a lock and with a policy of its own: `make` is given the bytes that
+    /// the shard may hold, and what the settings want many of. What a policy owes is in [`lamna_policy::cache`]. Where
+    /// one names no victim that is held, nothing more is kept.
     pub fn cache_policy<F>(mut self, make: F) -> Builder
     where
         F: Fn(u64, Objective) -> Box<dyn Replacement> + Send + Sync + 'static,
@@ -147,7 +151,8 @@ impl Builder {
         self
     }
 
-    /// Has `engine` serve, in the place of `architecture` of the settings; see [`engine`]. The server goes over to no other then.
+    /// Has `engine` serve, in the place of `architecture` of the settings; see [`engine`]. The server goes over to no
+    /// other then.
     pub fn engine(mut self, engine: impl Engine + 'static) -> Builder {
         let architecture = engine.architecture();
         if architecture.is_of_processes() {

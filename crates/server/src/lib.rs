@@ -1,8 +1,8 @@
 //! Lamna's deeds: engines, I/O strategies, caches and content. The only serving crate that makes system calls.
 //!
-//! The way of a request: [`listen`] and [`engine`] take the connection; `lamna_proto` reads the request from it and says
-//! what it needs; [`cache`] has it, or [`content`] finds it by the strategies of [`io`]; `lamna_proto` makes the answer;
-//! [`io::send`] sends it, and [`log`] writes it down.
+//! The way of a request: [`listen`] and [`engine`] take the connection; `lamna_proto` reads the request from it and
+//! says what it needs; [`cache`] has it, or [`content`] finds it by the strategies of [`io`]; `lamna_proto` makes the
+//! answer; [`io::send`] sends it, and [`log`] writes it down.
 
 #![forbid(unsafe_code)]
 

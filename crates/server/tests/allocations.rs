@@ -172,7 +172,8 @@ fn request(file: &str) -> String {
     format!("GET /{file} HTTP/1.1\r\nHost: test\r\nReferer: http://test/page\r\n{fields}\r\n")
 }
 
-/// Asks for `file` once: the first answer of an application has another head than those that are kept. For pages until hints have come before one.
+/// Asks for `file` once: the first answer of an application has another head than those that are kept. For pages until
+/// hints have come before one.
 fn prime(stream: &mut (impl Read + Write), file: &str, bytes: usize) {
     for _ in 0..400 {
         stream.write_all(request(file).as_bytes()).expect("the server reads");
@@ -217,8 +218,9 @@ fn with_conditions(mut routes: Vec<RouteSettings>) -> Vec<RouteSettings> {
 /// How often a cached file is compared with the file system at most.
 const COMPARED_MS: u64 = 500;
 
-/// The fewest requests that allocated, in several rounds of 1,000, beyond those for which time passed: twice a second a cached file is
-/// compared with the file system, which may allocate in one request. A round of less than half a second has to have none.
+/// The fewest requests that allocated, in several rounds of 1,000, beyond those for which time passed: twice a second a
+/// cached file is compared with the file system, which may allocate in one request. A round of less than half a second
+/// has to have none.
 fn least_allocations(mut stream: impl Read + Write, file: &str, bytes: usize, batch: usize) -> u64 {
     prime(&mut stream, file, bytes);
     let request = request(file).repeat(batch);

@@ -1,9 +1,9 @@
 //! Engines take each other's place under load, and clients that look at every byte do not notice.
 //!
 //! Owns: a server in this process, clients of several kinds, and the switching. `LAMNA_SWITCHES` is how many switches
-//! are made beyond one for each ordered pair of engines, `LAMNA_SEED` which; `LAMNA_LARGE_BYTES` is the size of the large
-//! file. Timing decides
-//! when switches meet requests and nothing else: the checks are on bytes, descriptors and threads.
+//! are made beyond one for each ordered pair of engines, `LAMNA_SEED` which; `LAMNA_LARGE_BYTES` is the size of the
+//! large file. Timing decides when switches meet requests and nothing else: the checks are on bytes, descriptors and
+//! threads.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};

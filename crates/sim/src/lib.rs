@@ -1,9 +1,9 @@
 //! A discrete-event simulator: predicts each server architecture's performance on machines we do not have.
 //!
-//! Owns: the kernel ([`kernel`]), the resources a server waits for ([`resource`]), a model of each architecture under the
-//! name of its engine ([`arch`]), workloads ([`workload`]), named sets of measured costs ([`parameters`]), and the
-//! experiments: [`run`] one scenario, [`sweep`] a grid, reproduce the [`paper`], [`advise`] on a machine; [`policies`], [`schedules`]
-//! and [`hints`] without a server around them.
+//! Owns: the kernel ([`kernel`]), the resources a server waits for ([`resource`]), a model of each architecture under
+//! the name of its engine ([`arch`]), workloads ([`workload`]), named sets of measured costs ([`parameters`]), and the
+//! experiments: [`run`] one scenario, [`sweep`] a grid, reproduce the [`paper`], [`advise`] on a machine; [`policies`],
+//! [`schedules`] and [`hints`] without a server around them.
 //!
 //! Guarantees: a result is a function of scenario, parameter set and seed, to the byte. Replacement policies, orders of
 //! service and tables of hints are those of the server (`lamna_policy`), not imitations.

@@ -1,16 +1,16 @@
 //! Work that computes for long, beside threads that serve.
 //!
-//! Owns: what the kernel's scheduler is told of the threads that do it (sched(7)). Guarantees: they need no privilege, and get a part of
-//! every processor, however busy it is: about a thirtieth of what a serving thread gets there. Where the kernel does not do what it is told,
-//! the work is done as any other.
+//! Owns: what the kernel's scheduler is told of the threads that do it (sched(7)). Guarantees: they need no privilege,
+//! and get a part of every processor, however busy it is: about a thirtieth of what a serving thread gets there. Where
+//! the kernel does not do what it is told, the work is done as any other.
 #![allow(unsafe_code)]
 
 use std::thread;
 
 /// The priority (setpriority(2)): a serving thread counts thirty times as much.
 const NICE: i32 = 15;
-/// After so long on a processor the thread leaves it to one that has woken up: the least that the kernel takes (Linux 6.12). Without it
-/// that one would wait until the usual slice is over, which is some milliseconds.
+/// After so long on a processor the thread leaves it to one that has woken up: the least that the kernel takes (Linux
+/// 6.12). Without it that one would wait until the usual slice is over, which is some milliseconds.
 const SLICE_NS: u64 = 100_000;
 
 /// From now on this thread works in the background, and cannot do otherwise any more.
@@ -25,10 +25,12 @@ pub fn enter() {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: 0 is the calling thread, and the pointer is that of a live value of the size that it says, which the kernel only reads.
+    // SAFETY: 0 is the calling thread, and the pointer is that of a live value of the size that it says, which the
+    // kernel only reads.
     let told = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if told != 0 {
-        // A kernel that does not know the slice, or a policy that forbids the call. If this fails, too, it goes on as it is.
+        // A kernel that does not know the slice, or a policy that forbids the call. If this fails, too, it goes on as
+        // it is.
         let _ = rustix::process::setpriority_process(None, NICE);
     }
 }

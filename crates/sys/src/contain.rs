@@ -1,7 +1,8 @@
 //! Panics that end a piece of work, and not the thread that does it.
 //!
 //! Owns: catching them, and saying so. Guarantees: the caller learns that the work failed. What `work` was changing
-//! when it panicked is the caller's to throw away or to repair. The message of the panic itself is on standard error already.
+//! when it panicked is the caller's to throw away or to repair. The message of the panic itself is on standard error
+//! already.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(debug_assertions)]
@@ -33,8 +34,9 @@ pub enum Point {
     Log,
 }
 
-/// Panics if a test has asked for that: with `LAMNA_TEST_PANIC=POINT:NAME` in the environment, when `name` is `NAME`; or reaches for what
-/// is not its own ([`planted`](super::planted)). Programs that are built without debug assertions, which releases are, never do.
+/// Panics if a test has asked for that: with `LAMNA_TEST_PANIC=POINT:NAME` in the environment, when `name` is `NAME`;
+/// or reaches for what is not its own ([`planted`](super::planted)). Programs that are built without debug assertions,
+/// which releases are, never do.
 pub fn fail_if_asked(point: Point, name: &[u8]) {
     #[cfg(debug_assertions)]
     {

@@ -103,7 +103,8 @@ impl Account {
         geteuid().as_raw() == self.user
     }
 
-    /// Becomes this user, in all threads and for good. To be called while there is one thread, so that none is seen half way.
+    /// Becomes this user, in all threads and for good. To be called while there is one thread, so that none is seen
+    /// half way.
     ///
     /// # Errors
     /// The kernel refuses it: this process is then not to go on.
@@ -126,8 +127,8 @@ impl Account {
         if self.user != 0 && done(unsafe { libc::setuid(0) }).is_ok() {
             return Err(io::Error::other("the way back is open"));
         }
-        // The kernel has closed `/proc/self` to this process with the change. What it reads there is its own, and it has no secrets
-        // of the user that it was.
+        // The kernel has closed `/proc/self` to this process with the change. What it reads there is its own, and it
+        // has no secrets of the user that it was.
         set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         Ok(())
     }

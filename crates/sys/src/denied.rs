@@ -1,7 +1,7 @@
 //! Which part of a path denies access to it.
 //!
-//! Owns: the search for it, and the sentence that says it. Looks at names only after the kernel has refused one: what it says is
-//! for people, and decides nothing. Waits for the disk.
+//! Owns: the search for it, and the sentence that says it. Looks at names only after the kernel has refused one: what
+//! it says is for people, and decides nothing. Waits for the disk.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -29,8 +29,8 @@ pub enum Missing {
     Read,
 }
 
-/// The first component of `path`, which is absolute, that keeps this process from reading what is there. None if nothing does, as
-/// the kernel says, or if something on the way does not exist.
+/// The first component of `path`, which is absolute, that keeps this process from reading what is there. None if
+/// nothing does, as the kernel says, or if something on the way does not exist.
 pub fn denied(path: &Path) -> Option<Denied> {
     search(path, LINKS_MAX)
 }

@@ -1,8 +1,8 @@
 //! Making a process that goes on with a copy of this one's memory: `fork(2)`.
 //!
 //! Owns: the conditions under which that is sound. Guarantees: the new process runs what it was given and ends, also
-//! when that panics; it never returns into its parent's code; a process that may have other threads is never copied. Does not
-//! wait for processes.
+//! when that panics; it never returns into its parent's code; a process that may have other threads is never copied.
+//! Does not wait for processes.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -17,14 +17,15 @@ const STATUS_PANIC: i32 = 101;
 /// Runs `child` in a new process, which ends with the status that it returns. Returns the process's id to the caller.
 ///
 /// # Errors
-/// No memory or processes; `EDEADLK` if this process has more than one thread, and what keeps that from being found out.
+/// No memory or processes; `EDEADLK` if this process has more than one thread, and what keeps that from being found
+/// out.
 pub fn fork(child: impl FnOnce() -> i32) -> Result<Pid, Errno> {
     if !is_alone()? {
         // Another thread may hold a lock, of the allocator for example, that would never be released in the copy.
         return Err(Errno::DEADLK);
     }
-    // SAFETY: the only thread of this process calls, as has just been found out and only it could change, so no lock is held and no value half changed in the copy: it may
-    // do whatever this one may.
+    // SAFETY: the only thread of this process calls, as has just been found out and only it could change, so no lock is
+    // held and no value half changed in the copy: it may do whatever this one may.
     match unsafe { libc::fork() } {
         0 => {
             let status = catch_unwind(AssertUnwindSafe(child)).unwrap_or(STATUS_PANIC);
@@ -34,16 +35,16 @@ pub fn fork(child: impl FnOnce() -> i32) -> Result<Pid, Errno> {
     }
 }
 
-/// As [`fork`], for a process that holds nothing of what it was forked from but `kept`: neither sockets nor files above standard
-/// error.
+/// As [`fork`], for a process that holds nothing of what it was forked from but `kept`: neither sockets nor files above
+/// standard error.
 ///
 /// # Errors
 /// As [`fork`].
 pub fn fork_bare(kept: &OwnedFd, with: &str, child: fn(&OwnedFd, &str) -> i32) -> Result<Pid, Errno> {
     fork(|| {
-        // SAFETY: this process runs `child` and ends without returning to any caller, so owners of other descriptors on the
-        // stack are neither used nor dropped. `child` is a function, which captures nothing, and is given `kept`, which stays
-        // open, and a text, which has no descriptor.
+        // SAFETY: this process runs `child` and ends without returning to any caller, so owners of other descriptors on
+        // the stack are neither used nor dropped. `child` is a function, which captures nothing, and is given `kept`,
+        // which stays open, and a text, which has no descriptor.
         unsafe { close_all_but(kept) };
         child(kept, with)
     })
@@ -86,8 +87,8 @@ fn is_alone() -> Result<bool, Errno> {
     }
 }
 
-/// The same where `/proc` is not mounted: for a process with one thread `CLONE_THREAD` asks unshare(2) for nothing, and with more
-/// it is refused.
+/// The same where `/proc` is not mounted: for a process with one thread `CLONE_THREAD` asks unshare(2) for nothing, and
+/// with more it is refused.
 fn is_alone_by_kernel() -> Result<bool, Errno> {
     // SAFETY: with this flag alone the call changes nothing, or fails.
     match unsafe { libc::unshare(libc::CLONE_THREAD) } {

@@ -17,9 +17,9 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The descriptors of these numbers, which the caller has been told were passed to this process. Each must pass `check`,
-/// which is told its place among them, before any is owned, so that a false promise does not close something else. A
-/// second call gets none.
+/// The descriptors of these numbers, which the caller has been told were passed to this process. Each must pass
+/// `check`, which is told its place among them, before any is owned, so that a false promise does not close something
+/// else. A second call gets none.
 ///
 /// # Errors
 /// The number of the first descriptor that is named twice, not open or does not pass, and why.
@@ -39,13 +39,14 @@ pub fn take(
         let borrowed = unsafe { BorrowedFd::borrow_raw(*number) };
         check(borrowed, place).map_err(|error| (*number, error))?;
     }
-    // SAFETY: the numbers are open, each named once, and of the expected kind. The variables named this process, so they
-    // were open before its first instruction, and no one else in it was told about them; TAKEN lets this happen once.
+    // SAFETY: the numbers are open, each named once, and of the expected kind. The variables named this process, so
+    // they were open before its first instruction, and no one else in it was told about them; TAKEN lets this happen
+    // once.
     Ok(numbers.iter().map(|number| unsafe { OwnedFd::from_raw_fd(*number) }).collect())
 }
 
-/// A duplicate of `descriptor` that programs started from now on are started with, and its number. To be dropped as soon
-/// as the one that it is for has been started, so that no other gets it.
+/// A duplicate of `descriptor` that programs started from now on are started with, and its number. To be dropped as
+/// soon as the one that it is for has been started, so that no other gets it.
 ///
 /// # Errors
 /// No descriptors.
@@ -57,8 +58,8 @@ pub fn pass_on(descriptor: impl AsFd) -> Result<(OwnedFd, RawFd), Errno> {
     Ok((passed, number))
 }
 
-/// Has what `command` starts get all signals, which this process has blocked to read them, have no descriptors but the standard ones, and be
-/// killed when the thread ends that starts it.
+/// Has what `command` starts get all signals, which this process has blocked to read them, have no descriptors but the
+/// standard ones, and be killed when the thread ends that starts it.
 pub fn prepare_program(command: &mut Command) {
     let prepare = || {
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();

@@ -1,7 +1,7 @@
 //! Every raw system call and every `unsafe` block of the server, each with the reason why it is sound.
 //!
-//! Owns: what `rustix` has no safe name for, and what every folder needs to know of the system. Everything else calls `rustix`
-//! directly, which is safe.
+//! Owns: what `rustix` has no safe name for, and what every folder needs to know of the system. Everything else calls
+//! `rustix` directly, which is safe.
 
 #![allow(unsafe_code, reason = "this crate is where it is allowed, each block with its reason")]
 

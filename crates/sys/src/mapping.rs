@@ -27,7 +27,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `length` bytes of `file` from `offset` on, which is a multiple of the page size. They may lie beyond its end.
+    /// Maps `length` bytes of `file` from `offset` on, which is a multiple of the page size. They may lie beyond its
+    /// end.
     ///
     /// # Errors
     /// The error of `mmap(2)`: no memory, or a file that cannot be mapped.

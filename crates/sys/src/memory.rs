@@ -11,8 +11,8 @@ use rustix::process::{Resource, getrlimit};
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes of cache when nothing was said, at least 1 MiB and at most 512 MiB, because a server that takes gigabytes without
-/// having been asked to is a surprise.
+/// Bytes of cache when nothing was said, at least 1 MiB and at most 512 MiB, because a server that takes gigabytes
+/// without having been asked to is a surprise.
 ///
 /// A quarter of a machine's memory: the page cache holds the same files for free, as far as there is room. A half of a
 /// control group's limit: the page cache is within the limit, so its content has to be chosen, and a cache that knows
@@ -31,14 +31,14 @@ pub fn default_processes_max() -> usize {
 }
 
 /// Bytes of cache of each of `processes_max` processes of `mp` when nothing was said: 4 MiB, or what makes all of them
-/// together an eighth of a limit of a control group; at least 64 KiB. Not more, because each of them needs memory to run, and
-/// holds what it is sending as well.
+/// together an eighth of a limit of a control group; at least 64 KiB. Not more, because each of them needs memory to
+/// run, and holds what it is sending as well.
 pub fn default_process_cache_bytes(processes_max: usize) -> u64 {
     process_cache_bytes(read_memory(), processes_max)
 }
 
-/// Whether a cache of `cache_bytes` is most of the file content that this process can have in memory: then what it holds
-/// should not be in the page cache as well, which would hold little else.
+/// Whether a cache of `cache_bytes` is most of the file content that this process can have in memory: then what it
+/// holds should not be in the page cache as well, which would hold little else.
 pub fn is_most_of_memory(cache_bytes: u64) -> bool {
     let Memory { total_bytes, limit_bytes } = read_memory();
     // A machine has more beside this server than a control group has.
@@ -46,8 +46,8 @@ pub fn is_most_of_memory(cache_bytes: u64) -> bool {
     share.is_some_and(|share| cache_bytes >= share)
 }
 
-/// Bytes of memory that this process may use, the page cache of what it reads included. 256 MiB where the machine does not
-/// say what it has.
+/// Bytes of memory that this process may use, the page cache of what it reads included. 256 MiB where the machine does
+/// not say what it has.
 pub fn memory_bytes() -> u64 {
     let Memory { total_bytes, limit_bytes } = read_memory();
     limit_bytes.or(total_bytes).unwrap_or(256 * MIB)
@@ -65,8 +65,8 @@ pub fn connections_max() -> Option<u64> {
     *MOST.get_or_init(|| connections_within(read_memory()))
 }
 
-/// Bytes of memory that making content may take for a while, beyond what caches and connections count: a quarter of a limit of a control group, of which the
-/// cache has a half, or a half of the machine's memory. Read once.
+/// Bytes of memory that making content may take for a while, beyond what caches and connections count: a quarter of a
+/// limit of a control group, of which the cache has a half, or a half of the machine's memory. Read once.
 pub fn work_bytes_max() -> u64 {
     static MOST: OnceLock<u64> = OnceLock::new();
     *MOST.get_or_init(|| work_bytes(read_memory()))
@@ -82,7 +82,8 @@ pub fn limit_bytes() -> Option<u64> {
     *LIMIT.get_or_init(|| read_memory().limit_bytes)
 }
 
-/// The smallest limit of a control group that this process is in, in bytes, and the file that says how much of it is in use.
+/// The smallest limit of a control group that this process is in, in bytes, and the file that says how much of it is in
+/// use.
 pub fn least_limit() -> Option<(u64, PathBuf)> {
     least_limit_of(total_bytes(&read), &read).map(|(bytes, file)| (bytes, usage_file(&file)))
 }
@@ -139,8 +140,8 @@ const CONNECTIONS_LEAST: u64 = 32;
 /// kernel's when it has just begun.
 const PROCESS_BYTES: u64 = 768 << 10;
 
-/// Below this, the memory that the cache does not have is what the rest of the server needs: about 4 MiB, and 256 KiB for
-/// each of 32 helpers that reads a file.
+/// Below this, the memory that the cache does not have is what the rest of the server needs: about 4 MiB, and 256 KiB
+/// for each of 32 helpers that reads a file.
 const SMALL_LIMIT_BYTES: u64 = 32 * MIB;
 
 impl Memory {

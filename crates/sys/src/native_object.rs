@@ -1,8 +1,9 @@
 //! Shared objects over `lamna_filter.h`: loading, calling, letting go.
 //!
-//! Owns: the C ABI and every promise about it. Guarantees: an object of another version, or without the symbol, is refused before anything of it
-//! but its initialisers has run; it stays mapped as long as a stream or the service uses it. What is loaded are the bytes that were handed in: they
-//! are in a file without a name, so that an object is another one for the linker when the file of that path has changed.
+//! Owns: the C ABI and every promise about it. Guarantees: an object of another version, or without the symbol, is
+//! refused before anything of it but its initialisers has run; it stays mapped as long as a stream or the service uses
+//! it. What is loaded are the bytes that were handed in: they are in a file without a name, so that an object is
+//! another one for the linker when the file of that path has changed.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -73,7 +74,8 @@ struct Begun {
     _file: OwnedFd,
 }
 
-// SAFETY: `lamna_filter.h` says that streams of a service may begin in any threads at the same time, and that it ends once, in any thread.
+// SAFETY: `lamna_filter.h` says that streams of a service may begin in any threads at the same time, and that it ends
+// once, in any thread.
 unsafe impl Send for Begun {}
 // SAFETY: as above.
 unsafe impl Sync for Begun {}
@@ -110,7 +112,8 @@ impl NativeObject {
         // (`native_services`).
         let library = unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|error| format!("it is no shared object that can be loaded: {error}"))?;
-        // SAFETY: the symbol is used as the address of a table, of which nothing is read but the version before that has been compared.
+        // SAFETY: the symbol is used as the address of a table, of which nothing is read but the version before that
+        // has been compared.
         let symbol = unsafe { library.get::<*const u32>(b"lamna_filter\0") };
         let symbol = symbol.map_err(|_| "it has no symbol `lamna_filter`: see lamna_filter.h".to_owned())?;
         let address: *const u32 = *symbol;
@@ -148,7 +151,8 @@ impl NativeStream {
     /// Takes a piece, and writes behind `out`. What the object has returned.
     pub fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> i32 {
         let mut sink = Sink::of(out);
-        // SAFETY: the stream has begun and not ended, and is this thread's alone; piece and output live until the call returns.
+        // SAFETY: the stream has begun and not ended, and is this thread's alone; piece and output live until the call
+        // returns.
         unsafe { (self.service.functions.take)(self.stream.as_ptr(), piece.as_ptr(), piece.len(), &sink.output()) }
     }
 

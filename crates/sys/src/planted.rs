@@ -1,12 +1,14 @@
 //! A defect that tests have the server do: code that is led astray, in a thread that serves.
 //!
-//! Owns: what it tries, all that a sandbox is to deny. Programs that are built without debug assertions, which releases are, do not have it.
+//! Owns: what it tries, all that a sandbox is to deny. Programs that are built without debug assertions, which releases
+//! are, do not have it.
 #![allow(unsafe_code)]
 
 use super::contain::{Point, is_asked};
 use super::say::say;
 
-/// Reaches out if a test has asked for that: with `LAMNA_TEST_REACH=POINT:NAME` in the environment, when `name` is `NAME`. Says what came of it.
+/// Reaches out if a test has asked for that: with `LAMNA_TEST_REACH=POINT:NAME` in the environment, when `name` is
+/// `NAME`. Says what came of it.
 pub(super) fn reach_out_if_asked(point: Point, name: &[u8]) {
     static ASKED: std::sync::OnceLock<Option<(String, String)>> = std::sync::OnceLock::new();
     if !is_asked(&ASKED, "LAMNA_TEST_REACH", point, name) {

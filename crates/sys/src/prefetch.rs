@@ -1,7 +1,7 @@
 //! Having the processor fetch memory before it is needed.
 //!
-//! Guarantees: nothing but time depends on it. Addresses may be of anything, or of nothing. Does nothing on architectures whose
-//! instruction for it has no stable name.
+//! Guarantees: nothing but time depends on it. Addresses may be of anything, or of nothing. Does nothing on
+//! architectures whose instruction for it has no stable name.
 #![allow(unsafe_code)]
 
 use std::ptr::without_provenance;
@@ -49,8 +49,8 @@ impl FileRange {
 /// Stretches that are to be fetched together.
 ///
 /// An instruction that fetches from a page whose translation is not at hand ends when that has been found, which takes
-/// several looks at memory. Several in a row are under way at the same time, but not across a locked instruction, which waits
-/// for all before it. So ranges are collected first, while locks are taken and given back, and fetched in a row.
+/// several looks at memory. Several in a row are under way at the same time, but not across a locked instruction, which
+/// waits for all before it. So ranges are collected first, while locks are taken and given back, and fetched in a row.
 #[derive(Debug, Default)]
 pub struct Ahead {
     ranges: Vec<FileRange>,
@@ -82,8 +82,8 @@ const LINE_BYTES: usize = 64;
 #[inline]
 fn prefetch_line(address: *const u8) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: the instruction reads nothing that a program can see and never faults, whatever the address is (Intel and AMD
-    // manuals, PREFETCHh). It belongs to SSE, which every x86-64 processor has.
+    // SAFETY: the instruction reads nothing that a program can see and never faults, whatever the address is (Intel and
+    // AMD manuals, PREFETCHh). It belongs to SSE, which every x86-64 processor has.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
 }
 

@@ -24,7 +24,8 @@ use rustix::io::Errno;
 pub use self::outgoing::Outgoing;
 use buffers::{Buffers, LARGE, SMALL};
 
-/// A ring, for the thread that made it. `T` is what its owner names operations by, `G` what a [`Buffer`] keeps besides its bytes.
+/// A ring, for the thread that made it. `T` is what its owner names operations by, `G` what a [`Buffer`] keeps besides
+/// its bytes.
 pub struct Ring<T: Copy, G> {
     io: IoUring,
     operations: Vec<Operation<T, G>>,
@@ -245,8 +246,8 @@ impl<T: Copy, G> Ring<T, G> {
         self.poll(socket.as_raw_fd(), events, tag)
     }
 
-    /// Tells of changes at `socket`, of which one may be that it has failed, again and again until it is cancelled. That its peer has closed its
-    /// side is one of them, and tells no more than once.
+    /// Tells of changes at `socket`, of which one may be that it has failed, again and again until it is cancelled.
+    /// That its peer has closed its side is one of them, and tells no more than once.
     pub fn watch_failure(&mut self, socket: BorrowedFd<'_>, tag: T) -> OpId {
         let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), 0).multi(true).build();
         self.start(tag, Held::Watch, |_| entry)
@@ -266,7 +267,8 @@ impl<T: Copy, G> Ring<T, G> {
         }
     }
 
-    /// Hands over what has been started and waits for the first completion, at most `timeout_ms`, or as long as it takes.
+    /// Hands over what has been started and waits for the first completion, at most `timeout_ms`, or as long as it
+    /// takes.
     ///
     /// # Errors
     /// An error that makes the ring useless.

@@ -9,7 +9,8 @@ use rustix::process::geteuid;
 /// The name of the server's directory within one that others may enter.
 pub const NAME: &str = "lamna";
 
-/// With `$LAMNA_RUNTIME_DIR` that alone; else `/run/lamna` for root, `lamna` in `$RUNTIME_DIRECTORY` and in `$XDG_RUNTIME_DIR`, `/tmp/lamna-UID`.
+/// With `$LAMNA_RUNTIME_DIR` that alone; else `/run/lamna` for root, `lamna` in `$RUNTIME_DIRECTORY` and in
+/// `$XDG_RUNTIME_DIR`, `/tmp/lamna-UID`.
 pub fn directories() -> Vec<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(only) = variable("LAMNA_RUNTIME_DIR") {

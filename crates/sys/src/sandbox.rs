@@ -8,8 +8,8 @@
 //! forgotten here is one attack that is not made harder. io_uring(7) is allowed: it goes past seccomp, not past
 //! Landlock, and has no operation that starts a program.
 //!
-//! Guarantees: what the kernel lacks is left out, and said by [`Kind`]; what it has is in force when [`Sandbox::enter`] has returned.
-//! Does not know what a server needs.
+//! Guarantees: what the kernel lacks is left out, and said by [`Kind`]; what it has is in force when [`Sandbox::enter`]
+//! has returned. Does not know what a server needs.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -124,7 +124,8 @@ impl Sandbox {
         Sandbox::default()
     }
 
-    /// One that leaves `reach`, as far as this kernel goes without what `without` names (`landlock`, `seccomp`). Starts no thread.
+    /// One that leaves `reach`, as far as this kernel goes without what `without` names (`landlock`, `seccomp`). Starts
+    /// no thread.
     ///
     /// # Errors
     /// No memory or descriptors.
@@ -145,8 +146,8 @@ impl Sandbox {
         self.kind
     }
 
-    /// Whether its paths name the files that they named when it was made, or nothing: what has come in the place of one cannot be
-    /// reached from here.
+    /// Whether its paths name the files that they named when it was made, or nothing: what has come in the place of one
+    /// cannot be reached from here.
     pub fn is_current(&self) -> bool {
         self.meant.iter().all(|named| named.is_as_before() || self.reaches(&named.path, named.use_of))
     }
@@ -190,8 +191,8 @@ impl Sandbox {
     }
 }
 
-/// Whether this version of Landlock leaves what it is to leave: the first one denies every move from one directory to another, and
-/// that is how files are put into place.
+/// Whether this version of Landlock leaves what it is to leave: the first one denies every move from one directory to
+/// another, and that is how files are put into place.
 fn suffices(version: u32, reach: &Reach) -> bool {
     version > 1 || reach.paths.iter().all(|(_, use_of)| *use_of != Use::Change)
 }

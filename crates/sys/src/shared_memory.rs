@@ -46,8 +46,8 @@ macro_rules! process_shared {
             $($(#[$field_attribute])* $field_visibility $field: $type,)*
         }
 
-        // SAFETY: all its fields may be shared, which the constant below has the compiler check, and it has nothing to drop
-        // but them.
+        // SAFETY: all its fields may be shared, which the constant below has the compiler check, and it has nothing to
+        // drop but them.
         unsafe impl $crate::shared_memory::ProcessShared for $name {}
 
         const _: () = {

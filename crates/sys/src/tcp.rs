@@ -13,8 +13,8 @@ pub fn defer_accept(listener: impl AsFd, seconds: u8) -> io::Result<()> {
     set(listener, libc::TCP_DEFER_ACCEPT, libc::c_int::from(seconds))
 }
 
-/// Bounds what the kernel takes of a connection beyond what it can send now, in bytes (`TCP_NOTSENT_LOWAT`); 0 leaves that to the
-/// system's setting. Accepted sockets inherit it.
+/// Bounds what the kernel takes of a connection beyond what it can send now, in bytes (`TCP_NOTSENT_LOWAT`); 0 leaves
+/// that to the system's setting. Accepted sockets inherit it.
 ///
 /// # Errors
 /// The descriptor is not a TCP socket, or the kernel does not know the option (Linux before 3.12).
@@ -31,8 +31,8 @@ pub fn unsent_bound(socket: impl AsFd) -> io::Result<u32> {
     Ok(value)
 }
 
-/// The kernel sends at most so many bytes of a connection in a second, by a timer of its own; none for as many as it can
-/// (`SO_MAX_PACING_RATE`).
+/// The kernel sends at most so many bytes of a connection in a second, by a timer of its own; none for as many as it
+/// can (`SO_MAX_PACING_RATE`).
 ///
 /// # Errors
 /// The descriptor is not a socket.
@@ -65,8 +65,8 @@ pub fn let_in(listener: impl AsFd) -> io::Result<()> {
 /// Whether [`shut_out`] holds.
 pub fn is_shut_out(listener: impl AsFd) -> bool {
     let mut instructions: libc::socklen_t = 0;
-    // SAFETY: the descriptor is borrowed for the call. Without room for instructions the kernel writes how many there are to the length,
-    // which is a live integer, and nothing to the buffer.
+    // SAFETY: the descriptor is borrowed for the call. Without room for instructions the kernel writes how many there
+    // are to the length, which is a live integer, and nothing to the buffer.
     let result = unsafe {
         libc::getsockopt(
             listener.as_fd().as_raw_fd(),
@@ -94,8 +94,8 @@ fn set(socket: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result
 fn get<T: Default>(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
     let mut value = T::default();
     let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the descriptor is borrowed for the call, and the pointers are those of a live integer, of which any bytes are a value,
-    // and of its length.
+    // SAFETY: the descriptor is borrowed for the call, and the pointers are those of a live integer, of which any bytes
+    // are a value, and of its length.
     let result = unsafe {
         libc::getsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut length)
     };
@@ -104,8 +104,8 @@ fn get<T: Default>(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -
 
 /// `T` is what the option takes: an integer, or a program for sockets.
 fn set_at<T>(socket: impl AsFd, level: libc::c_int, option: libc::c_int, value: T) -> io::Result<()> {
-    // SAFETY: the descriptor is borrowed for the call, and the pointer and the length are those of a live value, which the kernel only
-    // reads.
+    // SAFETY: the descriptor is borrowed for the call, and the pointer and the length are those of a live value, which
+    // the kernel only reads.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),

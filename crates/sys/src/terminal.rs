@@ -1,7 +1,7 @@
 //! Reading a secret from the user at the terminal.
 //!
-//! Owns: turning its echo off and on again. Guarantees: however reading ends, the terminal is as it was. A signal that ends the process
-//! in between leaves it without echo, as other programs do; `stty sane` helps.
+//! Owns: turning its echo off and on again. Guarantees: however reading ends, the terminal is as it was. A signal that
+//! ends the process in between leaves it without echo, as other programs do; `stty sane` helps.
 
 #![allow(unsafe_code)]
 

@@ -3,8 +3,8 @@
 
 use std::mem::MaybeUninit;
 
-/// Context switches of this process, voluntary and not, those of threads that have ended included; 0 if the kernel does not
-/// say.
+/// Context switches of this process, voluntary and not, those of threads that have ended included; 0 if the kernel does
+/// not say.
 pub fn context_switches() -> u64 {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel writes a `rusage` to where there is room for one.
@@ -31,14 +31,14 @@ impl Usage {
     pub fn now() -> Usage {
         // SAFETY: a plain structure of the C library, for which all zeros are valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a live value of the type that the call fills in. With these arguments it cannot fail;
-        // if it did, zeros are the answer.
+        // SAFETY: the pointer is to a live value of the type that the call fills in. With these arguments it cannot
+        // fail; if it did, zeros are the answer.
         unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
         Usage { disk: usage.ru_majflt + usage.ru_inblock, waits: usage.ru_nvcsw }
     }
 
-    /// Whether the thread has waited for the disk since `before`: it was asked for something, and the thread slept. Reading
-    /// ahead without waiting is no wait.
+    /// Whether the thread has waited for the disk since `before`: it was asked for something, and the thread slept.
+    /// Reading ahead without waiting is no wait.
     pub fn has_waited_since(&self, before: Usage) -> bool {
         self.disk > before.disk && self.waits > before.waits
     }

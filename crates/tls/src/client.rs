@@ -260,7 +260,8 @@ impl ClientSession {
         self.connection.reader().fill_buf().is_ok_and(|plain| !plain.is_empty())
     }
 
-    /// Encrypts and sends. Returns how many bytes were taken, which the stream may not have taken yet: [`ClientSession::wants_write`].
+    /// Encrypts and sends. Returns how many bytes were taken, which the stream may not have taken yet:
+    /// [`ClientSession::wants_write`].
     ///
     /// # Errors
     /// The stream's, but for [`ErrorKind::WouldBlock`].

@@ -1,8 +1,9 @@
 //! The server's end of TLS: which certificate belongs to which name, and what becomes of renewed ones.
 //!
-//! Owns: the choice of a site's certificate by the name that a client asks for, and the watch over files. A name that no site has gets
-//! no certificate, and never that of another site. Renewed files are taken while serving; a pair that does not fit together is not, and
-//! the one before stays. Both are said once. Shared by all workers of a process; [`Endpoint::look`] is called by its main thread.
+//! Owns: the choice of a site's certificate by the name that a client asks for, and the watch over files. A name that
+//! no site has gets no certificate, and never that of another site. Renewed files are taken while serving; a pair that
+//! does not fit together is not, and the one before stays. Both are said once. Shared by all workers of a process;
+//! [`Endpoint::look`] is called by its main thread.
 //!
 //! A site whose certificates are ordered has one for each host, which `acme` puts into files ([`automatic`]). Before
 //! the first one is there, a handshake for the host ends with an alert. The handshake of a TLS-ALPN-01 challenge is the

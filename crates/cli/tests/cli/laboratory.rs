@@ -18,8 +18,8 @@ fn put_laboratory(directory: &Path, name: &str) {
     shell(directory, "printf %s \"$1\" > lamna-lab && chmod +x lamna-lab", &text);
 }
 
-/// Programs are written by another process: while this one writes a file, a process that another test starts may have it open
-/// as well, and nobody can run it (ETXTBSY).
+/// Programs are written by another process: while this one writes a file, a process that another test starts may have
+/// it open as well, and nobody can run it (ETXTBSY).
 fn shell(directory: &Path, script: &str, argument: &str) {
     let mut shell = Command::new("/bin/sh");
     let status = shell.args(["-c", script, "sh", argument]).current_dir(directory).status();

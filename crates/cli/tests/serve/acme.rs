@@ -1,7 +1,8 @@
-//! Certificates that are ordered: from `pebble`, a certificate authority for tests, which asks the server as a real one would.
+//! Certificates that are ordered: from `pebble`, a certificate authority for tests, which asks the server as a real one
+//! would.
 //!
-//! Each test has an address of loopback to itself, so that the server listens at ports 80 and 443. `pebble` and `pebble-challtestsrv` are
-//! looked for in the directory that `LAMNA_PEBBLE` names, and in `PATH`.
+//! Each test has an address of loopback to itself, so that the server listens at ports 80 and 443. `pebble` and
+//! `pebble-challtestsrv` are looked for in the directory that `LAMNA_PEBBLE` names, and in `PATH`.
 
 mod pebble;
 
@@ -27,7 +28,8 @@ use crate::server::{Launch, Server, eventually};
 use crate::tls::{TlsStream, client_config};
 use pebble::Pebble;
 
-/// Within which a certificate is there. It takes a few seconds; only a broken server, or a very busy machine, takes as long.
+/// Within which a certificate is there. It takes a few seconds; only a broken server, or a very busy machine, takes as
+/// long.
 const ISSUED_WITHIN: Duration = Duration::from_secs(120);
 
 /// From whom certificates are ordered, and by which profile: where none is named, `pebble` takes any.

@@ -1,4 +1,5 @@
-//! What docs/compare.md says of this server: its configurations are served, and its numbers of lines are those of what it shows.
+//! What docs/compare.md says of this server: its configurations are served, and its numbers of lines are those of what
+//! it shows.
 
 use super::gateways::Application;
 use super::gateways::php::start_php;

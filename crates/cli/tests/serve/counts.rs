@@ -47,7 +47,8 @@ fn a_cached_request_takes_three_system_calls(engine: Engine) {
     assert_calls("a_cached_request_takes_three_system_calls", engine, 1, 3 * 1000 + SLACK);
 }
 
-/// Two more if the next request is there before the connection is back in the first stage: it is woken once for each of them.
+/// Two more if the next request is there before the connection is back in the first stage: it is woken once for each of
+/// them.
 fn a_cached_request_takes_at_most_five_system_calls(engine: Engine) {
     assert_calls("a_cached_request_takes_at_most_five_system_calls", engine, 1, 5 * 1000 + SLACK);
 }
@@ -67,7 +68,8 @@ fn a_cached_request_over_tls_takes_as_many(engine: Engine) {
     });
 }
 
-/// Two receives, two sends, and two waits, which requests at the same time share: kept connections are neither looked at nor registered anew.
+/// Two receives, two sends, and two waits, which requests at the same time share: kept connections are neither looked
+/// at nor registered anew.
 fn a_request_for_an_application_takes_six_system_calls(engine: Engine) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let route = format!(
@@ -188,8 +190,8 @@ fn calls_of_run<S: Duplex>(
     eventually("strace writes its counts", PATIENCE, || table(&std::fs::read_to_string(&counts).ok()?))
 }
 
-/// The calls in a table of `% time, seconds, usecs/call, calls, errors (or nothing), syscall`, but for those with which threads
-/// wait for each other and get memory: how many there are depends on how busy the machine is.
+/// The calls in a table of `% time, seconds, usecs/call, calls, errors (or nothing), syscall`, but for those with which
+/// threads wait for each other and get memory: how many there are depends on how busy the machine is.
 fn table(text: &str) -> Option<Calls> {
     const OTHERS: [&str; 9] =
         ["futex", "clock_nanosleep", "sched_yield", "mmap", "munmap", "mprotect", "madvise", "brk", "total"];

@@ -1,5 +1,5 @@
-//! Hints before the answer (103 Early Hints), with every engine: who gets which, what becomes of them, and that they leave before the answer
-//! is there.
+//! Hints before the answer (103 Early Hints), with every engine: who gets which, what becomes of them, and that they
+//! leave before the answer is there.
 //!
 //! Owns: these cases. Which bytes they are is tested in `lamna-proto`.
 
@@ -83,7 +83,8 @@ fn hints(client: &mut Client<TcpStream>, request: &str) -> Option<Vec<String>> {
     Some(links)
 }
 
-/// A connection that has just been given hints for `path`, and their links. Pages become known when they are asked for, and one of 16 views gets none.
+/// A connection that has just been given hints for `path`, and their links. Pages become known when they are asked for,
+/// and one of 16 views gets none.
 fn hinted(server: &Server, path: &str, wanted: usize) -> (Client<TcpStream>, Vec<String>) {
     eventually("hints are given", PATIENCE, || {
         let mut client = server.connect();

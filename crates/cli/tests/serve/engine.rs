@@ -1,4 +1,5 @@
-//! The engines under test: each architecture, with one worker and with two, and with each optional system call taken away.
+//! The engines under test: each architecture, with one worker and with two, and with each optional system call taken
+//! away.
 
 use lamna_server::config::settings::Architecture;
 
@@ -182,7 +183,8 @@ pub(crate) const MP_CACHES_OFF: Engine = Engine { arguments: &["--processes", "4
 pub(crate) const HELPER_PROCESSES_CACHES_OFF: Engine =
     Engine { arguments: &["--helpers", "processes", "--caches", "off"], ..AMPED_WITH_HELPER_PROCESSES };
 
-/// That every architecture of the server's table is among `engines`: a new one is not forgotten by the tests named `what`.
+/// That every architecture of the server's table is among `engines`: a new one is not forgotten by the tests named
+/// `what`.
 pub(crate) fn assert_complete(what: &str, engines: &[Engine]) {
     for architecture in Architecture::ALL {
         let is_there = engines.iter().any(|engine| engine.architecture == architecture.name());
@@ -196,11 +198,11 @@ pub(crate) fn names_of_one_process() -> Vec<&'static str> {
     architectures.map(Architecture::name).collect()
 }
 
-/// Declares tests that take an [`Engine`], once for each of these engines, in a module of the engine's name. With `all NAME`, these
-/// are to be of every architecture, and the test `NAME` says so.
+/// Declares tests that take an [`Engine`], once for each of these engines, in a module of the engine's name. With
+/// `all NAME`, these are to be of every architecture, and the test `NAME` says so.
 ///
-/// `cargo test` runs each test on `amped`, and on every eighth of the other engines in turn, so that each engine meets each list of eight tests. The gate
-/// runs the rest as well: `--include-ignored`.
+/// `cargo test` runs each test on `amped`, and on every eighth of the other engines in turn, so that each engine meets
+/// each list of eight tests. The gate runs the rest as well: `--include-ignored`.
 macro_rules! for_engines {
     (all $name:ident: [$($module:ident = $engine:ident),* $(,)?] => $tests:tt) => {
         crate::engine::for_engines!([$($module = $engine),*] => $tests);
@@ -215,7 +217,8 @@ macro_rules! for_engines {
     };
 }
 
-/// A module for each engine. The first list says which of the first eight tests are run now; it is turned by one with each engine.
+/// A module for each engine. The first list says which of the first eight tests are run now; it is turned by one with
+/// each engine.
 macro_rules! modules_of {
     ($turns:tt [] $tests:tt) => {};
     ([$first:ident $($turns:ident)*] [amped = $engine:ident, $($others:tt)*] $tests:tt) => {

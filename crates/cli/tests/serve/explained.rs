@@ -1,7 +1,9 @@
-//! That `lamna explain` says what the server does: generated requests, put to a running server and to the explanation of its configuration.
+//! That `lamna explain` says what the server does: generated requests, put to a running server and to the explanation
+//! of its configuration.
 //!
-//! Owns: the configurations, the requests, and the comparison: status, fields, the file or the application. Each file says its own name, and so do
-//! applications, so what has answered is seen in the answer. `LAMNA_SEED=7` asks other requests.
+//! Owns: the configurations, the requests, and the comparison: status, fields, the file or the application. Each file
+//! says its own name, and so do applications, so what has answered is seen in the answer. `LAMNA_SEED=7` asks other
+//! requests.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -41,7 +43,8 @@ const REQUESTS_OF_USERS: usize = 300;
 const CLIENTS: [u8; 3] = [1, 7, 9];
 const LET_IN: u8 = 9;
 
-/// An application that answers each request with its name, and lets in those with credentials if it is asked about that.
+/// An application that answers each request with its name, and lets in those with credentials if it is asked about
+/// that.
 struct Application {
     address: SocketAddr,
     ends: Arc<AtomicBool>,

@@ -194,8 +194,8 @@ fn a_file_truncated_in_mid_download_ends_that_connection_only(engine: Engine) {
     assert!(received.len() < LARGE_BYTES, "the whole file was received though it was truncated");
 }
 
-/// What has been handed to the kernel is in the pages of the file until it is acknowledged (sendfile(2), NOTES), so that an
-/// edit in place can be seen in it: what the server can do is to end the download.
+/// What has been handed to the kernel is in the pages of the file until it is acknowledged (sendfile(2), NOTES), so
+/// that an edit in place can be seen in it: what the server can do is to end the download.
 fn a_file_edited_in_mid_download_ends_that_connection_only(engine: Engine) {
     let download = Download::begin(engine);
     let other = download.server.connect();

@@ -1,4 +1,5 @@
-//! Files that pass through filters: what is served is a file of its own, in every engine, and never the one that was to be filtered.
+//! Files that pass through filters: what is served is a file of its own, in every engine, and never the one that was to
+//! be filtered.
 
 mod images;
 mod includes;

@@ -1,5 +1,5 @@
-//! Requests that are there together, with more entries in the cache than are near a processor: they are received before the first
-//! of them is answered, and answered as if they had come one after the other.
+//! Requests that are there together, with more entries in the cache than are near a processor: they are received before
+//! the first of them is answered, and answered as if they had come one after the other.
 
 use rustix::process::Signal;
 

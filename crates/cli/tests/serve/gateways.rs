@@ -1,5 +1,5 @@
-//! Applications behind the server, with every engine: what they answer comes through byte for byte, what they do wrong is told by its status, and
-//! who waits for one holds up nobody.
+//! Applications behind the server, with every engine: what they answer comes through byte for byte, what they do wrong
+//! is told by its status, and who waits for one holds up nobody.
 //!
 //! Owns: an application of many manners ([`Application`]). It listens at a port of its own and ends with the test.
 

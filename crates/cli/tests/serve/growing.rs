@@ -1,7 +1,8 @@
 //! Files that grow while they are downloaded: logs, recordings, what is still being written.
 //!
-//! Owns: that an answer has the length that was said and the bytes that were there, in every engine, way of sending, version of HTTP and by TLS, and
-//! that a file which is written anew, and becomes longer by that, never ends as a whole answer.
+//! Owns: that an answer has the length that was said and the bytes that were there, in every engine, way of sending,
+//! version of HTTP and by TLS, and that a file which is written anew, and becomes longer by that, never ends as a whole
+//! answer.
 
 use std::fs::{self, File};
 use std::io::Write;

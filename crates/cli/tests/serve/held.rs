@@ -1,8 +1,8 @@
-//! What clients can have a server hold: memory of those that pipeline and read nothing, of names that are spelled in many ways, and of
-//! content that an application does not take.
+//! What clients can have a server hold: memory of those that pipeline and read nothing, of names that are spelled in
+//! many ways, and of content that an application does not take.
 //!
-//! Owns: measuring the memory of a server with all its processes. Guarantees: nothing is asserted before it has been stable for
-//! a while.
+//! Owns: measuring the memory of a server with all its processes. Guarantees: nothing is asserted before it has been
+//! stable for a while.
 
 use std::fs;
 use std::io::Write;
@@ -65,8 +65,8 @@ const CONNECTIONS: usize = 2_000;
 const PIPELINED: usize = 8;
 const FILE_BYTES: usize = 200 * 1024;
 const CACHE_BYTES: u64 = 32 << 20;
-/// What a connection that is answered may take beside what the cache counts: its buffers while it is blocked, or a thread's stack
-/// and buffers.
+/// What a connection that is answered may take beside what the cache counts: its buffers while it is blocked, or a
+/// thread's stack and buffers.
 const BYTES_EACH: u64 = 112 * 1024;
 /// The program itself, and what it has begun to read.
 const BYTES_BESIDE: u64 = 64 << 20;
@@ -121,8 +121,8 @@ fn hold(what: &str, launch: Launch, name: impl Fn(usize) -> String) {
     server.finish();
 }
 
-/// That connections which send content to an application that reads nothing take no more memory than they may. How much is sent
-/// says nothing: the buffers of the system are as large as it sees fit.
+/// That connections which send content to an application that reads nothing take no more memory than they may. How much
+/// is sent says nothing: the buffers of the system are as large as it sees fit.
 fn content_that_nobody_takes_is_held_little_for(engine: Engine) {
     const UPLOADS: usize = 32;
     const UPLOADED_EACH: u64 = 256 * 1024;

@@ -56,7 +56,8 @@ fn launch(engine: Engine, config: &str) -> Launch {
         .config(&format!("hints_file = \"hints.table\"\n{config}"))
 }
 
-/// A page, its stylesheet, and a font that only the stylesheet names: each over a connection of its own, as often as said.
+/// A page, its stylesheet, and a font that only the stylesheet names: each over a connection of its own, as often as
+/// said.
 fn visit(server: &Server, times: usize) {
     for _ in 0..times {
         let mut client = server.connect();

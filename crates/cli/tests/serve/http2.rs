@@ -1,7 +1,7 @@
 //! HTTP/2 with every engine, by another implementation as the client.
 //!
-//! Owns: the client ([`Http2`]), and what is asked of every engine: that all arrives whole on streams beside each other, that answers are
-//! those of HTTP/1.1, and that a connection ends in good order.
+//! Owns: the client ([`Http2`]), and what is asked of every engine: that all arrives whole on streams beside each
+//! other, that answers are those of HTTP/1.1, and that a connection ends in good order.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -206,8 +206,8 @@ impl Http2 {
         }))
     }
 
-    /// Asks, of `protocol` if there is one (RFC 8441), and sends no more than this of the content: the status, and the content of the answer, which
-    /// has to come whole. Our side of the stream stays open until then, and is taken back.
+    /// Asks, of `protocol` if there is one (RFC 8441), and sends no more than this of the content: the status, and the
+    /// content of the answer, which has to come whole. Our side of the stream stays open until then, and is taken back.
     ///
     /// # Errors
     /// The connection takes no request, or the stream ends without a whole answer.
@@ -261,8 +261,8 @@ impl Http2 {
         }))
     }
 
-    /// Asks with content, or with a head that ends the stream: the status, the content as far as it came, and whether that was whole. Nothing
-    /// without an answer.
+    /// Asks with content, or with a head that ends the stream: the status, the content as far as it came, and whether
+    /// that was whole. Nothing without an answer.
     pub(crate) fn try_ask_for_part(
         &mut self,
         request: Request<Vec<u8>>,

@@ -341,7 +341,8 @@ fn a_connection_gets_what_is_limited_no_faster_than_it_may(engine: Engine) {
     let begun = Instant::now();
     let response = client.get("/slow/a").unwrap();
     assert!(response.status == 200 && response.content == content);
-    // 512 KiB, and ten segments of loopback, leave at once. However busy the machine is, it does not take less than the rest lasts.
+    // 512 KiB, and ten segments of loopback, leave at once. However busy the machine is, it does not take less than the
+    // rest lasts.
     assert!(begun.elapsed() > Duration::from_millis(1000), "{:?}", begun.elapsed());
     // Everything else of the connection arrives as well.
     assert_eq!(client.get("/b").unwrap().content, b"quick");
@@ -390,8 +391,8 @@ fn connections_of_a_network_share_what_is_limited(engine: Engine) {
             scope.spawn(move || assert!(client.get("/slow/a").unwrap().content == *content));
         }
     });
-    // Ten segments of loopback of each leave at once, and what one has handed to the kernel goes on at the speed of before. By itself
-    // each would be there after less than half a second.
+    // Ten segments of loopback of each leave at once, and what one has handed to the kernel goes on at the speed of
+    // before. By itself each would be there after less than half a second.
     assert!(begun.elapsed() > Duration::from_millis(800), "{:?}", begun.elapsed());
     server.finish();
 }

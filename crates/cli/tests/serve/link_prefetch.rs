@@ -1,7 +1,8 @@
-//! Links to the page that is likely to be next (`Link: rel=prefetch`), with every engine: who is sent one, and what is counted of it.
+//! Links to the page that is likely to be next (`Link: rel=prefetch`), with every engine: who is sent one, and what is
+//! counted of it.
 //!
-//! Owns: these cases. A client belongs to the control group of a page or does not, for an hour: so there are several pages, of which one at
-//! least is no such page to the clients here.
+//! Owns: these cases. A client belongs to the control group of a page or does not, for an hour: so there are several
+//! pages, of which one at least is no such page to the clients here.
 
 use std::net::TcpStream;
 
@@ -173,7 +174,8 @@ fn over_http_2_what_is_fetched_ahead_and_shown_is_counted(engine: Engine) {
 
 #[test]
 fn a_site_whose_pages_are_fetched_in_vain_ends_it() {
-    // Two are more than the grace. Each page that the control group has asked for until then speaks for as many as there are others.
+    // Two are more than the grace. Each page that the control group has asked for until then speaks for as many as
+    // there are others.
     let server = launch(AMPED, "link_prefetch_waste_percent_max = 0\n").file("next.html", "x".repeat(700_000)).start();
     let page = linked(&server);
     let used = (TOLD_PER_CONTROL * count(&server, "control_asked")).saturating_sub(count(&server, "asked"));

@@ -1,7 +1,8 @@
-//! Nothing that could go on waits for ever: an ordinary client, of the standard library of Go, compares every byte of kept answers over HTTP/2 and
-//! of uploads over TLS, with every engine.
+//! Nothing that could go on waits for ever: an ordinary client, of the standard library of Go, compares every byte of
+//! kept answers over HTTP/2 and of uploads over TLS, with every engine.
 //!
-//! Owns: the application that is asked, and building the client (`liveness/client.go`). Without Go the tests are skipped, by name.
+//! Owns: the application that is asked, and building the client (`liveness/client.go`). Without Go the tests are
+//! skipped, by name.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

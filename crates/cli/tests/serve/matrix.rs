@@ -1,7 +1,8 @@
 //! Crossing matrices: every way in meets every rule, and every way to a thing; every framing meets every gateway.
 //!
-//! Owns: what the matrices share. A verdict is computed by a model of some lines, and the server has to agree with it, case by case. The
-//! gate runs them on one engine; `LAMNA_MATRIX=all` runs them on all. Does not look at what answers say besides, which other tests do.
+//! Owns: what the matrices share. A verdict is computed by a model of some lines, and the server has to agree with it,
+//! case by case. The gate runs them on one engine; `LAMNA_MATRIX=all` runs them on all. Does not look at what answers
+//! say besides, which other tests do.
 
 mod admission;
 mod backends;

@@ -1,8 +1,8 @@
-//! What is answered is the same whatever it is asked by: the scripts of `suite/`, as far as they are not about the syntax of HTTP/1, over
-//! HTTP/1.1 and HTTP/2, in clear text and over TLS, with every engine.
+//! What is answered is the same whatever it is asked by: the scripts of `suite/`, as far as they are not about the
+//! syntax of HTTP/1, over HTTP/1.1 and HTTP/2, in clear text and over TLS, with every engine.
 //!
-//! One server answers all four at once: in clear text at a Unix socket, over TLS at a port. Each answer is what the script says, and
-//! the same as that of HTTP/1.1 in clear text: status, fields and content.
+//! One server answers all four at once: in clear text at a Unix socket, over TLS at a port. Each answer is what the
+//! script says, and the same as that of HTTP/1.1 in clear text: status, fields and content.
 
 use std::io::{Read, Write};
 use std::net::IpAddr;

@@ -1,5 +1,6 @@
-//! Serving what is not in memory, or not known to be: where nothing tells, what was read is believed to be there, so that it is
-//! not read by a helper for every stretch; and where fewer may wait for the disk than want to, all are answered.
+//! Serving what is not in memory, or not known to be: where nothing tells, what was read is believed to be there, so
+//! that it is not read by a helper for every stretch; and where fewer may wait for the disk than want to, all are
+//! answered.
 
 use crate::engine::{Engine, for_engines};
 use crate::script::cool;

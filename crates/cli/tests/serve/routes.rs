@@ -1,4 +1,5 @@
-//! Routes over sockets: the examples of the manual with every kind of engine, files of site generators, and a thousand routes.
+//! Routes over sockets: the examples of the manual with every kind of engine, files of site generators, and a thousand
+//! routes.
 
 use std::fs;
 use std::os::unix::fs::symlink;

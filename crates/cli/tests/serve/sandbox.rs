@@ -1,4 +1,5 @@
-//! What the threads of a server can still do: code that is led astray reaches nothing, and everything that is configured still works.
+//! What the threads of a server can still do: code that is led astray reaches nothing, and everything that is
+//! configured still works.
 //!
 //! `LAMNA_TEST_REACH` has a server that was built for tests reach for what is not its own, at one point for one target.
 

@@ -17,8 +17,8 @@
 //! # comment
 //! ```
 //!
-//! In everything sent and expected, `\r \n \t \0 \\ \xHH` stand for bytes, `{name}` for what was remembered, and `{a*99}`
-//! for 99 times `a`. In what is expected, `*` stands for anything, and `{?name}` too, and remembers it.
+//! In everything sent and expected, `\r \n \t \0 \\ \xHH` stand for bytes, `{name}` for what was remembered, and
+//! `{a*99}` for 99 times `a`. In what is expected, `*` stands for anything, and `{?name}` too, and remembers it.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -183,7 +183,8 @@ const OF_HTTP_1: [&str; 8] =
     ["connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "expect", "http2-settings"];
 
 impl Asked {
-    /// The request at the front of `bytes`, and what follows. None if there is something in it that only HTTP/1 can say.
+    /// The request at the front of `bytes`, and what follows. None if there is something in it that only HTTP/1 can
+    /// say.
     fn take(bytes: &[u8]) -> Option<(Asked, &[u8])> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
         let (head, rest) = (std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 4..]);
@@ -253,8 +254,8 @@ impl Case<'_> {
         asked == answered && asked > 0
     }
 
-    /// Asks what is asked in it, one request after the other, by `ask`, which is told whether the answer has content. Returns what was
-    /// answered. What is said of the connection is left out.
+    /// Asks what is asked in it, one request after the other, by `ask`, which is told whether the answer has content.
+    /// Returns what was answered. What is said of the connection is left out.
     ///
     /// # Errors
     /// Where it went another way, and how.

@@ -1,8 +1,8 @@
 //! The server under test as a child process, with directories of its own.
 //!
-//! Owns: the child, which is killed and waited for when the value goes; its configuration file; what it says on standard
-//! error. Guarantees: no two tests share a port, a directory or a process. No process outlives its test: neither a worker nor one
-//! that has taken the place of the child. One that does fails the test.
+//! Owns: the child, which is killed and waited for when the value goes; its configuration file; what it says on
+//! standard error. Guarantees: no two tests share a port, a directory or a process. No process outlives its test:
+//! neither a worker nor one that has taken the place of the child. One that does fails the test.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -81,8 +81,8 @@ impl Launch {
         self.directory.path().join("site")
     }
 
-    /// Further lines of the configuration file, relative to [`Launch::directory`]. Without a `[[site]]` among them, `site` is
-    /// served.
+    /// Further lines of the configuration file, relative to [`Launch::directory`]. Without a `[[site]]` among them,
+    /// `site` is served.
     pub(crate) fn config(mut self, lines: &str) -> Launch {
         self.config = lines.to_owned();
         self
@@ -307,8 +307,8 @@ impl Drop for Server {
     }
 }
 
-/// Whether there is a process of the server with this configuration. A process that is just becoming another program has no
-/// arguments, so one look is not enough.
+/// Whether there is a process of the server with this configuration. A process that is just becoming another program
+/// has no arguments, so one look is not enough.
 fn is_anybody_left(config: &Path) -> bool {
     !(processes_of(config).is_empty() && processes_of(config).is_empty())
 }

@@ -1,7 +1,9 @@
-//! Services: filters that are added, replaced, suspended and removed while the server serves, in every engine and under load.
+//! Services: filters that are added, replaced, suspended and removed while the server serves, in every engine and under
+//! load.
 //!
-//! Owns: an application whose answers take their time ([`Application`]), and shared objects and components built for these tests. `LAMNA_REPLACEMENTS`
-//! is how many replacements each test of load makes: `LAMNA_REPLACEMENTS=500 cargo test -p lamna --features wasm --test serve services:: -- --nocapture`.
+//! Owns: an application whose answers take their time ([`Application`]), and shared objects and components built for
+//! these tests. `LAMNA_REPLACEMENTS` is how many replacements each test of load makes:
+//! `LAMNA_REPLACEMENTS=500 cargo test -p lamna --features wasm --test serve services:: -- --nocapture`.
 
 mod load;
 mod native;
@@ -48,7 +50,8 @@ fn service(word: &str) -> String {
     .replace("\"to\"", "to")
 }
 
-/// The same as `lamna ctl service replace --filters` takes it. One filter for each text: an answer with two words is of two chains.
+/// The same as `lamna ctl service replace --filters` takes it. One filter for each text: an answer with two words is of
+/// two chains.
 fn filters(word: &str) -> String {
     format!(
         "[{{\"name\": \"substitute\", \"from\": \"{{one}}\", \"to\": \"{word}\"}}, {{\"name\": \"substitute\", \"from\": \"{{two}}\", \"to\": \"{word}\"}}]"

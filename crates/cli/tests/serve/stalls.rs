@@ -1,7 +1,8 @@
-//! Clients that do not take what an application has answered them, and go on sending: with every engine the application is let go. And
-//! clients of slow applications, which are not cut off.
+//! Clients that do not take what an application has answered them, and go on sending: with every engine the application
+//! is let go. And clients of slow applications, which are not cut off.
 //!
-//! Owns: these cases. What is due when is tried in `proto` (`stalls`), second by second: here, that each engine asks for it.
+//! Owns: these cases. What is due when is tried in `proto` (`stalls`), second by second: here, that each engine asks
+//! for it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -62,7 +63,8 @@ fn window_update(stream: u32, bytes: u32) -> (u8, u8, u32, Vec<u8>) {
     (8, 0, stream, bytes.to_be_bytes().to_vec())
 }
 
-/// Three streams of an application whose windows are shut, and at each beat a PING and a byte more for one of them, until the connection ends.
+/// Three streams of an application whose windows are shut, and at each beat a PING and a byte more for one of them,
+/// until the connection ends.
 fn stall<S: Read + Write>(mut frames: Frames<S>) {
     frames.send((SETTINGS, 0, 0, vec![0, 4, 0, 0, 0, 0]));
     for stream in [3, 5, 7] {
@@ -154,7 +156,8 @@ fn a_web_socket_that_is_quiet_ends_where_that_is_set(engine: Engine) {
     }
 }
 
-/// A web socket that goes on as long as something passes, for longer than it may be quiet; none if this machine was so busy that a beat came late.
+/// A web socket that goes on as long as something passes, for longer than it may be quiet; none if this machine was so
+/// busy that a beat came late.
 fn beating(server: &Server) -> Option<Client<TcpStream>> {
     let mut client = server.connect();
     client.send(

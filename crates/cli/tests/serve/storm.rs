@@ -1,9 +1,9 @@
-//! A storm of changes: files replaced, edited in place, truncated, deleted and renamed while clients ask for them all the
-//! time. Every answer is exactly one version that existed, under its validators, and none is old.
+//! A storm of changes: files replaced, edited in place, truncated, deleted and renamed while clients ask for them all
+//! the time. Every answer is exactly one version that existed, under its validators, and none is old.
 //!
-//! How old answers were is reported, with `LAMNA_STORM_SECONDS` for longer; what fails a test is an age that only a broken
-//! server has. In-place edits change eight bytes, because that is what a file system changes at once: whoever edits more
-//! without replacing the file shows mixtures to everybody who reads it meanwhile.
+//! How old answers were is reported, with `LAMNA_STORM_SECONDS` for longer; what fails a test is an age that only a
+//! broken server has. In-place edits change eight bytes, because that is what a file system changes at once: whoever
+//! edits more without replacing the file shows mixtures to everybody who reads it meanwhile.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

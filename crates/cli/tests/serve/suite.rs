@@ -1,6 +1,7 @@
 //! Conversations with every engine: the scripts in `suite/`, each held with a server that is configured for it.
 //!
-//! Each script is held as it stands, and once more byte by byte, with every engine. A failure names the cases that failed.
+//! Each script is held as it stands, and once more byte by byte, with every engine. A failure names the cases that
+//! failed.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,8 +1,9 @@
-//! Engines take each other's place under load from clients of TLS and HTTP/2 that check every byte, of files and of what an application
-//! answers.
+//! Engines take each other's place under load from clients of TLS and HTTP/2 that check every byte, of files and of
+//! what an application answers.
 //!
-//! `LAMNA_SWITCHES` is how many switches each test makes. Among engines of one process no connection may end. To and from engines of
-//! processes connections of TLS and HTTP/2 end, in good order: what has begun comes whole, and what has not is asked again.
+//! `LAMNA_SWITCHES` is how many switches each test makes. Among engines of one process no connection may end. To and
+//! from engines of processes connections of TLS and HTTP/2 end, in good order: what has begun comes whole, and what has
+//! not is asked again.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! TLS over real sockets, with every engine: the same conversations as without, and what only TLS can do or suffer.
 //!
-//! The client is rustls. An end without `close_notify` is an error there, so that every test that reads to the end checks for it.
+//! The client is rustls. An end without `close_notify` is an error there, so that every test that reads to the end
+//! checks for it.
 
 pub(crate) mod known_clients;
 

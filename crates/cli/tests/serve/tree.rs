@@ -9,8 +9,8 @@ use crate::script::{PROBE, PROBE_CONTENT};
 
 /// Sun, 06 Nov 1994 08:49:37 GMT, which RFC 9110 uses as well.
 const MODIFIED_UNIX_SECONDS: u64 = 784_111_777;
-/// After this a file counts as settled: the server gives files that changed less than 20 ms ago no validators, so what a quick
-/// server answers first would not be what it answers from then on.
+/// After this a file counts as settled: the server gives files that changed less than 20 ms ago no validators, so what
+/// a quick server answers first would not be what it answers from then on.
 const SETTLED: Duration = Duration::from_millis(30);
 /// More than the server holds in memory: sent from the file.
 pub(crate) const LARGE_BYTES: usize = 3_000_000;
@@ -137,9 +137,9 @@ fn link(directory: &Path, site: &Path) {
 
 /// Bytes that are nowhere the same as a little further on.
 ///
-/// Byte `index` is the lowest of `(index * factor) ^ (index >> 8) ^ (index >> 16)`. So 256 bytes that begin at a multiple of 256
-/// differ from the first ones in the same bits, and there are 256 such rows. They are copied, because tests need many megabytes,
-/// and a byte at a time takes long in a program that is not optimised.
+/// Byte `index` is the lowest of `(index * factor) ^ (index >> 8) ^ (index >> 16)`. So 256 bytes that begin at a
+/// multiple of 256 differ from the first ones in the same bits, and there are 256 such rows. They are copied, because
+/// tests need many megabytes, and a byte at a time takes long in a program that is not optimised.
 pub(crate) fn pattern(length: usize, factor: usize) -> Vec<u8> {
     const ROW: usize = 256;
     let first: Vec<u8> = (0..ROW).map(|index| (index * factor) as u8).collect();

@@ -1,4 +1,5 @@
-//! A server that is started as root and becomes another user: what it can do before, and what it can no longer do after.
+//! A server that is started as root and becomes another user: what it can do before, and what it can no longer do
+//! after.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,6 +1,7 @@
 //! Questions to all rows of routes: who is let in by them, and how they lead elsewhere.
 //!
-//! Owns: the comparison of routes by the keys that let clients in, and the list of keys that say where answers come from.
+//! Owns: the comparison of routes by the keys that let clients in, and the list of keys that say where answers come
+//! from.
 
 use super::row::Row;
 use super::{ROWS, RouteSettings};

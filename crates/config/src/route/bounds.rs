@@ -8,7 +8,8 @@ const DAY_MS: u64 = 86_400_000;
 
 /// Milliseconds that something may take.
 pub(crate) const TIME_MS: RangeInclusive<u64> = 1..=DAY_MS;
-/// Milliseconds from one check of a place to the next: they are requests to the application, from every process that asks it.
+/// Milliseconds from one check of a place to the next: they are requests to the application, from every process that
+/// asks it.
 pub(crate) const INTERVAL_MS: RangeInclusive<u64> = 100..=DAY_MS;
 /// How often in a row something has to be so before it is believed.
 pub(crate) const TIMES: RangeInclusive<u64> = 1..=100;

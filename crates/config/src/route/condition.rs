@@ -283,7 +283,8 @@ impl fmt::Display for Network {
     }
 }
 
-/// Whether `methods` name `token`. HEAD asks for what GET gets, without its content (RFC 9110 9.3.2): what is said of GET is said of it.
+/// Whether `methods` name `token`. HEAD asks for what GET gets, without its content (RFC 9110 9.3.2): what is said of
+/// GET is said of it.
 fn is_method(methods: &[String], token: &[u8]) -> bool {
     let names = |token: &[u8]| methods.iter().any(|method| method.as_bytes() == token);
     names(token) || token == b"HEAD" && names(b"GET")

@@ -1,8 +1,8 @@
-//! Routes that contradict each other: equally specific, and with different words about the same thing; and redirects that lead
-//! back to themselves.
+//! Routes that contradict each other: equally specific, and with different words about the same thing; and redirects
+//! that lead back to themselves.
 //!
-//! Owns: finding them. What is plain is known (different prefixes, different methods); in doubt two routes may match the same
-//! request. Pure.
+//! Owns: finding them. What is plain is known (different prefixes, different methods); in doubt two routes may match
+//! the same request. Pure.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ pub(super) fn of(routes: &[RouteSettings]) -> Vec<(usize, String, String)> {
     found
 }
 
-/// Among routes of one rank. Their prefixes are equally long: those that are not the same have no path in common. So a route
-/// is compared with those of its prefix, and with those that have no prefix in particular.
+/// Among routes of one rank. Their prefixes are equally long: those that are not the same have no path in common. So a
+/// route is compared with those of its prefix, and with those that have no prefix in particular.
 fn of_equals(routes: &[RouteSettings], equals: &[usize]) -> Vec<(usize, String, String)> {
     let prefix = |at: usize| match &routes[at].paths[..] {
         [one] => Some(one.prefix()),
@@ -51,8 +51,8 @@ fn of_equals(routes: &[RouteSettings], equals: &[usize]) -> Vec<(usize, String, 
     found
 }
 
-/// The routes by which a client would be redirected again and again, tried for one path of each. What leads to another host, or
-/// to this one by its name, is not followed, and neither is what depends on more than the path.
+/// The routes by which a client would be redirected again and again, tried for one path of each. What leads to another
+/// host, or to this one by its name, is not followed, and neither is what depends on more than the path.
 pub(super) fn loops(routes: &[RouteSettings], matcher: &Matcher) -> Vec<usize> {
     let location = |path: &[u8]| {
         let is_certain = |id: &u16| matcher.route(*id).conditions.is_empty();

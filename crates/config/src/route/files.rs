@@ -1,7 +1,7 @@
 //! The files `_headers` and `_redirects`, which site generators and hosts of static sites have in common, as routes.
 //!
-//! Owns: their syntax, and what of it is done. Reads them beneath the root of a site when settings are loaded. Guarantees: a
-//! line that is not done is said, with its number and why; none is passed over in silence.
+//! Owns: their syntax, and what of it is done. Reads them beneath the root of a site when settings are loaded.
+//! Guarantees: a line that is not done is said, with its number and why; none is passed over in silence.
 
 use std::cmp::Reverse;
 use std::path::Path;

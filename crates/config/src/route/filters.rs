@@ -1,6 +1,7 @@
 //! `filters` of a route: from what is written to a chain, and back to text.
 //!
-//! Owns: their judgement, with words for what is wrong. What filters there are is `lamna_filter`'s; which services there are, the checker knows.
+//! Owns: their judgement, with words for what is wrong. What filters there are is `lamna_filter`'s; which services
+//! there are, the checker knows.
 
 use lamna_filter::{Chain, Link, Step, Wrong};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Changes to the header fields of answers: set, add and remove, by status.
 //!
-//! Owns: [`HeaderRule`], and how several come to one list of fields. Guarantees: a field that has one value in an answer is
-//! never there twice, whichever rules come together. Pure.
+//! Owns: [`HeaderRule`], and how several come to one list of fields. Guarantees: a field that has one value in an
+//! answer is never there twice, whichever rules come together. Pure.
 
 /// The changes of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,8 +89,9 @@ impl HeaderRule {
         set.chain(self.add.iter().map(|(name, _)| &**name)).chain(self.remove.iter().map(|name| &**name))
     }
 
-    /// Whether a field with this value is for an answer of `status`. A rule that names no statuses is for all of them, but
-    /// what lets caches keep an answer is not for errors: a page for 404 would hide the file that comes a minute later.
+    /// Whether a field with this value is for an answer of `status`. A rule that names no statuses is for all of them,
+    /// but what lets caches keep an answer is not for errors: a page for 404 would hide the file that comes a minute
+    /// later.
     fn applies(&self, name: &str, value: &str, status: u16) -> bool {
         match self.statuses.is_empty() {
             true => status < 400 || !lets_caches_keep(name, value),
@@ -149,7 +150,8 @@ pub fn fields<'r>(rules: impl IntoIterator<Item = &'r HeaderRule>, status: u16) 
     fields
 }
 
-/// Whether a cache may keep an answer because of this field. `no-store`, `no-cache` and the like only keep it from doing so.
+/// Whether a cache may keep an answer because of this field. `no-store`, `no-cache` and the like only keep it from
+/// doing so.
 fn lets_caches_keep(name: &str, value: &str) -> bool {
     const NAMES: [&str; 4] = ["Cache-Control", "CDN-Cache-Control", "Surrogate-Control", "Expires"];
     let is_about_caches = NAMES.iter().any(|other| other.eq_ignore_ascii_case(name));
@@ -163,8 +165,9 @@ fn lets_caches_keep(name: &str, value: &str) -> bool {
 /// The value of `Cache-Control` of an answer that never changes.
 pub const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
-/// Whether a file name has a hash of its content in it, as build tools write it: a part of eight characters or more, between
-/// `.`, `-`, `_` or `~`, of letters and digits. A number alone is a date more often, and letters alone are a word.
+/// Whether a file name has a hash of its content in it, as build tools write it: a part of eight characters or more,
+/// between `.`, `-`, `_` or `~`, of letters and digits. A number alone is a date more often, and letters alone are a
+/// word.
 pub fn has_hash(name: &[u8]) -> bool {
     let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let Some(dot) = memchr::memrchr(b'.', last) else { return false };

@@ -1,8 +1,8 @@
 //! Which routes of a site match a request: compiled once, asked when something is not cached.
 //!
 //! Owns: [`Matcher`]. Exact paths and prefixes are looked up in tables, one look for each length that a prefix has; all
-//! globs and regular expressions are one automaton, so that a thousand of them are one pass over the path. Guarantees: the
-//! routes that match come the most specific first, in whatever order they were written. Pure; waits for nothing.
+//! globs and regular expressions are one automaton, so that a thousand of them are one pass over the path. Guarantees:
+//! the routes that match come the most specific first, in whatever order they were written. Pure; waits for nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -163,7 +163,8 @@ impl Matcher {
         &self.origins
     }
 
-    /// Routes whose paths match `path`, which is decoded and normalised, the most specific first; whatever else they ask.
+    /// Routes whose paths match `path`, which is decoded and normalised, the most specific first; whatever else they
+    /// ask.
     pub fn by_path(&self, path: &[u8]) -> Vec<RouteId> {
         let mut found = self.anywhere.clone();
         found.extend(self.exact.get(path).into_iter().flatten());
@@ -180,8 +181,8 @@ impl Matcher {
         found
     }
 
-    /// The application that runs the file at `path`: of the routes that may apply, whatever else they ask of a request, the most specific whose application
-    /// runs files of its extension.
+    /// The application that runs the file at `path`: of the routes that may apply, whatever else they ask of a request,
+    /// the most specific whose application runs files of its extension.
     pub fn application_at(&self, path: &[u8]) -> Option<&GatewaySettings> {
         for id in self.by_path(path) {
             let route = self.route(id);

@@ -1,7 +1,8 @@
 //! Patterns of paths: an exact path, a prefix, a glob or a regular expression, and how specific each is.
 //!
-//! Owns: the syntax of globs, their translation to regular expressions, and [`Specificity`]. Pure. Patterns are compared
-//! with decoded and normalised paths, byte by byte: `.` and `\d` know ASCII only, so that their automata stay small.
+//! Owns: the syntax of globs, their translation to regular expressions, and [`Specificity`]. Pure. Patterns are
+//! compared with decoded and normalised paths, byte by byte: `.` and `\d` know ASCII only, so that their automata stay
+//! small.
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -162,7 +163,8 @@ impl Pattern {
         !shares_beginning || !shares_end
     }
 
-    /// A path that it matches, as far as that is plain. Stars stand for themselves, so that no other pattern matches by chance.
+    /// A path that it matches, as far as that is plain. Stars stand for themselves, so that no other pattern matches by
+    /// chance.
     pub fn sample(&self) -> String {
         let text = match self {
             Pattern::Exact(text) => return text.clone(),
@@ -231,7 +233,8 @@ fn glob_to_regex(text: &str) -> String {
     regex
 }
 
-/// The literal text that a regular expression begins with, if it is anchored; less than there is where that is not plain.
+/// The literal text that a regular expression begins with, if it is anchored; less than there is where that is not
+/// plain.
 fn regex_prefix(text: &str) -> String {
     let Some(rest) = text.strip_prefix('^').or_else(|| text.strip_prefix("\\A")) else { return String::new() };
     if text.contains('|') {

@@ -1,7 +1,7 @@
 //! The keys `command` and `instances` of a proxy: an application that the server starts, and that listens itself.
 //!
-//! Owns: their judgement, and which process listens where. Each process has a place of its own. What they are started with is in
-//! `config::gateway`, and who starts them in `process::applications`.
+//! Owns: their judgement, and which process listens where. Each process has a place of its own. What they are started
+//! with is in `config::gateway`, and who starts them in `process::applications`.
 
 use std::net::IpAddr;
 

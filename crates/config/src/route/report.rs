@@ -29,8 +29,8 @@ pub fn render(route: &RouteSettings) -> String {
     text
 }
 
-/// For each route what applies in the end to a path that it is for, as comments, the fields `of_site` included. Routes that cannot be compiled are not there: they
-/// have been refused.
+/// For each route what applies in the end to a path that it is for, as comments, the fields `of_site` included. Routes
+/// that cannot be compiled are not there: they have been refused.
 pub fn report(routes: &[RouteSettings], of_site: &[(String, String)]) -> String {
     let mut text = String::new();
     let Ok(matcher) = Matcher::new(routes) else { return text };

@@ -1,8 +1,9 @@
 //! Which files a site sends as they are: its routes are asked, as they are asked while it serves.
 //!
-//! Owns: [`Sent`]. Guarantees: of a path the files are named that an answer to it may be, whether they are there or not: the path itself, what it is
-//! rewritten to, what is tried, index files and pages for errors. What an application answers, runs or is asked for is not among them. Of routes that ask
-//! for more than a path it is taken that all of them fit, that none does, and that each one alone does. Pure. Who is let in is asked apart ([`Sent::is_open`]).
+//! Owns: [`Sent`]. Guarantees: of a path the files are named that an answer to it may be, whether they are there or
+//! not: the path itself, what it is rewritten to, what is tried, index files and pages for errors. What an application
+//! answers, runs or is asked for is not among them. Of routes that ask for more than a path it is taken that all of
+//! them fit, that none does, and that each one alone does. Pure. Who is let in is asked apart ([`Sent::is_open`]).
 
 use std::collections::BTreeSet;
 

@@ -154,7 +154,8 @@ impl Template {
         self.filled(path, b"", captures, |bytes| bytes.to_vec())
     }
 
-    /// Filled in for `path` of `host`, with each capture percent-encoded, so that none can be more than a part of a path.
+    /// Filled in for `path` of `host`, with each capture percent-encoded, so that none can be more than a part of a
+    /// path.
     pub fn fill_encoded(&self, path: &[u8], host: &[u8], captures: &Captures) -> String {
         let filled = self.filled(path, host, captures, |bytes| path::encode(bytes).into_bytes());
         // Its own text is UTF-8 and what is filled in is ASCII.

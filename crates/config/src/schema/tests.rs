@@ -110,8 +110,8 @@ fn the_reader_takes_what_the_schema_permits_and_refuses_what_it_does_not() {
         for (key, value) in properties(table).filter(|(key, _)| !["limits", "site", "root"].contains(key)) {
             let (right, wrong) = probes(value);
             for value in right {
-                // The target is a part of the head: each bound is within its own, and they may contradict each other. Clients'
-                // certificates need somebody who signs them.
+                // The target is a part of the head: each bound is within its own, and they may contradict each other.
+                // Clients' certificates need somebody who signs them.
                 let is_of_two = ["head_bytes_max", "target_bytes_max", "client_certificates"].contains(&key);
                 assert!(is_of_two || !is_refused(before, key, &value, directory.path()), "{key} = {value}");
             }

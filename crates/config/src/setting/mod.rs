@@ -5,8 +5,8 @@
 //! what an upgrade takes along, and the table in docs/configuration.md. The bounds of `[limits]` have rows of their own
 //! (`config::limits`).
 //!
-//! The keys of sites and of routes have rows of their own (`config::site`, `config::route`). The column `reload` says of
-//! each when a new value is in force once the configuration has been read again.
+//! The keys of sites and of routes have rows of their own (`config::site`, `config::route`). The column `reload` says
+//! of each when a new value is in force once the configuration has been read again.
 
 #[cfg(test)]
 pub(super) mod manual;

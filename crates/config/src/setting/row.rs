@@ -1,6 +1,7 @@
 //! The type of a row, which is a setting, and operations on all rows.
 //!
-//! Owns: kinds of values, and how each is read from text and written as text. Does not know which settings there are (`table`).
+//! Owns: kinds of values, and how each is read from text and written as text. Does not know which settings there are
+//! (`table`).
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -175,7 +176,8 @@ pub(super) enum Carry {
     Parts(&'static [Part]),
 }
 
-/// One thing that an upgrade takes along, as a word without space. Names never change: a program of another version reads them.
+/// One thing that an upgrade takes along, as a word without space. Names never change: a program of another version
+/// reads them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) name: &'static str,
@@ -418,8 +420,8 @@ impl Setting {
         }
     }
 
-    /// Takes what an upgrade has taken along by this name. None if it is not of this setting; false if the text is no value of it,
-    /// and nothing has changed.
+    /// Takes what an upgrade has taken along by this name. None if it is not of this setting; false if the text is no
+    /// value of it, and nothing has changed.
     pub fn take_carried(&self, settings: &mut Settings, name: &str, text: &str) -> Option<bool> {
         match self.carry {
             Carry::Value if name == self.name => {

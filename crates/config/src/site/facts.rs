@@ -61,8 +61,8 @@ impl SiteSettings {
         of_routes.chain(self.services().map(|service| &service.gateway))
     }
 
-    /// The applications of its routes, each once, and what they are called: by the paths of the first route that has it,
-    /// behind the first host of the site if it has one.
+    /// The applications of its routes, each once, and what they are called: by the paths of the first route that has
+    /// it, behind the first host of the site if it has one.
     pub fn applications(&self) -> Vec<(String, &GatewaySettings)> {
         let host = self.hosts.first().map(|host| format!("{host} ")).unwrap_or_default();
         let mut applications: Vec<(String, &GatewaySettings)> = Vec::new();

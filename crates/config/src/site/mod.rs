@@ -5,9 +5,9 @@
 //!                             │ problems
 //! ```
 //!
-//! Owns: the settings of a site as values. Each key is a row ([`rows`]), from which come the reader, the judgement, what
-//! `lamna check` shows, the schema, the manual, and whether two sites let the same clients in. Guarantees: header names
-//! and values that pass can be written into a response as they are (RFC 9110 5.1 and 5.5).
+//! Owns: the settings of a site as values. Each key is a row ([`rows`]), from which come the reader, the judgement,
+//! what `lamna check` shows, the schema, the manual, and whether two sites let the same clients in. Guarantees: header
+//! names and values that pass can be written into a response as they are (RFC 9110 5.1 and 5.5).
 
 mod access;
 mod facts;

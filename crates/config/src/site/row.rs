@@ -1,8 +1,8 @@
 //! A key of a site: the parts that each has, and how everything goes through them.
 //!
 //! Owns: [`SiteKey`], [`Plain`], and `site_keys!`, which makes of one list (`rows`) the table as it is written,
-//! [`SiteSettings`] with its defaults, and a [`Row`] for each entry. Guarantees: a row without one of its parts does not
-//! compile, and `ROWS` has all of them.
+//! [`SiteSettings`] with its defaults, and a [`Row`] for each entry. Guarantees: a row without one of its parts does
+//! not compile, and `ROWS` has all of them.
 
 use std::ops::Range;
 

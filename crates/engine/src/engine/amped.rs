@@ -25,8 +25,8 @@ use crate::worker::helpers::runners::Runners;
 use crate::worker::helpers::{Finished, HelperThreads, Helpers, Job, JobOutcome};
 use crate::worker::shared::Shared;
 
-/// Serves as worker `index`, with at most `helpers_max` helper processes or as many helper threads as [`Control::helpers`]
-/// says, until told to drain or stop.
+/// Serves as worker `index`, with at most `helpers_max` helper processes or as many helper threads as
+/// [`Control::helpers`] says, until told to drain or stop.
 ///
 /// [`Control::helpers`]: crate::worker::control::Control::helpers
 ///
@@ -144,8 +144,8 @@ impl Helped {
         }
     }
 
-    /// The lookup of `target` is over: all that wait for it. A refresh is for nobody, and those who wait for the same target wait
-    /// for a lookup of their own.
+    /// The lookup of `target` is over: all that wait for it. A refresh is for nobody, and those who wait for the same
+    /// target wait for a lookup of their own.
     fn end(
         &mut self,
         pending: Option<PendingId>,
@@ -270,7 +270,8 @@ mod tests {
         assert_eq!((content.bytes().len(), jobs(&shared)), (4, 1));
     }
 
-    /// A worker that gives its connections away may look at its helpers once more before it does: nothing may fail by that.
+    /// A worker that gives its connections away may look at its helpers once more before it does: nothing may fail by
+    /// that.
     #[test]
     fn what_a_helper_leaves_to_the_successor_neither_fails_nor_is_asked_again() {
         let (shared, root) = shared(true);

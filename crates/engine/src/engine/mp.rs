@@ -1,9 +1,9 @@
 //! MP: processes that were forked beforehand serve one connection each at a time (Flash 3.1, Apache's prefork).
 //!
-//! Its whole character: each process waits for its own peer and its own disk, and shares nothing with the others but the
-//! listening sockets, so that whatever happens to one (a crash, a leak, a file that is never read to its end) happens to
-//! one connection. No step needs to be synchronised with anything. `supervisor` forks the processes, replaces those that
-//! die, and keeps a few more than are busy.
+//! Its whole character: each process waits for its own peer and its own disk, and shares nothing with the others but
+//! the listening sockets, so that whatever happens to one (a crash, a leak, a file that is never read to its end)
+//! happens to one connection. No step needs to be synchronised with anything. `supervisor` forks the processes,
+//! replaces those that die, and keeps a few more than are busy.
 //!
 //! Costs: the caches are replicated, so each is small, and a file that is hot is read and translated once in every
 //! process. Switching processes costs a few microseconds and the translation look-aside buffer for each request. A
@@ -19,7 +19,8 @@ use crate::worker::blocking::{Awaited, Driver, Left};
 use crate::worker::connection_state::ConnectionState;
 use crate::worker::shared::Shared;
 
-/// Serves as worker `index`, of which there is one in a process and `processes_max` at most, until told to drain or stop.
+/// Serves as worker `index`, of which there is one in a process and `processes_max` at most, until told to drain or
+/// stop.
 ///
 /// # Errors
 /// None: what fails is waited for.

@@ -7,8 +7,8 @@
 //! connection cannot be closed before the kernel has given everything back.
 //!
 //! One step is done by hand: a range of a file that is in memory goes out with `sendfile`, which costs less than half
-//! of reading and sending it through the ring when the transfer is long (a ring has only `splice`, which needs a pipe and
-//! a kernel thread). A range that is not in memory is read by the ring and sent from where it was read to.
+//! of reading and sending it through the ring when the transfer is long (a ring has only `splice`, which needs a pipe
+//! and a kernel thread). A range that is not in memory is read by the ring and sent from where it was read to.
 
 mod admission;
 mod disk;
@@ -86,8 +86,8 @@ struct Worker<'a> {
     accepts: Vec<Option<OpId>>,
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     spare_outgoing: Vec<Box<Outgoing>>,
-    /// Connections whose programs have something to do, and most likely to send: when all that has come about has been looked at, so
-    /// that they send one right after the other.
+    /// Connections whose programs have something to do, and most likely to send: when all that has come about has been
+    /// looked at, so that they send one right after the other.
     held: VecDeque<Token>,
     /// Everything is being taken back from the kernel, to be given to the successor.
     handing_over: bool,
@@ -391,8 +391,8 @@ impl<'a> Life<'a> for Worker<'a> {
         self.drive_held();
     }
 
-    /// Nothing is under way for it yet: the ring has received nothing, and tells of what the socket has. It does not tell of what the session has
-    /// decrypted with another engine.
+    /// Nothing is under way for it yet: the ring has received nothing, and tells of what the socket has. It does not
+    /// tell of what the session has decrypted with another engine.
     fn admit(&mut self, connection: ConnectionState) -> Token {
         let token = self.base.connections.admit(connection);
         let connection = self.base.connections.get(token);

@@ -1,7 +1,7 @@
 //! SPED: a single-process event-driven server (Flash 3.3, Zeus).
 //!
-//! Its whole character: the event loop carries out every step itself. On cached content nothing is faster; one step that
-//! waits for the disk makes every connection of the worker wait.
+//! Its whole character: the event loop carries out every step itself. On cached content nothing is faster; one step
+//! that waits for the disk makes every connection of the worker wait.
 
 use std::sync::Arc;
 

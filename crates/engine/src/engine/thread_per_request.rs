@@ -1,13 +1,14 @@
 //! Thread per request: a thread is spawned when a request arrives and ends when it has been answered (JAWS, PHTTPD).
 //!
-//! Its whole character: the concurrency of threads without holding any for idle clients, at the price of making a thread
-//! for each request: its stack, its buffers, its end. Measured with small cached files, some 30 us of CPU more than a pool.
-//! Worth it only where answering takes longer than that. Requests that arrive together on a connection are answered by one
-//! thread.
+//! Its whole character: the concurrency of threads without holding any for idle clients, at the price of making a
+//! thread for each request: its stack, its buffers, its end. Measured with small cached files, some 30 us of CPU more
+//! than a pool. Worth it only where answering takes longer than that. Requests that arrive together on a connection are
+//! answered by one thread.
 //!
-//! An idle keep-alive connection costs a place in the idle set: a descriptor and 96 bytes beside the kernel's, no thread.
-//! So does one whose peer takes its time to send a request, or to take the answer: its thread ends, and another one goes on when there is something to do.
-//! Requests for which there is no thread are answered with 503 and Retry-After, and are the last of their connection.
+//! An idle keep-alive connection costs a place in the idle set: a descriptor and 96 bytes beside the kernel's, no
+//! thread. So does one whose peer takes its time to send a request, or to take the answer: its thread ends, and another
+//! one goes on when there is something to do. Requests for which there is no thread are answered with 503 and
+//! Retry-After, and are the last of their connection.
 
 use std::thread::{self, Scope};
 

@@ -1,7 +1,8 @@
 //! Thread per session: a thread for each connection as long as it is open (JAWS).
 //!
 //! Its whole character: the simplest program that serves many at once. Each thread waits for its own peer and its own
-//! disk, and the scheduler does what an event loop would do. Switching threads costs a few microseconds for each request.
+//! disk, and the scheduler does what an event loop would do. Switching threads costs a few microseconds for each
+//! request.
 //!
 //! An idle keep-alive connection costs a thread: its stack and buffers (about 30 KB of memory that is really used), and
 //! one of the bounded number of threads, so that as many idle clients as that lock everybody else out until their idle

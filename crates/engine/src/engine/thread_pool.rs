@@ -1,17 +1,19 @@
 //! Thread pool, MT: threads that were spawned beforehand serve one connection each at a time (Flash 3.2, JAWS, Netscape
 //! Enterprise).
 //!
-//! Its whole character: each thread waits for its own peer and its own disk, all share the caches, and their number bounds
-//! how many requests are under way. What is beyond it waits its turn: first in a bounded queue, then in the listen queue.
-//! Switching threads costs a few microseconds for each request; more cold files than threads keep everybody waiting.
+//! Its whole character: each thread waits for its own peer and its own disk, all share the caches, and their number
+//! bounds how many requests are under way. What is beyond it waits its turn: first in a bounded queue, then in the
+//! listen queue. Switching threads costs a few microseconds for each request; more cold files than threads keep
+//! everybody waiting.
 //!
-//! A client that is slow to send or to take something keeps a thread for [`PATIENCE_MS`] at most, and for no time while others need
-//! one: its connection waits in the idle set with what it has received.
+//! A client that is slow to send or to take something keeps a thread for [`PATIENCE_MS`] at most, and for no time while
+//! others need one: its connection waits in the idle set with what it has received.
 //!
-//! An idle keep-alive connection costs a place in the idle set: a descriptor and 96 bytes beside the kernel's, no thread.
-//! It is parked there by the thread that served it, at once if connections wait or no other thread is free. Else the thread
-//! waits for its next request for [`PATIENCE_MS`], because going through the listener thread costs two thread switches.
-//! A connection that comes meanwhile finds a free thread, or waits at most that long for one that only waits itself.
+//! An idle keep-alive connection costs a place in the idle set: a descriptor and 96 bytes beside the kernel's, no
+//! thread. It is parked there by the thread that served it, at once if connections wait or no other thread is free.
+//! Else the thread waits for its next request for [`PATIENCE_MS`], because going through the listener thread costs two
+//! thread switches. A connection that comes meanwhile finds a free thread, or waits at most that long for one that only
+//! waits itself.
 
 #[cfg(test)]
 mod model;
@@ -65,7 +67,8 @@ struct Pool<'a> {
 
 /// How long a thread waits for the next request of a connection while other threads are free.
 pub const PATIENCE_MS: u32 = 10;
-/// Connections that may wait for a thread before the listener thread waits as well, and further ones in the listen queue.
+/// Connections that may wait for a thread before the listener thread waits as well, and further ones in the listen
+/// queue.
 const QUEUE_MAX: usize = 1024;
 
 impl<'a> Pool<'a> {

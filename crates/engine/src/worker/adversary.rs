@@ -15,9 +15,10 @@
 //! One seed of four is mild: the application is faultless, no limit shrinks and no time is lost. Then each client that
 //! stays gets every answer.
 //!
-//! Held after each operation: the invariants of the connections and their exchanges, the table, the run queue, the cache
-//! and the gateways. Held of each answer: it is the expected one byte for byte, a page that says why there is none, or
-//! broken off. Held in the end: each client that waits is answered, no POST came twice, and nothing is left in any table.
+//! Held after each operation: the invariants of the connections and their exchanges, the table, the run queue, the
+//! cache and the gateways. Held of each answer: it is the expected one byte for byte, a page that says why there is
+//! none, or broken off. Held in the end: each client that waits is answered, no POST came twice, and nothing is left in
+//! any table.
 
 mod application;
 mod client;

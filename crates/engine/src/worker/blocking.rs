@@ -1,5 +1,5 @@
-//! Driving one connection with blocking calls: what the engines share that give each connection being served a thread or
-//! a process of its own.
+//! Driving one connection with blocking calls: what the engines share that give each connection being served a thread
+//! or a process of its own.
 //!
 //! Owns: waiting for one socket with `poll(2)`, receiving, carrying needs out in line, sending. Guarantees: only this
 //! thread waits for a slow peer or a slow disk; draining and stopping interrupt every wait. Does not decide which
@@ -7,8 +7,8 @@
 //! engines that use it.
 //!
 //! # Use
-//! A [`Driver`] is a thread's own and outlives its connections. `serve` one until it is over or idle; an idle one may be
-//! waited for with `await_request`, or parked elsewhere, being plain data.
+//! A [`Driver`] is a thread's own and outlives its connections. `serve` one until it is over or idle; an idle one may
+//! be waited for with `await_request`, or parked elsewhere, being plain data.
 
 mod accept;
 
@@ -178,7 +178,8 @@ impl<'a> Driver<'a> {
             self.context.flush_if_due();
             match interest {
                 None => self.poll_control(),
-                // Everything is done in this thread: nothing is waited for that is done elsewhere, but sockets and moments.
+                // Everything is done in this thread: nothing is waited for that is done elsewhere, but sockets and
+                // moments.
                 Some(interest) if interest.is_over() || interest == Interest::DONE && !self.can_wake(connection) => {
                     return Ok(Left::Over);
                 }
@@ -264,7 +265,8 @@ impl<'a> Driver<'a> {
 
 // Waiting.
 impl<'a> Driver<'a> {
-    /// Waits until a connection that is not idle can go on, or its time is over; at most `patience_ms`. False if that was too short.
+    /// Waits until a connection that is not idle can go on, or its time is over; at most `patience_ms`. False if that
+    /// was too short.
     fn await_progress(
         &mut self,
         connection: &mut ConnectionState,
@@ -290,7 +292,8 @@ impl<'a> Driver<'a> {
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
         let Ready { connection: ready, sockets } =
             self.wait(Some((connection.transport.as_fd(), wanted)), earliest(deadline, until));
-        // Each of what is ready counts: a program whose socket is always ready does not keep its own connection from being noticed.
+        // Each of what is ready counts: a program whose socket is always ready does not keep its own connection from
+        // being noticed.
         if sockets {
             self.handle_sockets(connection);
         }
@@ -315,7 +318,8 @@ impl<'a> Driver<'a> {
         sockets || !ready.is_empty() || until.is_none_or(|at| at > self.context.now)
     }
 
-    /// Waits for a socket, for sockets of programs, for the main thread, until a moment, or until log lines are to be handed over.
+    /// Waits for a socket, for sockets of programs, for the main thread, until a moment, or until log lines are to be
+    /// handed over.
     fn wait(&mut self, socket: Option<(BorrowedFd<'_>, PollFlags)>, until: Option<Instant>) -> Ready {
         let control = PollFd::new(self.shared.control.interrupt(self.draining).descriptor(), PollFlags::IN);
         let timeout = self.timeout(until);
@@ -341,8 +345,8 @@ impl<'a> Driver<'a> {
         Ready { connection, sockets: !sockets.is_empty() }
     }
 
-    /// Another connection is served: what the one before waited for is nothing to it, and what its programs wait for was waited for
-    /// elsewhere, if at all.
+    /// Another connection is served: what the one before waited for is nothing to it, and what its programs wait for
+    /// was waited for elsewhere, if at all.
     fn forget_sockets(&mut self, connection: &mut ConnectionState) {
         if let Some(sockets) = &mut self.sockets {
             sockets.waits.clear();
@@ -358,7 +362,8 @@ impl<'a> Driver<'a> {
         waits_for_socket || connection.poll_timeout(&self.shared.limits).is_some()
     }
 
-    /// Waits for what the programs of a connection wait for. A thread that has none of those holds no descriptor for them.
+    /// Waits for what the programs of a connection wait for. A thread that has none of those holds no descriptor for
+    /// them.
     ///
     /// # Errors
     /// No descriptors or memory: a program would wait for ever.

@@ -1,8 +1,8 @@
 //! Keys by which caches find a target: its site, its path, and the other parts of the request that decide about the
 //! answer.
 //!
-//! Owns: [`CacheKeys`] of a worker and the layout of keys ([`CacheKeyParts`]). Guarantees: a target that is spelled as usual is looked
-//! up as it was received; no lookup allocates once the buffers have grown.
+//! Owns: [`CacheKeys`] of a worker and the layout of keys ([`CacheKeyParts`]). Guarantees: a target that is spelled as
+//! usual is looked up as it was received; no lookup allocates once the buffers have grown.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -150,8 +150,8 @@ impl CacheKeys {
         rules
     }
 
-    /// Writes behind `name`, which begins with the path, what of the request decides about its routes besides the path. Only the
-    /// conditions of routes are asked whose paths match: which these are is found out once for each path.
+    /// Writes behind `name`, which begins with the path, what of the request decides about its routes besides the path.
+    /// Only the conditions of routes are asked whose paths match: which these are is found out once for each path.
     fn push_outcome(
         &mut self,
         site: &Site,

@@ -2,8 +2,8 @@
 //! carries.
 //!
 //! Owns: the count. Guarantees: exact at any moment and balanced by construction, because a connection carries its
-//! [`CountGuard`] from the moment it is taken and lets go of it however it ends; nothing is written for a request, and the
-//! counts of two workers are never on one cache line. Does not know what connections do.
+//! [`CountGuard`] from the moment it is taken and lets go of it however it ends; nothing is written for a request, and
+//! the counts of two workers are never on one cache line. Does not know what connections do.
 
 use std::sync::Arc;
 

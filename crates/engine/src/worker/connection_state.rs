@@ -156,7 +156,8 @@ impl ConnectionState {
         self.extras.as_ref().and_then(|extras| extras.last_call).filter(|_| self.is_idle())
     }
 
-    /// When to look at it though nothing has come about: when it may be waited for no longer, or whether it is to end for what it holds.
+    /// When to look at it though nothing has come about: when it may be waited for no longer, or whether it is to end
+    /// for what it holds.
     pub fn deadline(&self, limits: &Limits, now: Instant) -> Option<Instant> {
         self.poll_timeout(limits).into_iter().chain(self.look_at(now)).min()
     }
@@ -290,14 +291,16 @@ impl ConnectionState {
         }
     }
 
-    /// Takes the workspace back from it: it is going to wait. What it holds meanwhile is counted for its client network.
+    /// Takes the workspace back from it: it is going to wait. What it holds meanwhile is counted for its client
+    /// network.
     pub fn reclaim(&mut self) -> Box<Workspace> {
         let workspace = self.http.reclaim();
         self.account_memory();
         workspace
     }
 
-    /// Counts for its client network what it holds while it waits, and takes it from those that share bandwidth if it has nothing under way.
+    /// Counts for its client network what it holds while it waits, and takes it from those that share bandwidth if it
+    /// has nothing under way.
     pub fn account_memory(&mut self) {
         self.rest();
         if let Some(extras) = &mut self.extras
@@ -309,7 +312,8 @@ impl ConnectionState {
         }
     }
 
-    /// Ends it if its client network holds more memory than it may, and it is one of those that hold most. It has a workspace.
+    /// Ends it if its client network holds more memory than it may, and it is one of those that hold most. It has a
+    /// workspace.
     pub fn enforce_memory_limit(&mut self) {
         if self.permit().is_some_and(ConnectionPermit::is_doomed) {
             self.handle_broken();

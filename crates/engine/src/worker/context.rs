@@ -216,7 +216,8 @@ impl<'a> WorkerContext<'a> {
         workspace
     }
 
-    /// Reads the clocks. To be done once for each batch of work, not for each request. What is sent reads one of them again.
+    /// Reads the clocks. To be done once for each batch of work, not for each request. What is sent reads one of them
+    /// again.
     pub fn update_time(&mut self, workspace: &mut Workspace) {
         step_timer::open(&self.shared.counters);
         self.now = self.shared.clock.now();
@@ -280,8 +281,8 @@ impl<'a> WorkerContext<'a> {
         asked.rules(|| self.cache_keys.rules(asked.site, asked.requested, || asked.client()))
     }
 
-    /// Answers a request in line: by the word of its steps, or with what its target stands for. Waits for the disk. For callers that have no
-    /// connection to go on with meanwhile.
+    /// Answers a request in line: by the word of its steps, or with what its target stands for. Waits for the disk. For
+    /// callers that have no connection to go on with meanwhile.
     pub fn answer_in_line(&mut self, asked: &Asked<'_>) -> InLine {
         let (outcome, _) = self.decide(asked, &mut None);
         let rules = self.rules(asked);
@@ -330,8 +331,8 @@ impl<'a> WorkerContext<'a> {
         target
     }
 
-    /// Looks up a cache key. `called` gives the identifier of the request, and is asked for it only if a [`TranslationTarget`] has
-    /// to be made.
+    /// Looks up a cache key. `called` gives the identifier of the request, and is asked for it only if a
+    /// [`TranslationTarget`] has to be made.
     fn look_up_key(
         &mut self,
         cache_key: CacheKey<'_>,

@@ -84,13 +84,14 @@ impl Control {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Finish connections of another engine, from the beginning: those that cannot go on in another process at the moment, or ever. To be said
-    /// before there are workers.
+    /// Finish connections of another engine, from the beginning: those that cannot go on in another process at the
+    /// moment, or ever. To be said before there are workers.
     pub fn finish(&self) {
         self.finishing.store(true, Relaxed);
     }
 
-    /// The workers that finish connections of this engine answer no request that begins: another process serves, and lets other clients in.
+    /// The workers that finish connections of this engine answer no request that begins: another process serves, and
+    /// lets other clients in.
     pub fn supersede(&self) {
         self.superseded.store(true, Relaxed);
     }
@@ -156,8 +157,8 @@ impl Control {
         self.threads_max
     }
 
-    /// Makes a pool grow or shrink to `threads`, at least 1 and at most `threads_max`, while it serves. Threads that are
-    /// serving finish first.
+    /// Makes a pool grow or shrink to `threads`, at least 1 and at most `threads_max`, while it serves. Threads that
+    /// are serving finish first.
     pub fn set_threads(&self, threads: usize) {
         self.threads.store(threads.clamp(1, self.threads_max), Relaxed);
         self.wakers.iter().for_each(Waker::wake);

@@ -1,9 +1,9 @@
 //! The one interpreter of the contract between the core and those that drive it (`lamna_proto::conn`).
 //!
-//! Owns: the order in which a connection's needs are met, its output is sent and its input is received, and how long its
-//! turn lasts. Guarantees: a turn does bounded work; every engine drives a connection in the same way. Does not wait, and
-//! does not decide how bytes move or who carries out what may block: its [`Io`] and its [`Executor`] do, and these are all
-//! that engines differ in.
+//! Owns: the order in which a connection's needs are met, its output is sent and its input is received, and how long
+//! its turn lasts. Guarantees: a turn does bounded work; every engine drives a connection in the same way. Does not
+//! wait, and does not decide how bytes move or who carries out what may block: its [`Io`] and its [`Executor`] do, and
+//! these are all that engines differ in.
 //!
 //! ```text
 //!        +--> needs --> send --> is there more to do without waiting? --no--> Waits(for what)
@@ -176,8 +176,8 @@ fn must_wait(connection: &mut ConnectionState, context: &WorkerContext<'_>, io: 
     connection.writable && io.sends() && connection.interest().send && !context.has_send_permit()
 }
 
-/// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was, and whether it is for a file to be written
-/// that more is not sent: others go on meanwhile.
+/// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was, and whether
+/// it is for a file to be written that more is not sent: others go on meanwhile.
 fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &mut impl Io) -> (u64, bool) {
     // A turn that is shorter begins as if so much had been sent.
     let begins = TURN_BYTES - context.turn_bytes();
@@ -220,7 +220,8 @@ pub fn end_sending(connection: &mut ConnectionState, context: &mut WorkerContext
     }
 }
 
-/// Carries out what the connection needs, or has it carried out. With `leaves_steps`, up to the first step of a program: whether that is left.
+/// Carries out what the connection needs, or has it carried out. With `leaves_steps`, up to the first step of a
+/// program: whether that is left.
 fn meet_needs(
     connection: &mut ConnectionState,
     token: Token,

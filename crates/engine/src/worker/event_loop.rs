@@ -1,8 +1,9 @@
 //! The event loop that SPED and AMPED share: one thread that waits for all its connections at once.
 //!
-//! Owns: receiving, driving connections, sending; the order of its work is that of [`Life`]. Guarantees: a connection gets a bounded
-//! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
-//! are carried out: its [`Executor`](crate::worker::executor::Executor) does, and that is the whole difference between the engines.
+//! Owns: receiving, driving connections, sending; the order of its work is that of [`Life`]. Guarantees: a connection
+//! gets a bounded turn; one receive and one send for a request that is answered from memory. Does not decide where
+//! steps that may block are carried out: its [`Executor`](crate::worker::executor::Executor) does, and that is the
+//! whole difference between the engines.
 
 mod accepting;
 mod held;

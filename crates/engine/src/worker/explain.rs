@@ -5,9 +5,10 @@
 //!                                                          '── a program that asks an application: never begun
 //! ```
 //!
-//! Owns: [`Explainer`], which gives such requests to a worker without connections, and has their trace kept. Guarantees: status, fields, file and
-//! application are those of the steps that serve (`context::steps`), by the same functions; nobody outside is asked, and nothing is sent. What is
-//! said beyond that is `content::explain`'s. Waits for the disk.
+//! Owns: [`Explainer`], which gives such requests to a worker without connections, and has their trace kept.
+//! Guarantees: status, fields, file and application are those of the steps that serve (`context::steps`), by the same
+//! functions; nobody outside is asked, and nothing is sent. What is said beyond that is `content::explain`'s. Waits for
+//! the disk.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
@@ -148,8 +149,8 @@ fn shared_of(settings: &Settings, parts: &Parts) -> Result<Shared, String> {
     Ok(Shared { services, handlers, tls, ..alone })
 }
 
-/// The TLS endpoint of the sites that ask clients for certificates, by whose authorities requests are judged. None if there are none, or if
-/// their keys cannot be read here.
+/// The TLS endpoint of the sites that ask clients for certificates, by whose authorities requests are judged. None if
+/// there are none, or if their keys cannot be read here.
 fn endpoint_for_clients(settings: &Settings) -> Option<Arc<Endpoint>> {
     let asks = |site: &&SiteSettings| matches!(Demand::of(site.tls.as_ref()), Demand::Client { .. });
     let sites: Vec<SiteSettings> = settings.sites.iter().filter(asks).cloned().collect();
@@ -158,8 +159,8 @@ fn endpoint_for_clients(settings: &Settings) -> Option<Arc<Endpoint>> {
     Endpoint::open(&asking, tickets, SharedMemory::default(), &[Alpn::Http1]).ok().flatten()
 }
 
-/// The same settings, where each rule of access lets in everybody. Rules that differ still do, because what is found at another path than
-/// the requested one has to have an equal rule. None if there is no rule.
+/// The same settings, where each rule of access lets in everybody. Rules that differ still do, because what is found at
+/// another path than the requested one has to have an equal rule. None if there is no rule.
 fn open_to_all(settings: &Settings) -> Option<Settings> {
     let mut open = settings.clone();
     let mut known = Vec::new();
@@ -547,7 +548,8 @@ mod tests {
         assert!(said.contains("with 301, where there is nothing"), "{said}");
     }
 
-    /// The rules of access are open to others, and as unlike each other as before: what is for some is not given to others by another path.
+    /// The rules of access are open to others, and as unlike each other as before: what is for some is not given to
+    /// others by another path.
     #[test]
     fn a_file_that_is_for_others_is_not_given_to_clients_that_are_let_in() {
         let root = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Stretches of files on their way to a socket: how much at once, and whether the file is still the one described.
 //!
-//! Owns: the quantum, the check that every range of an answer comes from one state of its file, and finding out whether it
-//! is in memory.
+//! Owns: the quantum, the check that every range of an answer comes from one state of its file, and finding out whether
+//! it is in memory.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -40,9 +40,9 @@ impl FileRange {
         FileRange { length: self.length.min(IN_ORDER_BYTES), ..self.clone() }
     }
 
-    /// How many bytes from its beginning on may be sent now: they are in memory, were there a moment ago, or are likely to be
-    /// where nothing can tell. None if some of them are not. That is the quantum; while the kernel is taking pages back, a part of
-    /// it.
+    /// How many bytes from its beginning on may be sent now: they are in memory, were there a moment ago, or are likely
+    /// to be where nothing can tell. None if some of them are not. That is the quantum; while the kernel is taking
+    /// pages back, a part of it.
     pub fn in_memory(&self, shared: &Shared) -> Option<u64> {
         let (abilities, now_ms) = (&shared.abilities, shared.clock.now().ms());
         let is_quiet = abilities.lately.is_quiet(now_ms);

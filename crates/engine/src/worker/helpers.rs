@@ -1,9 +1,9 @@
 //! Helpers of an AMPED worker, who wait for the disk in its place: what they do, and those of them that are threads.
 //!
-//! Owns: jobs and notifications, which `helper_processes` has too; the threads, spawned as jobs wait, kept in reserve for
-//! a while, bounded in number. Guarantees: a job is finished exactly once; what threads found they hand over, so that nothing
-//! is read or built twice; of what has to be read, what most wait for comes first (`job_queue`), and what is known and only has to
-//! be compared does not queue behind it. Does not decide what would block.
+//! Owns: jobs and notifications, which `helper_processes` has too; the threads, spawned as jobs wait, kept in reserve
+//! for a while, bounded in number. Guarantees: a job is finished exactly once; what threads found they hand over, so
+//! that nothing is read or built twice; of what has to be read, what most wait for comes first (`job_queue`), and what
+//! is known and only has to be compared does not queue behind it. Does not decide what would block.
 
 pub mod fork_server;
 pub mod job_queue;

@@ -1,9 +1,10 @@
-//! Connections that hold no thread, and the listener thread that waits for them and for new ones: those that are idle between
-//! requests, and those whose peers keep a thread waiting, if the engine parks such ones.
+//! Connections that hold no thread, and the listener thread that waits for them and for new ones: those that are idle
+//! between requests, and those whose peers keep a thread waiting, if the engine parks such ones.
 //!
 //! Owns: parked connections, their deadlines, accepting. Guarantees: a connection is with a thread or in the set, never
-//! in both and never in neither; no lock is held across a system call. Does not serve, except for refusing what no thread
-//! takes: its [`Dispatch`] gives connections to threads, and that is the difference between the engines that use it.
+//! in both and never in neither; no lock is held across a system call. Does not serve, except for refusing what no
+//! thread takes: its [`Dispatch`] gives connections to threads, and that is the difference between the engines that use
+//! it.
 
 #[cfg(test)]
 mod model;
@@ -222,7 +223,8 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         Ok(())
     }
 
-    /// Takes no new connections, and lets idle ones go, after one last look for a request. Others are waited for here as before.
+    /// Takes no new connections, and lets idle ones go, after one last look for a request. Others are waited for here
+    /// as before.
     fn drain(&mut self) {
         self.end_accepting();
         for mut connection in self.set.parked_connections.take_idle() {
@@ -254,8 +256,8 @@ impl<'a, D: Dispatch> Listener<'a, D> {
 
     /// Goes on with a connection that comes from another engine.
     fn adopt(&mut self, mut connection: ConnectionState) {
-        // One that waits for a request needs no thread until something arrives. The kernel does not tell of what has been decrypted
-        // already. One that is about to be closed looks idle, and has nothing to wait for.
+        // One that waits for a request needs no thread until something arrives. The kernel does not tell of what has
+        // been decrypted already. One that is about to be closed looks idle, and has nothing to wait for.
         let rests = connection.waits_for_request() && !connection.transport.has_buffered_input();
         let busy = if rests { self.set.park(connection) } else { Some(connection) };
         if let Some(connection) = busy {
@@ -380,7 +382,8 @@ mod tests {
         let (_peer, mut connection) = pair(&shared);
         for _ in 0..3 {
             assert!(set.park(connection).is_none());
-            // It is looked at for what it holds, or makes room, while the kernel tells of an event for how it was parked.
+            // It is looked at for what it holds, or makes room, while the kernel tells of an event for how it was
+            // parked.
             connection = set.parked_connections.take_making_room(1).pop().unwrap();
             let token = connection.token();
             assert!(set.parked_connections.take(token).is_none());

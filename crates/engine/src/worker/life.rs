@@ -1,9 +1,10 @@
-//! The life of a worker that serves many connections in one thread, whatever tells it what it can do: start, serve, pause accepting,
-//! drain, stop.
+//! The life of a worker that serves many connections in one thread, whatever tells it what it can do: start, serve,
+//! pause accepting, drain, stop.
 //!
-//! Owns: [`Base`], what such a worker has, and the order of its work in [`Life`]. Guarantees: what has come about is handled before
-//! connections that used up their turn go on; deadlines, accepting, counters and orders are looked at after every wait; once it is to hand over,
-//! it answers nothing that arrives. Does not wait and does not move bytes: the worker of `event_loop` does so with epoll, that of `proactor` with a ring.
+//! Owns: [`Base`], what such a worker has, and the order of its work in [`Life`]. Guarantees: what has come about is
+//! handled before connections that used up their turn go on; deadlines, accepting, counters and orders are looked at
+//! after every wait; once it is to hand over, it answers nothing that arrives. Does not wait and does not move bytes:
+//! the worker of `event_loop` does so with epoll, that of `proactor` with a ring.
 
 use lamna_io::wait::Token;
 use lamna_proto::conn::Interest;
@@ -40,7 +41,8 @@ pub struct Base<'a> {
     pub acceptor: Acceptor,
     /// It takes no more of them, and ends with the last.
     pub draining: bool,
-    /// Its connections are those that another process cannot go on with: each ends here, or goes there as soon as it can.
+    /// Its connections are those that another process cannot go on with: each ends here, or goes there as soon as it
+    /// can.
     pub finishes: bool,
 }
 
@@ -71,7 +73,8 @@ impl<'a> Base<'a> {
         turn.interest()
     }
 
-    /// A connection rests that waits for `interest`, until `deadline`. `tells_input`, `tells_room`: the worker is told when it can receive, and send.
+    /// A connection rests that waits for `interest`, until `deadline`. `tells_input`, `tells_room`: the worker is told
+    /// when it can receive, and send.
     pub fn rest(
         &mut self,
         token: Token,
@@ -111,8 +114,9 @@ pub trait Life<'a>: Accepting<'a> {
     /// Whether it is to return.
     fn is_over(&self) -> bool;
 
-    /// Begins to give its connections to the successor, if it is to and has not begun. True if nothing of what has come about is for it any more: a
-    /// request that has arrived after the order is answered by the successor, by the rules of that one.
+    /// Begins to give its connections to the successor, if it is to and has not begun. True if nothing of what has come
+    /// about is for it any more: a request that has arrived after the order is answered by the successor, by the rules
+    /// of that one.
     fn begin_leaving(&mut self) -> bool;
 
     /// Waits until something has come about, at most so long.
@@ -190,7 +194,8 @@ pub trait Life<'a>: Accepting<'a> {
         context.wait_ms([send_due, connections.next_deadline(), acceptor.due(), self.due()].into_iter().flatten())
     }
 
-    /// Gives connections in the queue their turn: as many as do not keep new requests waiting, and as there are permits for.
+    /// Gives connections in the queue their turn: as many as do not keep new requests waiting, and as there are permits
+    /// for.
     fn resume_queued(&mut self) {
         let needs_send_permit = self.base().context.needs_send_permit();
         for _ in 0..self.base().queue.turns(needs_send_permit) {

@@ -1,11 +1,12 @@
 //! Limits of requests, bytes and connections by client network or another key: a request over one is answered with 429.
 //!
-//! Owns: [`Limiter`], which decides for one request, and the table behind it, which all processes of a server share. Guarantees:
-//! memory is bounded and taken as networks come; without a limit a request costs one comparison, with one a hash and one atomic
-//! exchange of a word that only requests of the same client network change.
+//! Owns: [`Limiter`], which decides for one request, and the table behind it, which all processes of a server share.
+//! Guarantees: memory is bounded and taken as networks come; without a limit a request costs one comparison, with one a
+//! hash and one atomic exchange of a word that only requests of the same client network change.
 //!
-//! A network is a /32 of IPv4 or a /64 of IPv6. A request that is asked for again, because there was no room for its answer behind
-//! earlier ones of its connection, counts again. So does one that has waited for another one's answer from an application, where users are counted.
+//! A network is a /32 of IPv4 or a /64 of IPv6. A request that is asked for again, because there was no room for its
+//! answer behind earlier ones of its connection, counts again. So does one that has waited for another one's answer
+//! from an application, where users are counted.
 
 mod applications;
 pub mod connections;
@@ -226,7 +227,8 @@ impl Limiter {
         }
     }
 
-    /// Counts a request of `client` that has been let in as `user`, and adds what applies to its answer to `rate_limits`.
+    /// Counts a request of `client` that has been let in as `user`, and adds what applies to its answer to
+    /// `rate_limits`.
     ///
     /// # Errors
     /// It is over a limit of users.
@@ -245,8 +247,8 @@ impl Limiter {
         Ok(())
     }
 
-    /// Counts a request of `client` that is from `user` and has come to what is at `places`, paths: for those of their limits which are not
-    /// limits of the path that it asks for. Adds what applies to its answer to `rate_limits`.
+    /// Counts a request of `client` that is from `user` and has come to what is at `places`, paths: for those of their
+    /// limits which are not limits of the path that it asks for. Adds what applies to its answer to `rate_limits`.
     ///
     /// # Errors
     /// It is over a limit.
@@ -273,7 +275,8 @@ impl Limiter {
         Ok(())
     }
 
-    /// Counts for the limits of users if `caller` is known to be one or none, and for all others if that is not known yet.
+    /// Counts for the limits of users if `caller` is known to be one or none, and for all others if that is not known
+    /// yet.
     fn of_site(
         &self,
         site: &Site,
@@ -368,8 +371,8 @@ struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    /// The subject for which a limit counts its request. A client without such a field or without a user is counted with
-    /// its network.
+    /// The subject for which a limit counts its request. A client without such a field or without a user is counted
+    /// with its network.
     fn subject(&self, key: &'a LimitKey, requested: &RequestedResource<'a>) -> LimitSubject<'a> {
         let named = match key {
             LimitKey::Network => None,
@@ -421,8 +424,8 @@ fn seconds(ticks: u64) -> u64 {
     ticks.div_ceil(1000 * TICKS_PER_MS)
 }
 
-/// The path that limits are compared with. However a path is spelled, it is the same one. What cannot be normalised is refused, and counts
-/// where all do.
+/// The path that limits are compared with. However a path is spelled, it is the same one. What cannot be normalised is
+/// refused, and counts where all do.
 fn counted_path<'a>(path: &'a [u8], made: &'a mut Vec<u8>) -> &'a [u8] {
     if path::is_normal(path) {
         return path;
@@ -458,8 +461,8 @@ mod tests {
             let refused = (0..NETWORKS).filter(|network| !takes(&counted, *network, rate, 1)).count();
             assert!(refused < 100, "{refused}");
         }
-        // All of them are over the limit at once. A network that was forgotten, because more than eight shared a bucket,
-        // takes more.
+        // All of them are over the limit at once. A network that was forgotten, because more than eight shared a
+        // bucket, takes more.
         let forgotten = (0..NETWORKS).filter(|network| takes(&counted, *network, rate, 2)).count();
         assert!(forgotten < NETWORKS as usize / 20, "{forgotten}");
     }

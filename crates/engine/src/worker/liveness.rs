@@ -1,5 +1,5 @@
-//! The invariant that whatever can go on has something that wakes it: asked, in builds with debug assertions, of every connection that a driver
-//! leaves.
+//! The invariant that whatever can go on has something that wakes it: asked, in builds with debug assertions, of every
+//! connection that a driver leaves.
 //!
 //! ```text
 //!  decrypted and unread ─── the next turn receives: `readable`, and a turn to come
@@ -9,8 +9,8 @@
 //!  could go on without all that ─── a queue
 //! ```
 //!
-//! Owns: [`assert_woken`], which every driver calls when it leaves a connection, and [`Arranged`], by which the driver says how it will be woken.
-//! Does not wake anybody.
+//! Owns: [`assert_woken`], which every driver calls when it leaves a connection, and [`Arranged`], by which the driver
+//! says how it will be woken. Does not wake anybody.
 
 use lamna_proto::conn::{Fate, Interest};
 use lamna_proto::time::Instant;

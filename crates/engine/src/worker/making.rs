@@ -1,12 +1,13 @@
-//! Making what a request asks a filter for, which takes long and much memory: a picture in another size, a section of a page that has not been read.
+//! Making what a request asks a filter for, which takes long and much memory: a picture in another size, a section of a
+//! page that has not been read.
 //!
 //! ```text
 //!   Outside ── first step ──> Waits ── its turn ──> HasLock ── a step that may block ──> answer, kept as any other
 //!      └── enough wait: the answer for that (503)   └── too long: the same
 //! ```
 //!
-//! Owns: [`Making`], the program that enters the queue ([`FairLock`]) and makes it. Guarantees: a request that waits holds no
-//! thread, no file and no content. One is made after the other in each process, in the background, so that one
+//! Owns: [`Making`], the program that enters the queue ([`FairLock`]) and makes it. Guarantees: a request that waits
+//! holds no thread, no file and no content. One is made after the other in each process, in the background, so that one
 //! processor at least has something else to do. The making itself is `content::translate`'s.
 
 use std::sync::Arc;

@@ -53,7 +53,8 @@ impl ProxyHeader {
         }
     }
 
-    /// Takes bytes back that have arrived and were not looked at. The next time that something is received they come first.
+    /// Takes bytes back that have arrived and were not looked at. The next time that something is received they come
+    /// first.
     pub(super) fn put_back(&mut self, bytes: &[u8]) {
         self.arrived.extend_from_slice(bytes);
     }

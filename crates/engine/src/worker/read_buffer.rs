@@ -1,12 +1,14 @@
 //! Content of a file in memory, read for one exchange.
 //!
-//! Owns: the bytes from when a helper, or the ring of the proactor, begins to read them until the socket has taken them; who
-//! sends them is the exchange that they were read for. Guarantees: they count as memory of the store meanwhile, and there are
-//! never more than a part of what it may hold. Without room for it a helper brings a range into the page cache instead, as
-//! everything that was there already is sent from there; the ring reads the smallest piece.
+//! Owns: the bytes from when a helper, or the ring of the proactor, begins to read them until the socket has taken
+//! them; who sends them is the exchange that they were read for. Guarantees: they count as memory of the store
+//! meanwhile, and there are never more than a part of what it may hold. Without room for it a helper brings a range
+//! into the page cache instead, as everything that was there already is sent from there; the ring reads the smallest
+//! piece.
 //!
-//! Between a helper's reading and a worker's sending the kernel may evict what was read, and does so where memory is short;
-//! the worker, and with it everybody else's requests, would wait for the disk. What it has in its hands cannot go.
+//! Between a helper's reading and a worker's sending the kernel may evict what was read, and does so where memory is
+//! short; the worker, and with it everybody else's requests, would wait for the disk. What it has in its hands cannot
+//! go.
 
 use std::os::fd::AsFd;
 
@@ -35,8 +37,8 @@ impl ReadBuffer {
         ReadBuffer { room, length }
     }
 
-    /// The beginning of `range`, read from its file. Nothing if `store` has no room for it, if it cannot be read as it was
-    /// described. Waits for the disk.
+    /// The beginning of `range`, read from its file. Nothing if `store` has no room for it, if it cannot be read as it
+    /// was described. Waits for the disk.
     pub(crate) fn read(range: &FileRange, store: &Store, abilities: &KernelFeatures) -> Option<ReadBuffer> {
         let file = range.representation.file.as_ref()?;
         let mut room = leased_buffer::lend(range.length, store)?;

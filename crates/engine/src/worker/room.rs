@@ -1,14 +1,16 @@
 //! Which connections make room where descriptors have run out.
 //!
-//! Owns: their order. Guarantees: one client network that holds much never keeps others from being served, whatever it does with its connections:
-//! those of the network that holds most go first, and nothing else that is under way is lost. Does not close them: engines do.
+//! Owns: their order. Guarantees: one client network that holds much never keeps others from being served, whatever it
+//! does with its connections: those of the network that holds most go first, and nothing else that is under way is
+//! lost. Does not close them: engines do.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use lamna_io::wait::Token;
 
-/// Descriptors of a network that are not many, however few there are in all: a browser with as many connections as it opens, and their files.
+/// Descriptors of a network that are not many, however few there are in all: a browser with as many connections as it
+/// opens, and their files.
 const NETWORK_FEW: usize = 16;
 /// The share of all descriptors that is not much for one network, as a divisor.
 const NETWORK_SHARE: usize = 32;
@@ -54,8 +56,9 @@ pub struct Chosen {
     pub are_idle: bool,
 }
 
-/// Those of `candidates` that make room, at most `most`: of the network that holds most, if that is much, the idle ones and those that have asked for
-/// nothing yet; else whichever have been idle longest; else answers of that network; else the connection that holds most, if that is much.
+/// Those of `candidates` that make room, at most `most`: of the network that holds most, if that is much, the idle ones
+/// and those that have asked for nothing yet; else whichever have been idle longest; else answers of that network; else
+/// the connection that holds most, if that is much.
 pub fn choose(candidates: impl IntoIterator<Item = Candidate>, most: usize) -> Chosen {
     let all: Vec<Candidate> = candidates.into_iter().collect();
     let greedy = greedy_network(&all);

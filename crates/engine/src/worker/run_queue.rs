@@ -11,7 +11,8 @@ use lamna_sys::metrics::scoreboard::WorkerScore;
 use crate::worker::connection_state::ConnectionState;
 use crate::worker::connection_table::ConnectionTable;
 
-/// Turns of connections that had one already, before events are looked at again: a new request waits for no more of them.
+/// Turns of connections that had one already, before events are looked at again: a new request waits for no more of
+/// them.
 const TURNS_MAX: usize = 2;
 /// Turns by permit, before events are looked at again.
 const PACED_TURNS_MAX: usize = 16;

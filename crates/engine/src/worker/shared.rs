@@ -1,7 +1,7 @@
 //! State that all workers of one engine share.
 //!
-//! Owns: nothing of its own; it holds the sites, the cache, the settings and the counters for all workers. Guarantees: read
-//! by all, written only through atomics and locks off the cached path.
+//! Owns: nothing of its own; it holds the sites, the cache, the settings and the counters for all workers. Guarantees:
+//! read by all, written only through atomics and locks off the cached path.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -42,7 +42,8 @@ use crate::worker::migration::transfer::Receiver;
 use crate::worker::uplink::{self, Uplink};
 
 /// State that all workers of an engine share. Read by all, written only through atomics and locks off the hot path.
-/// An engine that takes the place of another has its own, with the same content but for what concerns the engine itself.
+/// An engine that takes the place of another has its own, with the same content but for what concerns the engine
+/// itself.
 #[derive(Debug)]
 pub struct Shared {
     /// The sites that are served.
@@ -122,7 +123,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// That of workers for `sites`, which are those of `settings`, with a cache and counters of their own: no connections come to them.
+    /// That of workers for `sites`, which are those of `settings`, with a cache and counters of their own: no
+    /// connections come to them.
     ///
     /// # Errors
     /// The system has no descriptors or no memory for it.
@@ -181,8 +183,8 @@ impl Shared {
             || limiter.connections().is_some()
     }
 
-    /// The port at which https is spoken where a connection in clear text has come to: one that was there before its listener spoke TLS. None
-    /// for a connection to the port of plain HTTP, and where https has its own port.
+    /// The port at which https is spoken where a connection in clear text has come to: one that was there before its
+    /// listener spoke TLS. None for a connection to the port of plain HTTP, and where https has its own port.
     pub fn secure_port(&self, over: Over<'_>) -> Option<u16> {
         let port = over.socket.and_then(accept::port_of).filter(|port| *port != HTTPS_PORT)?;
         let is_there = |listener: &Listener| {
@@ -204,17 +206,18 @@ impl Shared {
 
     /// Whether files are read only by who may wait, into memory of the server's own, and sent from there.
     ///
-    /// Where the store has most of the memory, the page cache holds little, and nothing for long: what it has when a worker
-    /// looks may be gone when it is sent. Nor may a worker look: looking for what is not there begins a readahead, for which
-    /// the kernel has to make room first, in the worker's time. Helper processes cannot hand over what they have read.
+    /// Where the store has most of the memory, the page cache holds little, and nothing for long: what it has when a
+    /// worker looks may be gone when it is sent. Nor may a worker look: looking for what is not there begins a
+    /// readahead, for which the kernel has to make room first, in the worker's time. Helper processes cannot hand over
+    /// what they have read.
     pub fn reads_elsewhere(&self) -> bool {
         self.store.replaces_page_cache() && self.fork_server.is_none()
     }
 }
 
 impl Shared {
-    /// Accepting has to pause for want of descriptors or memory: gives up those of the cache, counts it, and says so now
-    /// and then.
+    /// Accepting has to pause for want of descriptors or memory: gives up those of the cache, counts it, and says so
+    /// now and then.
     pub fn handle_exhaustion(&self, errno: Errno) {
         self.store.clear();
         let before = self.counters.work.accept_pauses.fetch_add(1, Relaxed);

@@ -39,7 +39,8 @@ fn name(number: u32) -> Token {
 const SOCKET: u32 = 1 << 31;
 
 impl SocketWaits {
-    /// Has those sockets of this thread that are waited for again and again registered with the set `epoll` as long as this is kept.
+    /// Has those sockets of this thread that are waited for again and again registered with the set `epoll` as long as
+    /// this is kept.
     ///
     /// # Errors
     /// No descriptors.
@@ -88,8 +89,8 @@ impl SocketWaits {
         Ok(())
     }
 
-    /// Whether an event of the driver's own generation, with this index, is that of a program's socket. The index of no waker may be
-    /// taken for one.
+    /// Whether an event of the driver's own generation, with this index, is that of a program's socket. The index of no
+    /// waker may be taken for one.
     pub fn is_socket(index: u32) -> bool {
         index & SOCKET != 0 && index != u32::MAX
     }

@@ -1,8 +1,8 @@
 //! A thread for each connection or request, bounded in number.
 //!
-//! Owns: spawning and the bound, and what threads work with, which outlives them: making a front of the cache and buffers
-//! anew costs as much as making a thread. Guarantees: a connection for which no thread can be had comes back. Does not
-//! decide how long a thread stays with its connection.
+//! Owns: spawning and the bound, and what threads work with, which outlives them: making a front of the cache and
+//! buffers anew costs as much as making a thread. Guarantees: a connection for which no thread can be had comes back.
+//! Does not decide how long a thread stays with its connection.
 
 #[cfg(test)]
 mod model;

@@ -1,9 +1,10 @@
 //! The transport between a connection and its peer: a socket, a TLS session if the listener speaks TLS, and before both
 //! the header of a proxy where one is expected.
 //!
-//! Owns: the socket and the session, and the answers that only both together can give: whether more can be received than the socket will
-//! announce, whether everything has left before the connection is closed, until when a handshake may last. Engines ask it in the place of
-//! the socket. A plain connection costs what it does without: one word, no call and no allocation. Does not wait.
+//! Owns: the socket and the session, and the answers that only both together can give: whether more can be received
+//! than the socket will announce, whether everything has left before the connection is closed, until when a handshake
+//! may last. Engines ask it in the place of the socket. A plain connection costs what it does without: one word, no
+//! call and no allocation. Does not wait.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -187,7 +188,8 @@ impl Transport {
         }
     }
 
-    /// Until when the peer may take for what it is waited for, where `of_connection` is what the connection says about that.
+    /// Until when the peer may take for what it is waited for, where `of_connection` is what the connection says about
+    /// that.
     pub fn poll_timeout(&self, of_connection: Option<Instant>, limits: &Limits) -> Option<Instant> {
         // Before its end a handshake is all that is waited for.
         let of_connection = of_connection.filter(|_| !self.is_handshaking());
@@ -203,8 +205,9 @@ impl Transport {
         }
     }
 
-    /// A time of [`ConnectionState::poll_timeout`](super::connection_state::ConnectionState::poll_timeout) may have passed. True if that of the
-    /// session has, and with it the end has come: the peer is not waited for any more. What the connection waits for is the connection's.
+    /// A time of [`ConnectionState::poll_timeout`](super::connection_state::ConnectionState::poll_timeout) may have
+    /// passed. True if that of the session has, and with it the end has come: the peer is not waited for any more. What
+    /// the connection waits for is the connection's.
     pub fn handle_timeout(&mut self, limits: &Limits, now: Instant) -> bool {
         let is_late = self.own_timeout(limits).is_some_and(|until| until <= now);
         if let Some(secured) = &mut self.secured {
@@ -220,7 +223,8 @@ impl Transport {
         }
     }
 
-    /// Lets the peer see the end of what we send, while what it sends is still received (RFC 9112 9.6). Everything has been sent.
+    /// Lets the peer see the end of what we send, while what it sends is still received (RFC 9112 9.6). Everything has
+    /// been sent.
     pub fn end_sending(&mut self) {
         if !self.shut {
             self.shut = true;
@@ -416,8 +420,8 @@ impl Secured {
 
 // Sending.
 impl Transport {
-    /// Sends what `connection` has to send next, of which a turn that has moved `used` bytes may move so many more. Returns what came of it,
-    /// and how many bytes of a turn each byte counts as; nothing if there is nothing to send.
+    /// Sends what `connection` has to send next, of which a turn that has moved `used` bytes may move so many more.
+    /// Returns what came of it, and how many bytes of a turn each byte counts as; nothing if there is nothing to send.
     ///
     /// Bytes that a TLS session has encrypted count as sent, and leave when its buffer is full or nothing follows: so
     /// several answers, and the last one and the end, are one call.
@@ -518,7 +522,8 @@ pub enum Encrypted<'s> {
 }
 
 impl Secured {
-    /// Encrypts what the connection has to send next, as far as there is room. Nothing if there is none, or nothing to send.
+    /// Encrypts what the connection has to send next, as far as there is room. Nothing if there is none, or nothing to
+    /// send.
     fn encrypt(
         &mut self,
         connection: &mut Connection,

@@ -1,7 +1,7 @@
 //! How much a connection may move before others get their turn.
 //!
-//! Owns: the numbers, what of a range of a file fits them, and how many handshakes a worker works on before it looks at its other
-//! connections.
+//! Owns: the numbers, what of a range of a file fits them, and how many handshakes a worker works on before it looks at
+//! its other connections.
 
 use lamna_proto::transmit::{Segment, Transmit};
 
@@ -11,12 +11,13 @@ pub const QUANTUM_BYTES: u64 = 256 * 1024;
 /// Bytes of memory one connection may send before others get their turn.
 pub const TURN_BYTES: u64 = 1 << 20;
 
-/// A byte of a file counts as so many of memory, so that a turn has one quantum, which takes some 40 microseconds. A file is one
-/// answer after all, where as many bytes of memory are many. A quarter of that costs half as much again for each byte, and a
-/// third at the receiver (docs/engines.md).
+/// A byte of a file counts as so many of memory, so that a turn has one quantum, which takes some 40 microseconds. A
+/// file is one answer after all, where as many bytes of memory are many. A quarter of that costs half as much again for
+/// each byte, and a third at the receiver (docs/engines.md).
 const FILE_WEIGHT: u64 = TURN_BYTES / QUANTUM_BYTES;
 
-/// Leaves of content what may be sent in a turn of which `used` bytes have been. Returns how many bytes each one that is sent counts as.
+/// Leaves of content what may be sent in a turn of which `used` bytes have been. Returns how many bytes each one that
+/// is sent counts as.
 pub fn within_turn(transmit: &mut Transmit<'_>, used: u64) -> u64 {
     let left = TURN_BYTES.saturating_sub(used);
     match &mut transmit.segment {
@@ -33,8 +34,8 @@ pub fn within_turn(transmit: &mut Transmit<'_>, used: u64) -> u64 {
     }
 }
 
-/// Steps of handshakes between two looks at all connections. One takes up to a quarter of a millisecond, where an answer from the cache
-/// takes some microseconds.
+/// Steps of handshakes between two looks at all connections. One takes up to a quarter of a millisecond, where an
+/// answer from the cache takes some microseconds.
 const HANDSHAKES_MAX: u32 = 8;
 
 /// The steps of handshakes that may still be taken in a batch.

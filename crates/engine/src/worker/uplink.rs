@@ -1,11 +1,12 @@
 //! The uplink that all workers send over, where the configuration says how fast it is.
 //!
-//! Owns: [`Uplink`], which says when something may be sent so that what has been sent is never much ahead of what the link can have carried.
-//! So answers wait in the server, where the `schedule` decides which goes on, and not in queues of the kernel or of a
-//! router, which serve in the order of arrival. Guarantees: one atomic in memory that all processes share; no lock.
-//! Without a rate no worker asks it.
+//! Owns: [`Uplink`], which says when something may be sent so that what has been sent is never much ahead of what the
+//! link can have carried. So answers wait in the server, where the `schedule` decides which goes on, and not in queues
+//! of the kernel or of a router, which serve in the order of arrival. Guarantees: one atomic in memory that all
+//! processes share; no lock. Without a rate no worker asks it.
 //!
-//! It is the generic cell rate algorithm (ITU-T I.371) with bytes for cells: `free` is when the link will have carried everything.
+//! It is the generic cell rate algorithm (ITU-T I.371) with bytes for cells: `free` is when the link will have carried
+//! everything.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -14,10 +15,11 @@ use lamna_proto::time::Instant;
 use lamna_sys::clock::Clock;
 use lamna_sys::shared_memory::SharedMemory;
 
-/// How far what is sent may be ahead of the link. A worker that waits is woken by the millisecond, and must not leave the link idle.
+/// How far what is sent may be ahead of the link. A worker that waits is woken by the millisecond, and must not leave
+/// the link idle.
 const AHEAD_US: u64 = 4_000;
-/// Bytes of memory in a turn; of a file it is a quarter ([`turn_budget`](super::turn_budget)). Where the link is slow, an answer of a few
-/// bytes waits for one such turn.
+/// Bytes of memory in a turn; of a file it is a quarter ([`turn_budget`](super::turn_budget)). Where the link is slow,
+/// an answer of a few bytes waits for one such turn.
 pub const TURN_BYTES: u64 = 64 * 1024;
 /// The longest sleep of a thread that waits for a permit: then it looks at its orders.
 const SLEEP_US_MAX: u64 = 20_000;
@@ -45,8 +47,8 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// A link of this rate, and none for a rate of zero: then no connection needs a permit. It is free now, whatever has
-    /// been sent: the old time was perhaps computed at another rate, at which a turn could take a minute.
+    /// A link of this rate, and none for a rate of zero: then no connection needs a permit. It is free now, whatever
+    /// has been sent: the old time was perhaps computed at another rate, at which a turn could take a minute.
     pub fn new(bytes_per_s: u64, free: &LinkClock, clock: Clock) -> Option<Uplink> {
         free.store(0, Relaxed);
         (bytes_per_s > 0).then(|| Uplink { bytes_per_s, free: free.clone(), clock })

@@ -265,7 +265,8 @@ pub(super) fn write(format: Format, picture: Picture, quality: u8, out: &mut Vec
     }
 }
 
-/// A picture of three channels, for the encoder of JPEG: its own table of formats would bring nine instances of the encoder.
+/// A picture of three channels, for the encoder of JPEG: its own table of formats would bring nine instances of the
+/// encoder.
 struct OnWhite<'a>(&'a Picture);
 
 impl jpeg_encoder::ImageBuffer for OnWhite<'_> {

@@ -1,7 +1,7 @@
 //! Where the sections of a page of HTML are.
 //!
-//! Owns: what of HTML is a heading, and what of the head sections need as well. Guarantees: one pass over the bytes. What is in scripts, styles and
-//! comments is no heading.
+//! Owns: what of HTML is a heading, and what of the head sections need as well. Guarantees: one pass over the bytes.
+//! Text in scripts, styles and comments is no heading.
 
 use std::ops::Range;
 

@@ -5,8 +5,9 @@
 //!   a range ── section ────> HTML
 //! ```
 //!
-//! Owns: the choice between HTML, Markdown and plain text. Guarantees: a section is made of its own part of the content and of the parts that
-//! sections share, and of nothing else. Each form says itself what a heading is: [`super::html`], [`super::markdown`], [`super::plain`].
+//! Owns: the choice between HTML, Markdown and plain text. Guarantees: a section is made of its own part of the content
+//! and of the parts that sections share, and of nothing else. Each form says itself what a heading is: [`super::html`],
+//! [`super::markdown`], [`super::plain`].
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Applications and passwords of Caddy: `reverse_proxy`, `php_fastcgi`, `basic_auth` and `forward_auth`.
 //!
-//! Owns: which of what they say is said here as well. Caddy tells applications what the client asked for, as this server does.
+//! Owns: which of what they say is said here as well. Caddy tells applications what the client asked for, as this
+//! server does.
 
 use lamna_config::render::quoted;
 use lamna_config::upstream_address::UpstreamAddress;

@@ -1,7 +1,8 @@
 //! Matchers of Caddy as the `match` of a route.
 //!
-//! Owns: their syntax, and which of them can be said here. Guarantees: the wider form of a matcher fits at least what Caddy has it fit, whatever of it cannot
-//! be said. Whether one that cannot be said asks who the client is, is in `who`.
+//! Owns: their syntax, and which of them can be said here. Guarantees: the wider form of a matcher fits at least what
+//! Caddy has it fit, whatever of it cannot be said. Whether one that cannot be said asks who the client is, is in
+//! `who`.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Caddyfiles: what their directives are here.
 //!
-//! Owns: which directives are carried over and how; matchers are in `matcher`. Caddy compares paths without regard to case, which is
-//! not carried over and stands in no list.
+//! Owns: which directives are carried over and how; matchers are in `matcher`. Caddy compares paths without regard to
+//! case, which is not carried over and stands in no list.
 
 mod address;
 mod deny;
@@ -483,7 +483,8 @@ fn is_prefix(matcher: &Matcher, words: &[String]) -> bool {
     matches!((matcher.prefix(), words), (Some(prefix), [_, stripped]) if prefix.ends_with('/') && bare(prefix) == bare(stripped))
 }
 
-/// A value of `access`, unless another kind of it is there: Caddy asks for both, and here one would stand in the place of the other.
+/// A value of `access`, unless another kind of it is there: Caddy asks for both, and here one would stand in the place
+/// of the other.
 fn alone(value: String, site: &Site) -> Result<String, String> {
     let mut others = site.routes.iter().flat_map(|route| &route.keys).filter(|(key, _)| *key == "access");
     match others.all(|(_, other)| *other == value) {
@@ -509,7 +510,8 @@ const DECIDES: &[&str] = &[
     "uri",
 ];
 
-/// Whether a directive, or one in its block, has something else answer than a file, or lets not everybody in. `about` is what its matcher is about.
+/// Whether a directive, or one in its block, has something else answer than a file, or lets not everybody in. `about`
+/// is what its matcher is about.
 fn decides(line: &Line, about: About, depth: usize) -> bool {
     let name = line.word(0);
     let in_block = || line.block.iter().flatten().any(|inner| depth >= DEPTH_MAX || decides(inner, about, depth + 1));

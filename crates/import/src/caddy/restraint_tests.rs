@@ -1,4 +1,5 @@
-//! That what Caddy has run, refuses or leads elsewhere is not sent where it cannot be said here, and what is dropped of it is said.
+//! That what Caddy has run, refuses or leads elsewhere is not sent where it cannot be said here, and what is dropped of
+//! it is said.
 
 use crate::asked::Asked;
 use crate::caddy;

@@ -1,7 +1,8 @@
 //! The merge of the routes of a site: blocks of which one is taken, and several words about the same paths.
 //!
-//! Owns: what a `handle` says for which other ones say something else, and one route in the place of several with the same `match`. Caddy goes from one
-//! directive to the next in an order of its own, until one answers; here all routes that fit count, and of each key the most specific.
+//! Owns: what a `handle` says for which other ones say something else, and one route in the place of several with the
+//! same `match`. Caddy goes from one directive to the next in an order of its own, until one answers; here all routes
+//! that fit count, and of each key the most specific.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -76,7 +77,8 @@ pub(super) fn settle_handles(handles: &[Handle], site: &mut Site) {
     }
 }
 
-/// Caddy asks an application for the path that comes of a `rewrite`; here routes are not asked again, and a file would be sent in its place.
+/// Caddy asks an application for the path that comes of a `rewrite`; here routes are not asked again, and a file would
+/// be sent in its place.
 pub(super) fn deny_rewritten(site: &mut Site, draft: &mut Draft) {
     let is_proxy = |(key, value): &&(&str, String)| *key == "proxy" && value != "false";
     let asked: Vec<String> = site

@@ -1,7 +1,7 @@
 //! TLS of Caddy, which speaks it without being told: where the certificate of a site comes from.
 //!
-//! Owns: the keys of a site about TLS. Certificates of names that the world knows are ordered, and those of other names are of an authority of
-//! this machine, there and here.
+//! Owns: the keys of a site about TLS. Certificates of names that the world knows are ordered, and those of other names
+//! are of an authority of this machine, there and here.
 
 use lamna_config::render::quoted;
 

@@ -153,8 +153,8 @@ impl Access {
         true
     }
 
-    /// Has no client say a field to applications, if there is a service: what that may say is taken out of every request
-    /// of the site.
+    /// Has no client say a field to applications, if there is a service: what that may say is taken out of every
+    /// request of the site.
     pub(super) fn hide(&mut self, field: &str) -> bool {
         if self.asked.is_some() {
             self.fields.push(field.to_owned());
@@ -324,7 +324,8 @@ pub(super) fn read_files(directives: &[Directive], read: ReadFile<'_>, draft: &m
     }
 }
 
-/// The users of the file that a directive names whose hashes can be checked here. What is said of the others has no hash in it.
+/// The users of the file that a directive names whose hashes can be checked here. What is said of the others has no
+/// hash in it.
 fn users_of(directive: &Directive, draft: &mut Draft) -> Vec<(String, String)> {
     let (line, path) = (directive.line, directive.argument(0));
     let text = match draft.files.get(path) {

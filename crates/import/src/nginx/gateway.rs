@@ -1,7 +1,7 @@
 //! Applications of nginx: `upstream`, `proxy_pass` and `fastcgi_pass`, and what stands beside them.
 //!
-//! Owns: which of them mean the same here, and words for the others. nginx tells an application another `Host` than the client's unless it
-//! is told to, and puts what stands behind the address in place of what the location begins with.
+//! Owns: which of them mean the same here, and words for the others. nginx tells an application another `Host` than the
+//! client's unless it is told to, and puts what stands behind the address in place of what the location begins with.
 
 use lamna_config::render::quoted;
 use lamna_config::route::pattern::Pattern;

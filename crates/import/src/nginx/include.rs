@@ -1,7 +1,7 @@
 //! `include` of nginx: directives of other files in the place of the directive.
 //!
-//! Owns: which files are meant, how deep they may lie in each other, and what Debian's snippets say where they are not beside the
-//! configuration. Reads no file itself ([`Files`]).
+//! Owns: which files are meant, how deep they may lie in each other, and what Debian's snippets say where they are not
+//! beside the configuration. Reads no file itself ([`Files`]).
 
 use super::syntax::{self, Directive};
 use crate::{Draft, FILE_LINES, Files};
@@ -27,7 +27,8 @@ const KNOWN: [(&str, &str); 5] = [
     ("mime.types", "types { }"),
 ];
 
-/// Puts the directives of included files in the place of each `include`. One that cannot be read is left where it stands in a server: it may restrict.
+/// Puts the directives of included files in the place of each `include`. One that cannot be read is left where it
+/// stands in a server: it may restrict.
 pub(super) fn expand(directives: Vec<Directive>, files: Files<'_>, draft: &mut Draft) -> Vec<Directive> {
     within(directives, files, (0, false), draft)
 }

@@ -1,4 +1,5 @@
-//! Limits of nginx: `limit_req_zone` and `limit_req`, `limit_conn_zone` and `limit_conn`, `limit_rate` and `limit_rate_after`.
+//! Limits of nginx: `limit_req_zone` and `limit_req`, `limit_conn_zone` and `limit_conn`, `limit_rate` and
+//! `limit_rate_after`.
 //!
 //! Owns: which of them mean the same here, and words for the others. Where several levels have limits, nginx takes the
 //! innermost, and here all limits count that fit. So a limit is carried over where no other level says something else.
@@ -165,7 +166,8 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Writes how fast a server and its locations are sent. Of several levels nginx takes the innermost, and here the slowest applies.
+/// Writes how fast a server and its locations are sent. Of several levels nginx takes the innermost, and here the
+/// slowest applies.
 pub(super) fn push_speeds(of_server: &Speed, locations: &[Location], site: &mut Site, draft: &mut Draft) {
     let has_others = locations.iter().any(|one| one.speed.is_some());
     let mut add = |speed: &Speed, path: Option<&str>| {

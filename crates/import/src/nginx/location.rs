@@ -269,7 +269,8 @@ fn location(
     settle(&scope, Some(&pattern), &mut action, site, draft);
     action.is_denied |= is_asked;
     let is_changed = |rewrite: &Option<(&str, String)>| matches!(rewrite, Some(("rewrite", _)));
-    // Scripts are looked for at the path that comes of it; any other application is asked for the one that the client asks for.
+    // Scripts are looked for at the path that comes of it; any other application is asked for the one that the client
+    // asks for.
     let runs_files = matches!(&action.gateway, Some(("fastcgi", value)) if !value.contains("extensions = []"));
     let is_carried = runs_files && !is_lost_rewrite;
     if action.gateway.is_some()
@@ -325,7 +326,8 @@ fn runs_scripts_of(block: &[Directive], pattern: &Pattern) -> bool {
     block.iter().any(|one| one.name == "fastcgi_pass") && scripts::of(Some(pattern)) != scripts::Scripts::Whole
 }
 
-/// Denies what a location is for of which the expression cannot be read here, and more rather than less, if it restricts or has programs answer.
+/// Denies what a location is for of which the expression cannot be read here, and more rather than less, if it
+/// restricts or has programs answer.
 fn deny_unread(directive: &Directive, site: &mut Site, draft: &mut Draft) {
     let regex = match spelled(directive) {
         ("~", regex) => pattern::wider(regex),
@@ -402,7 +404,8 @@ fn root(
     }
 }
 
-/// The directory `to` for all paths beneath `prefix`; those that go on without a slash are in it there, and are not served here.
+/// The directory `to` for all paths beneath `prefix`; those that go on without a slash are in it there, and are not
+/// served here.
 fn beneath(directive: &Directive, prefix: &str, to: &str, site: &mut Site, draft: &mut Draft) {
     let whole = |path: &str| format!("{}/", path.trim_end_matches('/'));
     site.aliases.push((whole(prefix), whole(to)));

@@ -1,6 +1,7 @@
 //! The configuration of nginx: what its directives are here.
 //!
-//! Owns: which directives are carried over and how; locations are in `location`. What blocks inherit, they inherit here.
+//! Owns: which directives are carried over and how; locations are in `location`. What blocks inherit, they inherit
+//! here.
 
 mod access;
 mod caching;

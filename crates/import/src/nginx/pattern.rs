@@ -1,7 +1,8 @@
 //! Paths and expressions of nginx as patterns, also those that cannot be read here.
 //!
-//! Owns: how a location is written ([`spelled`]), its path as a pattern ([`of_path`]), and expressions without what cannot be read ([`without_looks`],
-//! [`wider`]). Guarantees: what fits an expression fits the one that comes of it as well, and more may. Pure.
+//! Owns: how a location is written ([`spelled`]), its path as a pattern ([`of_path`]), and expressions without what
+//! cannot be read ([`without_looks`], [`wider`]). Guarantees: what fits an expression fits the one that comes of it as
+//! well, and more may. Pure.
 
 use lamna_config::render::quoted;
 use lamna_config::route::pattern::Pattern;
@@ -9,7 +10,8 @@ use lamna_config::route::pattern::Pattern;
 use super::syntax::Directive;
 use crate::{DENIED_PRIORITY, Route, denied};
 
-/// How a location is compared (`=`, `^~`, `~`, `~*` or nothing), and with what. nginx takes both also without a space between them.
+/// How a location is compared (`=`, `^~`, `~`, `~*` or nothing), and with what. nginx takes both also without a space
+/// between them.
 pub(super) fn spelled(location: &Directive) -> (&str, &str) {
     const KINDS: [&str; 4] = ["=", "^~", "~*", "~"];
     match (location.argument(0), location.argument(1)) {
@@ -21,7 +23,8 @@ pub(super) fn spelled(location: &Directive) -> (&str, &str) {
     }
 }
 
-/// The pattern for a path of a location, or for all that begin so; an expression where a star or a brace would mean something here.
+/// The pattern for a path of a location, or for all that begin so; an expression where a star or a brace would mean
+/// something here.
 pub(super) fn of_path(path: &str, is_exact: bool) -> Pattern {
     let plain = if is_exact { Pattern::Exact(path.to_owned()) } else { Pattern::Prefix(path.to_owned()) };
     match Pattern::from_glob(&plain.text()) {

@@ -1,7 +1,7 @@
 //! Refusals of nginx that look at the request: `if` with `return`, and `limit_except`.
 //!
-//! Owns: which of their conditions can be asked here. Guarantees: what fits the original fits what comes of it as well, so nothing is let in that was
-//! refused. Pure.
+//! Owns: which of their conditions can be asked here. Guarantees: what fits the original fits what comes of it as well,
+//! so nothing is let in that was refused. Pure.
 
 use lamna_config::render::quoted;
 use lamna_config::route::condition::Network;

@@ -1,8 +1,10 @@
 //! `rewrite` of nginx: of a server, and of a location, within which it stays.
 //!
-//! Owns: what becomes of it. One of a server is a route before all locations. One of a location is said by the route of that location if it is for all of
-//! its paths; one for some of them is a route of its own, if its expression says by its beginning that it is for none but paths of the location, and no other location is
-//! among these. Guarantees: what one that cannot be said is for is not served, as it was another program's, or led elsewhere; for more paths if need be.
+//! Owns: what becomes of it. One of a server is a route before all locations. One of a location is said by the route of
+//! that location if it is for all of its paths; one for some of them is a route of its own, if its expression says by
+//! its beginning that it is for none but paths of the location, and no other location is among these. Guarantees: what
+//! one that cannot be said is for is not served, as it was another program's, or led elsewhere; for more paths if need
+//! be.
 
 use lamna_config::render::quoted;
 use lamna_config::route::pattern::Pattern;
@@ -177,7 +179,8 @@ fn except(directive: &Directive, location: &Pattern, names: &Names) -> Option<Wi
 }
 
 impl Rewrite {
-    /// Its route beside that of its location, of `priority`; `others` are the patterns of all other locations that come after it.
+    /// Its route beside that of its location, of `priority`; `others` are the patterns of all other locations that come
+    /// after it.
     pub(super) fn route<'p>(
         &self,
         priority: i32,

@@ -1,4 +1,5 @@
-//! That no configuration of nginx becomes one that sends what nginx has run, and that nothing in it is dropped without a word.
+//! That no configuration of nginx becomes one that sends what nginx has run, and that nothing in it is dropped without
+//! a word.
 
 use lamna_config::parse_unseen;
 use lamna_config::route::sent::Sent;

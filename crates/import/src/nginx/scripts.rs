@@ -1,8 +1,9 @@
 //! Which files an application of FastCGI is asked to run: by the expression of its location.
 //!
-//! Owns: reading it. A location for all that ends with `.php` becomes an application that runs files of that extension, so that index files and what
-//! is tried are run as well. That is done only where every path that fits has such an extension, which is made sure of by the expression itself: what fits
-//! and is not run would be sent. Any other location is handed to the application as it is. Pure.
+//! Owns: reading it. A location for all that ends with `.php` becomes an application that runs files of that extension,
+//! so that index files and what is tried are run as well. That is done only where every path that fits has such an
+//! extension, which is made sure of by the expression itself: what fits and is not run would be sent. Any other
+//! location is handed to the application as it is. Pure.
 
 use lamna_config::route::pattern::Pattern;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};

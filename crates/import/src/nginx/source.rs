@@ -1,7 +1,8 @@
 //! nginx's treatment of a path: the locations of a server as nginx chooses among them.
 //!
-//! Owns: the choice (`ngx_http_core_find_location`), what `rewrite` makes of a path before and in it, and paths that are worth asking about. What is asked
-//! is only whether a program answers; all else that a location says does not count. Nothing of the configuration that comes out is known here, so that the one can be held against the other.
+//! Owns: the choice (`ngx_http_core_find_location`), what `rewrite` makes of a path before and in it, and paths that
+//! are worth asking about. What is asked is only whether a program answers; all else that a location says does not
+//! count. Nothing of the configuration that comes out is known here, so that the one can be held against the other.
 
 use lamna_config::route::pattern::{Pattern, compile};
 use regex::bytes::Regex;
@@ -150,7 +151,8 @@ pub(super) fn refused_indexes<'n>(server: &[Directive], names: &'n [String]) -> 
     found
 }
 
-/// An expression for the folders of the files that `regex` fits, and for more rather than less: all but the root where that is not plain.
+/// An expression for the folders of the files that `regex` fits, and for more rather than less: all but the root where
+/// that is not plain.
 fn folders_of(regex: &str) -> String {
     const ENDS: [&str; 4] = ["(/|$)", "(?:/|$)", "(?:$|/)", "$"];
     let rest = ENDS.iter().find_map(|end| regex.strip_suffix(end)).unwrap_or(regex);

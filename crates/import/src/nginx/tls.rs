@@ -1,7 +1,7 @@
 //! TLS of nginx: certificates of servers, and the rest of `ssl_…` as far as it has a meaning here.
 //!
-//! Owns: the keys of a site about TLS. Guarantees: a server that speaks TLS and whose certificate is not carried over is not listened for
-//! in plain HTTP at that address.
+//! Owns: the keys of a site about TLS. Guarantees: a server that speaks TLS and whose certificate is not carried over
+//! is not listened for in plain HTTP at that address.
 
 use lamna_config::render::quoted;
 

@@ -1,10 +1,10 @@
 //! The writer of the access log: one thread that takes full buffers from all workers.
 //!
 //! Owns: the log file and the thread. Guarantees that no worker ever waits for the log: a worker fills its own
-//! [`LogBuffer`], hands it over without blocking and gets an emptied one back; when the writer cannot keep up, the buffer
-//! is dropped and its lines are counted. Write errors (a full disk, a closed pipe) lose lines, which are counted too,
-//! and never stop the server. Buffers are written whole to a file opened for appending, so that several processes can
-//! share one. Does not rotate files.
+//! [`LogBuffer`], hands it over without blocking and gets an emptied one back; when the writer cannot keep up, the
+//! buffer is dropped and its lines are counted. Write errors (a full disk, a closed pipe) lose lines, which are counted
+//! too, and never stop the server. Buffers are written whole to a file opened for appending, so that several processes
+//! can share one. Does not rotate files.
 
 use std::fmt;
 use std::io::{self, Write as _};

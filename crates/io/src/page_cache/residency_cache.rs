@@ -67,8 +67,8 @@ impl ResidencyCache {
         self.missed_of_ms[version as usize % FILES].store(now_ms, Relaxed);
     }
 
-    /// Whether pages of this version of a file are on their way back, as far as is known: a test missed some [`READ_MS`] ago or
-    /// less.
+    /// Whether pages of this version of a file are on their way back, as far as is known: a test missed some
+    /// [`READ_MS`] ago or less.
     pub fn is_being_read(&self, version: u64, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.missed_of_ms[version as usize % FILES].load(Relaxed)) < READ_MS
     }

@@ -1,8 +1,8 @@
 //! Logs as workloads: reading them, cutting them, asking a server for them again, and building the site they were
 //! served from.
 //!
-//! Owns: the form in which a log is replayed ([`Trace`]) and what becomes a request. Reading is in [`mod@read`] and [`mod@line`],
-//! workloads that never were a log in [`synthetic`], document roots in [`site`].
+//! Owns: the form in which a log is replayed ([`Trace`]) and what becomes a request. Reading is in [`mod@read`] and
+//! [`mod@line`], workloads that never were a log in [`synthetic`], document roots in [`site`].
 //!
 //! A request is replayed if it was GET or HEAD and its file has a known size, that is, was sent once with status 200;
 //! the rest was not served from files, or nothing is known to serve. What is left out is counted by reason, never

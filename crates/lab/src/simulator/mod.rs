@@ -4,8 +4,8 @@
 //! against others. Both start real servers (`lamna serve`) on loopback. Processes and control groups are the
 //! laboratory's ([`crate::process`],
 //! [`crate::cgroup`]). The load is a client of its own ([`load`]), because the models need of it what the generator of
-//! [`crate::load`] does not do: it goes on with the same connections from one stretch to the next, never sleeps where it has a
-//! processor to itself, and its own processor time is a parameter of the sets that exist. Nothing here is
+//! [`crate::load`] does not do: it goes on with the same connections from one stretch to the next, never sleeps where
+//! it has a processor to itself, and its own processor time is a parameter of the sets that exist. Nothing here is
 //! deterministic, and nothing in the models depends on it.
 
 pub mod calibrate;

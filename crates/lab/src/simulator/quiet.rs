@@ -4,11 +4,12 @@
 //! look, and no thread afterwards. The host of a virtual machine moves its processors about and lends their cores to
 //! others:
 //!
-//! - how far apart two processors are, which is the time in which one has what the other wrote. While they are where they share a cache, a
-//!   line of memory takes 30 to 40 ns; where they do not, 170, and each response is copied into memory that the other one has just
-//!   read: 50,000 bytes take the server 8 us here and 12 to 30 there. Nothing that one processor does by itself shows it;
-//! - how fast each is by itself. While another machine runs on the second thread of its core, it takes a third more for all it does, and
-//!   more than that for what fetches much from memory.
+//! - how far apart two processors are, which is the time in which one has what the other wrote. While they are where
+//!   they share a cache, a line of memory takes 30 to 40 ns; where they do not, 170, and each response is copied into
+//!   memory that the other one has just read: 50,000 bytes take the server 8 us here and 12 to 30 there. Nothing that
+//!   one processor does by itself shows it;
+//! - how fast each is by itself. While another machine runs on the second thread of its core, it takes a third more for
+//!   all it does, and more than that for what fetches much from memory.
 //!
 //! Either lasts from a tenth of a second to many seconds. How fast the machine is while it is left alone is not known
 //! beforehand: it is the fastest that this process has seen.

@@ -6,8 +6,8 @@
 //! once. The main queue gives each object one further round for each use, at most three. A scan passes through the
 //! small queue and leaves the main queue alone.
 //!
-//! Departure: as in the paper the ghost queue is as long as the main queue has objects, but never shorter than [`GHOSTS_MIN`]. So a
-//! cache that has just started remembers something.
+//! Departure: as in the paper the ghost queue is as long as the main queue has objects, but never shorter than
+//! [`GHOSTS_MIN`]. So a cache that has just started remembers something.
 
 use std::collections::VecDeque;
 

@@ -5,8 +5,8 @@
 //! Guarantees:
 //! - It is pure: time and readings are arguments. So the simulator runs the same code.
 //! - It changes the engine only if that is expected to save [`GAIN_MIN`] of the cost and [`WORTH`] of a processor.
-//! - It does not change within [`STAY_MS`] of the last change under the same kind of load, nor within a minute of it if the load
-//!   might as well be of another kind.
+//! - It does not change within [`STAY_MS`] of the last change under the same kind of load, nor within a minute of it if
+//!   the load might as well be of another kind.
 //! - It tries an engine at most once for each kind of load, in the first half minute of that load.
 //! - It does not follow a load that alternates.
 //!
@@ -320,7 +320,8 @@ impl Controller {
         self.changed.is_some_and(|(at_ms, under)| under == load && now_ms < at_ms + STAY_MS)
     }
 
-    /// The engine that is expected to cost least under `load`; the present one, if none saves [`GAIN_MIN`] and [`WORTH`].
+    /// The engine that is expected to cost least under `load`; the present one, if none saves [`GAIN_MIN`] and
+    /// [`WORTH`].
     fn wanted(&self, now_ms: u64, load: Load, reading: &Reading) -> Engine {
         let cost = |engine: Engine| self.profile.estimate(load, engine).ratio + engine.risk();
         let others = self.candidates.iter().copied().filter(|engine| !self.might_stall(*engine, now_ms));

@@ -4,7 +4,8 @@
 //! use. Therefore a control group of clients is told nothing. Owns: an account in bytes, of pages that were
 //! - *fetched* ahead by those who were told,
 //! - *wanted* by the control group: asked for after the page that would have told them,
-//! - *asked* for in the ordinary way by those who were told: they cannot fetch ahead, or could not use what they had fetched.
+//! - *asked* for in the ordinary way by those who were told: they cannot fetch ahead, or could not use what they had
+//!   fetched.
 //!
 //! If of N + 1 groups of clients of the same size one is the control group, the others have shown N times what it
 //! wanted, and what of that was not asked for came from what was fetched ahead. So *used* is N × wanted − asked, and

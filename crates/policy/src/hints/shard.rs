@@ -8,10 +8,10 @@
 //! Counts fade: after so many observations as it has room for sixteen times, or when it is told, all counts of a shard
 //! are halved. A row is brought up to date when it is touched, so halving costs nothing but a pass over the sketch.
 //!
-//! A successor may stand in another shard. So a pair is counted in two steps, and each takes one shard: [`Shard::enter`] in
-//! the successor's gives its [`Name`], [`Shard::follow`] in the page's counts it. A server that shares the table puts a lock
-//! around each shard and never holds two. A name whose row has been given to another URL since is noticed by its generation;
-//! one in 256 such names is not, and is a wrong hint until it has faded.
+//! A successor may stand in another shard. So a pair is counted in two steps, and each takes one shard:
+//! [`Shard::enter`] in the successor's gives its [`Name`], [`Shard::follow`] in the page's counts it. A server that
+//! shares the table puts a lock around each shard and never holds two. A name whose row has been given to another URL
+//! since is noticed by its generation; one in 256 such names is not, and is a wrong hint until it has faded.
 
 use super::sketch::Sketch;
 use super::{Probability, UrlId};

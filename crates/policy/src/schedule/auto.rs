@@ -2,7 +2,8 @@
 //!
 //! Owns: the decision, from what waits when a turn is given. Guarantees: a function of what it is told; it changes its
 //! mind once in
-//! [`WINDOW`] choices at most. Does not order anything: [`Queue`](super::Queue) does, by the discipline that is in force.
+//! [`WINDOW`] choices at most. Does not order anything: [`Queue`](super::Queue) does, by the discipline that is in
+//! force.
 //!
 //! Shortest first is worth something where several wait, and what they have left differs. The one that has waited
 //! longest and the one that came last stand for all: looking at two costs the same however many wait. Where all have as

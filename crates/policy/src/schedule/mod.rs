@@ -1,12 +1,12 @@
 //! Order of service: which of several that can go on has the next turn.
 //!
 //! Owns: the order of those that wait for a turn, for any resource that serves one turn after the other. A turn is
-//! bounded (so many bytes, one read, one job), so a long answer takes many. A waiter that had a turn and wants more waits
-//! again.
+//! bounded (so many bytes, one read, one job), so a long answer takes many. A waiter that had a turn and wants more
+//! waits again.
 //!
-//! Guarantees: a [`WaiterId`] waits once at most. [`Queue::pop`] takes the best rank of the highest urgency, and no waiter
-//! starves: each has its turn after at most `patience + (PASSED_OVER_MAX + 1) * (ahead + 1)` choices, where `ahead` is
-//! how many waited when it came, whatever comes later and however urgent that is. Where turns differ
+//! Guarantees: a [`WaiterId`] waits once at most. [`Queue::pop`] takes the best rank of the highest urgency, and no
+//! waiter starves: each has its turn after at most `patience + (PASSED_OVER_MAX + 1) * (ahead + 1)` choices, where
+//! `ahead` is how many waited when it came, whatever comes later and however urgent that is. Where turns differ
 //! ([`Queue::with_turn`]), the bound is the work of so many whole turns instead. A choice, an arrival, a change and a
 //! removal cost O(log n); nothing is allocated except when a waiter number larger than any before, or more waiters than
 //! ever before, wait. The order is a function of the calls alone.
@@ -16,18 +16,22 @@
 //! as one of 50,000, reads are the unit and not bytes. Only differences within one queue count.
 //!
 //! Its uses:
-//! - *The run queue of an event loop* (`engine/src/worker/run_queue.rs`). The waiter is the number of the connection in its table,
-//!   what remains are the bytes that it has to send. [`Queue::resume`] after a turn, [`Queue::remove`] when the connection ends.
-//! - *The job queue of helpers* (`engine/src/worker/helpers/job_queue.rs`). The waiter is the number of a job, and [`Priority::shared`] is
-//!   the priority: the reads of the job, divided by how many wait for it. [`Queue::update`] when one more waits.
-//! - *The queue of a stage* (`pipelined`). The waiter is the connection, what remains is its content; one [`Queue`] for each stage.
-//! - *The streams of an HTTP/2 connection*. The waiter is the stream's place in its connection. Urgency and `incremental` are those
-//!   of RFC 9218; [`Queue::update`] on PRIORITY_UPDATE, [`Queue::remove`] on RST_STREAM. A queue without members holds no memory.
+//! - *The run queue of an event loop* (`engine/src/worker/run_queue.rs`). The waiter is the number of the connection in
+//!   its table, what remains are the bytes that it has to send. [`Queue::resume`] after a turn, [`Queue::remove`] when
+//!   the connection ends.
+//! - *The job queue of helpers* (`engine/src/worker/helpers/job_queue.rs`). The waiter is the number of a job, and
+//!   [`Priority::shared`] is the priority: the reads of the job, divided by how many wait for it. [`Queue::update`]
+//!   when one more waits.
+//! - *The queue of a stage* (`pipelined`). The waiter is the connection, what remains is its content; one [`Queue`] for
+//!   each stage.
+//! - *The streams of an HTTP/2 connection*. The waiter is the stream's place in its connection. Urgency and
+//!   `incremental` are those of RFC 9218; [`Queue::update`] on PRIORITY_UPDATE, [`Queue::remove`] on RST_STREAM. A
+//!   queue without members holds no memory.
 //!
 //! A discipline is a rank ([`Discipline`]), one file each: [`fifo`], [`round_robin`], [`srpt`]. [`auto`] goes by one of
 //! the latter two, as those that wait have it. Urgency stands above the rank, and the bound on waiting stands above
-//! both. The bound gives the overdue one choice in four and no more: if it gave all, a long queue, in which every waiter
-//! is overdue, would be round robin under any name, just when the order matters most.
+//! both. The bound gives the overdue one choice in four and no more: if it gave all, a long queue, in which every
+//! waiter is overdue, would be round robin under any name, just when the order matters most.
 //!
 //! ```
 //! use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};

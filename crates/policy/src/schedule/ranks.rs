@@ -1,5 +1,5 @@
-//! A heap of waiters by rank. It tells the owner of the waiters where each of them is, so that one can be taken out of its
-//! middle.
+//! A heap of waiters by rank. It tells the owner of the waiters where each of them is, so that one can be taken out of
+//! its middle.
 
 /// A waiter and what it is ordered by. Compared from the first field to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

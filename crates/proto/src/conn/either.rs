@@ -164,7 +164,8 @@ impl Connection {
         }
     }
 
-    /// Whether a driver carries out a step of a program: until `handle_step_result` the connection has to stay where it is.
+    /// Whether a driver carries out a step of a program: until `handle_step_result` the connection has to stay where it
+    /// is.
     #[inline]
     pub fn is_running(&self) -> bool {
         either!(self, one => one.is_running())
@@ -297,8 +298,8 @@ impl Connection {
         either!(self, one => one.requested_of(id))
     }
 
-    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_step_result`
-    /// the program is the driver's.
+    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until
+    /// `handle_step_result` the program is the driver's.
     #[inline]
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         either!(self, one => one.step(id, now))

@@ -1,25 +1,26 @@
 //! A connection: bytes to requests, answers to bytes, in order.
 //!
-//! Owns: the contract between the core and every driver, below, and [`Connection`], which keeps it: [`http1::Connection`] for
-//! HTTP/1.x, [`http2::Connection`] for HTTP/2. Does not see the wire: TLS sits between it and the socket.
+//! Owns: the contract between the core and every driver, below, and [`Connection`], which keeps it:
+//! [`http1::Connection`] for HTTP/1.x, [`http2::Connection`] for HTTP/2. Does not see the wire: TLS sits between it and
+//! the socket.
 //!
 //! # How to drive a connection
 //! 1. [`lend`](Connection::lend) it a [`Workspace`].
-//! 2. Tell it what happened: `handle_received` after writing into `receive_space`, `handle_end`, `handle_writable` when the
-//!    socket has room, `handle_timeout`, or `handle_done` for a need that was deferred.
+//! 2. Tell it what happened: `handle_received` after writing into `receive_space`, `handle_end`, `handle_writable` when
+//!    the socket has room, `handle_timeout`, or `handle_done` for a need that was deferred.
 //! 3. Until neither gives anything:
 //!    - `poll_need`; carry it out and say `handle_done`, or `defer` it and say `handle_done` later.
-//!    - `poll_transmit`; send what the socket takes and say `handle_sent`, then take what `poll_answered` has for the log. A socket that
-//!      takes less than it is offered ends the loop. Where a buffer in between takes what the socket may not, say `handle_taken`, and
-//!      `handle_left` when the buffer is empty.
+//!    - `poll_transmit`; send what the socket takes and say `handle_sent`, then take what `poll_answered` has for the
+//!      log. A socket that takes less than it is offered ends the loop. Where a buffer in between takes what the socket
+//!      may not, say `handle_taken`, and `handle_left` when the buffer is empty.
 //!
 //!    Whatever else is told may leave something for the log, too. It is taken before step 5.
 //!
-//!    The instant of `handle_sent` and of `handle_left` ends the duration of every answer whose last byte has left by then. So it is read
-//!    after the bytes have left; what it is exact to, durations are.
+//!    The instant of `handle_sent` and of `handle_left` ends the duration of every answer whose last byte has left by
+//!    then. So it is read after the bytes have left, and durations are as exact as it is.
 //! 4. [`interest`](Connection::interest) says what to wait for and `poll_timeout` until when.
-//!    A driver that leaves the connection asks for the sockets that programs wait for (`poll_socket`). Then nothing can go on without one of
-//!    these: [`standstill`](Connection::standstill) says so.
+//!    A driver that leaves the connection asks for the sockets that programs wait for (`poll_socket`). Then nothing can
+//!    go on without one of these: [`standstill`](Connection::standstill) says so.
 //! 5. [`reclaim`](Connection::reclaim) the workspace. A connection without a workspace is *parked*: it is plain
 //!    data, and any driver in any thread may go on with it.
 //!

@@ -27,8 +27,8 @@ pub struct LinkField {
 }
 
 impl LinkField {
-    /// The field of this value, as in `</style.css>; rel=preload; as=style`. None if it is empty, longer than [`LINK_BYTES_MAX`] or not the
-    /// value of a field.
+    /// The field of this value, as in `</style.css>; rel=preload; as=style`. None if it is empty, longer than
+    /// [`LINK_BYTES_MAX`] or not the value of a field.
     pub fn new(value: &str) -> Option<LinkField> {
         let is_value = (1..=LINK_BYTES_MAX).contains(&value.len()) && is_field_value(value.as_bytes());
         if !is_value || value.trim_ascii() != value {

@@ -7,8 +7,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// A finding about a request ([`RequestedResource::found`](crate::exchange::RequestedResource::found)). Its finder knows
-/// the type.
+/// A finding about a request ([`RequestedResource::found`](crate::exchange::RequestedResource::found)). Its finder
+/// knows the type.
 pub type Finding = Arc<dyn Any + Send + Sync>;
 
 /// Bytes of content in memory. They stay where they are as long as anybody holds the buffer.

@@ -43,7 +43,8 @@ pub enum Need<'a> {
     Read(Read<'a>),
     /// Carry out a step of the program that answers the request: [`step`](crate::conn::Connection::step) gives it.
     /// Answer:
-    /// [`handle_step_result`](crate::conn::Connection::handle_step_result). It is never deferred by `defer`: the driver has the program meanwhile.
+    /// [`handle_step_result`](crate::conn::Connection::handle_step_result). It is never deferred by `defer`: the driver
+    /// has the program meanwhile.
     Run,
 }
 
@@ -63,15 +64,18 @@ pub struct RequestedResource<'a> {
     /// The same request was resolved before: a program has asked for it again, there was no room for its resource, or
     /// the driver that was asked has gone. Limits have counted it.
     pub is_again: bool,
-    /// How often an application has named another path in its place ([`StepResult::Redirected`](program::StepResult::Redirected)).
+    /// How often an application has named another path in its place
+    /// ([`StepResult::Redirected`](program::StepResult::Redirected)).
     pub redirects: u8,
     /// How it has come to this path, if an application has named it; none where another process has been told of that.
     pub led: Option<Led<'a>>,
-    /// The finding of a program about this request ([`StepResult::Found`](program::StepResult::Found)), which is known nowhere else.
+    /// The finding of a program about this request ([`StepResult::Found`](program::StepResult::Found)), which is known
+    /// nowhere else.
     pub found: Option<&'a Finding>,
 }
 
-/// The way of a request to a path that an application has named ([`StepResult::Redirected`](program::StepResult::Redirected)).
+/// The way of a request to a path that an application has named
+/// ([`StepResult::Redirected`](program::StepResult::Redirected)).
 #[derive(Clone, Copy, Debug)]
 pub struct Led<'a> {
     /// The paths in whose place it is, normalised: what counts requests has counted this one for each of them.

@@ -15,24 +15,26 @@
 //!                            the answer is sent
 //! ```
 //!
-//! An answer is a resource that is sent whole (`StepResult::Answer`), or a stream of parts that is sent while it is made
-//! (`StepResult::Gives`). A stream goes on only as fast as the peer takes it: a program is asked for the next part when there
-//! is room for it. A program that waits for another application has a socket: the driver of the connection waits for
-//! that socket as for its own.
+//! An answer is a resource that is sent whole (`StepResult::Answer`), or a stream of parts that is sent while it is
+//! made (`StepResult::Gives`). A stream goes on only as fast as the peer takes it: a program is asked for the next part
+//! when there is room for it. A program that waits for another application has a socket: the driver of the connection
+//! waits for that socket as for its own.
 //!
 //! # Streams
-//! - A program is dropped as soon as its answer is whole, and when the peer is gone or the answer cannot be completed. An answer without
-//!   content (to HEAD; 204, 304) is whole with its head: the program is dropped then.
-//! - A peer that has ended its side may still read: that is no reason to end the program. One that is gone is noticed when the driver
-//!   notices it: HTTP/1.x receives while a program thinks, as long as there is room in the input.
-//! - If the answer is whole before the content of the request has arrived, the rest is not waited for: HTTP/1.x closes behind the
-//!   answer, HTTP/2 ends the stream on its side. What still comes is discarded for a while; then the stream is reset with NO_ERROR.
-//! - The peer has to take what there is for it within `send_timeout_ms`. Content has to come within `body_timeout_ms`, and as fast as
-//!   `body_rate_min` says, while the program wants some: before the head, and behind it if the program waits for nothing else. All
-//!   other waiting is the program's business: it names `until`.
-//! - What a program gives at the wrong place (content before the head, a second head) is a failure, as [`StepResult::Failed`] is: before the
-//!   head a 500, behind it the answer is broken off. HTTP/1.x sends what was given before and closes without the last chunk; HTTP/2
-//!   resets the stream with INTERNAL_ERROR. An answer of HTTP/1.0 that ends with the connection cannot say so.
+//! - A program is dropped as soon as its answer is whole, and when the peer is gone or the answer cannot be completed.
+//!   An answer without content (to HEAD; 204, 304) is whole with its head: the program is dropped then.
+//! - A peer that has ended its side may still read: that is no reason to end the program. One that is gone is noticed
+//!   when the driver notices it: HTTP/1.x receives while a program thinks, as long as there is room in the input.
+//! - If the answer is whole before the content of the request has arrived, the rest is not waited for: HTTP/1.x closes
+//!   behind the answer, HTTP/2 ends the stream on its side. What still comes is discarded for a while; then the stream
+//!   is reset with NO_ERROR.
+//! - The peer has to take what there is for it within `send_timeout_ms`. Content has to come within `body_timeout_ms`,
+//!   and as fast as `body_rate_min` says, while the program wants some: before the head, and behind it if the program
+//!   waits for nothing else. All other waiting is the program's business: it names `until`.
+//! - What a program gives at the wrong place (content before the head, a second head) is a failure, as
+//!   [`StepResult::Failed`] is: before the head a 500, behind it the answer is broken off. HTTP/1.x sends what was
+//!   given before and closes without the last chunk; HTTP/2 resets the stream with INTERNAL_ERROR. An answer of
+//!   HTTP/1.0 that ends with the connection cannot say so.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;

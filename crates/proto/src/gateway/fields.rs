@@ -187,8 +187,8 @@ pub const NAMED_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyNamed;
 
-/// Whether a field may be passed on as a trailer: not what frames, routes, authenticates or describes the content (RFC 9110
-/// 6.5.1), which a recipient that merges trailers would take for true.
+/// Whether a field may be passed on as a trailer: not what frames, routes, authenticates or describes the content (RFC
+/// 9110 6.5.1), which a recipient that merges trailers would take for true.
 pub fn may_trail(name: &[u8]) -> bool {
     const NOT: [&str; 27] = [
         "content-length",

@@ -11,30 +11,30 @@
 //! By a [`Program`](crate::exchange::program::Program), which the server has for HTTP/1.1 and FastCGI (`gateway/`
 //! there): it is begun once, goes with its exchange, waits for a socket, and gives its answer in parts.
 //!
-//! - *Needs.* The look-up of a request whose route is a gateway gives a program that holds the channel to the application:
-//!   its socket, one of the readers below, and two buffers. A step sends what content there is, and reads what has come. It
-//!   ends with what it waits for: content, room in the answer, or the socket (readable, writable, until when). An event
-//!   loop or a ring then waits for that socket as for its own, a thread engine in its thread. The answer is given out as
-//!   its head ([`AnswerStep::Head`]), content, and the end.
-//! - *Streams.* Request content goes to the application while the answer comes back. Each direction has one buffer of fixed
-//!   size. A reader consumes what the other side has room for, and no more: what is not consumed stays in the buffer, the
-//!   full buffer stops the reading of the socket, and the kernel's window stops the sender. Where the application has to
-//!   know the length first (FastCGI, CGI), content without a length is kept until it is whole ([`RequestContent::Buffered`]), or refused (411) unless it
-//!   turns out that there is none. An answer that comes before the content has been sent ends the sending: the connection is not
-//!   kept.
-//! - *Readers* are called until they give [`AnswerStep::Incomplete`]. The head of an HTTP/1.1 answer has to fit the buffer
-//!   whole: a full buffer of which nothing is consumed is an error ([`http1::AnswerReader::handle_full`]).
-//! - *Live switch.* The channel is plain data, and goes to the next engine with the exchange. A step that is under way is
-//!   waited for, as for every program.
-//! - *Upgrade of the program.* A channel does not travel between processes: the old process serves what has begun to its
-//!   end, within the drain time.
-//! - *Failures.* Before the head has gone to the client, an error becomes [`GatewayError::status`]. After that nothing can
-//!   be said: the connection to the client is broken off so that no cache and no client takes the answer for whole.
+//! - *Needs.* The look-up of a request whose route is a gateway gives a program that holds the channel to the
+//!   application: its socket, one of the readers below, and two buffers. A step sends what content there is, and reads
+//!   what has come. It ends with what it waits for: content, room in the answer, or the socket (readable, writable,
+//!   until when). An event loop or a ring then waits for that socket as for its own, a thread engine in its thread. The
+//!   answer is given out as its head ([`AnswerStep::Head`]), content, and the end.
+//! - *Streams.* Request content goes to the application while the answer comes back. Each direction has one buffer of
+//!   fixed size. A reader consumes what the other side has room for, and no more: what is not consumed stays in the
+//!   buffer, the full buffer stops the reading of the socket, and the kernel's window stops the sender. Where the
+//!   application has to know the length first (FastCGI, CGI), content without a length is kept until it is whole
+//!   ([`RequestContent::Buffered`]), or refused (411) unless it turns out that there is none. An answer that comes
+//!   before the content has been sent ends the sending: the connection is not kept.
+//! - *Readers* are called until they give [`AnswerStep::Incomplete`]. The head of an HTTP/1.1 answer has to fit the
+//!   buffer whole: a full buffer of which nothing is consumed is an error ([`http1::AnswerReader::handle_full`]).
+//! - *Live switch.* The channel is plain data, and goes to the next engine with the exchange. A step that is under way
+//!   is waited for, as for every program.
+//! - *Upgrade of the program.* A channel does not travel between processes: the old process serves what has begun to
+//!   its end, within the drain time.
+//! - *Failures.* Before the head has gone to the client, an error becomes [`GatewayError::status`]. After that nothing
+//!   can be said: the connection to the client is broken off so that no cache and no client takes the answer for whole.
 //! - *No second try of what has an effect.* Whether another upstream may be asked is decided in one place,
-//!   `lamna_policy::upstream::retry`. It needs to know whether a byte of the request was sent. A helper or an engine that
-//!   ends in the middle is a failure, not a reason to run the request again.
-//! - *End of the client.* When the client leaves, the upstream connection is closed ([`fastcgi::abort`] first, where that
-//!   keeps it usable; a CGI process group is killed).
+//!   `lamna_policy::upstream::retry`. It needs to know whether a byte of the request was sent. A helper or an engine
+//!   that ends in the middle is a failure, not a reason to run the request again.
+//! - *End of the client.* When the client leaves, the upstream connection is closed ([`fastcgi::abort`] first, where
+//!   that keeps it usable; a CGI process group is killed).
 
 pub mod cgi;
 mod error;

@@ -1,9 +1,9 @@
 //! The path of a request in the one spelling in which it goes to an application.
 //!
 //! Owns: [`write()`]. Guarantees: what is written is a path of RFC 3986 and means what
-//! [`normalise`](crate::parse::path::normalise) found the received one to mean, so that no application finds another path
-//! in it than our rules judged. Reserved characters keep the spelling in which they came, encoded or not, because the
-//! two may differ to an application (RFC 3986 2.2).
+//! [`normalise`](crate::parse::path::normalise) found the received one to mean, so that no application finds another
+//! path in it than our rules judged. Reserved characters keep the spelling in which they came, encoded or not, because
+//! the two may differ to an application (RFC 3986 2.2).
 
 use crate::parse::path::PathError;
 

@@ -1,4 +1,5 @@
-//! A program that the server is a part of: a directory, a handler and a filter of its own. docs/extending.md leads through it.
+//! A program that the server is a part of: a directory, a handler and a filter of its own. docs/extending.md leads
+//! through it.
 //!
 //!     cargo run -p lamna-server --example embedded -- site
 

@@ -56,7 +56,8 @@ pub trait AdminApi {
     /// Why nothing is.
     fn hints(&self, asked: &Asked) -> Result<HintReport, String>;
 
-    /// Waits for the next request for a target, and takes down what each step says of it. One trace at a time: the one before is forgotten.
+    /// Waits for the next request for a target, and takes down what each step says of it. One trace at a time: the one
+    /// before is forgotten.
     ///
     /// # Errors
     /// Why it cannot be traced.
@@ -338,7 +339,8 @@ impl Change {
     }
 }
 
-/// Whether what is named means anything to what will serve. A server that chooses its architecture may come to one that it concerns.
+/// Whether what is named means anything to what will serve. A server that chooses its architecture may come to one that
+/// it concerns.
 fn check_concern(judged: &[(&'static Setting, setting::Value)], settings: &Settings) -> Result<(), String> {
     let serving = settings.architecture;
     for (setting, _) in judged.iter().filter(|_| !settings.adapts) {
@@ -418,9 +420,11 @@ pub struct Now {
     pub hit_ratio: f64,
     /// Part of the names and reads that would have blocked.
     pub would_block_ratio: f64,
-    /// Names and reads that would have blocked, or what the kernel has read from disks in units of 128 KiB if that is more.
+    /// Names and reads that would have blocked, or what the kernel has read from disks in units of 128 KiB if that is
+    /// more.
     pub disk_waits: u64,
-    /// Time for which event loops stood still, neither on a processor nor waiting for one; 1.0 is one loop all the time.
+    /// Time for which event loops stood still, neither on a processor nor waiting for one; 1.0 is one loop all the
+    /// time.
     pub stalled_ratio: f64,
     /// Jobs that no helper has begun yet.
     pub helper_queue: u64,

@@ -18,8 +18,8 @@ use super::token;
 const GLANCE: Duration = Duration::from_secs(2);
 /// How long an order may take: longer than any switch takes, and than an upgrade may.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long an order is given again that could not be taken, because another process was just taking over: longer than that
-/// may take.
+/// How long an order is given again that could not be taken, because another process was just taking over: longer than
+/// that may take.
 const RETRY_TIME_MAX: Duration = Duration::from_secs(20);
 /// How long one is asked again that closes the connection without an answer, as a process does that leaves its place.
 const GONE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -87,9 +87,9 @@ impl fmt::Display for AskError {
 
 impl std::error::Error for AskError {}
 
-/// Sends one request, with content unless that is empty, and waits for the answer. Over TCP it carries the server's token,
-/// if this user can read that. While one process takes the place of another it is sent again, until it is answered by the one
-/// that serves.
+/// Sends one request, with content unless that is empty, and waits for the answer. Over TCP it carries the server's
+/// token, if this user can read that. While one process takes the place of another it is sent again, until it is
+/// answered by the one that serves.
 ///
 /// # Errors
 /// See [`AskError`].

@@ -154,8 +154,8 @@ impl Visit {
         self.socket.as_fd()
     }
 
-    /// Goes on as far as that is possible without waiting. `answer` is asked for a whole request, and at each look for one that it had
-    /// no answer to. False when the visit is over.
+    /// Goes on as far as that is possible without waiting. `answer` is asked for a whole request, and at each look for
+    /// one that it had no answer to. False when the visit is over.
     pub(super) fn resume(
         &mut self,
         now: Instant,

@@ -20,8 +20,8 @@ impl Distribution {
         self.buckets.iter().sum()
     }
 
-    /// The upper bound, in microseconds, of the bucket in which the share `q` (0 to 1) of all durations is reached; none
-    /// if there are no durations, or it is reached in the last bucket.
+    /// The upper bound, in microseconds, of the bucket in which the share `q` (0 to 1) of all durations is reached;
+    /// none if there are no durations, or it is reached in the last bucket.
     pub fn quantile_us(&self, q: f64) -> Option<u64> {
         let wanted = ((self.count() as f64 * q.clamp(0.0, 1.0)).ceil() as u64).max(1);
         let mut seen = 0;

@@ -2,9 +2,9 @@
 //!
 //! A server without `--admin` makes `DIRECTORY/PID.sock` in the first of these directories that it can have for itself:
 //! for root `/run/lamna`, which outlives sessions; `lamna` in the service manager's `$RUNTIME_DIRECTORY`;
-//! `$XDG_RUNTIME_DIR/lamna`; `/tmp/lamna-UID`. With `$LAMNA_RUNTIME_DIR` that is the one directory. In a directory that is
-//! its user's own and that others may enter, as service managers make them (0755), it makes a directory `lamna` that they
-//! may not.
+//! `$XDG_RUNTIME_DIR/lamna`; `/tmp/lamna-UID`. With `$LAMNA_RUNTIME_DIR` that is the one directory. In a directory that
+//! is its user's own and that others may enter, as service managers make them (0755), it makes a directory `lamna` that
+//! they may not.
 //!
 //! A search for servers looks into all of them, into `/run/user/UID/lamna`, and into `/run/*/lamna`. Root looks for
 //! those of other users if it has none of its own: so no other user's server can come between root and its own.

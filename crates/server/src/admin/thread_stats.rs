@@ -64,8 +64,8 @@ pub(crate) fn times(known: &HashMap<u32, Times>) -> HashMap<u32, Times> {
     times
 }
 
-/// The beginning of a file of one short line, in three system calls: the kernel writes such a line at once, and neither its
-/// length nor its end has to be asked for.
+/// The beginning of a file of one short line, in three system calls: the kernel writes such a line at once, and neither
+/// its length nor its end has to be asked for.
 fn line_of(path: &Path) -> Option<String> {
     let mut buffer = [0; 128];
     let length = File::open(path).ok()?.read(&mut buffer).ok()?;

@@ -3,9 +3,9 @@
 //! The kernel does not name the user that connects over TCP. Any program on the machine can be made to connect: a proxy
 //! that forwards too much, a program that fetches what it is told to. So an order over TCP carries a secret.
 //!
-//! Owns: making it, keeping it in `ADDRESS.token` beside control sockets (mode 0600, in a directory of mode 0700), finding
-//! it again for `lamna ctl`, and comparing it. Guarantees: the time that a comparison takes does not tell how much of a
-//! token was right.
+//! Owns: making it, keeping it in `ADDRESS.token` beside control sockets (mode 0600, in a directory of mode 0700),
+//! finding it again for `lamna ctl`, and comparing it. Guarantees: the time that a comparison takes does not tell how
+//! much of a token was right.
 
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
@@ -101,8 +101,8 @@ impl Drop for Token {
     }
 }
 
-/// The token of the server that is reached at `address`, if this user may read it. One that listens on every interface is
-/// reached by any address of this machine, of which only loopback is known to be one: a token is not sent elsewhere.
+/// The token of the server that is reached at `address`, if this user may read it. One that listens on every interface
+/// is reached by any address of this machine, of which only loopback is known to be one: a token is not sent elsewhere.
 pub(super) fn find(address: SocketAddr) -> Option<String> {
     let every: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,7 +1,7 @@
 //! The parts of an engine of the program's own.
 //!
-//! An [`Engine`] serves in threads of the server, one for each worker. It can do everything itself, by what the header of
-//! [`engine`](lamna_engine::engine) says that an engine owes. Most take the event loop ([`Worker`]) and give it an
+//! An [`Engine`] serves in threads of the server, one for each worker. It can do everything itself, by what the header
+//! of [`engine`](lamna_engine::engine) says that an engine owes. Most take the event loop ([`Worker`]) and give it an
 //! [`Executor`]. Each part of a request that may wait for the disk or take long is a call of it. The thread that
 //! carries it out, and the time, are the whole difference between engines.
 //!

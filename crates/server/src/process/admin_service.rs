@@ -310,7 +310,8 @@ impl AdminService<'_> {
         self.check_open()?;
         // Whatever becomes of the rest, a log that was moved away is let go.
         self.orders.give(Order::Reopen);
-        // Whoever has just mended what kept a certificate from being issued does not want to wait for the end of a pause.
+        // Whoever has just mended what kept a certificate from being issued does not want to wait for the end of a
+        // pause.
         acme::try_now(self.settings());
         let settings = (self.start_config.load)()?;
         self.set_settings(settings)
@@ -337,8 +338,8 @@ impl AdminService<'_> {
         if settings.adapts && settings.threads_adapt {
             settings.threads = self.settings().threads.min(settings.threads_max);
         }
-        // What an administrator has set meanwhile was meant for now, not for what the file says. Another process reads the
-        // file itself.
+        // What an administrator has set meanwhile was meant for now, not for what the file says. Another process reads
+        // the file itself.
         let files = FileStates::of(&settings);
         let progress = self.change(&settings, Purpose::Reload(Box::new(configured.clone())))?;
         if let Progress::Done(_) = progress {

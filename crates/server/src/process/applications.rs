@@ -1,13 +1,16 @@
 //! Applications that the server starts itself: `command` of a gateway.
 //!
-//! Owns: their sockets, processes and output. Guarantees: a connection to a FastCGI application that comes while no instance runs waits in the listen
-//! queue of the socket; a program that listens itself is not started where another one listens; what ends is started again, ever later if it ends young; what an instance writes is in the error log, line by line; an instance and its process group
-//! end with the server, whatever ends it. Waits for nothing but the end of instances when the server itself ends. It belongs to the main
-//! thread or the supervisor, because threads that serve cannot start programs.
+//! Owns: their sockets, processes and output. Guarantees: a connection to a FastCGI application that comes while no
+//! instance runs waits in the listen queue of the socket; a program that listens itself is not started where another
+//! one listens; what ends is started again, ever later if it ends young; what an instance writes is in the error log,
+//! line by line; an instance and its process group end with the server, whatever ends it. Waits for nothing but the end
+//! of instances when the server itself ends. It belongs to the main thread or the supervisor, because threads that
+//! serve cannot start programs.
 //!
 //! # Reload and upgrade
-//! A command that is changed is replaced at the same socket. What is unchanged is untouched. A process that takes over makes a socket of its own in the place
-//! of its predecessor's, as soon as the place is its own. The predecessor's instances go on with what has been asked of them, until it ends.
+//! A command that is changed is replaced at the same socket. What is unchanged is untouched. A process that takes over
+//! makes a socket of its own in the place of its predecessor's, as soon as the place is its own. The predecessor's
+//! instances go on with what has been asked of them, until it ends.
 
 mod instance;
 mod place;

@@ -1,8 +1,8 @@
 //! A server that looks at itself: what its sensors say, and what the controllers make of it.
 //!
 //! Owns: when it looks, and what is to be changed. Guarantees: nothing is measured on the way of a request (`sensors`).
-//! Decides nothing itself: `lamna_policy::control` does, which the simulator can run as well; and changes nothing but the
-//! bound on helpers, which costs nothing: `lifecycle` does.
+//! Decides nothing itself: `lamna_policy::control` does, which the simulator can run as well; and changes nothing but
+//! the bound on helpers, which costs nothing: `lifecycle` does.
 
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -55,8 +55,8 @@ pub(crate) struct WantedChange {
 /// Workers hand counters over at the same moments, so a reading has as many of their reports as the next one if it ends
 /// somewhat later.
 const AFTER_FLUSH_MS: u64 = 150;
-/// Helpers that each worker may have at first: they keep most disks busy, and leave the order to us where they do. There are
-/// twice as many each half second as long as that brings something.
+/// Helpers that each worker may have at first: they keep most disks busy, and leave the order to us where they do.
+/// There are twice as many each half second as long as that brings something.
 const HELPERS_FIRST: usize = 8;
 /// Helpers and threads that each worker may always have.
 const HELPERS_LEAST: usize = 4;
@@ -91,9 +91,9 @@ impl Adapter {
         Controller::new(profile, Adapter::candidates(settings), current)
     }
 
-    /// Engines that can serve, and may be worth it. Where the cache has most of the memory, `proactor` is not: it answers a
-    /// quarter less than `amped` from a disk that is slow (`results/caches/memory.md`), which the estimates know nothing of. Under
-    /// a limit of a few megabytes neither it nor threads fit beside many connections.
+    /// Engines that can serve, and may be worth it. Where the cache has most of the memory, `proactor` is not: it
+    /// answers a quarter less than `amped` from a disk that is slow (`results/caches/memory.md`), which the estimates
+    /// know nothing of. Under a limit of a few megabytes neither it nor threads fit beside many connections.
     fn candidates(settings: &Settings) -> Vec<Engine> {
         let is_small = config::is_small();
         let is_possible = |engine: &Engine| {

@@ -8,12 +8,13 @@
 //!  waits for whoever is the last, ends as that one has ended
 //! ```
 //!
-//! With the first process of a process namespace every other one ends (pid_namespaces(7)), so a server that is succeeded by
-//! another process must not be the first. Orders go over a line that a server leaves to its successor: the process that
-//! serves reads it, so none is lost on the way from one to the other.
+//! With the first process of a process namespace every other one ends (pid_namespaces(7)), so a server that is
+//! succeeded by another process must not be the first. Orders go over a line that a server leaves to its successor: the
+//! process that serves reads it, so none is lost on the way from one to the other.
 //!
-//! Owns: that process. Guarantees: it waits for every process that becomes its child; it ends with the status of the last
-//! server. Serves nothing; where it cannot be had, the server is the first process itself, and says why it is not succeeded.
+//! Owns: that process. Guarantees: it waits for every process that becomes its child; it ends with the status of the
+//! last server. Serves nothing; where it cannot be had, the server is the first process itself, and says why it is not
+//! succeeded.
 
 use std::os::fd::AsFd;
 use std::process::id;
@@ -29,8 +30,8 @@ use crate::process::orders::{ControlChannel, Orders, Received, Report};
 /// The id of the first process.
 const FIRST: u32 = 1;
 
-/// Has `serve` serve: in this process, or in one that it outlives if it is the first of a container. To be called before there
-/// are threads. Returns the status to end with.
+/// Has `serve` serve: in this process, or in one that it outlives if it is the first of a container. To be called
+/// before there are threads. Returns the status to end with.
 pub fn run(serve: impl FnOnce(Option<ControlChannel>) -> i32) -> i32 {
     if id() != FIRST {
         return serve(None);

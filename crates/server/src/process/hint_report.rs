@@ -1,6 +1,7 @@
 //! The hints of a page, from the process that has learned them.
 //!
-//! Owns: where that is asked: the server of this process, or the file that the first of several worker processes keeps. Learns nothing.
+//! Owns: where that is asked: the server of this process, or the file that the first of several worker processes keeps.
+//! Learns nothing.
 
 use lamna_config::settings::Settings;
 use lamna_engine::worker::shared::Shared;

@@ -78,9 +78,9 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Orders by signals: TERM and INT drain, a second one of either stops, HUP reloads, USR2 upgrades. To be called before there
-    /// are threads.
-    /// XFSZ is ignored: a full log file is an error like others. CHLD interrupts waiting, and orders nothing.
+    /// Orders by signals: TERM and INT drain, a second one of either stops, HUP reloads, USR2 upgrades. To be called
+    /// before there are threads. XFSZ is ignored: a full log file is an error like others. CHLD interrupts waiting, and
+    /// orders nothing.
     ///
     /// # Errors
     /// No descriptors or memory.

@@ -1,7 +1,7 @@
 //! Other settings for an engine that serves: which parts of it go on as they are.
 //!
-//! Owns: the comparisons. Guarantees: they agree with the columns of the rows of settings (`config::setting`), which the
-//! manual shows: a test changes each setting. Pure.
+//! Owns: the comparisons. Guarantees: they agree with the columns of the rows of settings (`config::setting`), which
+//! the manual shows: a test changes each setting. Pure.
 
 use lamna_config::own_files::same_sites;
 use lamna_config::settings::{Architecture, HelperKind, Settings};

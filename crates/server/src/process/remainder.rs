@@ -32,7 +32,8 @@ pub(crate) struct Remainder(RunningEngine);
 const WORKERS_MAX: usize = 4;
 
 impl Remainder {
-    /// One for what stays of the engine of `shared`, which has served with `settings`. What can travel later goes by `sender`.
+    /// One for what stays of the engine of `shared`, which has served with `settings`. What can travel later goes by
+    /// `sender`.
     ///
     /// # Errors
     /// No descriptors, or no threads.

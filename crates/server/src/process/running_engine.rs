@@ -1,9 +1,9 @@
 //! A running: one engine at work, from the start of its workers to their return, and the change from one to the next.
 //!
-//! Owns: the threads of the workers, and what they share. Guarantees: a running that has started serves, all its workers
-//! having begun; a running that cannot start has given back every connection that it had taken; a change of engines loses
-//! nothing, because the new one serves before the old one leaves, and listening sockets stay open throughout. Does not
-//! decide when to change.
+//! Owns: the threads of the workers, and what they share. Guarantees: a running that has started serves, all its
+//! workers having begun; a running that cannot start has given back every connection that it had taken; a change of
+//! engines loses nothing, because the new one serves before the old one leaves, and listening sockets stay open
+//! throughout. Does not decide when to change.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -60,8 +60,8 @@ pub(crate) struct RunningEngine {
     /// The settings that it was started with, and has been adjusted to.
     pub(crate) settings: Settings,
     embedded: Embedded,
-    /// The place of its first worker among those that are pinned to processors: that of the first running, so that a worker
-    /// stays on its processor, and with the caches there, when engines change.
+    /// The place of its first worker among those that are pinned to processors: that of the first running, so that a
+    /// worker stays on its processor, and with the caches there, when engines change.
     pub(super) first_place: usize,
     workers: Vec<Worker>,
     /// The engine that has the connections that stay when all others go to another process.
@@ -109,8 +109,9 @@ impl std::fmt::Display for SwitchError {
 impl std::error::Error for SwitchError {}
 
 impl RunningEngine {
-    /// The first running of a process. Its first worker takes score `first_score` at the scoreboard. With a `receiver` it goes on
-    /// with what arrives there, if its engine takes that itself. To be called before the process has threads.
+    /// The first running of a process. Its first worker takes score `first_score` at the scoreboard. With a `receiver`
+    /// it goes on with what arrives there, if its engine takes that itself. To be called before the process has
+    /// threads.
     ///
     /// # Errors
     /// The reason why it cannot start.
@@ -488,7 +489,8 @@ impl DrainingEngines {
     }
 }
 
-/// Has this thread, and those that it starts, run on one of the processors that the server may use, workers taking turns.
+/// Has this thread, and those that it starts, run on one of the processors that the server may use, workers taking
+/// turns.
 fn stay_on_processor(place: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&processor| allowed.is_set(processor)).collect();

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Tells the service manager `state`, as `MAINPID=1234`, if there is one that wants to know. What it does not hear is its
-/// own loss.
+/// Tells the service manager `state`, as `MAINPID=1234`, if there is one that wants to know. What it does not hear is
+/// its own loss.
 pub(crate) fn notify(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match name.as_bytes().strip_prefix(b"@") {

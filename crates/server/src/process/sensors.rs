@@ -1,8 +1,9 @@
 //! Measurements of a server by itself, twice a second: samples of counters, and the differences of two of them.
 //!
-//! Owns: reading the counters that workers hand over and what the kernel says of the process. Guarantees: nothing is done on
-//! the way of a request, no lock is taken, and workers are not disturbed: the thread that supervises them takes the
-//! samples. Figures that the kernel does not give count as nothing. Does not judge (`adapt`, `lamna_policy::control`).
+//! Owns: reading the counters that workers hand over and what the kernel says of the process. Guarantees: nothing is
+//! done on the way of a request, no lock is taken, and workers are not disturbed: the thread that supervises them takes
+//! the samples. Figures that the kernel does not give count as nothing. Does not judge (`adapt`,
+//! `lamna_policy::control`).
 
 use std::collections::HashMap;
 use std::fs;
@@ -122,7 +123,8 @@ impl Sample {
         // Engines that simply wait for the disk do not count that they did; the kernel does.
         let waits = (self.disk_bytes - before.disk_bytes).div_ceil(WAIT_BYTES);
         let blocked = self.blocked - before.blocked;
-        // A batch that took long because there was much to do, or because others had the processor, has not stood still.
+        // A batch that took long because there was much to do, or because others had the processor, has not stood
+        // still.
         let still_us = (connections.len() as u64 * interval_us).saturating_sub(cpu_us + run_queue_us);
         let reading = Reading {
             interval_ms: interval_us / 1000,

@@ -68,7 +68,8 @@ enum Switched {
 }
 
 impl Server {
-    /// Starts the workers. The first takes score `first_score` at the scoreboard. They go on with what arrives at `receiver`.
+    /// Starts the workers. The first takes score `first_score` at the scoreboard. They go on with what arrives at
+    /// `receiver`.
     pub(crate) fn start(
         settings: &Settings,
         listeners: Vec<Listener>,
@@ -111,9 +112,9 @@ impl Server {
         &self.running.settings
     }
 
-    /// Goes on with other settings, and so perhaps with another engine, without losing a connection or a byte. Returns when
-    /// the new engine serves; the old one may still be handing over (see [`Server::is_changing`]). Where it listens cannot
-    /// be changed.
+    /// Goes on with other settings, and so perhaps with another engine, without losing a connection or a byte. Returns
+    /// when the new engine serves; the old one may still be handing over (see [`Server::is_changing`]). Where it
+    /// listens cannot be changed.
     ///
     /// # Errors
     /// Why not; then everything is as it was.
@@ -196,8 +197,8 @@ impl Server {
         }
     }
 
-    /// Whether other settings take other helper processes: those that there are have opened the sites of the start, and this
-    /// process, having threads, can fork no others.
+    /// Whether other settings take other helper processes: those that there are have opened the sites of the start, and
+    /// this process, having threads, can fork no others.
     fn takes_other_helpers(&self, settings: &Settings) -> bool {
         settings.helpers == HelperKind::Processes && !same_sites(settings, self.settings())
     }

@@ -1,8 +1,8 @@
 //! Whether there is room to serve within the limits that this process is under (getrlimit(2)).
 //!
-//! Owns: what the least is. Guarantees: a server that says it serves can hold a few connections and has the address space for
-//! what it begins with; else it says which limit is too low, by how much, and how to raise it. Raises the one on descriptors as far as
-//! it may, and no other.
+//! Owns: what the least is. Guarantees: a server that says it serves can hold a few connections and has the address
+//! space for what it begins with; else it says which limit is too low, by how much, and how to raise it. Raises the one
+//! on descriptors as far as it may, and no other.
 
 use std::fs;
 use std::io;
@@ -41,19 +41,20 @@ pub(crate) fn check_descriptors(listeners: &[Listener]) -> Result<(), ServeError
 }
 
 const MIB: u64 = 1 << 20;
-/// Address space that a worker of an event engine takes for its thread's stack, its buffers and what it allocates first.
+/// Address space that a worker of an event engine takes for its thread's stack, its buffers and what it allocates
+/// first.
 const WORKER_BYTES: u64 = 4 * MIB;
 /// The same for a thread that is made with a small stack.
 const THREAD_BYTES: u64 = MIB / 2;
-/// Helpers that a worker has at once when files are not in memory, and what each takes: the stack that a thread has by default,
-/// and its buffer.
+/// Helpers that a worker has at once when files are not in memory, and what each takes: the stack that a thread has by
+/// default, and its buffer.
 const HELPERS: u64 = 4;
 const HELPER_BYTES: u64 = 2 * MIB + MIB / 8;
 /// Bytes of everything else: the threads of the log and of the watcher, and content on its way.
 const OTHER_BYTES: u64 = 12 * MIB;
 
-/// Whether the limit on the address space leaves room for what `settings` ask for and for what all processes share. To be called
-/// before anything large is made: a small allocation that fails ends the process, and nothing says why.
+/// Whether the limit on the address space leaves room for what `settings` ask for and for what all processes share. To
+/// be called before anything large is made: a small allocation that fails ends the process, and nothing says why.
 ///
 /// # Errors
 /// [`ServeError::Limit`].
@@ -88,14 +89,15 @@ fn check(settings: &Settings, shared_bytes: u64) -> Result<(), ServeError> {
     )))
 }
 
-/// Mappings of a thread: its stack, the stack of its signal handlers, and a guard page of each. Measured: 4144 mappings of a
-/// process with 1026 threads.
+/// Mappings of a thread: its stack, the stack of its signal handlers, and a guard page of each. Measured: 4144 mappings
+/// of a process with 1026 threads.
 const THREAD_MAPPINGS: u64 = 4;
 /// Mappings of everything else: the program, its libraries, the heap, what is sent.
 const OTHER_MAPPINGS: u64 = 512;
 
-/// Whether the kernel lets this process have the mappings that the threads of `settings` need (vm.max_map_count). Beyond them a
-/// thread cannot make the stack of its signal handlers, and the process aborts. To be called before there are threads.
+/// Whether the kernel lets this process have the mappings that the threads of `settings` need (vm.max_map_count).
+/// Beyond them a thread cannot make the stack of its signal handlers, and the process aborts. To be called before there
+/// are threads.
 ///
 /// # Errors
 /// [`ServeError::Limit`].
@@ -157,8 +159,8 @@ pub(crate) fn raise_descriptor_limit() {
 /// Descriptors that the kernel's table has room for from the beginning: 128 KiB of its memory.
 const DESCRIPTORS_AT_ONCE: u64 = 16 * 1024;
 
-/// Has the kernel make its table of descriptors large while there is one thread. The table doubles whenever numbers run out,
-/// and in a process with threads the one that needs the next number then waits for all processors to notice
+/// Has the kernel make its table of descriptors large while there is one thread. The table doubles whenever numbers run
+/// out, and in a process with threads the one that needs the next number then waits for all processors to notice
 /// (`expand_fdtable` and `synchronize_rcu` in Linux's `fs/file.c`): a worker was seen to stand still there for 12 ms.
 fn make_room_for_descriptors(descriptors_max: u64) {
     let highest = descriptors_max.min(DESCRIPTORS_AT_ONCE) as i32 - 1;

@@ -1,8 +1,8 @@
 //! The parent of worker processes: forks them, replaces those that die, passes orders on, and outlives them.
 //!
 //! Owns: the listening sockets, so that connections that wait for a worker survive any worker; the number of processes;
-//! the scoreboard's slots. Guarantees: has one thread, so that it may fork at any time; a worker that dies is replaced at
-//! once, unless workers keep dying young; workers do not outlive it, because their lines end with it. Serves nothing
+//! the scoreboard's slots. Guarantees: has one thread, so that it may fork at any time; a worker that dies is replaced
+//! at once, unless workers keep dying young; workers do not outlive it, because their lines end with it. Serves nothing
 //! and reads nothing that a peer has sent.
 
 mod body;
@@ -203,8 +203,8 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// There cannot be as many workers as there should be: goes on with those that there are. One more is tried each second as long
-    /// as there are fewer than there should be at least, and when all are busy.
+    /// There cannot be as many workers as there should be: goes on with those that there are. One more is tried each
+    /// second as long as there are fewer than there should be at least, and when all are busy.
     fn make_do(&mut self, cause: &str) {
         if !self.shared_metrics.scoreboard.is_short() {
             self.unsaid = Some(cause.to_owned());

@@ -1,7 +1,7 @@
 //! Looking after leftovers of clients: partial files that no client goes on with.
 //!
-//! Owns: [`Sweeper`], which has them deleted when their time has come, in a thread of its own that ends with that: looking may wait
-//! for the disk.
+//! Owns: [`Sweeper`], which has them deleted when their time has come, in a thread of its own that ends with that:
+//! looking may wait for the disk.
 
 use std::time::{Duration, Instant};
 

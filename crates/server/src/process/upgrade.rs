@@ -69,8 +69,8 @@ pub struct Inherited {
     pub(crate) clock: Clock,
     /// The settings that had been changed there while serving.
     pub(crate) choice: Choice,
-    /// Where it says that the place is this process's, and what it passes on of its own orders; none from versions that do
-    /// not.
+    /// Where it says that the place is this process's, and what it passes on of its own orders; none from versions that
+    /// do not.
     pub(crate) predecessor: Option<ControlChannel>,
     /// The line to the first process of a container ([`keeper`](crate::process::container)), if there is one.
     pub(crate) keeper: Option<ControlChannel>,
@@ -133,8 +133,8 @@ impl Inherited {
     }
 }
 
-/// Says that this process serves, and which connections it takes. Waits until the other one has left the place to it, or has
-/// gone, and has the files of `listeners` go with this process from then on.
+/// Says that this process serves, and which connections it takes. Waits until the other one has left the place to it,
+/// or has gone, and has the files of `listeners` go with this process from then on.
 pub(crate) fn take_over<'a>(
     receiver: &Receiver,
     predecessor: Option<&ControlChannel>,
@@ -290,8 +290,8 @@ impl Succession {
         })
     }
 
-    /// Starts a process that is to serve with `settings`, as far as they can be chosen while serving, in the place of this
-    /// one, with these listeners and this clock.
+    /// Starts a process that is to serve with `settings`, as far as they can be chosen while serving, in the place of
+    /// this one, with these listeners and this clock.
     ///
     /// # Errors
     /// Why not.

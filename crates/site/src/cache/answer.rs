@@ -1,8 +1,8 @@
 //! Cached responses of applications, and markers for targets whose responses are not cacheable or vary by request
 //! fields.
 //!
-//! Owns: [`StoredResponse`], the part of an entry whose validity is not that of a file. Guarantees: a worker uses none beyond the time that it is good
-//! for without asking the store, which hears of uses once a second as it does of files.
+//! Owns: [`StoredResponse`], the part of an entry whose validity is not that of a file. Guarantees: a worker uses none
+//! beyond the time that it is good for without asking the store, which hears of uses once a second as it does of files.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -43,8 +43,9 @@ pub fn sum_of_fields(fields: Fields<'_>) -> u64 {
 pub enum StoredResponse {
     /// An answer.
     Answer(Answer),
-    /// Its answers differ by fields of requests. They are found under keys that end with what these fields have, and the number, which is
-    /// another one whenever this is kept anew: what was found by another number is not found any more.
+    /// Its answers differ by fields of requests. They are found under keys that end with what these fields have, and
+    /// the number, which is another one whenever this is kept anew: what was found by another number is not found any
+    /// more.
     Varies {
         /// The fields.
         names: Arc<VaryNames>,

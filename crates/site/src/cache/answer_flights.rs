@@ -69,8 +69,8 @@ pub struct Wait {
     wait: table::Wait<Fetched, Notifier>,
 }
 
-/// The notifier of a waiter, whose descriptor a driver polls. A ring may still poll it when it is not needed any more, so
-/// it is woken when the wait is dropped as well.
+/// The notifier of a waiter, whose descriptor a driver polls. A ring may still poll it when it is not needed any more,
+/// so it is woken when the wait is dropped as well.
 #[derive(Clone, Debug)]
 struct Notifier(Arc<Waker>);
 

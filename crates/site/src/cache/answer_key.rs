@@ -1,8 +1,8 @@
 //! Cache keys of answers of applications: the target as the application sees it.
 //!
-//! Owns: the layout ([`AnswerKey`]). Guarantees: no key of a file is that of an answer; different targets have different keys; path and query
-//! in a key are the bytes that the application is asked for, so that none that it tells apart share a key; what a request selects by (`Vary`)
-//! follows behind.
+//! Owns: the layout ([`AnswerKey`]). Guarantees: no key of a file is that of an answer; different targets have
+//! different keys; path and query in a key are the bytes that the application is asked for, so that none that it tells
+//! apart share a key; what a request selects by (`Vary`) follows behind.
 
 use lamna_config::answer_cache::is_among;
 
@@ -27,7 +27,8 @@ pub struct AnswerKey<'k> {
 const MARK: u8 = 0xff;
 
 impl<'k> AnswerKey<'k> {
-    /// Appends the key. Parameters of the query that `ignored` names are left out, and the query with the last of them. False if a part is too long for any request.
+    /// Appends the key. Parameters of the query that `ignored` names are left out, and the query with the last of them.
+    /// False if a part is too long for any request.
     pub fn write(&self, ignored: &[String], out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(self.path);
         out.extend([0, MARK, u8::from(self.is_secure)]);

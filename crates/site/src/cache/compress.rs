@@ -1,8 +1,8 @@
 //! Compressing a representation: which it is worth for, at which level, within which bounds.
 //!
-//! Owns: [`compress`], for content that is kept, and [`compress_quickly`], for content that is made for one moment. Both are pure
-//! functions; their settings are [`Compression`](lamna_config::compression::Compression). Guarantees:
-//! the same bytes under the same suffix, so that a suffix may be part of a strong validator; output that is not clearly
+//! Owns: [`compress`], for content that is kept, and [`compress_quickly`], for content that is made for one moment.
+//! Both are pure functions; their settings are [`Compression`](lamna_config::compression::Compression). Guarantees: the
+//! same bytes under the same suffix, so that a suffix may be part of a strong validator; output that is not clearly
 //! smaller is given up before it is held whole. Does not decide when or where: `cache::compressor` does.
 
 use lamna_filter::{Effort, encode};

@@ -1,8 +1,9 @@
 //! Making the codings that clients ask for, off every thread that serves.
 //!
-//! Owns: a bounded queue and a bounded number of threads, spawned as requests come in, gone when none have come for a while,
-//! in the background. Guarantees: a coding of an entry is made once; who submits never waits; what is made was read in one
-//! state of the file, the one that the entry describes. Does not choose: `lamna_proto::codings` notes what is requested.
+//! Owns: a bounded queue and a bounded number of threads, spawned as requests come in, gone when none have come for a
+//! while, in the background. Guarantees: a coding of an entry is made once; who submits never waits; what is made was
+//! read in one state of the file, the one that the entry describes. Does not choose: `lamna_proto::codings` notes what
+//! is requested.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ struct Pool {
     shards: Arc<Shards>,
     counters: SharedMemory<Counters>,
     threads: AtomicUsize,
-    /// Half of the processors. Found out once, because threads that are confined can no longer ask for a control group's share.
+    /// Half of the processors. Found out once, because threads that are confined can no longer ask for a control
+    /// group's share.
     threads_max: usize,
     /// Jobs that have been submitted and not finished.
     pending: AtomicUsize,

@@ -1,8 +1,8 @@
 //! The directories that are watched, and which entries depend on which name in each.
 //!
-//! Owns: the inotify(7) instance and what its watches mean. Guarantees: every event disturbs at least the entries that it
-//! may concern: those of the name, those of the name of which it is a precompressed sibling, and beneath a directory all.
-//! The number of watches is bounded. May wait for the disk. Does not know targets or content.
+//! Owns: the inotify(7) instance and what its watches mean. Guarantees: every event disturbs at least the entries that
+//! it may concern: those of the name, those of the name of which it is a precompressed sibling, and beneath a directory
+//! all. The number of watches is bounded. May wait for the disk. Does not know targets or content.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -193,8 +193,8 @@ impl Directories {
 
 // Watching.
 impl Directories {
-    /// Where the names of an entry are, each with a watch on every directory on the way: nothing if one of them cannot be
-    /// watched, or if a file of the entry has none of these names.
+    /// Where the names of an entry are, each with a watch on every directory on the way: nothing if one of them cannot
+    /// be watched, or if a file of the entry has none of these names.
     fn places(&mut self, request: &WatchRequest, entry: &Entry) -> Option<Vec<(i32, u64)>> {
         let root = request.root.as_fd();
         let identity = identity(root)?;

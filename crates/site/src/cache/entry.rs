@@ -1,7 +1,7 @@
 //! A cache entry: the resource that a target was resolved to, and the evidence for that.
 //!
-//! Owns: the resource, and what it holds in memory; when it was last compared with the file system and whether changes would
-//! be noticed is in `validity`, what it counts in `account`. Does not look at files.
+//! Owns: the resource, and what it holds in memory; when it was last compared with the file system and whether changes
+//! would be noticed is in `validity`, what it counts in `account`. Does not look at files.
 
 mod charge;
 mod validity;
@@ -53,8 +53,8 @@ pub struct Entry {
     account: Arc<Charge>,
     /// Pages likely to be asked for next, once the learner has told.
     predictions: ArcSwapOption<Predictions>,
-    /// Where the first representation is in memory, for [`Entry::foresee_description`] alone. The allocator had these eight
-    /// bytes to spare.
+    /// Where the first representation is in memory, for [`Entry::foresee_description`] alone. The allocator had these
+    /// eight bytes to spare.
     representation_at: usize,
 }
 
@@ -127,7 +127,8 @@ impl Entry {
         Entry { special: Some(Box::new(Special::Script(script))), ..Entry::of(resource, false, stamps, now_ms) }
     }
 
-    /// An entry of a target that is to be made when there is a turn for it. `resource` is what is answered where there is none. It is not used again.
+    /// An entry of a target that is to be made when there is a turn for it. `resource` is what is answered where there
+    /// is none. It is not used again.
     pub fn of_unmade(resource: Arc<Resource>) -> Entry {
         Entry { special: Some(Box::new(Special::Unmade)), ..Entry::of(resource, false, Stamps::unsettled(), 0) }
     }
@@ -301,8 +302,8 @@ impl Entry {
         }
     }
 
-    /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for `recheck_ms`
-    /// after it was compared. Nothing: it has to be compared.
+    /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for
+    /// `recheck_ms` after it was compared. Nothing: it has to be compared.
     pub(super) fn freshness(&self, now_ms: u64, awake_ms: u64, recheck_ms: u64) -> Option<Freshness> {
         match self.stored_response() {
             Some(kept) if !self.is_disturbed() => kept.freshness(now_ms),
@@ -311,8 +312,8 @@ impl Entry {
         }
     }
 
-    /// Whether the files that are read when it is sent are as they were found, as far as one look tells. What is watched is told to be otherwise, and is
-    /// not looked at; nor is what is in memory.
+    /// Whether the files that are read when it is sent are as they were found, as far as one look tells. What is
+    /// watched is told to be otherwise, and is not looked at; nor is what is in memory.
     pub fn is_as_found(&self) -> bool {
         let is_as_found = |file: &OwnedFd| {
             let Ok((_, now)) = file_state::inspect(file.as_fd()) else { return false };

@@ -1,7 +1,7 @@
 //! Free memory within the control group's limit.
 //!
-//! Owns: the file in which the kernel says how much of a control group's limit is in use. Guarantees: an answer of now, for one
-//! system call. Does not know what it is to be used for.
+//! Owns: the file in which the kernel says how much of a control group's limit is in use. Guarantees: an answer of now,
+//! for one system call. Does not know what it is to be used for.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

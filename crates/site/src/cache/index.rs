@@ -1,11 +1,11 @@
 //! Small numbers, found by hash: the table of a shard.
 //!
-//! Owns: where a number is. A bucket is one line of a processor's cache and has ten numbers with sixteen bits of each one's
-//! hash, so that with a million numbers a search reads one line that is not near, where a table with its tags apart reads two; and
-//! the line is known from the hash alone, so that it can be fetched before. What finds its bucket full goes to the next one that
-//! is not, and the buckets that it passed count it, so that a search knows where to end (the overflow counts of F14, Bronson and
-//! Shi, 2019). Guarantees: as dense as [`LOAD_MAX`] allows, growing in steps of a quarter, as what is not used counts as well.
-//! Does not know what numbers stand for.
+//! Owns: where a number is. A bucket is one line of a processor's cache and has ten numbers with sixteen bits of each
+//! one's hash, so that with a million numbers a search reads one line that is not near, where a table with its tags
+//! apart reads two; and the line is known from the hash alone, so that it can be fetched before. What finds its bucket
+//! full goes to the next one that is not, and the buckets that it passed count it, so that a search knows where to end
+//! (the overflow counts of F14, Bronson and Shi, 2019). Guarantees: as dense as [`LOAD_MAX`] allows, growing in steps
+//! of a quarter, as what is not used counts as well. Does not know what numbers stand for.
 
 use lamna_sys::prefetch::{Ahead, FileRange};
 

@@ -1,7 +1,7 @@
 //! Memory to read a range of a file into, taken from what the cache may hold.
 //!
-//! Owns: the memory and what it takes of the store. Guarantees: all that is lent at a time is at most a part of the store;
-//! the larger the buffer, the smaller that part.
+//! Owns: the memory and what it takes of the store. Guarantees: all that is lent at a time is at most a part of the
+//! store; the larger the buffer, the smaller that part.
 
 use lamna_sys::metrics::memory_accounting::Reservation;
 use lamna_sys::ring::Buffer;

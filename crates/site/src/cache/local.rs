@@ -1,9 +1,9 @@
-//! A worker's private local cache of the store: what it used lately, without a lock and without writing to a cache line that
-//! others read.
+//! A worker's private local cache of the store: what it used lately, without a lock and without writing to a cache line
+//! that others read.
 //!
-//! Owns: which entries this worker holds on to, until when it may use each without asking the store, and how often it used
-//! each, which the store's policy is told when it is asked. Guarantees: a hit allocates nothing and takes no lock; an entry
-//! whose files were disturbed is not handed out as fresh.
+//! Owns: which entries this worker holds on to, until when it may use each without asking the store, and how often it
+//! used each, which the store's policy is told when it is asked. Guarantees: a hit allocates nothing and takes no lock;
+//! an entry whose files were disturbed is not handed out as fresh.
 //!
 //! Its entries are good for less than a second, so it holds only those that are asked for again soon. With a million
 //! targets in use it would otherwise hold many that were asked for once, and push hot ones out of the processor's
@@ -20,7 +20,8 @@ use super::two_generation_map::{Generations, Key};
 #[derive(Debug)]
 pub struct LocalCache {
     entries: Generations<Slot>,
-    /// Which keys the store was asked for lately: a mark of each, at the place that its hash says, until another comes there.
+    /// Which keys the store was asked for lately: a mark of each, at the place that its hash says, until another comes
+    /// there.
     lately: Box<[u16]>,
     /// The entry that was handed out last without being kept.
     passing: Option<Arc<Entry>>,
@@ -39,8 +40,9 @@ struct Slot {
 /// The part of the store that all private caches together may hold on to, as a divisor. An entry that the store has
 /// evicted meanwhile still counts.
 const LOCAL_CACHE_SHARE: u64 = 4;
-/// Keys that are noted lately: one for each so many bytes of the local cache. At most so many that what is held fits into the second
-/// cache of a processor, and that one that is asked for seldom has been forgotten when it is asked for again.
+/// Keys that are noted lately: one for each so many bytes of the local cache. At most so many that what is held fits
+/// into the second cache of a processor, and that one that is asked for seldom has been forgotten when it is asked for
+/// again.
 const BYTES_FOR_EACH_NOTED: u64 = 1024;
 const NOTED_MAX: u64 = 4 * 1024;
 
@@ -77,8 +79,8 @@ impl LocalCache {
         Lookup::Fresh(&slot.entry)
     }
 
-    /// The entry of `key` that a lookup at `now_ms` would find here without asking the store, unless it has been disturbed.
-    /// Counts as no use.
+    /// The entry of `key` that a lookup at `now_ms` would find here without asking the store, unless it has been
+    /// disturbed. Counts as no use.
     pub fn peek(&self, key: Key<'_>, now_ms: u64) -> Option<&Arc<Entry>> {
         let slot = self.entries.peek(key)?;
         (slot.freshness.until_ms > now_ms).then_some(&slot.entry)
@@ -89,8 +91,8 @@ impl LocalCache {
         self.passing.as_ref().or_else(|| self.entries.peek(key).map(|slot| &slot.entry))
     }
 
-    /// Takes over what the store knows, which is told of the `uses` of what was here and of this one. Returns an answer if
-    /// that is not fresh.
+    /// Takes over what the store knows, which is told of the `uses` of what was here and of this one. Returns an answer
+    /// if that is not fresh.
     fn renew(&mut self, store: &Store, key: Key<'_>, now_ms: u64, uses: u32) -> Option<Lookup<'static>> {
         let Some(entry) = store.lookup(key, uses + 1) else {
             self.entries.remove(key);

@@ -1,9 +1,9 @@
 //! Memory prefetching for the lookups of several requests that are about to be made.
 //!
-//! A hit among a million entries reads a row of lines that are not near the processor, each of them known only when the one before
-//! has come: of the index, the slot, entry and name, resource and representation, message. One request has to wait for each. Of
-//! several that are there at the same time all go one step before any goes the next one, so that they wait together (group
-//! prefetching: Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
+//! A hit among a million entries reads a row of lines that are not near the processor, each of them known only when the
+//! one before has come: of the index, the slot, entry and name, resource and representation, message. One request has
+//! to wait for each. Of several that are there at the same time all go one step before any goes the next one, so that
+//! they wait together (group prefetching: Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
 //!
 //! Guarantees: has no visible effect but the time that it takes; counts as no use. For entries of a worker's local
 //! cache the store is not asked: no lock is taken, and no count that other workers read is changed. Does not know
@@ -24,7 +24,8 @@ pub struct LookupPrefetch {
     ahead: Ahead,
 }
 
-/// Entries from which on they are not near the processor: about as many as its second cache has lines for half a kilobyte of each.
+/// Entries from which on they are not near the processor: about as many as its second cache has lines for half a
+/// kilobyte of each.
 const ENTRIES_MIN: u64 = 4096;
 
 impl LookupPrefetch {

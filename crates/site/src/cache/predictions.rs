@@ -1,8 +1,8 @@
 //! Predictions of the requests that follow a page, as the worker that answers with the page finds them.
 //!
 //! Owns: [`Predictions`], which never change once they are made. The cache keeps them with the entry of the page
-//! ([`Entry::predictions`](super::Entry::predictions)); `hints` makes them, and others in their place when it has learned more.
-//! Does not learn, and holds nothing of a client.
+//! ([`Entry::predictions`](super::Entry::predictions)); `hints` makes them, and others in their place when it has
+//! learned more. Does not learn, and holds nothing of a client.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use lamna_sys::metrics::memory_accounting::allocated;
 /// One URL that may be asked for next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Following {
-    /// Its path on the same site, normalised and not percent-encoded. UTF-8 without control characters; it has no query.
+    /// Its path on the same site, normalised and not percent-encoded. UTF-8 without control characters; it has no
+    /// query.
     pub target: Arc<str>,
     /// That a request for the page is followed by one for this.
     pub probability: Probability,

@@ -27,7 +27,8 @@ impl fmt::Debug for OwnPolicy {
     }
 }
 
-/// Which entries of a store go first: what is set, with the program's own policy, if it has one, in the place of the algorithm.
+/// Which entries of a store go first: what is set, with the program's own policy, if it has one, in the place of the
+/// algorithm.
 #[derive(Clone, Debug)]
 pub struct Replacing {
     policy: Policy,
@@ -60,8 +61,8 @@ impl Replacing {
         }
     }
 
-    /// The filter before it, if there is one. Nothing is too large for it: what is too large for the cache is sent from its file and
-    /// costs little.
+    /// The filter before it, if there is one. Nothing is too large for it: what is too large for the cache is sent from
+    /// its file and costs little.
     pub(super) fn admission(&self, bytes_max: u64) -> Option<Admission> {
         let window = (bytes_max / OBJECT_BYTES_USUAL).max(1000) * 10;
         self.policy.is_filtered.then(|| Admission::new(self.policy.objective, u64::MAX, window))

@@ -1,11 +1,11 @@
 //! One shard: a table of keys and entries, and the eviction of entries when room is needed.
 //!
-//! Owns: a table from keys to entries, and the books of the replacement policy (`lamna_policy::cache`), which decides while
-//! this acts. Guarantees: the policy's costs never exceed the bound; what is let go of is handed to the caller, so that it is
-//! freed and its files are closed after the lock is gone. Does not lock.
+//! Owns: a table from keys to entries, and the books of the replacement policy (`lamna_policy::cache`), which decides
+//! while this acts. Guarantees: the policy's costs never exceed the bound; what is let go of is handed to the caller,
+//! so that it is freed and its files are closed after the lock is gone. Does not lock.
 //!
-//! Policies know objects by dense numbers. The number of a key that was let go of is kept for a while, so that a policy that
-//! remembers what it threw away (ghosts, frequencies) knows it again when it returns.
+//! Policies know objects by dense numbers. The number of a key that was let go of is kept for a while, so that a policy
+//! that remembers what it threw away (ghosts, frequencies) knows it again when it returns.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher};
@@ -147,8 +147,8 @@ impl Shard {
         }
     }
 
-    /// Keeps `entry`, which costs `cost`, in place of what was there, if the policy finds it worth it. What has to go for
-    /// it is put to `gone`.
+    /// Keeps `entry`, which costs `cost`, in place of what was there, if the policy finds it worth it. What has to go
+    /// for it is put to `gone`.
     pub(super) fn insert(&mut self, key: Key<'_>, entry: Arc<Entry>, cost: u64, gone: &mut Vec<Arc<Entry>>) {
         let hash = self.hash(key);
         if let Some(id) = self.find_kept(key, hash) {
@@ -186,7 +186,8 @@ impl Shard {
         self.check_now_and_then();
     }
 
-    /// From now on so much may be read ahead of requests, in thousandths of the reads needed, of what is so likely; or nothing.
+    /// From now on so much may be read ahead of requests, in thousandths of the reads needed, of what is so likely; or
+    /// nothing.
     pub(super) fn set_precache(&mut self, precache: Option<(u16, Probability)>) {
         self.precache = precache.map(|(share, least)| Box::new(PrecacheBudget::new(share, least)));
     }
@@ -413,8 +414,8 @@ impl Slot {
         }
     }
 
-    /// Whether the entry of `key` is here. The index has compared sixteen bits of its hash, so it nearly always is: the entry is
-    /// fetched while the name is.
+    /// Whether the entry of `key` is here. The index has compared sixteen bits of its hash, so it nearly always is: the
+    /// entry is fetched while the name is.
     fn is(&self, key: Key<'_>) -> bool {
         let Slot::Entry(name, entry) = self else { return false };
         FileRange::of_shared(entry).fetch();

@@ -1,8 +1,8 @@
 //! The entries of all workers of a process, in shards of their own locks.
 //!
-//! Owns: what counts against the bounds on bytes, open files and number. Guarantees: no lock is held across a system call;
-//! what the entries and these structures take in memory, entries included that others still hold on to, stays within the
-//! bound but for what one entry takes.
+//! Owns: what counts against the bounds on bytes, open files and number. Guarantees: no lock is held across a system
+//! call; what the entries and these structures take in memory, entries included that others still hold on to, stays
+//! within the bound but for what one entry takes.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, PoisonError};

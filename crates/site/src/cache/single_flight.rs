@@ -45,7 +45,8 @@ mod tests {
             let first = scope.spawn(|| {
                 flights.find_once(KEY, || {
                     inside.wait();
-                    // Until the others have found this flight: it is held by the table, twice by this thread, and by each of them.
+                    // Until the others have found this flight: it is held by the table, twice by this thread, and by
+                    // each of them.
                     while lock(&flights.under_way).values().all(|flight| Arc::strong_count(flight) < 3 + 8) {
                         std::thread::yield_now();
                     }

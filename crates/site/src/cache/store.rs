@@ -1,7 +1,7 @@
 //! The shared store: all that has been found out about targets, and the threads that work on it.
 //!
-//! Owns: the entries of all workers of a process, who looks for which of them, the threads that make codings of them, and the
-//! one that watches their directories. Guarantees: no lock is held across a system call.
+//! Owns: the entries of all workers of a process, who looks for which of them, the threads that make codings of them,
+//! and the one that watches their directories. Guarantees: no lock is held across a system call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -87,7 +87,8 @@ impl Store {
         )
     }
 
-    /// An empty store within `bounds` that does what `replacing` and `watcher` say, and counts what it does in `counters`.
+    /// An empty store within `bounds` that does what `replacing` and `watcher` say, and counts what it does in
+    /// `counters`.
     pub fn with(
         bounds: Bounds,
         replacing: impl Into<Replacing>,
@@ -118,8 +119,9 @@ impl Store {
         }
     }
 
-    /// The same, which holds content in the place of the page cache if `replaces_page_cache`: what is read for it from the disk does
-    /// not stay there as well. Only for a store that has most of the memory that there is, and whose server has no other.
+    /// The same, which holds content in the place of the page cache if `replaces_page_cache`: what is read for it from
+    /// the disk does not stay there as well. Only for a store that has most of the memory that there is, and whose
+    /// server has no other.
     pub fn alone(self, replaces_page_cache: bool) -> Store {
         Store { replaces_page_cache, ..self }
     }
@@ -169,8 +171,8 @@ impl Store {
         Store::content_bytes_max_of(self.bytes_max(), self.caches)
     }
 
-    /// The same of a store of `bytes_max` bytes: what is too large to be kept is not read into memory either, and nothing is
-    /// if content is not cached.
+    /// The same of a store of `bytes_max` bytes: what is too large to be kept is not read into memory either, and
+    /// nothing is if content is not cached.
     pub fn content_bytes_max_of(bytes_max: u64, caches: CacheSwitches) -> u64 {
         if caches.content { CONTENT_BYTES_MAX.min(Store::object_bytes_max(bytes_max)) } else { 0 }
     }
@@ -243,7 +245,8 @@ impl Store {
         self.shards.remove_where(&|key, entry| entry.stored_response().is_some() && is_meant(key))
     }
 
-    /// Services have changed: what was made with them is made again before it is used again, and kept answers are asked for again.
+    /// Services have changed: what was made with them is made again before it is used again, and kept answers are asked
+    /// for again.
     pub fn handle_services(&self) -> usize {
         self.answer_flights.void(&|_| true);
         self.shards.remove_where(&|_, entry| {
@@ -303,19 +306,20 @@ impl Store {
         self.compressor.submit(key, entry);
     }
 
-    /// `key` will be asked for soon with this probability, as far as anybody knows. Whether it is held: then the policy keeps it longer, if
-    /// it goes by that.
+    /// `key` will be asked for soon with this probability, as far as anybody knows. Whether it is held: then the policy
+    /// keeps it longer, if it goes by that.
     pub fn expect(&self, key: Key<'_>, probability: Probability) -> bool {
         self.shards.expect(key, probability)
     }
 
-    /// From now on so much may be read ahead of requests, in thousandths of the reads needed, of what is so likely; or nothing. Each shard has an
-    /// account of its own (`lamna_policy::hints::PrecacheBudget`).
+    /// From now on so much may be read ahead of requests, in thousandths of the reads needed, of what is so likely; or
+    /// nothing. Each shard has an account of its own (`lamna_policy::hints::PrecacheBudget`).
     pub fn set_precache(&self, precache: Option<(u16, Probability)>) {
         self.shards.set_precache(precache);
     }
 
-    /// Whether `key`, which is not held, may be read ahead of requests: the budget allows it, and it is worth more than what would have to go.
+    /// Whether `key`, which is not held, may be read ahead of requests: the budget allows it, and it is worth more than
+    /// what would have to go.
     pub fn allows_ahead(&self, key: Key<'_>, probability: Probability) -> bool {
         !self.is_over_budget() && self.shards.allows_ahead(key, probability)
     }
@@ -353,8 +357,8 @@ impl Store {
         }
     }
 
-    /// Room for `bytes` bytes of something else than entries, for which the store will make some. Nothing if more than one part
-    /// in `share` of it were lent then.
+    /// Room for `bytes` bytes of something else than entries, for which the store will make some. Nothing if more than
+    /// one part in `share` of it were lent then.
     pub fn lend(&self, bytes: u64, share: u64) -> Option<Reservation> {
         self.shards.lend(bytes, share)
     }

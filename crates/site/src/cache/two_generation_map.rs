@@ -13,8 +13,8 @@ use std::hash::{BuildHasher, Hasher};
 pub struct Key<'a> {
     /// Index of the site.
     pub site: u32,
-    /// The normalised path, and the form of a listing where it matters (`worker/context.rs`); for pages that stand for many targets, a name
-    /// that is no path (`content/translate.rs`).
+    /// The normalised path, and the form of a listing where it matters (`worker/context.rs`); for pages that stand for
+    /// many targets, a name that is no path (`content/translate.rs`).
     pub path: &'a [u8],
 }
 

@@ -1,10 +1,10 @@
 //! Noticing changes: one thread that watches the directories of cached entries with inotify(7).
 //!
-//! Owns: the requests to watch, the thread, and when it was last awake with nothing left to tell. Guarantees: what is said to
-//! be watched was compared after the watches were there (see [`Entry`]); if events are lost, a root is
-//! switched or the thread is late, nothing is taken to be fresh for longer than without it. Not watched, and so compared
-//! as if there were no watcher: what lies behind symbolic links, has several hard links, is on a file system that others
-//! may change (network, FUSE), or is beyond the bound on watches.
+//! Owns: the requests to watch, the thread, and when it was last awake with nothing left to tell. Guarantees: what is
+//! said to be watched was compared after the watches were there (see [`Entry`]); if events are lost, a root is switched
+//! or the thread is late, nothing is taken to be fresh for longer than without it. Not watched, and so compared as if
+//! there were no watcher: what lies behind symbolic links, has several hard links, is on a file system that others may
+//! change (network, FUSE), or is beyond the bound on watches.
 //!
 //! Watched entries are compared now and then, too, which finds changes that inotify does not report: stores into a
 //! mapping of a file, a file system mounted over a directory.

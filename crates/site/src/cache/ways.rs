@@ -1,8 +1,8 @@
-//! The ways by which trusted proxies have asked for responses that may be kept: each is a part of a key, so that a change of a target has to name them
-//! all.
+//! The ways by which trusted proxies have asked for responses that may be kept: each is a part of a key, so that a
+//! change of a target has to name them all.
 //!
-//! Owns: [`Ways`], which are few where proxies write them and as many as clients like where proxies pass them on. Guarantees: a way that was noted is
-//! among [`Ways::known`], or these are too many to be told.
+//! Owns: [`Ways`], which are few where proxies write them and as many as clients like where proxies pass them on.
+//! Guarantees: a way that was noted is among [`Ways::known`], or these are too many to be told.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

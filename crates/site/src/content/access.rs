@@ -184,8 +184,8 @@ impl<'e> Rules<'e> {
         Rules(Action::ALL.map(|action| effective.whom(action).filter(|_| own.is_none_or(|own| own == action))))
     }
 
-    /// The same where an application answers `requested`. Whatever is done there reads what it answers: an action of which nothing is said is
-    /// for those who may read.
+    /// The same where an application answers `requested`. Whatever is done there reads what it answers: an action of
+    /// which nothing is said is for those who may read.
     pub fn of_application(effective: &'e Effective, requested: &RequestedResource<'_>) -> Rules<'e> {
         let own = Action::of_application(requested);
         let whom = |action| match effective.says_whom(action) {

@@ -51,7 +51,8 @@ impl Action {
         }
     }
 
-    /// The same where an application answers: what the content of a form is, and what a query says, means nothing here. Its POST may do anything.
+    /// The same where an application answers: what the content of a form is, and what a query says, means nothing here.
+    /// Its POST may do anything.
     pub fn of_application(requested: &RequestedResource<'_>) -> Option<Action> {
         match requested.request.map(|request| request.head.method) {
             Some(Method::Post) => None,

@@ -1,10 +1,10 @@
 //! Whether a site may answer at all over the connection that a request has come by.
 //!
 //! Owns: [`admit`], which is asked for every request of every version before anything else of its site is looked at
-//! (`worker::context::routing`). Guarantees: there is an answer for every pair of what a site demands and what a connection is, and only
-//! [`Standing::Served`] lets in. What a handshake has found out counts as long as it is still true: the certificate that was shown is
-//! that of the site, the authorities are those of today, and the client's certificate has not expired. Pure. Does not say who is let in
-//! beyond that ([`access`](super::access)).
+//! (`worker::context::routing`). Guarantees: there is an answer for every pair of what a site demands and what a
+//! connection is, and only [`Standing::Served`] lets in. What a handshake has found out counts as long as it is still
+//! true: the certificate that was shown is that of the site, the authorities are those of today, and the client's
+//! certificate has not expired. Pure. Does not say who is let in beyond that ([`access`](super::access)).
 
 use lamna_config::settings::{ClientCa, SiteTls, TlsFiles};
 use lamna_tls::{Negotiated, Way};
@@ -129,7 +129,8 @@ mod tests {
         all
     }
 
-    /// Every pair of what a site demands and what a connection is, held against what the documentation promises, one promise at a time.
+    /// Every pair of what a site demands and what a connection is, held against what the documentation promises, one
+    /// promise at a time.
     #[test]
     fn every_pair_has_the_answer_that_was_promised() {
         let connections = connections();
@@ -159,7 +160,8 @@ mod tests {
                         }
                         Way::Secured(_) => assert!(served, "{told}"),
                         Way::Unsettled => assert_eq!(admission, Admission::Misdirected, "{told}"),
-                        // Clear text is for sites without a certificate; a proxy and programs of this machine are asked for no more.
+                        // Clear text is for sites without a certificate; a proxy and programs of this machine are asked
+                        // for no more.
                         Way::Clear if demand != Demand::Nothing && !says_https => {
                             assert_eq!(admission, Admission::Led, "{told}");
                         }

@@ -1,7 +1,7 @@
 //! Live reload: the script inserted into pages, and the schedule of file-system scans.
 //!
-//! Owns: the script, and [`ChangePoller`], which has one client at a time scan for all. Guarantees: a state is told when two
-//! scans agree. Scans nothing itself.
+//! Owns: the script, and [`ChangePoller`], which has one client at a time scan for all. Guarantees: a state is told
+//! when two scans agree. Scans nothing itself.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +12,8 @@ use lamna_sys::clock::Clock;
 /// Where the script asks. Nothing else is answered there: hidden files are not served.
 pub(super) const PATH: &[u8] = b"/.lamna/changes";
 
-/// A page knows the first state that it is told, and loads itself again at any other. The browser asks again by itself when the stream ends.
+/// A page knows the first state that it is told, and loads itself again at any other. The browser asks again by itself
+/// when the stream ends.
 const SCRIPT: &str = "<script>(()=>{let known;new EventSource(\"/.lamna/changes\").onmessage=event=>{\
                       if(known&&known!==event.data)location.reload();known=event.data}})()</script>";
 

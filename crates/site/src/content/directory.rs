@@ -93,12 +93,12 @@ pub fn reachable(directory: &OwnedFd, place: &Place<'_>) -> Result<Vec<(Vec<u8>,
     Ok(entries.into_iter().map(|item| (item.name, item.kind)).collect())
 }
 
-/// Names that are looked at, each at the cost of a `stat`, whether they are listed or not: bounds the time that one request can
-/// keep a helper. What the directory holds beyond them is left out.
+/// Names that are looked at, each at the cost of a `stat`, whether they are listed or not: bounds the time that one
+/// request can keep a helper. What the directory holds beyond them is left out.
 const LOOKED_AT_MAX: usize = 100_000;
 
-/// The entry of this name, unless it is nothing that is served or has just gone. Of a link it is what is served for it: of
-/// what lies outside the root nothing is said. `others` are other paths of the directory.
+/// The entry of this name, unless it is nothing that is served or has just gone. Of a link it is what is served for it:
+/// of what lies outside the root nothing is said. `others` are other paths of the directory.
 fn item(directory: &OwnedFd, place: &Place<'_>, others: &[Vec<u8>], name: &[u8]) -> Option<Item> {
     let mut stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {

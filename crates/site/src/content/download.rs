@@ -1,9 +1,10 @@
 //! Folders as archives: what a visitor can reach from a listing, sent while it is read.
 //!
-//! Owns: what is in an archive, and in which order. Guarantees: nothing is in it that its listings do not lead to, or that is
-//! answered in another way than as a file (a route redirects it, an application answers it); the same tree gives the same bytes;
-//! memory is bounded by one part and the names of the directories on the way to the file that is read. A file that becomes shorter while
-//! it is read breaks the download off, so that no client takes it for whole; one that is gone before is left out.
+//! Owns: what is in an archive, and in which order. Guarantees: nothing is in it that its listings do not lead to, or
+//! that is answered in another way than as a file (a route redirects it, an application answers it); the same tree
+//! gives the same bytes; memory is bounded by one part and the names of the directories on the way to the file that is
+//! read. A file that becomes shorter while it is read breaks the download off, so that no client takes it for whole;
+//! one that is gone before is left out.
 
 mod tar;
 mod zip;
@@ -31,8 +32,8 @@ use super::walk::{self, Entry};
 /// The queries that ask for a folder as an archive.
 const TAR_QUERY: &[u8] = b"download=tar";
 const ZIP_QUERY: &[u8] = b"download=zip";
-/// Archives that are being sent at once by each process: all of them, and those of one client network. Each costs what reading and compressing
-/// its files costs, for as long as its client likes.
+/// Archives that are being sent at once by each process: all of them, and those of one client network. Each costs what
+/// reading and compressing its files costs, for as long as its client likes.
 static UNDER_WAY: AtOnce = AtOnce::new(16, 4);
 /// Directories within each other. Links to directories are not followed, so that there are no circles.
 const DEPTH_MAX: usize = 64;
@@ -120,7 +121,8 @@ impl ContentBuffer for Bytes {
     }
 }
 
-/// The lines of the head of what is made while it is sent: its `own` ones, and those that are configured, but for the same names.
+/// The lines of the head of what is made while it is sent: its `own` ones, and those that are configured, but for the
+/// same names.
 pub(super) fn stream_fields(own: &[(&str, &[u8])], extras: &Extras<'_>) -> Vec<u8> {
     let mut fields = Vec::new();
     let mut line = |name: &str, value: &[u8]| {

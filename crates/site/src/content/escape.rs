@@ -3,9 +3,9 @@
 //! Owns: text into HTML, text into one line. Guarantees that no input can end the element, attribute,
 //! path segment or line it is put into. Does not judge where a URL leads.
 
-/// Appends text so that it stands for itself in HTML element content and in quoted attribute values. Control characters,
-/// which HTML cannot express, become U+FFFD, as do those that would turn round the direction of the text after them:
-/// they can make `exe.txt` of a name that ends in `.exe`.
+/// Appends text so that it stands for itself in HTML element content and in quoted attribute values. Control
+/// characters, which HTML cannot express, become U+FFFD, as do those that would turn round the direction of the text
+/// after them: they can make `exe.txt` of a name that ends in `.exe`.
 pub(in crate::content) fn push_html(html: &mut String, text: &str) {
     for character in text.chars() {
         match character {

@@ -1,8 +1,8 @@
 //! Why a URL is answered as it is: the words of `lamna explain`, and of `lamna ctl explain`.
 //!
-//! Owns: [`Asked`], [`Explanation`], and what can be said of a path beyond the answer: which routes fit, and what the file system has there. The
-//! answer itself is found by the steps of a worker, in `worker::explain` of the crate `lamna_engine`. Looks at the file system as the user that
-//! runs it. Waits.
+//! Owns: [`Asked`], [`Explanation`], and what can be said of a path beyond the answer: which routes fit, and what the
+//! file system has there. The answer itself is found by the steps of a worker, in `worker::explain` of the crate
+//! `lamna_engine`. Looks at the file system as the user that runs it. Waits.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -89,7 +89,8 @@ pub struct Explanation {
 /// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The file that is sent; if none is, the path in the file system that the target maps to, if a file was looked for.
+    /// The file that is sent; if none is, the path in the file system that the target maps to, if a file was looked
+    /// for.
     pub file: Option<String>,
     /// The status; none if an application says it.
     pub status: Option<u16>,
@@ -200,7 +201,8 @@ pub struct Account<'a> {
 }
 
 impl Account<'_> {
-    /// Sentences about a path for which the file system was asked, in the order in which a translation finds things out.
+    /// Sentences about a path for which the file system was asked, in the order in which a translation finds things
+    /// out.
     pub fn sentences(&self) -> Vec<String> {
         if self.path.is_empty() {
             return vec![

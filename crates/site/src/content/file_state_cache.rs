@@ -1,7 +1,7 @@
 //! A cache of facts derived from files, by the state of each file.
 //!
-//! Owns: [`FileStateCache`]. Guarantees: it is found only for the state of the file that it was made of; its memory is bounded, and what was not asked
-//! for lately goes first. Reads nothing.
+//! Owns: [`FileStateCache`]. Guarantees: it is found only for the state of the file that it was made of; its memory is
+//! bounded, and what was not asked for lately goes first. Reads nothing.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! Requests that a program answers itself which the server is a part of (`embed`).
 //!
-//! Owns: [`Handler`], what such a program implements, and what carries one request out. Guarantees: content is whole before the handler is asked,
-//! and never more than it takes; a handler that panics ends its request with 500 and nothing else. It is asked where the engine has what may take
-//! long done.
+//! Owns: [`Handler`], what such a program implements, and what carries one request out. Guarantees: content is whole
+//! before the handler is asked, and never more than it takes; a handler that panics ends its request with 500 and
+//! nothing else. It is asked where the engine has what may take long done.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -134,9 +134,9 @@ impl Order {
     }
 }
 
-/// The listing as JSON: `path`, `entries` (each with `name`, `href` relative to the directory, `kind`, `size` of files in
-/// bytes, `modified` after RFC 3339) and `omitted`, the number of entries beyond the cap. In names that are not UTF-8
-/// the offending bytes are U+FFFD; `href` has them exactly.
+/// The listing as JSON: `path`, `entries` (each with `name`, `href` relative to the directory, `kind`, `size` of files
+/// in bytes, `modified` after RFC 3339) and `omitted`, the number of entries beyond the cap. In names that are not
+/// UTF-8 the offending bytes are U+FFFD; `href` has them exactly.
 pub fn json(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     let (shown, omitted) = arrange(listing, order);
     let entries = shown.into_iter().map(JsonItem::new).collect();
@@ -192,8 +192,8 @@ fn compare_names(left: &Item, right: &Item) -> Ordering {
     compare_naturally(&left.name, &right.name).then_with(|| left.name.cmp(&right.name))
 }
 
-/// The order that people expect: ASCII letters without regard to case, and numbers by their value, however many digits they have
-/// (`a2` before `a10`).
+/// The order that people expect: ASCII letters without regard to case, and numbers by their value, however many digits
+/// they have (`a2` before `a10`).
 fn compare_naturally(mut left: &[u8], mut right: &[u8]) -> Ordering {
     loop {
         let order = match (left.first(), right.first()) {

@@ -5,11 +5,11 @@
 //!                                    └────────── loads itself again <── an event with another number
 //! ```
 //!
-//! Owns: the stream of events, and the number of the state that all files beneath the roots of a site are in; the script is in `change_poller`. Guarantees: the
-//! number is the same in every process and after a restart, and it is told when two looks agree, so that no
-//! half-written file is loaded. A look is a bounded walk through the directories. It runs where steps may block, for
-//! one of all clients at a time; nothing is watched and no thread is held but the one that an engine has for each
-//! connection. Names that begin with a dot count for nothing.
+//! Owns: the stream of events, and the number of the state that all files beneath the roots of a site are in; the
+//! script is in `change_poller`. Guarantees: the number is the same in every process and after a restart, and it is
+//! told when two looks agree, so that no half-written file is loaded. A look is a bounded walk through the directories.
+//! It runs where steps may block, for one of all clients at a time; nothing is watched and no thread is held but the
+//! one that an engine has for each connection. Names that begin with a dot count for nothing.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,7 +1,7 @@
 //! The media type of a file by its name.
 //!
-//! Owns: finding the extension and looking it up in the table of `media_types`. Allocates nothing and does not look into
-//! files: content is never sniffed, and responses say `nosniff` so that browsers do not either.
+//! Owns: finding the extension and looking it up in the table of `media_types`. Allocates nothing and does not look
+//! into files: content is never sniffed, and responses say `nosniff` so that browsers do not either.
 
 use super::media_types::{ROWS, Row};
 

@@ -1,8 +1,9 @@
 //! Content: sites and their rules, access, and generated content (listings, archives, searches, error pages).
 //!
-//! Owns: what a request leads to, and the bytes of what is generated. Does not: serve files, which is [`crate::cache`]'s and [`lamna_io`]'s, or send. What has to
-//! read from the disk (folders, archives, searches, uploads) is a program whose steps an engine carries out where it may wait. A responder is a file, and a row
-//! of [`RESPONDERS`].
+//! Owns: what a request leads to, and the bytes of what is generated. Does not: serve files, which is
+//! [`crate::cache`]'s and [`lamna_io`]'s, or send. What has to read from the disk (folders, archives, searches,
+//! uploads) is a program whose steps an engine carries out where it may wait. A responder is a file, and a row of
+//! [`RESPONDERS`].
 
 pub mod access;
 pub mod action;

@@ -1,9 +1,11 @@
 //! The permission of a client to have a file: a verdict on the path at which the file is, not on the one that led to
 //! it.
 //!
-//! Owns: [`Permitted`], without which no file becomes an answer, a part of a page, an entry of an archive or a hit of a search; and the other paths
-//! of one file ([`other_places`]), as a link or a second prefix makes them. Guarantees: a [`Permitted`] is only made when every path at which the file is
-//! has been judged; where the server itself uses it (`_headers`, `_redirects`, what settings name) the judgement is no. Opens nothing. For scripts, which are not kept as answers, the verdict is that of each request (`worker/context/scripts.rs`).
+//! Owns: [`Permitted`], without which no file becomes an answer, a part of a page, an entry of an archive or a hit of a
+//! search; and the other paths of one file ([`other_places`]), as a link or a second prefix makes them. Guarantees: a
+//! [`Permitted`] is only made when every path at which the file is has been judged; where the server itself uses it
+//! (`_headers`, `_redirects`, what settings name) the judgement is no. Opens nothing. For scripts, which are not kept
+//! as answers, the verdict is that of each request (`worker/context/scripts.rs`).
 
 use std::borrow::Cow;
 use std::os::fd::BorrowedFd;
@@ -40,8 +42,8 @@ impl<'p> Permitted<'p> {
     }
 }
 
-/// The paths at which `file` is beside `own`: where it really is, beneath each root that has it. A path that ends with a slash is one of a folder, and so are
-/// these. None where there is no `/proc` that could tell.
+/// The paths at which `file` is beside `own`: where it really is, beneath each root that has it. A path that ends with
+/// a slash is one of a folder, and so are these. None where there is no `/proc` that could tell.
 ///
 /// # Errors
 /// It cannot be found out, as where the way to the file is longer than the system can say. Then it is not known which

@@ -83,7 +83,7 @@ struct Made {
     epoch: u64,
 }
 
-/// Sets of routes that are kept: a client who varies what routes look at makes others, and no more than these are in memory.
+/// Sets of routes that are kept in memory at most: a client that varies what routes look at makes others.
 const KEPT_MAX: usize = 1024;
 
 /// The effective rules of a request.
@@ -127,7 +127,8 @@ type Outcome = (Rules, Option<String>, AccessRules, (Vec<RouteId>, Vec<RouteId>,
 
 /// Marks the number of an origin among the outcomes, which are numbers of routes otherwise.
 const ORIGIN: u16 = 0x8000;
-/// Marks that what the query asks a filter for follows: its length, and as many bytes of text, to which one is added if they are odd.
+/// Marks that what the query asks a filter for follows: its length, and as many bytes of text, to which one is added if
+/// they are odd.
 const RECIPE: u16 = 0xfffe;
 /// Marks that the host that is asked follows.
 const HOST: u16 = u16::MAX;
@@ -297,8 +298,9 @@ impl Routes {
         !matches!(self.access.0[Action::Read as usize], Some(Allowed::Only(_)))
     }
 
-    /// Whether who was let in where `from` applies may see what has the path `to`, though he has not asked for it by that path. It has to be
-    /// for anybody, or for the same: who else may be let in there is not known here, and what is found is kept for all who ask.
+    /// Whether who was let in where `from` applies may see what has the path `to`, though he has not asked for it by
+    /// that path. It has to be for anybody, or for the same: who else may be let in there is not known here, and what
+    /// is found is kept for all who ask.
     pub fn lets_on(&self, from: &Effective, to: &[u8]) -> bool {
         // A variant of a file is as much as the file.
         let is_let = || self.lets_on_to(from, to) && variant_of(to).is_none_or(|file| self.lets_on_to(from, file));
@@ -649,7 +651,7 @@ impl Effective {
         self.access.0[action as usize].is_some()
     }
 
-    /// Whether something else than files answers whatever is asked for: an application, or the program that the server is a part of.
+    /// Whether an application, or the program that the server is a part of, answers whatever is asked for.
     pub fn asks_an_application(&self) -> bool {
         let runs_files = |group: &Arc<Group>| group.settings.scripts.is_some();
         self.gateway.as_ref().is_some_and(|group| !runs_files(group)) || self.rules.handler.is_some()

@@ -5,9 +5,10 @@
 //!                          └─ text of a file: kept with its state, read again when that has changed ── Texts
 //! ```
 //!
-//! Owns: which pages are looked at, the bounds of one search, the texts that are kept, and the result. Guarantees: nothing is found that the same
-//! client would not get by asking for it ([`Tree`]); memory, time, files and bytes are bounded, and a result says so when it is not
-//! all. What a query means is `lamna_filter::search`'s. Steps read from the disk, so they are carried out where the engine may wait.
+//! Owns: which pages are looked at, the bounds of one search, the texts that are kept, and the result. Guarantees:
+//! nothing is found that the same client would not get by asking for it ([`Tree`]); memory, time, files and bytes are
+//! bounded, and a result says so when it is not all. What a query means is `lamna_filter::search`'s. Steps read from
+//! the disk, so they are carried out where the engine may wait.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -77,7 +78,8 @@ fn asked(query: &[u8]) -> Option<(String, bool)> {
     Some((sought, parts().any(|part| part == b"format=json")))
 }
 
-/// Whether rules answer with what is in files. A filter that shows what is there in another form does; one that takes words out of it does not.
+/// Whether rules answer with what is in files. A filter that shows what is there in another form does; one that takes
+/// words out of it does not.
 fn leads_to_pages(rules: &Rules) -> bool {
     let is_itself =
         rules.try_files.as_ref().is_none_or(|(tried, _)| tried.first().is_none_or(|first| first.text() == "$path"));

@@ -97,8 +97,8 @@ impl Sites {
     /// Opens what `settings` names, without services.
     ///
     /// # Errors
-    /// The first root that cannot be opened, and why: `E2BIG` if the fields of its site are too long for a head, which a
-    /// configuration that was checked never has.
+    /// The first root that cannot be opened, and why: `E2BIG` if the fields of its site are too long for a head, which
+    /// a configuration that was checked never has.
     pub fn open(settings: &Settings) -> Result<Sites, (PathBuf, Errno)> {
         Sites::with_services(settings, &Arc::default())
     }
@@ -350,7 +350,8 @@ impl Site {
         alias.unwrap_or((&self.root, &path[1..]))
     }
 
-    /// The root whose open directory this is, and what the paths of its files begin with; none if it is a user's ([`Site::prefix_with`]).
+    /// The root whose open directory this is, and what the paths of its files begin with; none if it is a user's
+    /// ([`Site::prefix_with`]).
     pub fn root_with(&self, directory: &OwnedFd) -> Option<(&[u8], &Root)> {
         self.roots().find(|(_, root)| root.is_open_as(directory))
     }
@@ -369,13 +370,15 @@ impl Site {
         self.root_with(directory).map(|(prefix, _)| Cow::Borrowed(prefix)).or_else(of_user)
     }
 
-    /// The directory of the user whose files `path` is among, if that is remembered, and what the paths of those begin with.
+    /// The directory of the user whose files `path` is among, if that is remembered, and what the paths of those begin
+    /// with.
     pub fn user_of(&self, path: &[u8]) -> Option<(Vec<u8>, Arc<Root>)> {
         let name = self.in_user_directory(path)?;
         Some((user_prefix(name), self.users.remembered(name)?))
     }
 
-    /// The name of the user that `path` is about, if users have directories here: none of the site's roots has such a path.
+    /// The name of the user that `path` is about, if users have directories here: none of the site's roots has such a
+    /// path.
     pub fn in_user_directory<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
         self.settings.user_directory.as_ref()?;
         let rest = path.strip_prefix(b"/~")?;
@@ -393,7 +396,8 @@ impl Site {
         self.settings.label(self.index as usize + 1)
     }
 
-    /// Whether what is read at `path`, normalised, is the same for all requests, and may be seen by anybody. `effective` applies to it.
+    /// Whether what is read at `path`, normalised, is the same for all requests, and may be seen by anybody.
+    /// `effective` applies to it.
     fn is_the_same_for_everybody(&self, path: &[u8], effective: &Effective) -> bool {
         let depends = self.routes.depends_on_requests() && !self.routes.dependence(path).is_of_path();
         // A variant of a file is as much as the file.
@@ -509,7 +513,8 @@ impl Root {
     /// The directory that the path names, looked at within [`ROOT_FRESH_MS`].
     ///
     /// # Errors
-    /// [`Blocked::Disk`] with [`Wait::No`] if looking might wait; `ENOENT` if there is no directory; else what `open(2)` says.
+    /// [`Blocked::Disk`] with [`Wait::No`] if looking might wait; `ENOENT` if there is no directory; else what
+    /// `open(2)` says.
     pub fn directory(&self, wait: Wait, now_ms: u64) -> Result<Arc<OwnedFd>, Blocked> {
         let current = self.current.as_ref().ok_or(Blocked::Failed(Errno::NOENT))?;
         let lock = || current.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,8 @@ use super::file_state_cache::FileStateCache;
 
 /// Bytes of memory that the texts of a site's pages may take in one process.
 const TEXTS_BYTES_MAX: u64 = 64 << 20;
-/// Searches of a site at once in one process, and of one client network among them. Who comes then is asked to come again.
+/// Searches of a site at once in one process, and of one client network among them. Who comes then is asked to come
+/// again.
 const SEARCHES_MAX: usize = 4;
 const SEARCHES_OF_NETWORK_MAX: usize = 2;
 

@@ -1,9 +1,9 @@
 //! From a request target to what it stands for: the one way from names to resources.
 //!
-//! Owns: the order of the rules: path syntax, redirects, routes (`routed`), hidden names, users, aliases, files, index files, listings,
-//! single-page fallback, error pages; and building resources of files with their precompressed siblings. Guarantees: with [`Wait::No`] it never
-//! waits for the disk; a resource that holds content was read in one state of its file. Keeps only pages that stand for
-//! many targets: the caller keeps the rest.
+//! Owns: the order of the rules: path syntax, redirects, routes (`routed`), hidden names, users, aliases, files, index
+//! files, listings, single-page fallback, error pages; and building resources of files with their precompressed
+//! siblings. Guarantees: with [`Wait::No`] it never waits for the disk; a resource that holds content was read in one
+//! state of its file. Keeps only pages that stand for many targets: the caller keeps the rest.
 
 mod again;
 mod filtered;
@@ -267,8 +267,8 @@ impl Translation<'_> {
         let abilities = self.abilities;
         let listed = directory::Place { root, name, path, changes, downloads, thumbnails, shows, abilities };
         let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;
-        // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and is shared
-        // as long as any entry that is not watched: less than a second.
+        // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and
+        // is shared as long as any entry that is not watched: less than a second.
         Ok(self.entry(resource, Stamps::none()))
     }
 
@@ -361,8 +361,8 @@ impl Translation<'_> {
         Ok(self.entry(Resource { status, variants, query_follows: false }, stamps))
     }
 
-    /// Whether `entry` would be described now as it was then: not if its content was not held because there was no memory,
-    /// nor if it says that it was modified later than now, the clock having been set back.
+    /// Whether `entry` would be described now as it was then: not if its content was not held because there was no
+    /// memory, nor if it says that it was modified later than now, the clock having been set back.
     fn is_described_as_now(&self, entry: &Entry) -> bool {
         let now_s = u64::try_from(file_state::now_ns() / 1_000_000_000).unwrap_or(0);
         entry.resource.variants.all().all(|one| {
@@ -440,7 +440,8 @@ impl Translation<'_> {
         Ok(described(representation, (&state.stamp, state.is_steady), self.abilities))
     }
 
-    /// With the content of `file`, which is read to where it stays. Nothing if it is in another state than it is described in.
+    /// With the content of `file`, which is read to where it stays. Nothing if it is in another state than it is
+    /// described in.
     fn describe_and_read(
         &self,
         state: &State,
@@ -545,8 +546,8 @@ impl Translation<'_> {
         }
     }
 
-    /// The root's index file, for names that a single-page application routes itself: those whose extension does not say that
-    /// a file of a certain type is meant.
+    /// The root's index file, for names that a single-page application routes itself: those whose extension does not
+    /// say that a file of a certain type is meant.
     fn single_page(&self) -> Result<Option<Arc<Entry>>, Blocked> {
         if media_type::is_told_by(self.path) || self.is_hidden(self.path) {
             return Ok(None);
@@ -583,8 +584,8 @@ impl Translation<'_> {
         }
     }
 
-    /// A file that stands for many targets: its resource is made once for all of them, and kept under a name of its own, which
-    /// is that of no path.
+    /// A file that stands for many targets: its resource is made once for all of them, and kept under a name of its
+    /// own, which is that of no path.
     fn page(&self, directory: &OwnedFd, open: Open, status: Status) -> Result<Arc<Entry>, Blocked> {
         let shares = self.caches == CacheSwitches::ALL && self.runner(directory, &open.name).is_none();
         let Some(store) = self.store.filter(|_| shares) else {

@@ -142,7 +142,8 @@ impl RouteFacts {
 }
 
 /// Whether a page of another site has sent `request`: a browser sends forms of any page anywhere (cross-site request
-/// forgery). Browsers say so in Sec-Fetch-Site; older ones say where the page is from, and that has to be the host that is asked.
+/// forgery). Browsers say so in Sec-Fetch-Site; older ones say where the page is from, and that has to be the host that
+/// is asked.
 fn is_from_elsewhere(request: Request<'_>) -> bool {
     let named = |name| request.lines_named(name).next();
     match (named(b"sec-fetch-site"), named(b"origin")) {
@@ -194,7 +195,8 @@ impl Place {
         }
     }
 
-    /// Whether who was let in to do this at the path that was asked for may do it to `path`, be that a file or a directory.
+    /// Whether who was let in to do this at the path that was asked for may do it to `path`, be that a file or a
+    /// directory.
     fn lets_on(&self, action: Action, path: &[u8]) -> bool {
         if !self.site().routes.keep_out() {
             return true;
@@ -204,7 +206,8 @@ impl Place {
         may(path) && may(&inner)
     }
 
-    /// The directory that `path` is in, in which this is to be done to it. A link may lead to it, or a prefix: what is said of its other paths counts as well.
+    /// The directory that `path` is in, in which this is to be done to it. A link may lead to it, or a prefix: what is
+    /// said of its other paths counts as well.
     fn directory(&self, action: Action, path: &[u8]) -> Result<OwnedFd, Refused> {
         let directory = self.open_directory(parent_of(path))?;
         let others = other_places(self.site(), parent_of(path), directory.as_fd());
@@ -247,8 +250,8 @@ impl Place {
         }
     }
 
-    /// `path`, of a file or of a directory, without a slash at its end, has changed: what was found out about it is not used any
-    /// more, nor are listings of its directory.
+    /// `path`, of a file or of a directory, without a slash at its end, has changed: what was found out about it is not
+    /// used any more, nor are listings of its directory.
     fn handle_change(&self, path: &[u8]) {
         self.forget(path);
         self.forget_directory(&[path, b"/"].concat());
@@ -284,8 +287,8 @@ impl Place {
         }
     }
 
-    /// The listing of the directory `path`, to which a form leads back: the browser asks for it next, and a reload does not send
-    /// the form again.
+    /// The listing of the directory `path`, to which a form leads back: the browser asks for it next, and a reload does
+    /// not send the form again.
     fn back_to(&self, path: &[u8]) -> StepResult {
         match answers::redirect(303, &path::encode(path), false, &self.rules().extras(303)) {
             Ok(resource) => StepResult::Answer(Arc::new(resource)),

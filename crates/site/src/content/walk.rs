@@ -1,8 +1,10 @@
-//! Folder by folder through what a visitor can reach: for archives ([`super::download`]) and searches ([`super::search`]).
+//! Folder by folder through what a visitor can reach: for archives ([`super::download`]) and searches
+//! ([`super::search`]).
 //!
-//! Owns: how the first folder and those within it are opened, and which entries of one are gone through, in which order. Guarantees: nothing
-//! outside the root is opened, and who goes on into every folder comes to an end: links to folders are not followed. Waits for the
-//! disk. Does not decide which entries are shown: that is [`Tree`]'s and its caller's.
+//! Owns: how the first folder and those within it are opened, and which entries of one are gone through, in which
+//! order. Guarantees: nothing outside the root is opened, and who goes on into every folder comes to an end: links to
+//! folders are not followed. Waits for the disk. Does not decide which entries are shown: that is [`Tree`]'s and its
+//! caller's.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

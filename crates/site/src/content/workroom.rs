@@ -1,7 +1,8 @@
-//! Memory that making content takes for a while, beyond what caches and connections count: the pixels of a picture, a file that filters read as a whole.
+//! Memory that making content takes for a while, beyond what caches and connections count: the pixels of a picture, a
+//! file that filters read as a whole.
 //!
-//! Owns: [`Workroom`], which gives it out. Guarantees: no more is given out than there is room for, in a control group a quarter of its limit; who gets none is told
-//! whether waiting would help. Nothing is taken before it was asked for.
+//! Owns: [`Workroom`], which gives it out. Guarantees: no more is given out than there is room for, in a control group
+//! a quarter of its limit; who gets none is told whether waiting would help. Nothing is taken before it was asked for.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -130,7 +130,8 @@ pub(super) fn add(counter: &AtomicU64, number: u64) {
 
 impl LinkPrefetchCounters {
     /// The bytes that were fetched ahead and not wanted, as far as the control group tells
-    /// ([`LinkPrefetchBudget`](lamna_policy::hints::LinkPrefetchBudget)). It has been of all sites, and nothing has faded.
+    /// ([`LinkPrefetchBudget`](lamna_policy::hints::LinkPrefetchBudget)). It has been of all sites, and nothing has
+    /// faded.
     pub fn wasted_bytes(&self) -> u64 {
         let [control, asked, fetched] =
             [&self.control_asked_bytes, &self.asked_bytes, &self.fetched_bytes].map(|bytes| bytes.load(Relaxed));

@@ -1,7 +1,7 @@
 //! References in the HTML of cached pages.
 //!
-//! Owns: how their HTML is read, from memory or from their file. Guarantees: what is read is the page that the entry describes. It may wait for the
-//! disk: not for threads that serve.
+//! Owns: how their HTML is read, from memory or from their file. Guarantees: what is read is the page that the entry
+//! describes. It may wait for the disk: not for threads that serve.
 
 use std::os::fd::AsFd;
 

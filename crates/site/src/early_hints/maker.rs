@@ -35,7 +35,8 @@ use crate::content::site::Sites;
 use crate::hints::Hints;
 use crate::upstream::resolve::Published;
 
-/// Pages that are known at the same time. Of those that have not been asked for since the last look one goes for another.
+/// Pages that are known at the same time. Of those that have not been asked for since the last look one goes for
+/// another.
 pub(super) const PAGES_MAX: usize = 1_024;
 
 /// Most tasks that may wait for the maker.
@@ -378,7 +379,8 @@ impl Record {
                     let both = u32::from(probability.thousandths()) * u32::from(one.probability.thousandths()) / 1_000;
                     let both = Probability::per_mille(both as u16);
                     let url = one.target.to_string();
-                    // What has been decoded may have been spelled in other ways: a hint has to be what browsers ask for.
+                    // What has been decoded may have been spelled in other ways: a hint has to be what browsers ask
+                    // for.
                     if path::encode(url.as_bytes()) != url {
                         continue;
                     }
@@ -526,8 +528,8 @@ impl Lead {
         }
     }
 
-    /// The field that hints it (HTML 4.6.7, `preload` and `modulepreload`). Browsers use what was preloaded only if both were asked for in
-    /// the same way.
+    /// The field that hints it (HTML 4.6.7, `preload` and `modulepreload`). Browsers use what was preloaded only if
+    /// both were asked for in the same way.
     fn link(&self, facts: &Facts) -> Option<LinkField> {
         let Part { destination, cross_origin } = self.part;
         let url = &self.url;
@@ -580,8 +582,9 @@ fn controls_with(representation: &Representation, directives: &[&str]) -> bool {
     said.any(|one| directives.iter().any(|directive| one.trim().eq_ignore_ascii_case(directive)))
 }
 
-/// The size of the page at `path` on the site of this index, if it may be fetched ahead: a page that the cache holds and that clients may use without
-/// asking once more; or else one that an application makes, if the route says so and it `is_known` to be one.
+/// The size of the page at `path` on the site of this index, if it may be fetched ahead: a page that the cache holds
+/// and that clients may use without asking once more; or else one that an application makes, if the route says so and
+/// it `is_known` to be one.
 fn bytes_ahead(resources: &Resources, site: u32, path: &str, is_known: bool) -> Option<u32> {
     let normal = path_of(path)?;
     let of_site = resources.sites.at(site);

@@ -1,5 +1,5 @@
-//! Hints to clients: `103 Early Hints` (RFC 8297) with what a page needs, before the page is there, and with the page a link to the one that is likely
-//! to be next ([`NextPages`]).
+//! Hints to clients: `103 Early Hints` (RFC 8297) with what a page needs, before the page is there, and with the page a
+//! link to the one that is likely to be next ([`NextPages`]).
 //!
 //! ```text
 //!   a navigation ──> Pages (published) ──> which of the page's hints this client gets ──> 103, then the page
@@ -9,21 +9,23 @@
 //!     the page's HTML ──┘    └── what was learned (`crate::hints`), what views have found
 //! ```
 //!
-//! Owns: what is hinted for which page and why, what each connection was given, and what became of it. Guarantees: a site without hints costs one
-//! comparison for each request. With them, a request that is answered from memory allocates nothing but once for its connection, takes no
-//! lock and makes no system call; what it changes that others see are counts of its page, for navigations only. Memory is bounded: what 1,024 pages
-//! may need, 32 resources each, and [`VIEWING_BYTES`] for a connection. The data kept are paths and counts: no
-//! addresses, no users, no cookies and no queries that a client has sent.
+//! Owns: what is hinted for which page and why, what each connection was given, and what became of it. Guarantees: a
+//! site without hints costs one comparison for each request. With them, a request that is answered from memory
+//! allocates nothing but once for its connection, takes no lock and makes no system call; what it changes that others
+//! see are counts of its page, for navigations only. Memory is bounded: what 1,024 pages may need, 32 resources each,
+//! and [`VIEWING_BYTES`] for a connection. The data kept are paths and counts: no addresses, no users, no cookies and
+//! no queries that a client has sent.
 //!
 //! # What keeps hints honest
-//! A client asks for what it is hinted, whether its page needs it or not: so what is asked for behind a hint says nothing about the page.
-//! Therefore one of [`VIEWS_PER_CONTROL`] views of a page gets no hints, and only what is asked for in views where it was not hinted is counted
-//! for or against it. What was hinted and not asked for is waste, and its bytes are counted against the site's budget
-//! (`lamna_policy::hints::ClientHintBudget`).
+//! A client asks for what it is hinted, whether its page needs it or not: so what is asked for behind a hint says
+//! nothing about the page. Therefore one of [`VIEWS_PER_CONTROL`] views of a page gets no hints, and only what is asked
+//! for in views where it was not hinted is counted for or against it. What was hinted and not asked for is waste, and
+//! its bytes are counted against the site's budget (`lamna_policy::hints::ClientHintBudget`).
 //!
 //! # Who decides what others are told
-//! Not one client. What the page itself does not name is told when three networks have asked for it, only if it is a file that everybody may have and that is the same for all
-//! (`maker`, `Lead::may_be_told`); a next page as well (`Site::may_be_fetched_ahead`). Of a network its keyed hash is kept, in 32 bits, for three of them.
+//! Not one client. What the page itself does not name is told when three networks have asked for it, only if it is a
+//! file that everybody may have and that is the same for all (`maker`, `Lead::may_be_told`); a next page as well
+//! (`Site::may_be_fetched_ahead`). Of a network its keyed hash is kept, in 32 bits, for three of them.
 //!
 //! Does not: decide who is let in (hints are for those who are), write answers, or serve what it has hinted.
 
@@ -175,8 +177,8 @@ impl EarlyHints {
         page.map(|page| page.describe()).unwrap_or_default()
     }
 
-    /// A page is asked for that is not among [`Pages`]: the one at `path` as it was received, which caches find by `key`. Says so to the maker, if
-    /// that has room.
+    /// A page is asked for that is not among [`Pages`]: the one at `path` as it was received, which caches find by
+    /// `key`. Says so to the maker, if that has room.
     pub fn want(&self, site: u32, path: &[u8], key: &[u8]) {
         if path.len().max(key.len()) <= url::URL_BYTES_MAX && !self.tasks.is_full() {
             // No request waits for it: it will be asked for again.
@@ -254,8 +256,8 @@ impl SiteHints {
         add(&self.counters.hints.wasted_bytes, bytes);
     }
 
-    /// So many hints were not sent, because the client is likely to have it, because too much was wasted, and because the view is one of those
-    /// that get none.
+    /// So many hints were not sent, because the client is likely to have it, because too much was wasted, and because
+    /// the view is one of those that get none.
     pub fn count_withheld(&self, known: u32, over_budget: u32, control: u32) {
         add(&self.counters.hints.withheld_known, u64::from(known));
         add(&self.counters.hints.withheld_budget, u64::from(over_budget));

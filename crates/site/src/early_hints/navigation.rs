@@ -1,7 +1,8 @@
 //! The properties of a request that hints go by.
 //!
-//! Owns: which requests are navigations that get hints ([`Navigation`]), which fetch ahead ([`fetches_ahead`]), and which are parts of a page ([`part_of`]): by Fetch
-//! Metadata (`Sec-Fetch-*`), and by `Accept` where a client has none. Keeps nothing of them.
+//! Owns: which requests are navigations that get hints ([`Navigation`]), which fetch ahead ([`fetches_ahead`]), and
+//! which are parts of a page ([`part_of`]): by Fetch Metadata (`Sec-Fetch-*`), and by `Accept` where a client has none.
+//! Keeps nothing of them.
 
 use lamna_filter::subresources::{CrossOrigin, Destination};
 use lamna_proto::message::{Field, FieldSet, Method, Request, Version};
@@ -60,8 +61,8 @@ impl Navigation {
     }
 }
 
-/// Whether `request` fetches something ahead (`Sec-Purpose: prefetch`): none if it does not, and else whether all of it, because the client has
-/// not got it already.
+/// Whether `request` fetches something ahead (`Sec-Purpose: prefetch`): none if it does not, and else whether all of
+/// it, because the client has not got it already.
 pub fn fetches_ahead(request: Request<'_>) -> Option<bool> {
     let head = request.head;
     let mut purposes = request.lines_named(b"sec-purpose").chain(request.lines_named(b"purpose"));

@@ -1,4 +1,5 @@
-//! The pages that are likely to be shown after a page, and the one of them that clients are told to fetch ahead (`Link: rel=prefetch`, HTML 4.6.7).
+//! The pages that are likely to be shown after a page, and the one of them that clients are told to fetch ahead
+//! (`Link: rel=prefetch`, HTML 4.6.7).
 //!
 //! ```text
 //!   Pages ── the page is shown ──────────────> link in the answer's head ──> browser fetches ahead (Sec-Purpose: prefetch)
@@ -7,9 +8,10 @@
 //!   maker <── tallies: what the control group asks for next             budget: fetched, asked for, wanted
 //! ```
 //!
-//! Owns: [`NextPages`], which workers read, [`NextLeads`], of which the maker makes it, and who belongs to the control group. Guarantees: a page
-//! has [`NEXT_PAGES_MAX`] of them, and a link to the likeliest at most; how likely one is is counted by clients that were sent no link to
-//! it, because what a browser has fetched ahead it shows without asking again.
+//! Owns: [`NextPages`], which workers read, [`NextLeads`], of which the maker makes it, and who belongs to the control
+//! group. Guarantees: a page has [`NEXT_PAGES_MAX`] of them, and a link to the likeliest at most; how likely one is is
+//! counted by clients that were sent no link to it, because what a browser has fetched ahead it shows without asking
+//! again.
 //!
 //! # The control group
 //! One in [`CLIENTS_PER_CONTROL`] networks of clients (a /32 of IPv4, a /64 of IPv6) is sent no link on a page, for an
@@ -130,7 +132,8 @@ impl NextPages {
         None
     }
 
-    /// The same for a client that shows the page without asking for it, because it had fetched it ahead: it is sent nothing.
+    /// The same for a client that shows the page without asking for it, because it had fetched it ahead: it is sent
+    /// nothing.
     pub fn handle_unseen_view(&self, is_control: bool, site: &LinkPrefetch) {
         self.count_view(is_control, site);
     }
@@ -143,7 +146,8 @@ impl NextPages {
         told
     }
 
-    /// After the page a client of this network has asked for the page of this number, in the ordinary way. False if that is none of these.
+    /// After the page a client of this network has asked for the page of this number, in the ordinary way. False if
+    /// that is none of these.
     pub fn handle_asked(
         &self,
         (number, network): (u64, u32),
@@ -170,7 +174,8 @@ impl NextPages {
         true
     }
 
-    /// After the page a client has fetched the page of this number ahead. Whether it was told to. `is_whole`: it has not got it already.
+    /// After the page a client has fetched the page of this number ahead. Whether it was told to. `is_whole`: it has
+    /// not got it already.
     pub fn handle_fetched(
         &self,
         number: u64,

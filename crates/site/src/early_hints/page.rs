@@ -1,7 +1,7 @@
 //! The record of one page: resources that it may need, their probabilities, and those that are hinted.
 //!
-//! Owns: [`Page`], which the maker makes and workers read, and the tallies that they count in. Guarantees: bounded; what changes in it are
-//! counts, and each is changed for navigations only, or for what follows them.
+//! Owns: [`Page`], which the maker makes and workers read, and the tallies that they count in. Guarantees: bounded;
+//! what changes in it are counts, and each is changed for navigations only, or for what follows them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
@@ -21,7 +21,8 @@ pub(super) const HINTS_MAX: u32 = 12;
 /// Most resources that views may find before the maker has looked at the page again.
 const FINDS_MAX: u16 = 16;
 
-/// Client networks that have to have asked for something, each in a view of its own, before others are told of it: what one client asks for is its own affair.
+/// Client networks that have to have asked for something, each in a view of its own, before others are told of it: what
+/// one client asks for is its own affair.
 pub(super) const NETWORKS_LEAST: usize = 3;
 
 /// Counts at which both of a [`Tally`] are halved, so that what has changed is noticed.

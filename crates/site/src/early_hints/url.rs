@@ -1,7 +1,8 @@
-//! From what a page says to what a browser asks for: URLs of the same site, resolved (RFC 3986 5.2), and what they are numbered by.
+//! From what a page says to what a browser asks for: URLs of the same site, resolved (RFC 3986 5.2), and what they are
+//! numbered by.
 //!
-//! Owns: [`resolve`] and [`UrlNumbers`]. Guarantees: what it gives can stand in a `Link` field between `<` and `>`, and is asked for as it is. Does not follow URLs
-//! to other hosts, although they may be this one by another name.
+//! Owns: [`resolve`] and [`UrlNumbers`]. Guarantees: what it gives can stand in a `Link` field between `<` and `>`, and
+//! is asked for as it is. Does not follow URLs to other hosts, although they may be this one by another name.
 
 use std::hash::BuildHasher;
 
@@ -22,7 +23,8 @@ impl BuildHasher for UrlNumbers {
 /// The longest URL that is hinted, in bytes.
 pub(super) const URL_BYTES_MAX: usize = 200;
 
-/// The path and query that `reference` stands for on the page at `base`, a path; none if it leads to another host or is no URL of this kind.
+/// The path and query that `reference` stands for on the page at `base`, a path; none if it leads to another host or is
+/// no URL of this kind.
 pub fn resolve(base: &str, reference: &str) -> Option<String> {
     let reference = reference.trim_matches(|each: char| each.is_ascii_whitespace());
     let (path, query) = match reference.split_once('?') {

@@ -1,9 +1,10 @@
 //! A client's requests and hints on one connection: so that it is not hinted what it has, and the outcome of hints is
 //! known.
 //!
-//! Owns: [`Viewing`], of one connection: the page that it shows, which of its hints are open, and [`Known`], a digest of what was asked for and
-//! hinted. Guarantees: its size is fixed, and it holds no text; each hint that was given is counted once as used or as wasted, at the latest
-//! when the connection goes. A connection that was never shown a page of a site with hints has none.
+//! Owns: [`Viewing`], of one connection: the page that it shows, which of its hints are open, and [`Known`], a digest
+//! of what was asked for and hinted. Guarantees: its size is fixed, and it holds no text; each hint that was given is
+//! counted once as used or as wasted, at the latest when the connection goes. A connection that was never shown a page
+//! of a site with hints has none.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -92,7 +93,8 @@ impl Viewing {
         is_it
     }
 
-    /// The resource of this number was asked for at `now` from the network of that number, and what that is to the page that is shown.
+    /// The resource of this number was asked for at `now` from the network of that number, and what that is to the page
+    /// that is shown.
     pub fn handle_request(&mut self, url: u64, now: Instant, network: u32) -> Role {
         if now.since(self.since) > VIEW_MS {
             self.end();

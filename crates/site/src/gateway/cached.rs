@@ -1,4 +1,5 @@
-//! Requests of routes whose answers are kept: asked of the application for all who want the same, and kept as they come.
+//! Requests of routes whose answers are kept: asked of the application for all who want the same, and kept as they
+//! come.
 //!
 //! ```text
 //!  begin ──> Joins ── another asks ───> Waits ── fetched: kept, or failed ──> that is the answer
@@ -289,7 +290,8 @@ impl Inner {
     fn next(&self, now: Instant) -> Next {
         match () {
             () if self.has_ended => Next::ROOM,
-            // What there is of the answer is received whether there is room or not: what the gateway would have waited for room with, at once.
+            // What there is of the answer is received whether there is room or not: what the gateway would have waited
+            // for room with, at once.
             () if self.reads_ahead() => {
                 let (Next { room, readable, content, until, .. }, is_ahead) = (self.next, !self.ahead.is_empty());
                 let until = if room { Some(now) } else { until };
@@ -469,7 +471,8 @@ impl Inner {
         self.keep_resource(resource, *terms, *received, varies)
     }
 
-    /// Keeps an answer that may have come of fields of the request, for those who send the same, where nothing else is kept.
+    /// Keeps an answer that may have come of fields of the request, for those who send the same, where nothing else is
+    /// kept.
     fn keep_for_same_fields(&self, resource: Arc<Resource>, terms: Terms, received: Instant) {
         let Wanted { store, site, key, fields, .. } = &self.wanted;
         let key = Key { site: *site, path: key };
@@ -519,7 +522,8 @@ impl Inner {
         Some((entry, selected))
     }
 
-    /// Under which number the answers of the target are found, which differ by `names`. That is kept where the target is found.
+    /// Under which number the answers of the target are found, which differ by `names`. That is kept where the target
+    /// is found.
     fn vary_number(&self, names: &VaryNames) -> (Arc<VaryNames>, u64) {
         let key = Key { site: self.wanted.site, path: &self.wanted.target };
         let store = &self.wanted.store;

@@ -1,6 +1,7 @@
 //! The protocol spoken with an application: the request to bytes, and the answer from bytes.
 //!
-//! Owns: [`Codec`], the choice between the codecs of `lamna_proto::gateway`, for one request on one connection. Guarantees: what they do.
+//! Owns: [`Codec`], the choice between the codecs of `lamna_proto::gateway`, for one request on one connection.
+//! Guarantees: what they do.
 
 use lamna_config::gateway::GatewayProtocol;
 use lamna_proto::gateway::fields::may_trail;
@@ -17,7 +18,8 @@ pub(super) enum Codec {
 }
 
 impl Codec {
-    /// For a request with this content, on a connection that may be kept. FastCGI has to know its length: of content whose length is not known nothing is taken.
+    /// For a request with this content, on a connection that may be kept. FastCGI has to know its length: of content
+    /// whose length is not known nothing is taken.
     pub(super) fn new(protocol: GatewayProtocol, content: RequestContent, asked: &Asked, keeps: bool) -> Codec {
         match protocol {
             GatewayProtocol::Http => {

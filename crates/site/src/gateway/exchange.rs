@@ -1,9 +1,10 @@
 //! One request, asked of an application.
 //!
-//! Owns: [`Gateway`], the program: its connection to one place at a time, and what may be done when that fails. Guarantees: no step waits but for files
-//! of content, and such a step says so (`buffer`); the answer goes out as it comes, and as fast as the client takes it; content is taken from the client as fast as the application takes
-//! it, or kept until it is whole; an answer that breaks off is never given as whole; a request is sent to another place only if it has had no effect
-//! (`lamna_policy::upstream::retry`).
+//! Owns: [`Gateway`], the program: its connection to one place at a time, and what may be done when that fails.
+//! Guarantees: no step waits but for files of content, and such a step says so (`buffer`); the answer goes out as it
+//! comes, and as fast as the client takes it; content is taken from the client as fast as the application takes it, or
+//! kept until it is whole; an answer that breaks off is never given as whole; a request is sent to another place only
+//! if it has had no effect (`lamna_policy::upstream::retry`).
 //!
 //! ```text
 //!  Choosing --kept connection--> Talking --answer whole--> Over
@@ -14,7 +15,9 @@
 //!   +--address is known------------------^
 //! ```
 //!
-//! An application that the server has started may not listen yet: `Pausing` is between two attempts to connect to it. Where TLS is spoken, `Greeting` is between `Dialling` and `Talking`. What its route has the answer pass through is `filtered`'s.
+//! An application that the server has started may not listen yet: `Pausing` is between two attempts to connect to it.
+//! Where TLS is spoken, `Greeting` is between `Dialling` and `Talking`. What its route has the answer pass through is
+//! `filtered`'s.
 
 mod buffer;
 mod connecting;
@@ -123,7 +126,8 @@ struct Problem {
 
 /// Bytes that are received at once, and the longest head of an answer.
 const RECEIVE_BYTES: usize = 64 * 1024;
-/// Receives in one step, as long as there is nothing for the client in what comes: words for the error log, content that is discarded.
+/// Receives in one step, as long as there is nothing for the client in what comes: words for the error log, content
+/// that is discarded.
 const RECEIVES_MAX: usize = 4;
 /// Paths that applications may name in the place of the one that was asked for, one after the other.
 const REDIRECTS_MAX: u8 = 10;
@@ -364,7 +368,8 @@ impl Gateway {
                 Some(_) => has_received = true,
                 None => break,
             }
-            // What fills the buffer is most likely not all there is: the rest is received when the client has taken this.
+            // What fills the buffer is most likely not all there is: the rest is received when the client has taken
+            // this.
             has_more = self.received.len() == self.received.capacity();
         }
         // Others have their turn before more is received of what the client gets nothing of.
@@ -485,7 +490,8 @@ impl Gateway {
 
     /// The answer is whole.
     fn finish(&mut self, is_input_left: bool) {
-        // Of an answer that came early the request is not all sent: what follows on the connection would be taken for the rest of it.
+        // Of an answer that came early the request is not all sent: what follows on the connection would be taken for
+        // the rest of it.
         let (is_sent, is_tunnel) = (self.is_sent(), self.is_tunnel());
         let talking = std::mem::replace(&mut self.state, State::Over);
         let Some(attempt) = self.attempt.take() else { return };
@@ -590,7 +596,8 @@ impl Program for Gateway {
         self.group.settings.body_bytes_max.unwrap_or(u64::MAX)
     }
 
-    /// The application is asked when the head is there, whether or not content has come: it may answer before, and say by that how to go on.
+    /// The application is asked when the head is there, whether or not content has come: it may answer before, and say
+    /// by that how to go on.
     fn begins_with(&self) -> Next {
         match self.content {
             // What comes on a stream that is opened for a WebSocket comes when that is open.

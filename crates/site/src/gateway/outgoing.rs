@@ -1,6 +1,7 @@
 //! Bytes on their way to an application: the head, and the content that has been taken from the client.
 //!
-//! Owns: [`Outgoing`]. Guarantees: holds a head and one piece of content at most, if more is taken only when it is empty.
+//! Owns: [`Outgoing`]. Guarantees: holds a head and one piece of content at most, if more is taken only when it is
+//! empty.
 
 use rustix::io::Errno;
 

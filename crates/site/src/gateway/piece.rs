@@ -27,8 +27,8 @@ impl ContentBuffer for Piece {
 /// Up to here content is copied to a buffer of its size: it leaves a large one to what comes next.
 const COPY_BYTES_MAX: usize = 8 * 1024;
 
-/// The stretches `ranges` of what was received, as one piece: which must be in order and apart. Takes the buffer if that is less work than
-/// copying; then it is empty afterwards.
+/// The stretches `ranges` of what was received, as one piece: which must be in order and apart. Takes the buffer if
+/// that is less work than copying; then it is empty afterwards.
 pub(super) fn take(received: &mut Vec<u8>, ranges: &[Range<usize>]) -> Option<Arc<dyn ContentBuffer>> {
     let bytes: usize = ranges.iter().map(Range::len).sum();
     if bytes == 0 {

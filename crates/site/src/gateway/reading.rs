@@ -65,7 +65,8 @@ fn push_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     [name, b": ", value, b"\r\n"].iter().for_each(|part| lines.extend_from_slice(part));
 }
 
-/// The head of a tunnel: what the application has agreed to, or, where the client has opened a stream for it, that it has.
+/// The head of a tunnel: what the application has agreed to, or, where the client has opened a stream for it, that it
+/// has.
 pub(super) fn tunnel_head(head: &AnswerHead<'_>, is_stream: bool) -> StreamHead {
     if !is_stream {
         return StreamHead { tunnels: true, ..stream_head(head, None) };

@@ -1,7 +1,7 @@
 //! The request to an application, as it is written for it.
 //!
-//! Owns: [`begin`], and [`GatewayRequest`], what it is made from. Guarantees: nothing of the client's head is passed through: all is written from what was
-//! understood.
+//! Owns: [`begin`], and [`GatewayRequest`], what it is made from. Guarantees: nothing of the client's head is passed
+//! through: all is written from what was understood.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -145,7 +145,8 @@ pub fn write_asked_path(requested: &RequestedResource<'_>, out: &mut Vec<u8>) ->
     path::write(requested.path, out).map_err(|_| Refusal::TargetPath)
 }
 
-/// The program that asks `service`, which is at `asking.group`, whether a request is let in. `before` is what others have said of it.
+/// The program that asks `service`, which is at `asking.group`, whether a request is let in. `before` is what others
+/// have said of it.
 ///
 /// # Errors
 /// The service cannot be asked about such a request.
@@ -192,8 +193,9 @@ pub fn begin_auth_request(
     Ok(AuthRequest::new(gateway, service, before, rules, (site.label(), gateway_request.called.into())))
 }
 
-/// Whether a service is told a field of a request: but for what asks for a part of something, or whether it is still what it was, and what we
-/// say in its place. The host is the one by which the site was chosen, as the path is the one that is judged here. What other servers say in the place of `X-Forwarded-Uri` a service might believe as well.
+/// Whether a service is told a field of a request: but for what asks for a part of something, or whether it is still
+/// what it was, and what we say in its place. The host is the one by which the site was chosen, as the path is the one
+/// that is judged here. What other servers say in the place of `X-Forwarded-Uri` a service might believe as well.
 fn is_of_question(name: &[u8]) -> bool {
     const OURS: [&str; 5] = ["x-forwarded-method", "x-forwarded-uri", "x-forwarded-host", "x-rewrite-url", "range"];
     let begins = |beginning: &str| name.get(..beginning.len()).is_some_and(|start| spells(start, beginning));
@@ -236,7 +238,8 @@ fn origin_of(gateway_request: &GatewayRequest<'_>) -> Origin {
     }
 }
 
-/// The fields of a request whose answer passes through filters that look into it: it has to be whole, and under a coding that they read.
+/// The fields of a request whose answer passes through filters that look into it: it has to be whole, and under a
+/// coding that they read.
 fn fields_for_filters(fields: Fields<'_>, codings: &str) -> Vec<u8> {
     const CHANGED: [&str; 3] = ["accept-encoding", "range", "if-range"];
     let mut lines = Vec::new();
@@ -296,7 +299,8 @@ pub fn told_authority(request: Request<'_>, believed: Believed) -> &[u8] {
     said.or(authority_of(request)).unwrap_or_default()
 }
 
-/// Writes the words of a trusted proxy about the way of a request that an answer may depend on, but for its host and its scheme, which are `known`.
+/// Writes the words of a trusted proxy about the way of a request that an answer may depend on, but for its host and
+/// its scheme, which are `known`.
 pub fn write_told_way(request: Request<'_>, believed: Believed, known: (&[u8], bool), out: &mut Vec<u8>) {
     out.clear();
     if believed != Believed::Nothing {
@@ -332,8 +336,8 @@ fn write_fastcgi(
     gateway_request: &GatewayRequest<'_>,
     head: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    // Without a length there may be no content: that is known when some comes, or the end (`Gateway::lacks_length`). A client that waits to be
-    // told to send it has some.
+    // Without a length there may be no content: that is known when some comes, or the end (`Gateway::lacks_length`). A
+    // client that waits to be told to send it has some.
     if inbound.content == RequestContent::Streamed && gateway_request.request.field(Field::Expect).is_some() {
         return Err(Refusal::LengthRequired);
     }

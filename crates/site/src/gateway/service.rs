@@ -6,10 +6,10 @@
 //!                                   └── another status, or none ──> 502, 503 or 504
 //! ```
 //!
-//! Owns: [`AuthRequest`], a [`Gateway`] with what becomes of its answer, and [`AuthAssertions`], what is known of a request that
-//! is let in. Guarantees: nothing of the request's content is read or sent; only a clear yes lets a request in; of the
-//! content of a yes no more is received than a bounded number of bytes. What the service is told is written by
-//! `request.rs`.
+//! Owns: [`AuthRequest`], a [`Gateway`] with what becomes of its answer, and [`AuthAssertions`], what is known of a
+//! request that is let in. Guarantees: nothing of the request's content is read or sent; only a clear yes lets a
+//! request in; of the content of a yes no more is received than a bounded number of bytes. What the service is told is
+//! written by `request.rs`.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The buffer that answers are received into, lent by the thread that receives.
 //!
-//! Owns: one buffer of each thread that has received an answer. A fresh buffer for each answer costs a system call and page faults, which is more
-//! than receiving a short answer does. Guarantees: a program that waits holds none of it, and a thread keeps one at most.
+//! Owns: one buffer of each thread that has received an answer. A fresh buffer for each answer costs a system call and
+//! page faults, which is more than receiving a short answer does. Guarantees: a program that waits holds none of it,
+//! and a thread keeps one at most.
 
 use std::cell::Cell;
 

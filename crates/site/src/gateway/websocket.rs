@@ -1,7 +1,7 @@
 //! WebSocket for clients of HTTP/2, who open one otherwise than those of HTTP/1.1 (RFC 8441).
 //!
-//! Owns: [`Opening`], what stands in the handshake with the application in place of what such clients do not send (RFC 6455 4.1), and what the
-//! application has to answer to it.
+//! Owns: [`Opening`], what stands in the handshake with the application in place of what such clients do not send (RFC
+//! 6455 4.1), and what the application has to answer to it.
 
 use lamna_proto::base64;
 use lamna_proto::gateway::AnswerHead;

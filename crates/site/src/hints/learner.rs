@@ -1,11 +1,12 @@
 //! The access model: which URL follows which, learned from observations alone.
 //!
-//! Owns: the table of counts (`lamna_policy::hints`), names, and which page each connection shows. Two URLs belong together if the second
-//! was asked for with a `Referer` that names the first, or over the same connection some seconds after the first, a page, without another
-//! page as its `Referer`. So a font that a stylesheet asks for belongs to the stylesheet and to the page.
+//! Owns: the table of counts (`lamna_policy::hints`), names, and which page each connection shows. Two URLs belong
+//! together if the second was asked for with a `Referer` that names the first, or over the same connection some seconds
+//! after the first, a page, without another page as its `Referer`. So a font that a stylesheet asks for belongs to the
+//! stylesheet and to the page.
 //!
-//! Guarantees: memory is bounded when it is made, names included; nothing but names allocates. Targets with a query follow nothing, because
-//! queries may identify the client. Does not lock, wait, read or write.
+//! Guarantees: memory is bounded when it is made, names included; nothing but names allocates. Targets with a query
+//! follow nothing, because queries may identify the client. Does not lock, wait, read or write.
 
 use lamna_policy::hints::{Probability, Successor, Table, UrlId};
 use lamna_proto::parse::path;
@@ -106,7 +107,8 @@ impl Learner {
         pairs
     }
 
-    /// `page` names `next` among its links: it is known as one that may follow, and how often it does is learned. Once for each state of the page.
+    /// `page` names `next` among its links: it is known as one that may follow, and how often it does is learned. Once
+    /// for each state of the page.
     pub(super) fn handle_link(&mut self, site: u64, page: &[u8], next: &str) {
         let (page, url) = (self.url(site, page), self.url(site, next.as_bytes()));
         self.names.keep(url, next);

@@ -1,4 +1,5 @@
-//! The learner at work: a thread that takes what serving threads tell, learns from it, and lets the cache know what is likely next.
+//! The learner at work: a thread that takes what serving threads tell, learns from it, and lets the cache know what is
+//! likely next.
 //!
 //! Owns: the learner behind a lock that no serving thread takes, the queues, the file, and the thread, which lives as
 //! long as the [`Learning`] is held. Guarantees: it looks forty times a second while requests come, and twice when none
@@ -26,7 +27,8 @@ use super::saved;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Following, Predictions, Store};
 
-/// How long the learner waits between two looks while requests come, when none have come for a second, and when none have for ten.
+/// How long the learner waits between two looks while requests come, when none have come for a second, and when none
+/// have for ten.
 pub(super) const LOOK_MS: u64 = 25;
 const IDLE_LOOK_MS: u64 = 100;
 const IDLE_LOOKS: u32 = 40;
@@ -39,7 +41,8 @@ const RECORDS_MAX: usize = 512;
 /// How often what was learned is written to its file.
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How often counts are halved, beside the halvings that come with many requests: what was so last month is not what is so today.
+/// How often counts are halved, beside the halvings that come with many requests: what was so last month is not what is
+/// so today.
 const DECAY_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3_600);
 
 /// The priority of the thread (setpriority(2)): about a tenth of what a serving thread gets on the same processor.
@@ -106,7 +109,8 @@ struct Page {
 }
 
 impl Learning {
-    /// Goes on with what is `known`, as [`Learning::known`] gives it, or else with what `file` has, and keeps it there if it `is_keeper`.
+    /// Goes on with what is `known`, as [`Learning::known`] gives it, or else with what `file` has, and keeps it there
+    /// if it `is_keeper`.
     pub(super) fn open(
         settings: &HintSettings,
         file: Option<PathBuf>,
@@ -266,7 +270,8 @@ impl Learning {
         saved::to_bytes(&self.lock())
     }
 
-    /// Writes what was learned to its file, if this process keeps it, by way of a file with this extension, which no other thread uses.
+    /// Writes what was learned to its file, if this process keeps it, by way of a file with this extension, which no
+    /// other thread uses.
     pub(super) fn save(&self, extension: &str) {
         let Some(file) = self.file.as_ref().filter(|_| self.keeps.load(Relaxed)) else { return };
         if let Err(error) = saved::write(file, extension, &self.known()) {

@@ -6,17 +6,18 @@
 //!                      entry of the page <── Predictions, expectations ──> replacement policy
 //! ```
 //!
-//! Owns: what serving threads tell of requests, the thread that learns from it, what it knows, its file, and how the cache comes to know
-//! of it. Used by: the cache (`hinted` keeps longer what is expected; predictions lie on entries of pages), reading
-//! ahead, and early hints to clients.
+//! Owns: what serving threads tell of requests, the thread that learns from it, what it knows, its file, and how the
+//! cache comes to know of it. Used by: the cache (`hinted` keeps longer what is expected; predictions lie on entries of
+//! pages), reading ahead, and early hints to clients.
 //!
-//! Guarantees: a site without hints costs one comparison for each request, and none if no site has them. With them, a request that is answered
-//! from memory allocates nothing, takes no lock and makes no further system call. Memory is bounded by a setting, names
-//! included. The learned data are paths, counts and delays: no addresses, users, cookies or queries.
+//! Guarantees: a site without hints costs one comparison for each request, and none if no site has them. With them, a
+//! request that is answered from memory allocates nothing, takes no lock and makes no further system call. Memory is
+//! bounded by a setting, names included. The learned data are paths, counts and delays: no addresses, users, cookies or
+//! queries.
 //!
-//! Each process of a server learns by itself: of the same traffic each sees a fair sample, so what they find is the same, and no table
-//! has to be shared that a process which is killed could leave half written. The first process saves what it has
-//! learned, and every new process begins with that.
+//! Each process of a server learns by itself: of the same traffic each sees a fair sample, so what they find is the
+//! same, and no table has to be shared that a process which is killed could leave half written. The first process saves
+//! what it has learned, and every new process begins with that.
 //!
 //! Does not: read files, parse pages, send. Who does knows more of requests than this layer.
 
@@ -116,7 +117,8 @@ impl Hints {
         Some(Arc::new(Hints { learning: self.learning.clone(), sites }))
     }
 
-    /// `successor` goes on in the place of this one, which keeps nothing any more if that keeps it itself. For the main thread.
+    /// `successor` goes on in the place of this one, which keeps nothing any more if that keeps it itself. For the main
+    /// thread.
     pub fn leave_to(&self, successor: Option<&Hints>) {
         match successor {
             Some(successor) if Arc::ptr_eq(&successor.learning, &self.learning) => {}
@@ -172,8 +174,9 @@ impl Hints {
         Some(RequestSample { site, site_number, referer, has_query, is_document })
     }
 
-    /// Tells the learner of a request for `path`, which is normalised, that was answered with 200 at `now_ms`. `connection` tells connections
-    /// from each other; it is zero where their order says nothing. Whether there was room.
+    /// Tells the learner of a request for `path`, which is normalised, that was answered with 200 at `now_ms`.
+    /// `connection` tells connections from each other; it is zero where their order says nothing. Whether there was
+    /// room.
     pub fn observe(
         &self,
         queue: usize,
@@ -203,8 +206,8 @@ impl Hints {
         self.number_of(site).map(|number| self.learning.predictions(site, number, path)).unwrap_or_default()
     }
 
-    /// A page was parsed and has these links to paths of the same site, normalised. To be told once for each state of the page. As
-    /// [`Hints::following`], not for threads that serve.
+    /// A page was parsed and has these links to paths of the same site, normalised. To be told once for each state of
+    /// the page. As [`Hints::following`], not for threads that serve.
     pub fn handle_links<'l>(&self, site: u32, page: &[u8], links: impl Iterator<Item = &'l str>) {
         let Some(number) = self.number_of(site) else { return };
         let mut learner = self.learning.lock();
@@ -306,8 +309,8 @@ fn sites(settings: &Settings) -> Option<Box<[Option<u64>]>> {
     sites.iter().any(Option::is_some).then_some(sites)
 }
 
-/// Makes the folder in which what is learned with `settings` is to be kept, to be among what threads can reach. What keeps it from being made is said
-/// when it is needed.
+/// Makes the folder in which what is learned with `settings` is to be kept, to be among what threads can reach. What
+/// keeps it from being made is said when it is needed.
 pub fn make_folder(settings: &Settings) {
     if are_wanted(settings)
         && let Some(file) = state_file(settings)

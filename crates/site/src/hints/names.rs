@@ -1,7 +1,8 @@
 //! The texts of URLs that may be predicted.
 //!
-//! Owns: for numbers of URLs, their paths; bounded in bytes. A table of numbers is enough to count, and not to read ahead or to hint. Two
-//! generations, as in [`crate::cache::two_generation_map`]: what is not used while the young one fills is forgotten.
+//! Owns: for numbers of URLs, their paths; bounded in bytes. A table of numbers is enough to count, and not to read
+//! ahead or to hint. Two generations, as in [`crate::cache::two_generation_map`]: what is not used while the young one
+//! fills is forgotten.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -5,7 +5,8 @@
 //! the queues, so no thread is woken. Which records are dropped depends on when they come and not on what they say: so
 //! what is dropped changes no probability.
 //!
-//! Does not: hold addresses, cookies or queries. What tells connections from each other is a number that means nothing a moment later.
+//! Does not: hold addresses, cookies or queries. What tells connections from each other is a number that means nothing
+//! a moment later.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -14,10 +15,12 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 /// Bytes that target and `Referer` may have together. What is longer is not learned.
 pub const TEXT_BYTES: usize = 232;
 
-/// Queues that all threads share: threads are dealt out to them in turn, or connections if these go from thread to thread.
+/// Queues that all threads share: threads are dealt out to them in turn, or connections if these go from thread to
+/// thread.
 const QUEUES: usize = 8;
 
-/// Records that wait in one queue. With [`super::learning::LOOK_MS`] this bounds what learning costs: about 10,000 records a second and queue.
+/// Records that wait in one queue. With [`super::learning::LOOK_MS`] this bounds what learning costs: about 10,000
+/// records a second and queue.
 const QUEUE_RECORDS: usize = 256;
 
 /// A request that was answered, as a serving thread tells it.

@@ -1,6 +1,7 @@
 //! How one serving thread tells the learner of requests.
 //!
-//! Owns: [`Sampler`]. Guarantees: telling allocates nothing, takes no lock and makes no system call. Does not decide what may be told.
+//! Owns: [`Sampler`]. Guarantees: telling allocates nothing, takes no lock and makes no system call. Does not decide
+//! what may be told.
 
 use lamna_proto::time::Instant;
 

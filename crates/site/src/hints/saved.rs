@@ -1,9 +1,10 @@
 //! The learned state as a file, to be kept over restarts and upgrades.
 //!
-//! Format, version 1, little endian: `LMHF`, version (2 bytes), the key of the numbers (16), length of the table (4), the table
-//! (`lamna_policy::hints::Table::to_bytes`), number of names (4), and for each: number of the URL (8), length (1) and bytes of its path; at the
-//! end the SipHash-1-3 of all before it under the key (8). Of a file that is damaged, cut off or of another version nothing is taken, and learning
-//! begins anew. A writer of the file could have the server hint anything, so it is the server's own (mode 600).
+//! Format, version 1, little endian: `LMHF`, version (2 bytes), the key of the numbers (16), length of the table (4),
+//! the table (`lamna_policy::hints::Table::to_bytes`), number of names (4), and for each: number of the URL (8), length
+//! (1) and bytes of its path; at the end the SipHash-1-3 of all before it under the key (8). Of a file that is damaged,
+//! cut off or of another version nothing is taken, and learning begins anew. A writer of the file could have the server
+//! hint anything, so it is the server's own (mode 600).
 
 use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -131,7 +132,8 @@ pub(super) fn make_folder(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes `bytes` to `file`, as a whole or not at all, by way of a file with this extension, which no other thread uses.
+/// Writes `bytes` to `file`, as a whole or not at all, by way of a file with this extension, which no other thread
+/// uses.
 pub(super) fn write(file: &Path, extension: &str, bytes: &[u8]) -> io::Result<()> {
     let beside = file.with_extension(extension);
     // One that was not finished.

@@ -1,7 +1,8 @@
 //! Numbers of URLs in the table, and the page of the same site that a `Referer` names.
 //!
-//! Owns: [`UrlHasher`]. Guarantees: a URL has the same number after a restart, because the key is kept with what was learned; who does
-//! not know the key cannot choose URLs of the same number (SipHash-1-3: Aumasson, Bernstein, INDOCRYPT 2012).
+//! Owns: [`UrlHasher`]. Guarantees: a URL has the same number after a restart, because the key is kept with what was
+//! learned; who does not know the key cannot choose URLs of the same number (SipHash-1-3: Aumasson, Bernstein,
+//! INDOCRYPT 2012).
 
 use std::hash::Hasher;
 
@@ -42,7 +43,8 @@ pub(super) fn site_number(label: &str) -> u64 {
     hasher.finish()
 }
 
-/// The path of `referer` as it was received, without its query, if it is an `http` or `https` URL of `host`, whatever its port.
+/// The path of `referer` as it was received, without its query, if it is an `http` or `https` URL of `host`, whatever
+/// its port.
 pub fn path_of_same_host<'r>(referer: &'r [u8], host: Option<&[u8]>) -> Option<&'r [u8]> {
     let rest = referer.strip_prefix(b"http")?;
     let rest = rest.strip_prefix(b"s").unwrap_or(rest).strip_prefix(b"://")?;

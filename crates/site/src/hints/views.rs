@@ -1,7 +1,8 @@
 //! Which page each connection shows, when pages were asked for last, and which pairs have been counted.
 //!
-//! Owns: three tables of fixed size, each place of which holds what came there last. Guarantees: memory is bounded whatever clients do;
-//! what is overwritten costs an observation and nothing else. Holds numbers that mean nothing once a connection has ended, and no addresses.
+//! Owns: three tables of fixed size, each place of which holds what came there last. Guarantees: memory is bounded
+//! whatever clients do; what is overwritten costs an observation and nothing else. Holds numbers that mean nothing once
+//! a connection has ended, and no addresses.
 
 use lamna_policy::hints::UrlId;
 use lamna_policy::random::spread;

@@ -1,8 +1,8 @@
 //! Which services have failed, for all processes to see.
 //!
-//! Owns: one [`slot`] for each service in shared memory. Guarantees: the first failure of a generation is the one that is told; a failure of
-//! an older generation never marks a newer one, because generations only grow and each marks its own number. Says nothing
-//! by itself: [`Board::fail`] says whether it was the first.
+//! Owns: one [`slot`] for each service in shared memory. Guarantees: the first failure of a generation is the one that
+//! is told; a failure of an older generation never marks a newer one, because generations only grow and each marks its
+//! own number. Says nothing by itself: [`Board::fail`] says whether it was the first.
 
 #[cfg(test)]
 mod model;

@@ -1,9 +1,9 @@
 //! Containment of filters that are not the server's own.
 //!
-//! Owns: the bounds on each call, and what follows when one is exceeded: the generation of the service is marked as failed, once, with its
-//! reason. Guarantees: a panic ends the run that it happened in and nothing else; what a filter says of the content is not held against
-//! the service. A call is measured when it returns: native code that never returns is not ended. One that takes
-//! a tenth more than it may may go unnoticed.
+//! Owns: the bounds on each call, and what follows when one is exceeded: the generation of the service is marked as
+//! failed, once, with its reason. Guarantees: a panic ends the run that it happened in and nothing else; what a filter
+//! says of the content is not held against the service. A call is measured when it returns: native code that never
+//! returns is not ended. One that takes a tenth more than it may may go unnoticed.
 
 use std::cell::Cell;
 use std::fmt;
@@ -89,9 +89,10 @@ impl Guard {
     }
 }
 
-/// Measures whether a call takes more processor time than it may, as good as for nothing while it does not: the processor time of a thread costs a system
-/// call, and the time of day none. No call takes more processor time than time, and what the thread has used between an older look at
-/// both clocks and the call is no more than the time between.
+/// Measures whether a call takes more processor time than it may, as good as for nothing while it does not: the
+/// processor time of a thread costs a system call, and the time of day none. No call takes more processor time than
+/// time, and what the thread has used between an older look at both clocks and the call is no more than the time
+/// between.
 struct Stopwatch {
     time_max: Duration,
     begun: Instant,

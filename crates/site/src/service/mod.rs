@@ -141,7 +141,8 @@ impl Registry {
         Registry { embedded, ..Registry::default() }
     }
 
-    /// One with the services of `definitions`, for who only wants to look: no code is loaded, and content passes by them.
+    /// One with the services of `definitions`, for who only wants to look: no code is loaded, and content passes by
+    /// them.
     pub fn to_look_at(definitions: &[ServiceDefinition]) -> Registry {
         let unloaded = |definition: &ServiceDefinition| match definition.what {
             What::Native(_) | What::Wasm(_) | What::Embedded => {
@@ -165,8 +166,8 @@ impl Registry {
         self.table().services.iter().map(|service| service.definition.clone()).collect()
     }
 
-    /// The services are `definitions` from now on. Those that are the same go on as they are; the others are made anew. True if anything
-    /// has changed.
+    /// The services are `definitions` from now on. Those that are the same go on as they are; the others are made anew.
+    /// True if anything has changed.
     ///
     /// # Errors
     /// The service that cannot be made, and why, in words. Then nothing has changed.

@@ -1,4 +1,5 @@
-//! The promise about number and value, run through every interleaving. The source is compiled a second time, over loom's primitives.
+//! The promise about number and value, run through every interleaving. The source is compiled a second time, over
+//! loom's primitives.
 
 #[path = "current.rs"]
 #[allow(clippy::duplicate_mod, dead_code, unreachable_pub, reason = "the same source over other primitives")]

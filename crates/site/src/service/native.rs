@@ -1,7 +1,8 @@
 //! Filters in shared objects (`lamna_filter.h`).
 //!
-//! Owns: from what is configured to what makes filters. What is loaded, and why that is sound, is in `sys::native_object`. The name of what it makes
-//! has a digest of the file, so that another file is another filter wherever what it made is kept.
+//! Owns: from what is configured to what makes filters. What is loaded, and why that is sound, is in
+//! `sys::native_object`. The name of what it makes has a digest of the file, so that another file is another filter
+//! wherever what it made is kept.
 
 use std::sync::Arc;
 

@@ -4,9 +4,10 @@
 //! file ──> component (a module is put into a shell of one) ──> compiled once ──> an instance for each stream: init, begin, take, take, finish
 //! ```
 //!
-//! Owns: from what is configured to what makes filters, and what an instance may use. Guarantees: a component has no imports, so it reaches nothing
-//! but what it is given; its memory, its stack and the instructions of each call are bounded; what it does wrong ends its stream and nothing else. The
-//! name of what it makes has a digest of the file. Starts no threads that go on.
+//! Owns: from what is configured to what makes filters, and what an instance may use. Guarantees: a component has no
+//! imports, so it reaches nothing but what it is given; its memory, its stack and the instructions of each call are
+//! bounded; what it does wrong ends its stream and nothing else. The name of what it makes has a digest of the file.
+//! Starts no threads that go on.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -1,8 +1,8 @@
 //! Upstream requests without a client: refreshing stale responses, and completing fetches whose first client has left.
 //!
-//! Owns: one thread, as long as there is something to do. Guarantees: no program is carried out twice; no more than [`PROGRAMS_MAX`] at
-//! once, others are dropped; who hands one over waits for nothing. What the programs give is thrown away: they keep it themselves. A server
-//! that ends does not wait for them.
+//! Owns: one thread, as long as there is something to do. Guarantees: no program is carried out twice; no more than
+//! [`PROGRAMS_MAX`] at once, others are dropped; who hands one over waits for nothing. What the programs give is thrown
+//! away: they keep it themselves. A server that ends does not wait for them.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

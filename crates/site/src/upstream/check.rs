@@ -6,8 +6,9 @@
 //!                                     health of the place <-------+  (each process)
 //! ```
 //!
-//! Owns: [`Checks`], threads that do not serve, and one check ([`ask`]). Guarantees: who serves waits for no check. Of several processes one asks
-//! at a time, and all hear of it: a place is asked about as often as the settings say, however many processes serve. Ends with the group.
+//! Owns: [`Checks`], threads that do not serve, and one check ([`ask`]). Guarantees: who serves waits for no check. Of
+//! several processes one asks at a time, and all hear of it: a place is asked about as often as the settings say,
+//! however many processes serve. Ends with the group.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -38,7 +39,8 @@ struct End {
 }
 
 impl Checks {
-    /// Begins to check the places of `group`, for a site of this name. A thread that cannot be had is said, and its place is not checked.
+    /// Begins to check the places of `group`, for a site of this name. A thread that cannot be had is said, and its
+    /// place is not checked.
     pub(super) fn start(group: &Arc<Group>, site: &str, clock: Clock) -> Checks {
         let end = Arc::new(End::default());
         let Some(check) = &group.settings.check else {

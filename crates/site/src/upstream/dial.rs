@@ -1,8 +1,8 @@
 //! Establishing a connection to an upstream without waiting for it.
 //!
-//! Owns: a socket until it is connected. Guarantees: no call waits; the addresses of an upstream are tried one after the
-//! other; a socket that was connected to itself is not taken for an upstream. Does not bound the time: the caller does,
-//! and says [`Dial::give_up`].
+//! Owns: a socket until it is connected. Guarantees: no call waits; the addresses of an upstream are tried one after
+//! the other; a socket that was connected to itself is not taken for an upstream. Does not bound the time: the caller
+//! does, and says [`Dial::give_up`].
 //!
 //! ```text
 //!                +---- refused, give_up; another address is left ----+
@@ -137,7 +137,8 @@ fn within_reserve(socket: OwnedFd) -> Result<OwnedFd, Errno> {
 fn begin_tcp(address: &SocketAddr) -> Result<(OwnedFd, bool), Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = within_reserve(stream_socket(family)?)?;
-    // What is written to an application is a whole head, or content that is there: nothing is gained by waiting for more.
+    // What is written to an application is a whole head, or content that is there: nothing is gained by waiting for
+    // more.
     sockopt::set_tcp_nodelay(&socket, true)?;
     in_progress(connect(&socket, address)).map(|is_connected| (socket, is_connected))
 }

@@ -103,7 +103,8 @@ impl Group {
         }
     }
 
-    /// Nothing is connected to before the first request, nor looked up or read unless [`Group::prepare`] is called. `seed` decides ties.
+    /// Nothing is connected to before the first request, nor looked up or read unless [`Group::prepare`] is called.
+    /// `seed` decides ties.
     pub fn new(settings: GatewaySettings, seed: u64) -> Group {
         let weights: Vec<u32> = settings.upstreams.iter().map(|upstream| upstream.weight).collect();
         let mut names = 0;
@@ -138,8 +139,8 @@ impl Group {
         }
     }
 
-    /// The place that is asked next, by a request that has tried `tried`. None if there is none left. What is given has to be given back with
-    /// [`Group::end`].
+    /// The place that is asked next, by a request that has tried `tried`. None if there is none left. What is given has
+    /// to be given back with [`Group::end`].
     pub fn begin(&self, now: Instant, tried: &[usize], may_retry: bool) -> Option<Attempt> {
         let attempt = lock(&self.choice).choose(now.ms(), tried, may_retry)?;
         if let Some(row) = self.row(attempt.index()) {
@@ -228,8 +229,9 @@ impl Group {
         view.error().map_or(Located::Unknown, Located::Failed)
     }
 
-    /// Reads the certificates that places are known by, and begins to look up the names among them and to check them, by threads that this one starts: with the
-    /// first request both would be confined as who serves that. Requests are counted as those of this site from now on.
+    /// Reads the certificates that places are known by, and begins to look up the names among them and to check them,
+    /// by threads that this one starts: with the first request both would be confined as who serves that. Requests are
+    /// counted as those of this site from now on.
     ///
     /// # Errors
     /// Nothing tells who a place is that is asked by `https`.

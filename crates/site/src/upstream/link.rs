@@ -1,6 +1,7 @@
 //! A connection to an upstream: its socket, and TLS over it if the upstream is asked by `https`.
 //!
-//! Owns: [`Link`]. Guarantees: no call waits. Where the thread has an event loop, that watches it. What is encrypted and not sent, and what is decrypted and not read, is bounded.
+//! Owns: [`Link`]. Guarantees: no call waits. Where the thread has an event loop, that watches it. What is encrypted
+//! and not sent, and what is decrypted and not read, is bounded.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -134,7 +135,8 @@ impl Link {
         }
     }
 
-    /// Says that nothing more is sent. Of a TLS connection the socket stays open in both directions: the other side may have to answer.
+    /// Says that nothing more is sent. Of a TLS connection the socket stays open in both directions: the other side may
+    /// have to answer.
     pub fn end_sending(&mut self) {
         match &mut self.session {
             // One that has ended by itself needs no end.

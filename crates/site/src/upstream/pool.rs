@@ -15,8 +15,8 @@ use super::link::Link;
 
 /// Connections that are kept. Each is a descriptor, here and in the application.
 const KEPT_MAX: usize = 64;
-/// How long one is kept unused. Less than applications do: who sends a request just when the application closes cannot know whether it was
-/// taken. The shortest of those in wide use is 5 s (Node).
+/// How long one is kept unused. Less than applications do: who sends a request just when the application closes cannot
+/// know whether it was taken. The shortest of those in wide use is 5 s (Node).
 const IDLE_MS: u64 = 4_000;
 
 /// Threads prefer what they have kept themselves, as their event loops watch it: there are so many queues.
@@ -55,9 +55,9 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Takes a connection that is open; of those that this thread has kept, or of the others, the one that has waited longest. `looks`: see
-    /// [`Link::is_quiet`], which may take a system call for each that is looked at, or two where TLS is spoken; what has ended, or is too
-    /// old, is closed.
+    /// Takes a connection that is open; of those that this thread has kept, or of the others, the one that has waited
+    /// longest. `looks`: see [`Link::is_quiet`], which may take a system call for each that is looked at, or two where
+    /// TLS is spoken; what has ended, or is too old, is closed.
     pub fn take(&self, now: Instant, looks: bool) -> Option<Link> {
         let own = own_queue();
         (0..QUEUES).find_map(|index| {
@@ -66,7 +66,8 @@ impl Pool {
         })
     }
 
-    /// Keeps a connection whose last answer is whole and that may carry another request. If there is no room, it is closed.
+    /// Keeps a connection whose last answer is whole and that may carry another request. If there is no room, it is
+    /// closed.
     pub fn put(&self, link: Link, now: Instant) {
         self.keep(&self.queues[own_queue()], Idle { link, since: now });
     }

@@ -1,10 +1,10 @@
 //! Addresses of the names of upstreams, looked up again and again, on threads that do not serve.
 //!
 //! Owns: a thread for each name. So a name server that does not answer for one name holds up no other, and no request.
-//! Guarantees: starting never fails and never waits because of a name; a name that once had addresses keeps them while it
-//! cannot be looked up; who serves reads an atomic, and takes a lock, for a few instructions, only when the addresses have
-//! changed. Asks by getaddrinfo(3), so that a name means what it means to every other program of the machine; that does not
-//! tell how long an answer is good for, hence the period.
+//! Guarantees: starting never fails and never waits because of a name; a name that once had addresses keeps them while
+//! it cannot be looked up; who serves reads an atomic, and takes a lock, for a few instructions, only when the
+//! addresses have changed. Asks by getaddrinfo(3), so that a name means what it means to every other program of the
+//! machine; that does not tell how long an answer is good for, hence the period.
 //!
 //! To be started in the process that serves: threads do not survive a fork.
 //!
@@ -100,8 +100,8 @@ pub struct NameView {
 }
 
 impl Resolver {
-    /// Begins to look up these names, and returns. Where a thread cannot be had the name has no addresses; that is said by
-    /// [`NameView::error`].
+    /// Begins to look up these names, and returns. Where a thread cannot be had the name has no addresses; that is said
+    /// by [`NameView::error`].
     pub fn start(names: &[(String, u16)], settings: ResolveSettings, lookup: Arc<Lookup>) -> Resolver {
         let end = Arc::new(End::default());
         let start = |(host, port): &(String, u16)| {
@@ -123,8 +123,8 @@ impl Resolver {
         Some(NameView { name, generation, addresses })
     }
 
-    /// Waits until each name has been looked up once, at most so long for each: a server that is just starting would rather
-    /// begin with the answers. Whether all have been.
+    /// Waits until each name has been looked up once, at most so long for each: a server that is just starting would
+    /// rather begin with the answers. Whether all have been.
     pub fn await_first(&self, at_most: Duration) -> bool {
         self.names.iter().all(|name| {
             let waits = |status: &mut Status| !status.was_looked_up;

@@ -1,6 +1,7 @@
 //! How the places of applications are doing, for people and for machines.
 //!
-//! Owns: [`PlaceStatus`], and where it comes from: what all processes have counted, and what this process knows of its own requests.
+//! Owns: [`PlaceStatus`], and where it comes from: what all processes have counted, and what this process knows of its
+//! own requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -109,8 +110,8 @@ impl PlaceStatus {
     }
 }
 
-/// All places that `settings` name, in their order; as many as are counted. `groups` are those of this process with the names of their sites,
-/// if it asks them itself.
+/// All places that `settings` name, in their order; as many as are counted. `groups` are those of this process with the
+/// names of their sites, if it asks them itself.
 pub fn status<'a>(
     settings: &Settings,
     places: &Places,

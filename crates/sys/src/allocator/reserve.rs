@@ -1,8 +1,8 @@
 //! Runs of pages that were given back and still are memory, for the next taker.
 //!
-//! Owns: which ones, in the order in which they came. Guarantees: neighbours are one run; of the runs that are long enough the
-//! shortest is taken, and of these the one that came last, which is the nearest in the processor's caches; what is left of it
-//! stays. Does not know what the pages hold, which is what their last owner wrote.
+//! Owns: which ones, in the order in which they came. Guarantees: neighbours are one run; of the runs that are long
+//! enough the shortest is taken, and of these the one that came last, which is the nearest in the processor's caches;
+//! what is left of it stays. Does not know what the pages hold, which is what their last owner wrote.
 
 /// The runs.
 #[derive(Debug)]
@@ -54,8 +54,8 @@ impl Reserve {
         self.pages += pages;
     }
 
-    /// Takes out what came first of what is more than `bound` pages, or more runs than are looked through. Returns the first page
-    /// and the number of pages of a run.
+    /// Takes out what came first of what is more than `bound` pages, or more runs than are looked through. Returns the
+    /// first page and the number of pages of a run.
     pub(super) fn take_excess(&mut self, bound: u32) -> Option<(u32, u32)> {
         let excess = self.pages.saturating_sub(bound);
         if excess == 0 && self.runs.len() <= RUNS_MAX {

@@ -1,8 +1,9 @@
 //! Which pages of a range of address space are in use: runs of them that are taken, given back and taken again.
 //!
-//! Owns: the runs that are free. Guarantees: no page belongs to two runs that are taken; neighbours that are free are one
-//! run. Of the free runs that are long enough the shortest is taken, and of those the first, so that what is taken stays
-//! together at the beginning. Each step costs the logarithm of the number of free runs. Touches no memory but its own.
+//! Owns: the runs that are free. Guarantees: no page belongs to two runs that are taken; neighbours that are free are
+//! one run. Of the free runs that are long enough the shortest is taken, and of those the first, so that what is taken
+//! stays together at the beginning. Each step costs the logarithm of the number of free runs. Touches no memory but its
+//! own.
 
 use std::collections::{BTreeMap, BTreeSet};
 

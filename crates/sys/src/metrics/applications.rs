@@ -1,7 +1,7 @@
 //! Counters of the places of applications, shared by all processes of a server.
 //!
-//! Owns: [`Places`], a table with a bound. Guarantees: a place is counted in one row, whichever process asks it, and whatever configuration
-//! names it. A place that comes when the table is full is not counted.
+//! Owns: [`Places`], a table with a bound. Guarantees: a place is counted in one row, whichever process asks it, and
+//! whatever configuration names it. A place that comes when the table is full is not counted.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};

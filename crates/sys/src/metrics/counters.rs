@@ -58,8 +58,8 @@ impl AnswerOutcome {
 pub const TLS_GROUPS: usize = 7;
 
 shared_counters! {
-    /// Counters of workers, since the server started. Each counts in a set of its own and hands it over now and then, not
-    /// with each request.
+    /// Counters of workers, since the server started. Each counts in a set of its own and hands it over now and then,
+    /// not with each request.
     pub struct Work {
         /// Requests whose target was looked up.
         pub requests = Row::counter("lamna_requests_total").json("requests").text("requests", "");

@@ -1,9 +1,10 @@
 //! The account of memory of cached entries, entry by entry.
 //!
 //! Owns: two sums over all entries that were ever kept: those that are still in memory, and those that the store still
-//! holds; what of the store's room is lent; and what connections hold in buffers of their own. The difference is what workers and answers in flight hold on to though the
-//! store has let go of it, and mapped chunks of large files, which count among the former only; the store makes room for
-//! it, as it does for what is lent. Guarantees: an entry counts once, however many targets stand for it.
+//! holds; what of the store's room is lent; and what connections hold in buffers of their own. The difference is what
+//! workers and answers in flight hold on to though the store has let go of it, and mapped chunks of large files, which
+//! count among the former only; the store makes room for it, as it does for what is lent. Guarantees: an entry counts
+//! once, however many targets stand for it.
 
 use std::sync::Arc;
 

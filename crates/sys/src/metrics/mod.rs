@@ -1,7 +1,8 @@
 //! Metrics: counts and measurements made while serving.
 //!
-//! Owns: the counters that all workers add to, the time of each step, how busy each worker is, and the account of memory.
-//! Guarantees: nothing here is written on the cached path but a worker's own memory. Does not report: `admin` does.
+//! Owns: the counters that all workers add to, the time of each step, how busy each worker is, and the account of
+//! memory. Guarantees: nothing here is written on the cached path but a worker's own memory. Does not report: `admin`
+//! does.
 
 pub mod applications;
 pub mod counters;

@@ -1,13 +1,13 @@
 //! Where the time of serving goes: by step of a request, in nanoseconds and in times that the step was taken.
 //!
 //! Owns: the steps, and the books. Guarantees: a step's time is its own, without that of steps inside it, so all steps
-//! together are the whole time of the threads that serve; nothing is shared until books are balanced, twice a second and
-//! when a thread ends. Switched off, a step costs reading one byte of the thread's own; switched on, two readings of the
-//! monotonic clock, which enter no kernel (vdso(7)).
+//! together are the whole time of the threads that serve; nothing is shared until books are balanced, twice a second
+//! and when a thread ends. Switched off, a step costs reading one byte of the thread's own; switched on, two readings
+//! of the monotonic clock, which enter no kernel (vdso(7)).
 //!
-//! Steps are taken where system calls are made and nowhere else; what is not within a step is HTTP processing. Clocks run
-//! on while a thread has no processor. So time in steps is time that a request takes; what waiting itself costs follows from
-//! the processor time, see [`StepTimes::switching_ns`].
+//! Steps are taken where system calls are made and nowhere else; what is not within a step is HTTP processing. Clocks
+//! run on while a thread has no processor. So time in steps is time that a request takes; what waiting itself costs
+//! follows from the processor time, see [`StepTimes::switching_ns`].
 //!
 //! ```text
 //!   closed --a thread looks at the clock--> Protocol --step--> Receive, Send, ... --end of the step--> Protocol
@@ -146,8 +146,8 @@ pub struct StepTime {
 }
 
 impl StepTimes {
-    /// Time on a processor that belongs to no step but waiting: giving the processor up and getting it back. Too large by
-    /// what threads waited for a processor or for the disk within other steps, and then zero.
+    /// Time on a processor that belongs to no step but waiting: giving the processor up and getting it back. Too large
+    /// by what threads waited for a processor or for the disk within other steps, and then zero.
     pub fn switching_ns(&self) -> u64 {
         let elsewhere: u64 = self.steps.iter().filter(|step| step.step != Step::Wait.name()).map(|step| step.ns).sum();
         self.processor_ns.saturating_sub(elsewhere)

@@ -1,7 +1,8 @@
 //! The trace of one request: an operator chooses a target, and the next request for it leaves an account of its steps.
 //!
-//! Owns: [`Trace`], in memory that all processes of a server share. Guarantees: while no trace is open a request costs one load; one connection
-//! at most writes; a process that dies leaves a trace that can be started again. Does not know requests: the worker that takes their steps does.
+//! Owns: [`Trace`], in memory that all processes of a server share. Guarantees: while no trace is open a request costs
+//! one load; one connection at most writes; a process that dies leaves a trace that can be started again. Does not know
+//! requests: the worker that takes their steps does.
 //!
 //! ```text
 //!   Idle --start--> Waiting --claim--> Claimed --end, too late--> Over      start: from any phase
@@ -64,7 +65,8 @@ process_shared! {
 }
 
 impl Trace {
-    /// Waits for the next request for `target` until `until`. The trace before is forgotten. Returns its number; none if the target is too long.
+    /// Waits for the next request for `target` until `until`. The trace before is forgotten. Returns its number; none
+    /// if the target is too long.
     pub fn start(&self, target: &[u8], until: Instant) -> Option<u64> {
         if target.len() > TARGET_BYTES_MAX {
             return None;
@@ -82,7 +84,8 @@ impl Trace {
         Some(number)
     }
 
-    /// Whether a request may have to be accounted for. A trace that has lasted too long is closed: nobody came, or the connection has gone.
+    /// Whether a request may have to be accounted for. A trace that has lasted too long is closed: nobody came, or the
+    /// connection has gone.
     pub fn is_open(&self, now: Instant) -> bool {
         let state = self.state.load(Relaxed);
         let after = match Phase::of(state) {
@@ -103,8 +106,8 @@ impl Trace {
         get(&self.target, self.target_bytes.load(Relaxed).min(TARGET_BYTES_MAX))
     }
 
-    /// Whether `connection`, which has a request for the target, accounts for it: because it has claimed the trace, or does so now, which it
-    /// `may` at the first step of a request.
+    /// Whether `connection`, which has a request for the target, accounts for it: because it has claimed the trace, or
+    /// does so now, which it `may` at the first step of a request.
     pub fn claim(&self, connection: u64, may: bool, now: Instant) -> bool {
         let state = self.state.load(Acquire);
         let to = |phase| state / 4 * 4 + phase as u64;
@@ -122,7 +125,8 @@ impl Trace {
         }
     }
 
-    /// Adds a line to the account. For the connection that has claimed the trace; if that has been started again since, nothing is added.
+    /// Adds a line to the account. For the connection that has claimed the trace; if that has been started again since,
+    /// nothing is added.
     pub fn add(&self, line: &str) {
         if Phase::of(self.state.load(Acquire)) != Phase::Claimed {
             return;

@@ -1,9 +1,9 @@
 //! The buffers that a ring receives into: the kernel takes one when bytes have arrived, not before, so that connections
 //! without traffic need none.
 //!
-//! Owns: their memory and the queue through which they are given to the kernel, as a [`Group`] of buffers of one size. The kernel takes
-//! them in turn, so one connection that sends much comes to use all that are queued: few are at first, and more when they have run out.
-//! Guarantees: the bytes of a buffer are seen only while it is lent to us.
+//! Owns: their memory and the queue through which they are given to the kernel, as a [`Group`] of buffers of one size.
+//! The kernel takes them in turn, so one connection that sends much comes to use all that are queued: few are at first,
+//! and more when they have run out. Guarantees: the bytes of a buffer are seen only while it is lent to us.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -25,8 +25,8 @@ pub(super) struct Group {
     pub(super) bytes: usize,
 }
 
-/// For requests: most of them fit. Enough for what arrives between two turns of a busy worker; more has to wait for the next. 256 KiB at
-/// first, 2 MiB at most.
+/// For requests: most of them fit. Enough for what arrives between two turns of a busy worker; more has to wait for the
+/// next. 256 KiB at first, 2 MiB at most.
 pub(super) const SMALL: Group = Group { id: 0, count: 1024, count_first: 128, bytes: 2048 };
 /// For content of requests, where there is much of it. 128 KiB at first, 1 MiB at most.
 pub(super) const LARGE: Group = Group { id: 1, count: 16, count_first: 2, bytes: 64 * 1024 };

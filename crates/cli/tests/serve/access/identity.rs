@@ -1,4 +1,5 @@
-//! Who has been let in is known to the log; clients are let in by their certificates; behind a proxy networks are those of its clients.
+//! Who has been let in is known to the log; clients are let in by their certificates; behind a proxy networks are those
+//! of its clients.
 //!
 //! Owns: these cases, with every engine.
 
@@ -118,7 +119,8 @@ fn networks_are_those_of_the_clients_of_a_trusted_proxy(engine: Engine) {
     server.finish();
 }
 
-/// It is translated once more when its password has been verified: what it stands for is asked twice, and the limit once.
+/// It is translated once more when its password has been verified: what it stands for is asked twice, and the limit
+/// once.
 fn a_request_whose_password_is_verified_counts_once(engine: Engine) {
     let config = format!(
         "limit_exempt = []\n[[site]]\nroot = \"site\"\nusers = {{ ada = \"{SESAME}\" }}\naccess = {{ users = [\"ada\"] }}\n\

@@ -1,5 +1,5 @@
-//! A service says who is let in: files, listings, uploads and applications are for whom it says yes to, and what it says besides comes to
-//! applications, and from nobody else.
+//! A service says who is let in: files, listings, uploads and applications are for whom it says yes to, and what it
+//! says besides comes to applications, and from nobody else.
 //!
 //! Owns: a service that answers by the session that a request shows ([`Service`]). It ends with the test.
 

@@ -1,5 +1,5 @@
-//! Who is turned away is told so whatever it brings: credentials, limits and redirects come before the size of the content, and the client
-//! sees the answer, not a reset.
+//! Who is turned away is told so whatever it brings: credentials, limits and redirects come before the size of the
+//! content, and the client sees the answer, not a reset.
 //!
 //! Owns: these cases, with every engine: ways to be turned away, by what would have answered, version and framing.
 

@@ -1,4 +1,5 @@
-//! Ordinary clients that upload over HTTP/2 see why they are refused, however much they have to send: curl, Go and Node.
+//! Ordinary clients that upload over HTTP/2 see why they are refused, however much they have to send: curl, Go and
+//! Node.
 //!
 //! Owns: these cases. A client that is not installed is skipped, by name.
 

@@ -1,7 +1,8 @@
-//! A rule on a path holds however the path is reached: each way to a script and to a file, for those who are let in at that path and for others.
+//! A rule on a path holds however the path is reached: each way to a script and to a file, for those who are let in at
+//! that path and for others.
 //!
-//! Owns: these cases over whole servers. That a translation gives nothing that is not judged is tested over generated configurations in
-//! `lamna-server` (`content/translate/verdicts.rs`).
+//! Owns: these cases over whole servers. That a translation gives nothing that is not judged is tested over generated
+//! configurations in `lamna-server` (`content/translate/verdicts.rs`).
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -315,7 +316,8 @@ fn what_an_application_is_asked_to_do_needs_leave_to_read_what_it_answers(engine
     server.finish();
 }
 
-/// The way to a file may be longer than the system can say. Then nobody knows which rules are meant for it, and it is nobody's.
+/// The way to a file may be longer than the system can say. Then nobody knows which rules are meant for it, and it is
+/// nobody's.
 #[test]
 fn what_is_farther_away_than_the_system_can_say_is_not_had_by_a_link() {
     let rule = "[[site.route]]\nmatch = \"/secret/*\"\naccess = { tokens = [\"ci\"] }\n";

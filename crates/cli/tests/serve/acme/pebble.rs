@@ -1,6 +1,7 @@
 //! `pebble`, a certificate authority for tests, and the name server that leads it to an address of loopback.
 //!
-//! Owns: both processes, which are killed and waited for when the value goes. Guarantees: no two tests share an address.
+//! Owns: both processes, which are killed and waited for when the value goes. Guarantees: no two tests share an
+//! address.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -42,7 +43,8 @@ fn find(name: &str) -> Option<PathBuf> {
     places.map(|place| place.join(name)).find(|file| file.is_file())
 }
 
-/// An address of loopback that no other test has; none if the test `name` may not listen at ports 80 and 443 there, which is said.
+/// An address of loopback that no other test has; none if the test `name` may not listen at ports 80 and 443 there,
+/// which is said.
 pub(super) fn address(name: &str) -> Option<IpAddr> {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let (process, test) = (std::process::id(), NEXT.fetch_add(1, Relaxed));
@@ -101,7 +103,8 @@ impl Pebble {
         authority
             .args(["-config", &self.files.path().join("pebble.json").display().to_string()])
             .args(["-dnsserver", &format!("{address}:{DNS}")])
-            // Validates at once, and refuses one nonce in twenty. One that is refused three times in a row is a failure.
+            // Validates at once, and refuses one nonce in twenty. One that is refused three times in a row is a
+            // failure.
             .env("PEBBLE_VA_NOSLEEP", "1")
             .env("PEBBLE_WFE_NONCEREJECT", "5")
             .stdout(log("pebble.log"))

@@ -1,4 +1,5 @@
-//! Pictures in other sizes and formats: each is a file of its own, in every engine, and few different ones exist of each picture.
+//! Pictures in other sizes and formats: each is a file of its own, in every engine, and few different ones exist of
+//! each picture.
 
 use std::collections::HashSet;
 use std::fs;
@@ -198,7 +199,8 @@ fn ever_new_forms_of_a_picture_are_refused_and_others_are_not(engine: Engine) {
             assert!(response.field("Retry-After").is_some(), "{target}");
         }
     }
-    // A crop at 90 of 100 can only be 10 wide, so some are the same. In the time that this takes a few more may be made.
+    // A crop at 90 of 100 can only be 10 wide, so some are the same. In the time that this takes a few more may be
+    // made.
     let made = counts.remove(&200).unwrap_or(0);
     assert!(counts.keys().all(|status| *status == 429) && made >= 50, "{made} made, {counts:?}");
     assert!(forms() > 180 || counts.get(&429).is_some_and(|refused| *refused > 5), "{made} made, {counts:?}");

@@ -1,4 +1,5 @@
-//! Pages that are put together from files (`include`): they follow all of them, and have nothing of what their readers may not see.
+//! Pages that are put together from files (`include`): they follow all of them, and have nothing of what their readers
+//! may not see.
 
 use std::fs;
 

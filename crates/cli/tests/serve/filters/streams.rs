@@ -1,6 +1,8 @@
-//! Answers of applications that pass through filters: while they come, in every engine, and never whole when they are not.
+//! Answers of applications that pass through filters: while they come, in every engine, and never whole when they are
+//! not.
 //!
-//! Owns: an application whose answers have what filters look at ([`Application`]). It listens at a port of its own and ends with the test.
+//! Owns: an application whose answers have what filters look at ([`Application`]). It listens at a port of its own and
+//! ends with the test.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

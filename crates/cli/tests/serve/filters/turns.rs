@@ -1,4 +1,5 @@
-//! Pictures that are asked for at once: who waits for a turn keeps nothing that others need, and too many are told to come again.
+//! Pictures that are asked for at once: who waits for a turn keeps nothing that others need, and too many are told to
+//! come again.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Requests whose content comes only when the application has answered: it is asked when the head is there, and both sides go on in turns. And what
-//! is passed on so early is asked once.
+//! Requests whose content comes only when the application has answered: it is asked when the head is there, and both
+//! sides go on in turns. And what is passed on so early is asked once.
 //!
 //! Owns: an application that answers before it has read any content ([`Talker`]).
 
@@ -30,8 +30,8 @@ for_engines!([
     what_may_have_had_an_effect_is_asked_once,
 ]);
 
-/// An application: `/kept` is answered in full; to `/turns` it says that there is an answer, and then says again what comes, in chunks of the same
-/// size, up to `end`; at `/gone` it closes the connection when it has read the head.
+/// An application: `/kept` is answered in full; to `/turns` it says that there is an answer, and then says again what
+/// comes, in chunks of the same size, up to `end`; at `/gone` it closes the connection when it has read the head.
 struct Talker {
     address: SocketAddr,
     /// How often it has read a head of `/gone`.

@@ -1,9 +1,9 @@
-//! A storm of faults behind the server: applications that are killed, hang, answer garbage, half of an answer or two, and clients that leave, with
-//! every engine, over HTTP and FastCGI.
+//! A storm of faults behind the server: applications that are killed, hang, answer garbage, half of an answer or two,
+//! and clients that leave, with every engine, over HTTP and FastCGI.
 //!
-//! Clients of HTTP/1.1 and HTTP/2 check every byte and every status. An answer that breaks off is never whole for them; none is another's; what
-//! may have an effect reaches the application once; content that was cut never seems whole to it; in the end no socket is left over.
-//! Every second request is a fault. `LAMNA_FAULTS` is how many each test makes:
+//! Clients of HTTP/1.1 and HTTP/2 check every byte and every status. An answer that breaks off is never whole for them;
+//! none is another's; what may have an effect reaches the application once; content that was cut never seems whole to
+//! it; in the end no socket is left over. Every second request is a fault. `LAMNA_FAULTS` is how many each test makes:
 //! `LAMNA_FAULTS=10000 cargo test -p lamna --test serve gateways::faults::amped -- --nocapture`.
 
 mod application;
@@ -469,8 +469,8 @@ fn sockets(server: &Server) -> Vec<String> {
     processes.into_keys().flat_map(of).filter(|link| link.contains("socket:")).collect()
 }
 
-/// Has the processes of a server that get a connection find that their application is not there, which makes them close what they have kept
-/// for it. The others close it when it is old.
+/// Has the processes of a server that get a connection find that their application is not there, which makes them close
+/// what they have kept for it. The others close it when it is old.
 fn forget_application(server: &Server) {
     // One after the other: an engine may have as many connections as processes.
     for _ in 0..4 * processes_of(&server.directory().join("lamna.toml")).len() {

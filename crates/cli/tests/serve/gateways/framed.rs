@@ -1,7 +1,8 @@
-//! Content of requests and of answers reaches the other side as it was framed, with every engine: methods never say whether there is some, and an
-//! application's answer is as long as it said, whatever it prints.
+//! Content of requests and of answers reaches the other side as it was framed, with every engine: methods never say
+//! whether there is some, and an application's answer is as long as it said, whatever it prints.
 //!
-//! Owns: applications that say how a request was framed, and answer more or less than they announce ([`over_http`], [`over_fastcgi`]).
+//! Owns: applications that say how a request was framed, and answer more or less than they announce ([`over_http`],
+//! [`over_fastcgi`]).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -133,7 +134,8 @@ fn take_fastcgi(line: &mut BufReader<TcpStream>) -> Option<(Vec<(String, String)
     Some((variables, bytes))
 }
 
-/// Says of each request what `over_http` says, or, for `.../ANNOUNCED/GIVEN/HOW`, answers with so much of a pattern, how it is told to.
+/// Says of each request what `over_http` says, or, for `.../ANNOUNCED/GIVEN/HOW`, answers with so much of a pattern,
+/// how it is told to.
 fn over_fastcgi() -> SocketAddr {
     listen(|stream| {
         let mut line = BufReader::new(stream);

@@ -1,5 +1,5 @@
-//! Clients that close their side behind their request, and go on reading (RFC 9112 9.6): they get the answer, whoever makes it, as they get
-//! files. A client whose connection is reset has left.
+//! Clients that close their side behind their request, and go on reading (RFC 9112 9.6): they get the answer, whoever
+//! makes it, as they get files. A client whose connection is reset has left.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! Published configurations of nginx for applications in PHP, as `lamna import` makes them ours, over php-fpm: pages, path information, files, and nothing
-//! of what is not to be seen. Skipped, by name, where php-fpm is not installed.
+//! Published configurations of nginx for applications in PHP, as `lamna import` makes them ours, over php-fpm: pages,
+//! path information, files, and nothing of what is not to be seen. Skipped, by name, where php-fpm is not installed.
 
 use std::fs;
 use std::process::Command;
@@ -18,7 +18,8 @@ echo 'run:', $_SERVER['SCRIPT_NAME'], ' ', basename($_SERVER['SCRIPT_FILENAME'])
 /// What every application has, and nobody is to see.
 const KEPT: [&str; 4] = ["/.env", "/.git/config", "/.htaccess", "/sub/.env"];
 
-/// A server with what is imported of `nginx`, in which `ROOT` is the root and `PHP` the socket, and files with `SCRIPT` in those that end with `.php`.
+/// A server with what is imported of `nginx`, in which `ROOT` is the root and `PHP` the socket, and files with `SCRIPT`
+/// in those that end with `.php`.
 fn serve(nginx: &str, files: &[&str]) -> Option<(Server, super::php::Php, tempfile::TempDir)> {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("php.sock");

@@ -1,7 +1,8 @@
-//! Answers of applications that are kept: who asks what is kept gets it, who asks what is being asked for waits, and nobody gets what is not
-//! for others.
+//! Answers of applications that are kept: who asks what is kept gets it, who asks what is being asked for waits, and
+//! nobody gets what is not for others.
 //!
-//! Owns: an application that answers what it is told to ([`Scripted`]). Staleness comes of the `Age` of answers, and not of waiting.
+//! Owns: an application that answers what it is told to ([`Scripted`]). Staleness comes of the `Age` of answers, and
+//! not of waiting.
 
 mod spoiled;
 

@@ -1,4 +1,5 @@
-//! Applications as people write them, in PHP, Node and Python, behind every engine. They are skipped, by name, where a language is not installed.
+//! Applications as people write them, in PHP, Node and Python, behind every engine. They are skipped, by name, where a
+//! language is not installed.
 //!
 //! The upload has 20 MB; `LAMNA_UPLOAD_BYTES` says another number.
 

@@ -206,7 +206,8 @@ fn scripts_that_are_reached_by_other_routes_are_never_shown(engine: Engine) {
     );
     let server = launch.config(&lines).start();
     let mut client = server.connect();
-    // An index file, a path that `try` leads to it, and both beneath an alias: no route of the path itself runs scripts.
+    // An index file, a path that `try` leads to it, and both beneath an alias: no route of the path itself runs
+    // scripts.
     for (path, expected) in [
         ("/", "GET /index.php - / - 0"),
         ("/front/x", "GET /index.php /front/x /front/x - 0"),

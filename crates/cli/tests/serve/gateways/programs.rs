@@ -1,4 +1,5 @@
-//! Applications behind a proxy that the server starts, and that listen themselves. They are skipped, by name, where there is no Python.
+//! Applications behind a proxy that the server starts, and that listen themselves. They are skipped, by name, where
+//! there is no Python.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Applications that are asked by `https`: what they answer comes through byte for byte, and who is not known is not talked to.
+//! Applications that are asked by `https`: what they answer comes through byte for byte, and who is not known is not
+//! talked to.
 //!
 //! Owns: applications that speak TLS, with a certificate of their own ([`start_secure`]).
 

@@ -1,8 +1,8 @@
-//! Requests in forms that two parsers have been known to read differently, sent through the server by HTTP/1.1 and HTTP/2: what reaches the
-//! application has one reading, and holds as many requests as were meant.
+//! Requests in forms that two parsers have been known to read differently, sent through the server by HTTP/1.1 and
+//! HTTP/2: what reaches the application has one reading, and holds as many requests as were meant.
 //!
-//! Owns: the forms, and what becomes of each ([`Becomes`]). Behind each form a further request is sent on the same connection, so that one that
-//! is read too long or too short shows. The parsers are in `parsers`.
+//! Owns: the forms, and what becomes of each ([`Becomes`]). Behind each form a further request is sent on the same
+//! connection, so that one that is read too long or too short shows. The parsers are in `parsers`.
 
 mod parsers;
 
@@ -551,7 +551,8 @@ enum Outcome {
     Gone,
 }
 
-/// Whether a block says 200, which is in the static table (RFC 7541 6.1). Behind changes of the table's size, if there are any (6.3).
+/// Whether a block says 200, which is in the static table (RFC 7541 6.1). Behind changes of the table's size, if there
+/// are any (6.3).
 fn is_ok(block: &[u8]) -> bool {
     let mut rest = block;
     while let [first @ 0x20..=0x3f, behind @ ..] = rest {

@@ -1,4 +1,5 @@
-//! WebSockets over TLS: over HTTP/1.1, and over HTTP/2, where a stream is the tunnel (RFC 8441) and the application is asked as over HTTP/1.1.
+//! WebSockets over TLS: over HTTP/1.1, and over HTTP/2, where a stream is the tunnel (RFC 8441) and the application is
+//! asked as over HTTP/1.1.
 
 use rustls::pki_types::ServerName;
 

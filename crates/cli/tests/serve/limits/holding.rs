@@ -1,4 +1,5 @@
-//! What one client network may have held for it: memory of connections that say nothing, connections to applications, and descriptors.
+//! What one client network may have held for it: memory of connections that say nothing, connections to applications,
+//! and descriptors.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,7 +33,8 @@ for_engines!([
     few_connections_take_no_descriptors_that_others_need,
 ]);
 
-// Engines of which a connection that waits holds no thread: the others run out of those before they run out of descriptors.
+// Engines of which a connection that waits holds no thread: the others run out of those before they run out of
+// descriptors.
 for_engines!([
     thread_pool_short = THREAD_POOL,
     thread_per_request_short = THREAD_PER_REQUEST,
@@ -203,8 +205,9 @@ fn greedy(server: &Server, host: u8, asking: impl Fn(usize) -> Vec<u8>) -> Vec<T
     (0..DESCRIPTORS).map(begin).collect()
 }
 
-/// Others are served: on new connections and on a kept one, files and from the application. As long as the server is busy with closing what is too
-/// much they may be told to come again, and one that is idle may be closed, as at any time.
+/// Others are served: on new connections and on a kept one, files and from the application. As long as the server is
+/// busy with closing what is too much they may be told to come again, and one that is idle may be closed, as at any
+/// time.
 fn others_are_served(server: &Server, host: u8) {
     let mut kept = server.connect_from(host);
     for _ in 0..3 {

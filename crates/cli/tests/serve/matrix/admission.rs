@@ -1,4 +1,5 @@
-//! The matrix of admission: ways in, rules, ways to a thing, methods, and clients that show what is asked for, something else, or nothing.
+//! The matrix of admission: ways in, rules, ways to a thing, methods, and clients that show what is asked for,
+//! something else, or nothing.
 //!
 //! Owns: the model ([`may`]) and what is expected of an answer. Does not look at what comes of time: see `kept`.
 
@@ -34,7 +35,8 @@ pub(super) fn may(way: Way, rule: Rule, thing: &Thing, who: Who) -> bool {
         Rule::User | Rule::Token | Rule::Network | Rule::Service => who == Who::Right,
     };
     let is_for_everybody = matches!(rule, Rule::Open | Rule::Limit);
-    // Who runs a script is judged by the script's own path, whatever leads there. A file that is reached by another path has to be for everybody.
+    // Who runs a script is judged by the script's own path, whatever leads there. A file that is reached by another
+    // path has to be for everybody.
     let is_judged = is_for_everybody || thing.kind == Kind::Runs;
     let is_reached = match thing.reached {
         Reached::ByItsPath => true,
@@ -47,7 +49,8 @@ pub(super) fn may(way: Way, rule: Rule, thing: &Thing, who: Who) -> bool {
 pub(super) fn fields_of(way: Way, rule: Rule, who: Who) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let mut add = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
-    // The peer is a trusted proxy, which names the client; one that the PROXY protocol names is none, and is not believed.
+    // The peer is a trusted proxy, which names the client; one that the PROXY protocol names is none, and is not
+    // believed.
     let is_right = who == Who::Right || way == Way::ProxyProtocol;
     add("x-forwarded-for", if rule == Rule::Network && is_right { "192.0.2.7" } else { "198.51.100.1" });
     match (rule, who) {

@@ -1,7 +1,8 @@
-//! Applications of the matrix of content, over HTTP and over FastCGI: they tell how much content they got, and answer as their path says.
+//! Applications of the matrix of content, over HTTP and over FastCGI: they tell how much content they got, and answer
+//! as their path says.
 //!
-//! Owns: both applications, which end with the test. `/GATEWAY/echo` reads all content and tells of it; `/GATEWAY/says/N/M` announces N bytes
-//! and sends M.
+//! Owns: both applications, which end with the test. `/GATEWAY/echo` reads all content and tells of it;
+//! `/GATEWAY/says/N/M` announces N bytes and sends M.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

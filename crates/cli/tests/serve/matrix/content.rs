@@ -1,5 +1,5 @@
-//! The matrix of content: versions, framings, methods and gateways, with early answers and answers of any length between. Bytes are counted at
-//! both ends.
+//! The matrix of content: versions, framings, methods and gateways, with early answers and answers of any length
+//! between. Bytes are counted at both ends.
 //!
 //! Owns: the models ([`expected`], [`early`], [`arrives`]). Frames say whether there is content; methods never do.
 
@@ -140,7 +140,8 @@ fn receive<S: Read + Write>(client: &mut Client<S>, method: &str) -> Came {
     }
 }
 
-/// Sends a request of HTTP/1.x with its content, by another thread, so that an early answer is read while content is still sent.
+/// Sends a request of HTTP/1.x with its content, by another thread, so that an early answer is read while content is
+/// still sent.
 fn ask_1(client: &mut Client<TcpStream>, framing: Framing, method: &str, target: &str, content: &[u8]) -> Came {
     let version = if framing == Framing::Old { "1.0" } else { "1.1" };
     let mut bytes = format!("{method} {target} HTTP/{version}\r\nHost: a\r\n{}: {}\r\n", FROM.0, FROM.1);

@@ -1,5 +1,5 @@
-//! The matrix of early answers: every framing meets every refusal, and of the content nothing has come, or a part. What is missing never comes, and
-//! is waited for an hour: who is refused is told so before.
+//! The matrix of early answers: every framing meets every refusal, and of the content nothing has come, or a part. What
+//! is missing never comes, and is waited for an hour: who is refused is told so before.
 //!
 //! Owns: the model ([`refused`]). Does not look at content that comes as a whole ([`super::content`]).
 

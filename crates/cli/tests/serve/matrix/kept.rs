@@ -1,5 +1,5 @@
-//! Connections that were there before a rule was: each is asked again after a reload that brings the rules, in another engine and in another
-//! process, and has to be answered as a new one would be.
+//! Connections that were there before a rule was: each is asked again after a reload that brings the rules, in another
+//! engine and in another process, and has to be answered as a new one would be.
 //!
 //! Owns: the order of events. The model and the things are those of `admission`.
 

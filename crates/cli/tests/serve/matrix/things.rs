@@ -1,7 +1,7 @@
 //! The site of the matrix of admission: rules, and the ways to a thing behind a rule.
 //!
-//! Owns: its configuration and its files, and what the model has to know of both. Each thing behind rule `r` holds `SECRET-r`, in its
-//! content or among its fields, or is a name that holds `x-r`.
+//! Owns: its configuration and its files, and what the model has to know of both. Each thing behind rule `r` holds
+//! `SECRET-r`, in its content or among its fields, or is a name that holds `x-r`.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,7 +1,9 @@
-//! The matrix of transports: three sites that ask for different certificates of clients, and connections, tickets and times that cross them.
+//! The matrix of transports: three sites that ask for different certificates of clients, and connections, tickets and
+//! times that cross them.
 //!
-//! Owns: the model ([`may`]), and clients whose tickets are offered under every name. A connection that is kept while the configuration, the
-//! engine or the process changes may be refused what it had before; it is never given what a new one would not be given.
+//! Owns: the model ([`may`]), and clients whose tickets are offered under every name. A connection that is kept while
+//! the configuration, the engine or the process changes may be refused what it had before; it is never given what a new
+//! one would not be given.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -52,7 +54,8 @@ enum Stage {
     Second,
     /// The same, in another engine.
     OtherEngine,
-    /// Site b is for clients of the first authority again: the file of authorities has another content, and the configuration is the same.
+    /// Site b is for clients of the first authority again: the file of authorities has another content, and the
+    /// configuration is the same.
     Rewritten,
     /// Clients of site b may come without a certificate, and may have nothing then.
     Optional,
@@ -61,8 +64,8 @@ enum Stage {
 const STAGES: [Stage; 7] =
     [Stage::Open, Stage::First, Stage::Upgraded, Stage::Second, Stage::OtherEngine, Stage::Rewritten, Stage::Optional];
 
-/// The model: whether a client that has shown this may have what `site` has, on a connection to `named`. Site c is for clients of the first
-/// authority at all times.
+/// The model: whether a client that has shown this may have what `site` has, on a connection to `named`. Site c is for
+/// clients of the first authority at all times.
 fn may(stage: Stage, site: Site, named: Option<Site>, shown: Shown) -> bool {
     let is_let_in = match (site, stage) {
         ('a', _) | ('b', Stage::Open) => true,
@@ -72,8 +75,8 @@ fn may(stage: Stage, site: Site, named: Option<Site>, shown: Shown) -> bool {
     is_let_in && named == Some(site)
 }
 
-/// The same in clear text: only a trusted proxy that says that its client speaks TLS is served, and what needs a client's certificate it never
-/// has.
+/// The same in clear text: only a trusted proxy that says that its client speaks TLS is served, and what needs a
+/// client's certificate it never has.
 fn may_in_clear(stage: Stage, site: Site, is_proxied: bool) -> bool {
     is_proxied && (site == 'a' || site == 'b' && stage == Stage::Open)
 }

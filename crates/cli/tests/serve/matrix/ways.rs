@@ -1,6 +1,7 @@
 //! The ways in: versions, transports, and how a request names its host.
 //!
-//! Owns: the clients of the matrices, and the application and the service behind their servers, which end with the test.
+//! Owns: the clients of the matrices, and the application and the service behind their servers, which end with the
+//! test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -220,7 +221,8 @@ impl<'a> Visitor<'a> {
         unreachable!("the last try returns")
     }
 
-    /// The same, and once more on a new connection if a kept one is told that the request is for another (RFC 9110 15.5.20).
+    /// The same, and once more on a new connection if a kept one is told that the request is for another (RFC 9110
+    /// 15.5.20).
     pub(super) fn ask_where_led(&mut self, method: &str, target: &str, fields: &[(String, String)]) -> Seen {
         let was_kept = self.line.is_some();
         let seen = self.ask(method, target, fields);

@@ -80,7 +80,8 @@ fn every_answer_is_of_one_whole_chain_while_engines_of_processes_take_over_and_g
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     Never,
-    /// Those on which an application is asked stay with the process that asks it, which closes them when it ends: what has begun comes whole.
+    /// Those on which an application is asked stay with the process that asks it, which closes them when it ends: what
+    /// has begun comes whole.
     BetweenAnswers,
 }
 

@@ -1,4 +1,5 @@
-//! Shared objects in a running server: loaded, replaced, removed, and suspended when they fail, in processes and threads alike.
+//! Shared objects in a running server: loaded, replaced, removed, and suspended when they fail, in processes and
+//! threads alike.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! What is exchanged beside filters: applications and listeners that are suspended and resumed while the server serves, in every engine.
+//! What is exchanged beside filters: applications and listeners that are suspended and resumed while the server serves,
+//! in every engine.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;

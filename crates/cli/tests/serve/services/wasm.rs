@@ -1,7 +1,8 @@
-//! Components in a running server under load: what they do wrong is ended and told, and nothing else notices, in every engine.
+//! Components in a running server under load: what they do wrong is ended and told, and nothing else notices, in every
+//! engine.
 //!
-//! Components are modules of WebAssembly in its text form ([`component`]). A server without the feature `wasm` has none: these tests are
-//! skipped then, and `cargo test -p lamna --features wasm --test serve services::` runs them.
+//! Components are modules of WebAssembly in its text form ([`component`]). A server without the feature `wasm` has
+//! none: these tests are skipped then, and `cargo test -p lamna --features wasm --test serve services::` runs them.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,8 +32,8 @@ for_engines!(all components_are_tried_with_every_architecture: [
     a_component_is_loaded_replaced_and_removed,
 ]);
 
-/// A module that puts a letter in the place of each `#`: the value of its parameter, or `#` itself. With `deed` done first of a piece that
-/// begins with `!`.
+/// A module that puts a letter in the place of each `#`: the value of its parameter, or `#` itself. With `deed` done
+/// first of a piece that begins with `!`.
 fn module(deed: &str) -> String {
     format!(
         r##"(module

@@ -1,6 +1,8 @@
-//! Sites that are for clients with a certificate: whichever way a request comes, it is from such a client, or it is not answered.
+//! Sites that are for clients with a certificate: whichever way a request comes, it is from such a client, or it is not
+//! answered.
 //!
-//! Owns: these cases. What a connection is, and what a site demands, is decided in `content::admission`; here it is tried from outside.
+//! Owns: these cases. What a connection is, and what a site demands, is decided in `content::admission`; here it is
+//! tried from outside.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -34,8 +36,8 @@ fn site(name: &str, lines: &str) -> String {
 
 const KNOWN: &str = "client_ca = \"ca.pem\"\n";
 
-/// `a.test`, which is for everybody, and `b.test`, with their certificates; the authority of `b.test` is in `ca.pem`, and vouches for the
-/// client that is returned.
+/// `a.test`, which is for everybody, and `b.test`, with their certificates; the authority of `b.test` is in `ca.pem`,
+/// and vouches for the client that is returned.
 fn launch(engine: Engine, config: &str) -> (Launch, ClientPair) {
     let launch = Launch::new(engine).config(config).file("a/a.txt", "for all").file("b/a.txt", SECRET);
     for name in ["a", "b"] {
@@ -58,7 +60,8 @@ fn nobody(server: &Server, version: &'static rustls::SupportedProtocolVersion) -
     config_for(&[&a, &b], &[version])
 }
 
-/// What a client gets for a request to `host` on a new connection to `name`: the status, or none if the handshake or the request fails.
+/// What a client gets for a request to `host` on a new connection to `name`: the status, or none if the handshake or
+/// the request fails.
 fn status(server: &Server, config: &Arc<ClientConfig>, name: &str, host: &str) -> Option<u16> {
     ask(&mut connect_as(server, config, name), host)
 }

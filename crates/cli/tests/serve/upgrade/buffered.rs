@@ -1,4 +1,5 @@
-//! Content that is kept for an application while the program is upgraded: the process that has begun to keep it asks the application.
+//! Content that is kept for an application while the program is upgraded: the process that has begun to keep it asks
+//! the application.
 
 use super::Line;
 use crate::engine::Engine;

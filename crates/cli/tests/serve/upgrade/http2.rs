@@ -1,4 +1,5 @@
-//! HTTP/2 while the program is upgraded or the engine changes: what has been asked is answered by the process that was asked.
+//! HTTP/2 while the program is upgraded or the engine changes: what has been asked is answered by the process that was
+//! asked.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -87,7 +88,8 @@ fn a_connection_goes_on_through_every_engine_of_this_process(engine: Engine) {
     line.end();
 }
 
-/// What a client takes more slowly than the server sends waits for its windows and for its socket, and is in work all the same.
+/// What a client takes more slowly than the server sends waits for its windows and for its socket, and is in work all
+/// the same.
 fn a_download_that_is_taken_slowly_ends_in_the_process_that_began_it(engine: Engine) {
     let mut line = Line::start(Launch::new(engine).argument("--tls"));
     let trusted = trusting(&line.server);

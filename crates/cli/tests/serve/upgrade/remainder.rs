@@ -1,5 +1,5 @@
-//! Connections that an upgrade finds in the middle of something that cannot go to another process: it ends where it began, and then they go on
-//! there, or have been told that they will not.
+//! Connections that an upgrade finds in the middle of something that cannot go to another process: it ends where it
+//! began, and then they go on there, or have been told that they will not.
 
 use std::fs;
 use std::io::{Read, Write};

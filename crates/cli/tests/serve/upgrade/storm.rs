@@ -1,5 +1,5 @@
-//! Administrators who do not know of each other give every order at once, under a load that looks at every byte. In the end
-//! there is one server, with all its sockets.
+//! Administrators who do not know of each other give every order at once, under a load that looks at every byte. In the
+//! end there is one server, with all its sockets.
 //!
 //! `LAMNA_ORDERS_SECONDS` is how long it lasts.
 
@@ -171,7 +171,8 @@ impl Storm<'_> {
                 10 => {
                     // One at a time: what takes the program's place is made under one name.
                     let _alone = self.program.lock().unwrap();
-                    // No script: its shell would open it by its name, and read as a script what has taken its place by then.
+                    // No script: its shell would open it by its name, and read as a script what has taken its place by
+                    // then.
                     replace_by_link(&self.place.program, Path::new("/bin/false"));
                     self.order(&["upgrade"]);
                     restore(&self.place.program);

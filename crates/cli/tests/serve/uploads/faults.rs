@@ -1,5 +1,5 @@
-//! Uploads while everything goes wrong: full disks, limits, connections that are cut, helpers and workers that are killed, engines that are
-//! changed.
+//! Uploads while everything goes wrong: full disks, limits, connections that are cut, helpers and workers that are
+//! killed, engines that are changed.
 //!
 //! Guarantees of every test: when it has ended, there are whole files and nothing else.
 

@@ -1,4 +1,5 @@
-//! Files that are sent in parts (Content-Range): what is kept, what is said about it, and that it becomes a file whole or not at all.
+//! Files that are sent in parts (Content-Range): what is kept, what is said about it, and that it becomes a file whole
+//! or not at all.
 
 use std::fs;
 use std::net::TcpStream;

@@ -1,8 +1,8 @@
 //! How the proactor moves the bytes of a connection, and has done what it needs.
 //!
 //! Owns: the choice between what is in memory, which is done at once, and the ring. Guarantees: what the ring has taken
-//! counts as sent, and one connection has one operation under way to its peer. Does not translate: [`super::disk`] has that
-//! done.
+//! counts as sent, and one connection has one operation under way to its peer. Does not translate: [`super::disk`] has
+//! that done.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

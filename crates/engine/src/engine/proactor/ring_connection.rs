@@ -49,7 +49,8 @@ pub(super) struct RingConnection {
 /// A wait for the socket of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SocketPoll {
-    /// The number of the socket. A program that closes one ends its connection first, so that a wait does not outlive it.
+    /// The number of the socket. A program that closes one ends its connection first, so that a wait does not outlive
+    /// it.
     pub(super) number: RawFd,
     pub(super) readable: bool,
     pub(super) writable: bool,
@@ -159,7 +160,8 @@ impl RingConnection {
         }
     }
 
-    /// Has `ring` wait until `socket` has failed, once receiving from it cannot tell: the peer has closed its side, and may be reading.
+    /// Has `ring` wait until `socket` has failed, once receiving from it cannot tell: the peer has closed its side, and
+    /// may be reading.
     pub(super) fn await_failure<T: Copy, G>(&mut self, ring: &mut Ring<T, G>, socket: BorrowedFd<'_>, tag: T) {
         if self.end == Some(End::Closed) && self.hang_up.is_none() {
             self.hang_up = Some(ring.watch_failure(socket, tag));

@@ -1,7 +1,7 @@
 //! The work queue of a pool and the orders to it, run through every interleaving (`models`).
 //!
-//! The sources of `work_queue` and `control` are compiled a second time, over loom's primitives. Its condition variable never
-//! times out, so whatever passes here needs no timeout to come right.
+//! The sources of `work_queue` and `control` are compiled a second time, over loom's primitives. Its condition variable
+//! never times out, so whatever passes here needs no timeout to come right.
 
 #[path = "../../worker/control.rs"]
 #[allow(

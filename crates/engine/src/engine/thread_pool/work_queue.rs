@@ -1,9 +1,9 @@
 //! Where the threads of a pool wait for connections, and connections for threads.
 //!
-//! Owns: the queue between them, the number of threads, and who ends when there are too many. Guarantees: whatever is put
-//! in is taken out once, as long as a thread is left; no thread sleeps while something waits; no lock is held while a
-//! thread does anything else. Checked against every interleaving in `model`. Does not spawn, and does not know what it
-//! hands out.
+//! Owns: the queue between them, the number of threads, and who ends when there are too many. Guarantees: whatever is
+//! put in is taken out once, as long as a thread is left; no thread sleeps while something waits; no lock is held while
+//! a thread does anything else. Checked against every interleaving in `model`. Does not spawn, and does not know what
+//! it hands out.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -120,8 +120,8 @@ impl<T> WorkQueue<T> {
         (state, is_over)
     }
 
-    /// Puts `item` in. Waits for room, looking now and then whether there `is_closing` time: then it goes in all the same.
-    /// To be called by one thread only.
+    /// Puts `item` in. Waits for room, looking now and then whether there `is_closing` time: then it goes in all the
+    /// same. To be called by one thread only.
     pub(super) fn push(&self, item: T, is_closing: impl Fn() -> bool) {
         let mut state = self.state();
         while state.queue.len() >= self.places && !is_closing() {
@@ -156,7 +156,8 @@ impl<T> WorkQueue<T> {
         std::mem::take(&mut state.queue)
     }
 
-    /// Whether nothing waits for a thread, and whatever comes next will not have to. A hint: it may change at any moment.
+    /// Whether nothing waits for a thread, and whatever comes next will not have to. A hint: it may change at any
+    /// moment.
     pub(super) fn has_leisure(&self) -> bool {
         self.queued.load(Relaxed) == 0 && self.free.load(Relaxed) > 0
     }

@@ -1,7 +1,7 @@
 //! Clients of HTTP/1.0, HTTP/1.1 and HTTP/2, which look at every byte.
 //!
-//! Owns: what one asks, what it may get, and how far it is. Guarantees: panics if an answer is neither the expected one,
-//! nor a page that says why there is none, nor broken off.
+//! Owns: what one asks, what it may get, and how far it is. Guarantees: panics if an answer is neither the expected
+//! one, nor a page that says why there is none, nor broken off.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -284,7 +284,8 @@ impl Client {
         self.got.posts += usize::from(is_ok && self.asked[at].method == "POST");
     }
 
-    /// Takes what has come of answers apart. `has_ended`: nothing follows, and that is the end of an answer that says so.
+    /// Takes what has come of answers apart. `has_ended`: nothing follows, and that is the end of an answer that says
+    /// so.
     fn read_answers(&mut self, has_ended: bool) {
         loop {
             let Some(end) = self.received.windows(4).position(|four| four == b"\r\n\r\n") else { return };

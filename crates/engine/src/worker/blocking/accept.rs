@@ -17,8 +17,8 @@ use crate::worker::migration::transfer::Arrival;
 const LAST_CALL_MS: u32 = 1000;
 
 impl Driver<'_> {
-    /// Waits for the next connection, a new one or one that is handed over to worker `index`, whose waker this thread has.
-    /// None when the server drains or stops, this engine hands over, or this process is to retire.
+    /// Waits for the next connection, a new one or one that is handed over to worker `index`, whose waker this thread
+    /// has. None when the server drains or stops, this engine hands over, or this process is to retire.
     pub fn await_connection(&mut self, index: usize) -> Option<ConnectionState> {
         // The one before has ended.
         self.acceptor.handle_room(self.context.now);
@@ -28,8 +28,8 @@ impl Driver<'_> {
                 return None;
             }
             if self.shared.control.is_retiring() {
-                // The kernel may have woken this process for a connection, and nobody else: it is looked for when no other can
-                // be meant for this one.
+                // The kernel may have woken this process for a connection, and nobody else: it is looked for when no
+                // other can be meant for this one.
                 self.listener_poll = None;
                 return self.take_connection(index);
             }
@@ -43,8 +43,8 @@ impl Driver<'_> {
         }
     }
 
-    /// A connection that has been waiting for a worker to be free when the server begins to drain. None when there is none,
-    /// or when this worker has taken such ones for a second: then those who come still have come too late.
+    /// A connection that has been waiting for a worker to be free when the server begins to drain. None when there is
+    /// none, or when this worker has taken such ones for a second: then those who come still have come too late.
     pub fn last_connection(&mut self, index: usize) -> Option<ConnectionState> {
         self.poll_control();
         let control = &self.shared.control;

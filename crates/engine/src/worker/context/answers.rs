@@ -1,8 +1,8 @@
 //! Requests that an application answers: with its cached answers, or by asking it.
 //!
-//! Owns: looking for kept answers, and which program asks where there is none that may be used. Guarantees: a kept answer is found in the
-//! worker's private cache as a file is, without a lock, an allocation or a system call. Which answers may be used is decided by
-//! `lamna_proto::caching`, what becomes of those that come by `gateway::Cached`.
+//! Owns: looking for kept answers, and which program asks where there is none that may be used. Guarantees: a kept
+//! answer is found in the worker's private cache as a file is, without a lock, an allocation or a system call. Which
+//! answers may be used is decided by `lamna_proto::caching`, what becomes of those that come by `gateway::Cached`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;

@@ -1,6 +1,7 @@
 //! One request, and what several steps have to know of it.
 //!
-//! Owns: [`Asked`]. Guarantees: the site of a request is found once, its client and the outcome of its routes at most once. Decides nothing.
+//! Owns: [`Asked`]. Guarantees: the site of a request is found once, its client and the outcome of its routes at most
+//! once. Decides nothing.
 
 use std::cell::OnceCell;
 use std::net::IpAddr;

@@ -1,8 +1,9 @@
-//! Hints to clients: which of what is known of a page its client is given, and what each request is to the page that its connection shows, or
-//! that its `Referer` names.
+//! Hints to clients: which of what is known of a page its client is given, and what each request is to the page that
+//! its connection shows, or that its `Referer` names.
 //!
-//! Owns: that choice, in a worker. Guarantees: looks at what others publish only when it has changed; of most requests it looks at nothing but
-//! one field, or two where pages are fetched ahead. What is known of pages and why is `lamna_site::early_hints`'s.
+//! Owns: that choice, in a worker. Guarantees: looks at what others publish only when it has changed; of most requests
+//! it looks at nothing but one field, or two where pages are fetched ahead. What is known of pages and why is
+//! `lamna_site::early_hints`'s.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -170,7 +171,8 @@ impl WorkerContext<'_> {
             site.count_known_link();
             return false;
         }
-        // As often as it is shown then, nobody sees that it is: its views are counted as often, for what is next after it.
+        // As often as it is shown then, nobody sees that it is: its views are counted as often, for what is next after
+        // it.
         if self.pages.happens(next.probability().thousandths())
             && let Some(shown) = self.pages.find(early_hints, next.number())
         {

@@ -30,7 +30,8 @@ const BEFORE_CONTENT: [Step; 3] =
 const BEHIND_CONTENT: Step = Step::new("upload", upload);
 
 impl WorkerContext<'_> {
-    /// The answer to a request that reads nothing, or that no file answers; [`Outcome::LookUp`] for those whose target is to be looked up.
+    /// The answer to a request that reads nothing, or that no file answers; [`Outcome::LookUp`] for those whose target
+    /// is to be looked up.
     pub(super) fn respond(&mut self, asked: &Asked<'_>, _: Admitted) -> Outcome {
         let content = RESPONDERS.iter().map(Step::of);
         match self.take_steps(BEFORE_CONTENT.into_iter().chain(content).chain([BEHIND_CONTENT]), asked) {
@@ -71,7 +72,8 @@ fn handler(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     }
 }
 
-/// The application that a route names. Which file it is that one runs, and whether it is a script, is found out for every method.
+/// The application that a route names. Which file it is that one runs, and whether it is a script, is found out for
+/// every method.
 fn application(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     if asked.site.routes.groups().is_empty() {
         return Outcome::Next;
@@ -88,8 +90,8 @@ fn application(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     }
 }
 
-/// OPTIONS, and methods that are not known. A path may lead to a script by `try` or `rewrite`, or be that of an index file: that is found out for
-/// every method.
+/// OPTIONS, and methods that are not known. A path may lead to a script by `try` or `rewrite`, or be that of an index
+/// file: that is found out for every method.
 fn options(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let is_meant = |method: &Method| matches!(method, Method::Options | Method::Unknown);
     match asked.requested.request.is_some_and(|request| is_meant(&request.head.method)) {
@@ -112,7 +114,8 @@ pub(super) fn without_application(context: &mut WorkerContext<'_>, asked: &Asked
     }
 }
 
-/// A change of files. Where a route redirects whatever is there, and where the target may be a script, as an index file is, it is looked up.
+/// A change of files. Where a route redirects whatever is there, and where the target may be a script, as an index file
+/// is, it is looked up.
 fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let Asked { requested, site, .. } = *asked;
     if requested.request.is_none_or(|request| request.head.method.reads()) {
@@ -136,8 +139,8 @@ pub(super) fn leads_elsewhere(rules: &Effective) -> bool {
     rules.rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing)
 }
 
-/// Whether `entry` is not answered with as it is: by a script, because it has to be made first, or because a request that changes something has
-/// found a file.
+/// Whether `entry` is not answered with as it is: by a script, because it has to be made first, or because a request
+/// that changes something has found a file.
 pub fn needs_program(entry: &Entry, requested: &RequestedResource<'_>) -> bool {
     entry.script().is_some()
         || entry.is_unmade()

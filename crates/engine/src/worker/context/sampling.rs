@@ -11,7 +11,8 @@ use super::asked::Asked;
 use crate::worker::cache_key::CacheKeyParts;
 
 impl WorkerContext<'_> {
-    /// The connection that is driven from now on is called by `number` where its order is learned from, and in traces. Zero is none.
+    /// The connection that is driven from now on is called by `number` where its order is learned from, and in traces.
+    /// Zero is none.
     pub fn set_connection(&mut self, number: u64) {
         self.connection = number;
         self.sampler.set_connection(number);
@@ -47,7 +48,8 @@ impl WorkerContext<'_> {
         asked.site.guard.is_none() || self.rules(asked).is_for_anybody
     }
 
-    /// Tells the learner of a request that an application answers, whatever with. Whether it is a page is for the client to say.
+    /// Tells the learner of a request that an application answers, whatever with. Whether it is a page is for the
+    /// client to say.
     pub(super) fn sample_asked(&mut self, asked: &Asked<'_>) {
         let Some(sample) = self.sample(asked) else { return };
         let Some(hints) = &self.shared.hints else { return };

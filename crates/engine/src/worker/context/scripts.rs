@@ -41,7 +41,8 @@ impl WorkerContext<'_> {
         let requested = asked.requested;
         let mut rules = self.rules(asked);
         let Some(script) = entry.script() else { return self.without_script(asked, entry, &rules) };
-        // By the path that is asked for, too: there it was judged by what the method is for files, and an application does what it likes with it.
+        // By the path that is asked for, too: there it was judged by what the method is for files, and an application
+        // does what it likes with it.
         let mut verdict = self.judge(asked, &rules, &Rules::of_application(&rules, requested));
         let mut runs = true;
         for (number, place) in script.places().enumerate() {
@@ -96,7 +97,8 @@ impl WorkerContext<'_> {
             let making = Making::new(self.shared, target, asked.network(), entry.resource.clone());
             return Outcome::Run(Box::new(making));
         }
-        // Where it is now is told whatever is to be done there: by the status a client knows whether its method stays (RFC 9110 15.4).
+        // Where it is now is told whatever is to be done there: by the status a client knows whether its method stays
+        // (RFC 9110 15.4).
         if leads_elsewhere(rules) && (300..400).contains(&entry.resource.status.0) {
             return Outcome::Answer(entry.resource.clone());
         }

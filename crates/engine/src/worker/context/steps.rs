@@ -1,7 +1,8 @@
 //! The steps of each request before its target is looked up, in order.
 //!
-//! Owns: [`STEPS`], which admit a request or answer it, [`Outcome`], the word of a step, and [`Admitted`], without which nothing of a site answers.
-//! Guarantees: all of it is found in memory. What answers requests that are let in is a row of `responders`.
+//! Owns: [`STEPS`], which admit a request or answer it, [`Outcome`], the word of a step, and [`Admitted`], without
+//! which nothing of a site answers. Guarantees: all of it is found in memory. What answers requests that are let in is
+//! a row of `responders`.
 //!
 //! ```text
 //!   Need::Resolve --> STEPS --Next--> Admitted --> early hints --> RESPONDERS --LookUp--> look up
@@ -75,8 +76,9 @@ impl Step {
     }
 }
 
-/// Whether a request is let in. Asked for each request, and again when a program has found out something about it. Limits count before credentials
-/// are looked at, so that guesses count; those of users when it is known whose the request is.
+/// Whether a request is let in. Asked for each request, and again when a program has found out something about it.
+/// Limits count before credentials are looked at, so that guesses count; those of users when it is known whose the
+/// request is.
 const STEPS: &[Step] = &[
     Step::new("configuration", refuse_superseded),
     Step::new("room", refuse_for_want_of_room),
@@ -178,9 +180,9 @@ impl WorkerContext<'_> {
         }
     }
 
-    /// The verdict by `rules`, which are some of `effective`: those of the path that is asked for, or of the one at which a script is. None if the
-    /// request is let in. A question whether another request may be made passes: it is answered here and by no application, because browsers show
-    /// nothing with it.
+    /// The verdict by `rules`, which are some of `effective`: those of the path that is asked for, or of the one at
+    /// which a script is. None if the request is let in. A question whether another request may be made passes: it is
+    /// answered here and by no application, because browsers show nothing with it.
     pub(super) fn judge(
         &mut self,
         asked: &Asked<'_>,
@@ -247,8 +249,8 @@ impl WorkerContext<'_> {
     }
 }
 
-/// Where another process lets other clients in, a request that begins here on a connection that cannot go there is for a connection of that one. A worker
-/// that has not handed its connections over yet answers: most of them can go.
+/// Where another process lets other clients in, a request that begins here on a connection that cannot go there is for
+/// a connection of that one. A worker that has not handed its connections over yet answers: most of them can go.
 fn refuse_superseded(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let control = &context.shared.control;
     match control.is_superseded() && control.is_finishing() && !asked.requested.is_again {
@@ -309,7 +311,8 @@ fn refuse_unknown(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome
     Outcome::Answer(page.map_or_else(|_| rules.errors.forbidden.clone(), Arc::new))
 }
 
-/// The answer to a request in clear text that belongs to https: the answer to a challenge, the way there, or why there is none.
+/// The answer to a request in clear text that belongs to https: the answer to a challenge, the way there, or why there
+/// is none.
 fn lead_to_https(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let Asked { requested, site, over, .. } = *asked;
     let challenge = context.shared.tls.as_ref();

@@ -1,7 +1,7 @@
 //! The account of the request that an operator traces (`lamna ctl trace`).
 //!
-//! Owns: which request that is, and its lines. Guarantees: the steps are those that the request takes, by the same table; where no trace is open a
-//! request costs one load. Decides nothing.
+//! Owns: which request that is, and its lines. Guarantees: the steps are those that the request takes, by the same
+//! table; where no trace is open a request costs one load. Decides nothing.
 
 use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
@@ -18,7 +18,8 @@ pub fn target_of(host: &[u8], normal: &[u8]) -> Vec<u8> {
 }
 
 impl WorkerContext<'_> {
-    /// Whether the step that is taken for `asked` has to be accounted for. The first step of a request `begins` a trace that waits for it.
+    /// Whether the step that is taken for `asked` has to be accounted for. The first step of a request `begins` a trace
+    /// that waits for it.
     pub(super) fn traces(&self, asked: &Asked<'_>, begins: bool) -> bool {
         self.shared.trace.is_open(self.now) && self.is_traced(asked, begins)
     }

@@ -1,4 +1,5 @@
-//! Connections that have something to send for a program's exchange, to the application or to the client: they send one right after the other.
+//! Connections that have something to send for a program's exchange, to the application or to the client: they send one
+//! right after the other.
 //!
 //! Owns: the connections that are held, and when they go on. Guarantees: each goes on within its batch of events,
 //! behind [`HELD_MAX`] others at most, in the order in which it came. None is held where one event has come alone. A
@@ -10,8 +11,8 @@ use super::Worker;
 use crate::worker::drive::{Leaves, OnSockets};
 use crate::worker::life::Life;
 
-/// Connections that are held at once. Requests and answers of so many fit into the first cache of a processor, or nearly; with more
-/// hardly anything is gained.
+/// Connections that are held at once. Requests and answers of so many fit into the first cache of a processor, or
+/// nearly; with more hardly anything is gained.
 const HELD_MAX: usize = 16;
 
 impl<C: OnSockets> Worker<'_, C> {

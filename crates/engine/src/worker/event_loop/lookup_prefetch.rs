@@ -10,8 +10,8 @@ use std::ops::Range;
 use super::{GENERATION_OURS, Worker};
 use crate::worker::drive::OnSockets;
 
-/// Connections that are received from before the first of them is answered. What is fetched for them has to stay in the first
-/// cache of a processor, and the first must not wait long: a receive takes a microsecond.
+/// Connections that are received from before the first of them is answered. What is fetched for them has to stay in the
+/// first cache of a processor, and the first must not wait long: a receive takes a microsecond.
 const AHEAD_MAX: usize = 8;
 
 impl<C: OnSockets> Worker<'_, C> {

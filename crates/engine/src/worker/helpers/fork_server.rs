@@ -1,11 +1,12 @@
-//! The fork server: a process that forks helper processes for AMPED workers, and the life of a helper process (Flash 3.4).
+//! The fork server: a process that forks helper processes for AMPED workers, and the life of a helper process (Flash
+//! 3.4).
 //!
 //! Owns: the processes, which hold no socket of the server and nothing of its memory that matters. Guarantees: they end
 //! when those they work for do, because their sockets end; a helper brings names and file content into memory that all
 //! processes have in common, the kernel's, and returns a notification and nothing else.
 //!
-//! A fork server is forked while its server has one thread, because later it could not fork: helpers are forked by it when
-//! they are needed. `helper_processes` is the worker's side.
+//! A fork server is forked while its server has one thread, because later it could not fork: helpers are forked by it
+//! when they are needed. `helper_processes` is the worker's side.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -95,8 +96,8 @@ impl ForkServer {
         Ok((ours, number))
     }
 
-    /// Has a helper killed that may never look at its socket again. The fork server does it: it is the parent, so that the process
-    /// id cannot be another process's meanwhile.
+    /// Has a helper killed that may never look at its socket again. The fork server does it: it is the parent, so that
+    /// the process id cannot be another process's meanwhile.
     pub fn kill(&self, number: u64) {
         // If the fork server is gone, nobody can.
         let _ = scm_rights::send(self.socket.as_fd(), &request(KILL, number), None);
@@ -107,8 +108,9 @@ fn request(kind: u8, number: u64) -> Vec<u8> {
     [&[kind], &number.to_ne_bytes()[..]].concat()
 }
 
-/// Settings as a process reads them that keeps nothing but a text of what it was forked from: a line of what it does without, the
-/// files that it was read from, and the configuration. A filter of the program itself cannot be said in one: its results are another process's in any case.
+/// Settings as a process reads them that keeps nothing but a text of what it was forked from: a line of what it does
+/// without, the files that it was read from, and the configuration. A filter of the program itself cannot be said in
+/// one: its results are another process's in any case.
 fn to_text(settings: &Settings) -> String {
     let mut settings = settings.clone();
     for service in settings.services.iter_mut().filter(|service| service.what == What::Embedded) {

@@ -188,7 +188,8 @@ mod tests {
             ),
         ) {
             let (mut job_queue, mut numbers) = (JobQueue::new(Schedule::RoundRobin), Vec::new());
-            // What is waiting, in the order in which it came, with how many want it and how often it was passed over as the oldest.
+            // What is waiting, in the order in which it came, with how many want it and how often it was passed over as
+            // the oldest.
             let mut waiting: Vec<(usize, usize)> = Vec::new();
             let mut passed_over = 0;
             for step in steps {

@@ -34,7 +34,8 @@ use lamna_policy::schedule::Schedule;
 use super::job_queue;
 use queue::Queue;
 
-/// A worker that submits two jobs to at most so many helpers, which rest for so long; then it is gone. Everybody leaves.
+/// A worker that submits two jobs to at most so many helpers, which rest for so long; then it is gone. Everybody
+/// leaves.
 fn run(helpers_max: usize, rest_time: Duration, waits: bool) -> Tally {
     let queue = Arc::new(Queue::new(Schedule::default()));
     let done = Tally::default();

@@ -1,9 +1,9 @@
 //! Helpers of an AMPED worker that are processes, as Flash had them (Flash 3.4): the worker's side.
 //!
-//! Owns: which helper does what, spawned as jobs wait, kept in reserve for a while, bounded in number. Guarantees: a job
-//! is finished exactly once, also when its helper dies or stands still; nothing but a notification comes back. So what cannot be had
-//! without waiting even after a helper has just read it (listings; file systems that cannot tell) is carried out here, in
-//! line, in the hope that it still is in memory.
+//! Owns: which helper does what, spawned as jobs wait, kept in reserve for a while, bounded in number. Guarantees: a
+//! job is finished exactly once, also when its helper dies or stands still; nothing but a notification comes back. So
+//! what cannot be had without waiting even after a helper has just read it (listings; file systems that cannot tell) is
+//! carried out here, in line, in the hope that it still is in memory.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

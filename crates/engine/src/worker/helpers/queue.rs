@@ -1,9 +1,9 @@
 //! The queue between a worker and its helper threads: the jobs, and the helpers that are there to take them up.
 //!
-//! Owns: the count of helpers, of those that rest, and waking them. Guarantees: a job is taken up by one helper; as long as
-//! fewer helpers are busy or rest than there may be, none waits without one being hired for it; a helper that leaves has left
-//! no job behind that was counted on it; once it is over, everybody leaves who has nothing to do. Checked through every interleaving in `model`.
-//! Makes no threads.
+//! Owns: the count of helpers, of those that rest, and waking them. Guarantees: a job is taken up by one helper; as
+//! long as fewer helpers are busy or rest than there may be, none waits without one being hired for it; a helper that
+//! leaves has left no job behind that was counted on it; once it is over, everybody leaves who has nothing to do.
+//! Checked through every interleaving in `model`. Makes no threads.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -56,12 +56,13 @@ impl<T> Queue<T> {
         self.lock().job_queue.want(number);
     }
 
-    /// The next job for a helper, waited for. None: the helper leaves and counts no more, because there was nothing to do for
-    /// `rest_time`, because there are more than `helpers_max` and all busy, or because it is over.
+    /// The next job for a helper, waited for. None: the helper leaves and counts no more, because there was nothing to
+    /// do for `rest_time`, because there are more than `helpers_max` and all busy, or because it is over.
     pub(crate) fn next(&self, rest_time: Duration, helpers_max: usize) -> Option<T> {
         let mut state = self.lock();
         let mut has_rested = false;
-        // If somebody rests, a job may be there that counts on one of those who do, and this may be the one who was woken.
+        // If somebody rests, a job may be there that counts on one of those who do, and this may be the one who was
+        // woken.
         while state.helpers <= helpers_max.max(1) || state.resting > 0 {
             if let Some(job) = state.job_queue.take() {
                 return Some(job);

@@ -1,8 +1,9 @@
 //! Runners: threads that carry out the steps of programs in place of a worker that must not wait.
 //!
-//! Owns: [`Runners`], those of one worker: none until a program runs, and at most as many as there may be helpers. Guarantees: a step
-//! that was submitted is carried out once and comes back, whatever becomes of the engine, as long as the worker waits for it; a
-//! step that panics has failed. Disk helpers are others, so that programs and cold files do not wait for each other.
+//! Owns: [`Runners`], those of one worker: none until a program runs, and at most as many as there may be helpers.
+//! Guarantees: a step that was submitted is carried out once and comes back, whatever becomes of the engine, as long as
+//! the worker waits for it; a step that panics has failed. Disk helpers are others, so that programs and cold files do
+//! not wait for each other.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! The parked connections of idle connections, run through every interleaving (`models`): with a connection that becomes readable
-//! while it is parked, one that is parked while the parked connections closes, and one whose time is over before the listener thread
-//! would wake.
+//! The parked connections of idle connections, run through every interleaving (`models`): with a connection that
+//! becomes readable while it is parked, one that is parked while the parked connections closes, and one whose time is
+//! over before the listener thread would wake.
 
 #[path = "parked_connections.rs"]
 #[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]

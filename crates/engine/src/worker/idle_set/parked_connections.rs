@@ -1,8 +1,8 @@
 //! Where connections are parked that hold no thread, by whichever thread, and taken out of by the listener thread.
 //!
-//! Owns: what is parked, with its deadlines, and until when the listener thread sleeps. Guarantees: what is put in is taken
-//! out once or comes back, also if it has an event before it is in, or if the set closes meanwhile; no deadline is
-//! overslept. Checked against every interleaving in `model`. Makes no system call.
+//! Owns: what is parked, with its deadlines, and until when the listener thread sleeps. Guarantees: what is put in is
+//! taken out once or comes back, also if it has an event before it is in, or if the set closes meanwhile; no deadline
+//! is overslept. Checked against every interleaving in `model`. Makes no system call.
 
 use std::sync::PoisonError;
 
@@ -52,7 +52,8 @@ impl<'a> ParkedConnections<'a> {
     ) -> Result<bool, ConnectionState> {
         let mut parked = self.parked();
         let is_early = parked.early.contains(&token);
-        // Those of earlier times that the socket was waited for are of nobody: it was taken out in another way than by its event.
+        // Those of earlier times that the socket was waited for are of nobody: it was taken out in another way than by
+        // its event.
         parked.early.retain(|one| one.index != token.index);
         if is_early || parked.closed {
             return Err(connection);

@@ -1,8 +1,9 @@
 //! Limit of the connections to applications that each client network has at once: beyond it, a client is told to come
 //! again.
 //!
-//! Owns: [`ApplicationLimit`], which decides for one. Guarantees: no network is refused for connections that have ended; one client cannot take
-//! the descriptors and the memory that others' connections need, whatever it does with the answers.
+//! Owns: [`ApplicationLimit`], which decides for one. Guarantees: no network is refused for connections that have
+//! ended; one client cannot take the descriptors and the memory that others' connections need, whatever it does with
+//! the answers.
 
 use std::fmt;
 use std::net::IpAddr;

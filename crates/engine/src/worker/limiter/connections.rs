@@ -1,9 +1,10 @@
 //! Limits of connections by client network: one that has as many open as it may gets no further one, and the memory and
 //! the descriptors that they hold together are bounded.
 //!
-//! Owns: [`ConnectionLimit`], which decides for one connection when it is accepted or when a proxy has named its client, and [`ConnectionPermit`],
-//! by which a connection is counted until it ends, in whatever engine or thread. Guarantees: no network is refused for connections
-//! that have ended; an exempt client costs one comparison for each exempt network, any other a hash and one exchange.
+//! Owns: [`ConnectionLimit`], which decides for one connection when it is accepted or when a proxy has named its
+//! client, and [`ConnectionPermit`], by which a connection is counted until it ends, in whatever engine or thread.
+//! Guarantees: no network is refused for connections that have ended; an exempt client costs one comparison for each
+//! exempt network, any other a hash and one exchange.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -140,7 +141,8 @@ impl Connected {
         crowd::enter(&*self.buckets, self.parts, self.own, hash, most)
     }
 
-    /// Counts at `place` of `table` what a connection holds `now`. If that is more than `before`: what those of its network hold together.
+    /// Counts at `place` of `table` what a connection holds `now`. If that is more than `before`: what those of its
+    /// network hold together.
     fn count(&self, table: &Buckets, place: u32, before: u64, now: u64) -> Option<u64> {
         let word = crowd::word(table, self.parts, self.own, place);
         if now < before {
@@ -150,8 +152,8 @@ impl Connected {
         (now > before).then(|| word.fetch_add(now - before, Relaxed) + (now - before))
     }
 
-    /// Asserts that nothing is counted any more of the network of `client`, or of one that shares its places. For tests,
-    /// when all connections have ended.
+    /// Asserts that nothing is counted any more of the network of `client`, or of one that shares its places. For
+    /// tests, when all connections have ended.
     ///
     /// # Panics
     /// If something is.
@@ -165,8 +167,8 @@ impl Connected {
     }
 
     /// Asserts that the counts of each network are those of its connections, of what these hold, and of the connections
-    /// to applications, which are at the places `asked`. `permits` and `asked` are all that there are: while connections
-    /// come and go, no thread sees all of them at once.
+    /// to applications, which are at the places `asked`. `permits` and `asked` are all that there are: while
+    /// connections come and go, no thread sees all of them at once.
     #[cfg(test)]
     fn check_invariants<'s>(&self, permits: impl Iterator<Item = &'s ConnectionPermit> + Clone, asked: &[u32]) {
         for place in 0..(BUCKETS / self.parts * crowd::WAYS) as u32 {
@@ -221,8 +223,8 @@ impl ConnectionLimit {
         Some(Arc::new(ConnectionLimit { most, most_bytes, most_descriptors, exempt, proxies, connected, counters }))
     }
 
-    /// Counts a connection from `client` that was taken from `listener`. One that a proxy is to say something about is counted when
-    /// that has been said.
+    /// Counts a connection from `client` that was taken from `listener`. One that a proxy is to say something about is
+    /// counted when that has been said.
     ///
     /// # Errors
     /// There are too many.
@@ -273,8 +275,8 @@ impl ConnectionLimit {
         self.tell_closed(doomed, || format!("more than {} bytes (`network_bytes_max`)", self.most_bytes));
     }
 
-    /// Those of the network at `place` hold `together` descriptors beside their own. False if they are too many, and those that hold many of
-    /// them are not enough.
+    /// Those of the network at `place` hold `together` descriptors beside their own. False if they are too many, and
+    /// those that hold many of them are not enough.
     fn relieve_descriptors(&self, place: u32, together: u64) -> bool {
         let Connected { buckets, parts, own, .. } = &self.connected;
         let all = together + crowd::count_at(&**buckets, *parts, *own, place);
@@ -344,7 +346,8 @@ impl ConnectionPermit {
         }
     }
 
-    /// Whether its network holds more than it may, and this connection is one of those that hold most of it. Then it is to end.
+    /// Whether its network holds more than it may, and this connection is one of those that hold most of it. Then it is
+    /// to end.
     pub fn is_doomed(&self) -> bool {
         self.load.as_ref().is_some_and(|load| load.is_doomed())
     }
@@ -354,7 +357,8 @@ impl ConnectionPermit {
         self.held.bytes > 0 || self.held.descriptors >= DESCRIPTORS_MANY
     }
 
-    /// The network that it counts for, if it counts for any: the same number for all connections of a network in this process.
+    /// The network that it counts for, if it counts for any: the same number for all connections of a network in this
+    /// process.
     pub fn network(&self) -> Option<u32> {
         self.place
     }

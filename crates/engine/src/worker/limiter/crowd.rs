@@ -1,15 +1,16 @@
 //! How many connections each client network has open: a word for each network, in buckets of one cache line.
 //!
-//! Guarantees: bounded memory, no lock and no allocation. Each process changes the words of its own part only, and reads those of the
-//! others, so what a process that was killed had counted goes with its part. Where a bucket of a part is full of other networks, a
-//! connection is let in and not counted.
+//! Guarantees: bounded memory, no lock and no allocation. Each process changes the words of its own part only, and
+//! reads those of the others, so what a process that was killed had counted goes with its part. Where a bucket of a
+//! part is full of other networks, a connection is let in and not counted.
 
 use super::sync::{Relaxed, Word};
 
 /// Words of a bucket.
 pub(super) const WAYS: usize = 8;
 
-/// Bits of a word that are a count. The others tell networks in one bucket apart. A word whose count is zero is zero, and free.
+/// Bits of a word that are a count. The others tell networks in one bucket apart. A word whose count is zero is zero,
+/// and free.
 const COUNT_BITS: u32 = 24;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 
@@ -27,8 +28,9 @@ pub(super) enum Entry {
     Refused,
 }
 
-/// Lets a connection of the network with `hash` in, if it has fewer than `most` in all parts. It is counted in part `own` of `parts`,
-/// all of which are of the same length. Of several that come at once in different parts, each may miss the others.
+/// Lets a connection of the network with `hash` in, if it has fewer than `most` in all parts. It is counted in part
+/// `own` of `parts`, all of which are of the same length. Of several that come at once in different parts, each may
+/// miss the others.
 pub(super) fn enter(buckets: &[Bucket], parts: usize, own: usize, hash: u64, most: u64) -> Entry {
     let length = buckets.len() / parts;
     let (at, tag) = ((hash % length as u64) as usize, hash & !COUNT);

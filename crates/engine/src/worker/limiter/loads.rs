@@ -1,5 +1,5 @@
-//! Which connections end if a client network holds more memory or descriptors than it may: those that hold most, the largest first, until the others
-//! are within the bound.
+//! Which connections end if a client network holds more memory or descriptors than it may: those that hold most, the
+//! largest first, until the others are within the bound.
 //!
 //! Owns: [`Loads`], the connections of this process that hold much, and [`Load`], one of them. Guarantees: it is
 //! decided when any connection holds more, whether its client says anything or not. A connection that is to end is told
@@ -78,7 +78,8 @@ impl Loads {
         }
     }
 
-    /// The network at `place` holds `excess` more than it may of what `measure` tells: has those end that hold most of it.
+    /// The network at `place` holds `excess` more than it may of what `measure` tells: has those end that hold most of
+    /// it.
     pub(super) fn relieve(&self, place: u32, excess: u64, measure: impl Fn(Held) -> u64) -> Relieved {
         let loads = self.lock();
         let of_network = loads.get(&place).map_or(&[][..], Vec::as_slice);

@@ -1,5 +1,5 @@
-//! The tables of limits, run through every interleaving: threads that take for the same network at once, and for two networks that
-//! share a bucket; and threads that begin and end connections at once.
+//! The tables of limits, run through every interleaving: threads that take for the same network at once, and for two
+//! networks that share a bucket; and threads that begin and end connections at once.
 
 #[path = "crowd.rs"]
 #[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]

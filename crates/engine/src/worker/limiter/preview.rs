@@ -1,8 +1,9 @@
 //! Preview of limits: the requests of a log, counted as the server would count them, and the networks that limits would
 //! have met.
 //!
-//! Owns: [`Preview`]. Counts exactly, in memory that grows with the networks. A log knows less than the server: neither which requests
-//! came at the same moment, where its times are whole seconds, nor, in the combined format, which host was asked.
+//! Owns: [`Preview`]. Counts exactly, in memory that grows with the networks. A log knows less than the server: neither
+//! which requests came at the same moment, where its times are whole seconds, nor, in the combined format, which host
+//! was asked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

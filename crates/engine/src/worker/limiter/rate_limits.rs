@@ -1,8 +1,8 @@
 //! Rate limits for the bytes of a connection: how fast it gets them, and the parties for which they are counted.
 //!
-//! Owns: [`RateLimits`], which a request brings, and [`Pacing`], by which its connection keeps them. Guarantees: no thread
-//! waits in this process. The kernel paces slow connections by its own timer (`SO_MAX_PACING_RATE`), in every engine
-//! alike. A connection without such limits has no pacing, and costs one comparison for each send.
+//! Owns: [`RateLimits`], which a request brings, and [`Pacing`], by which its connection keeps them. Guarantees: no
+//! thread waits in this process. The kernel paces slow connections by its own timer (`SO_MAX_PACING_RATE`), in every
+//! engine alike. A connection without such limits has no pacing, and costs one comparison for each send.
 
 use std::os::fd::AsFd;
 
@@ -16,8 +16,8 @@ use super::{Counted, table};
 
 /// Bytes that are counted together, so that the table is not written to with each send.
 const COUNTED_BYTES: u64 = 64 * 1024;
-/// The least and the most that waits in a socket that is slowed down: half a second's worth between them. With more, a timeout of a peer that
-/// does not read could pass while the kernel sends.
+/// The least and the most that waits in a socket that is slowed down: half a second's worth between them. With more, a
+/// timeout of a peer that does not read could pass while the kernel sends.
 const WAITING_BYTES: (u64, u64) = (16 * 1024, 512 * 1024);
 
 /// The rate limits for the answer to a request.

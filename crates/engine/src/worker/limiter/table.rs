@@ -1,8 +1,9 @@
 //! The table of amounts taken: one word for each limit and client network, in buckets of one cache line.
 //!
-//! Guarantees: bounded memory, no lock and no allocation; a decision reads one line and changes one word of it by one exchange, so
-//! that of several threads that ask for the same network at once no more are admitted than the rate allows. Where a bucket is
-//! full of networks that are all over their steady rates, the one that is nearest to its own is forgotten.
+//! Guarantees: bounded memory, no lock and no allocation; a decision reads one line and changes one word of it by one
+//! exchange, so that of several threads that ask for the same network at once no more are admitted than the rate
+//! allows. Where a bucket is full of networks that are all over their steady rates, the one that is nearest to its own
+//! is forgotten.
 
 use lamna_policy::limit::{Decision, Rate};
 

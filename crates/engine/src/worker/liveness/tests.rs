@@ -1,6 +1,7 @@
-//! Uploads and downloads over TLS, by HTTP/1.1 and HTTP/2, with a connection that is driven as event loops drive it, over sockets and an edge-triggered epoll set of this machine, in an order
-//! that a seed decides: records are cut anywhere, steps of programs come back at any time, the client stops reading and goes on. They always come to
-//! the end. A run that does not prints its seed: `LAMNA_SEED=7` runs it alone, `LAMNA_SEEDS=10000` so many.
+//! Uploads and downloads over TLS, by HTTP/1.1 and HTTP/2, with a connection that is driven as event loops drive it,
+//! over sockets and an edge-triggered epoll set of this machine, in an order that a seed decides: records are cut
+//! anywhere, steps of programs come back at any time, the client stops reading and goes on. They always come to the
+//! end. A run that does not prints its seed: `LAMNA_SEED=7` runs it alone, `LAMNA_SEEDS=10000` so many.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::AsFd;

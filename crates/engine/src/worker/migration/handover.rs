@@ -7,8 +7,8 @@
 //!
 //! # What a worker owes
 //! - Woken by its waker, it takes [`Shared::arrivals`] and drives each as if it had just been told everything.
-//! - When [`Control::is_handing_over`](crate::worker::control::Control::is_handing_over), it accepts nothing more, gives all its
-//!   connections, parked, to [`Shared::hand_over`], calls [`Shared::close_arrivals`], and returns.
+//! - When [`Control::is_handing_over`](crate::worker::control::Control::is_handing_over), it accepts nothing more,
+//!   gives all its connections, parked, to [`Shared::hand_over`], calls [`Shared::close_arrivals`], and returns.
 
 pub mod mailboxes;
 #[cfg(test)]
@@ -88,8 +88,8 @@ impl Shared {
         self.handover.take_all(index)
     }
 
-    /// Connections that have been handed over to worker `index`, and whether it is to drain. A worker that is to drain has
-    /// got every connection that was adopted before the order.
+    /// Connections that have been handed over to worker `index`, and whether it is to drain. A worker that is to drain
+    /// has got every connection that was adopted before the order.
     pub fn arrivals_and_drain(&self, index: usize) -> (Vec<ConnectionState>, bool) {
         self.handover.take_all_and_ask(index, || self.control.is_draining())
     }

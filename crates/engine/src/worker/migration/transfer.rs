@@ -1,12 +1,12 @@
 //! Connections on their way to another process: a socket on which each message is one of them.
 //!
-//! Owns: the form of these messages, and both ends of the socket. Guarantees: a connection that was sent is in the socket's
-//! queue, in which it outlives the process that sent it, until exactly one process takes it; one that cannot be taken for
-//! want of descriptors stays there. Does not decide when a process leaves (`process::upgrade`).
+//! Owns: the form of these messages, and both ends of the socket. Guarantees: a connection that was sent is in the
+//! socket's queue, in which it outlives the process that sent it, until exactly one process takes it; one that cannot
+//! be taken for want of descriptors stays there. Does not decide when a process leaves (`process::upgrade`).
 //!
 //! # A message
-//! One byte that says where the encoded connection is, the bytes or nothing, and descriptors: the connection's socket, the
-//! memory that holds the bytes if they are not in the message (memfd_create(2)), and the files of its answers.
+//! One byte that says where the encoded connection is, the bytes or nothing, and descriptors: the connection's socket,
+//! the memory that holds the bytes if they are not in the message (memfd_create(2)), and the files of its answers.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -41,7 +41,8 @@ struct Page {
 }
 
 impl Pages {
-    /// The page at `path` was asked for: what it names and `store` does not hold. `hints` learn what it names when it is read.
+    /// The page at `path` was asked for: what it names and `store` does not hold. `hints` learn what it names when it
+    /// is read.
     pub(super) fn look(&mut self, hints: &Hints, store: &Store, site: u32, path: &[u8]) -> Vec<Likely> {
         let now = Instant::now();
         let at = self.0.iter().position(|page| page.site == site && *page.path == *path);

@@ -2,8 +2,8 @@
 //!
 //! Owns: connections whose threads have not begun, the drivers of threads that have ended, and the bound on their
 //! number.
-//! Guarantees: a connection that was admitted is taken by one thread, or comes back because its thread could not be had;
-//! never more threads than admitted. Checked against every interleaving in `model`. Does not spawn.
+//! Guarantees: a connection that was admitted is taken by one thread, or comes back because its thread could not be
+//! had; never more threads than admitted. Checked against every interleaving in `model`. Does not spawn.
 
 use std::sync::PoisonError;
 
@@ -46,8 +46,8 @@ impl<T, D> SpawnSlots<T, D> {
         Ok(())
     }
 
-    /// A thread that was counted could not be had. Returns the connection without one: threads and connections are equally
-    /// many otherwise, so that is whichever is left.
+    /// A thread that was counted could not be had. Returns the connection without one: threads and connections are
+    /// equally many otherwise, so that is whichever is left.
     pub(crate) fn withdraw(&self) -> Option<T> {
         self.threads.fetch_sub(1, Relaxed);
         self.things().waiting.pop()

@@ -1,8 +1,8 @@
 //! HTTP/1.x on one connection: heads in, exchanges in order, answers out, persistence, limits and timeouts (RFC 9112).
 //!
-//! Owns: the order of exchanges and the life of a connection. Guarantees: bounded memory whatever the peer does; a parked
-//! idle connection holds no buffer; nothing is sent after a closing answer. Does not know files, sites or sockets.
-//! How to drive it is said in [`conn`](crate::conn).
+//! Owns: the order of exchanges and the life of a connection. Guarantees: bounded memory whatever the peer does; a
+//! parked idle connection holds no buffer; nothing is sent after a closing answer. Does not know files, sites or
+//! sockets. How to drive it is said in [`conn`](crate::conn).
 
 pub(crate) mod active;
 mod encoding;
@@ -53,7 +53,7 @@ pub struct Connection {
     closing: bool,
     /// The request that is being received, or the next one, is the last.
     draining: bool,
-    /// When it began to drain, an answer had been written that says nothing of the end: so another request may be on its way, and is the last.
+    /// An answer that says nothing of the end was written before the drain: one last request may be on its way.
     promised: bool,
     /// The peer may still be sending what we will not read.
     lingers: bool,
@@ -134,8 +134,8 @@ impl Connection {
         self.workspace.is_some()
     }
 
-    /// Parks the connection: takes the workspace back, and keeps what is the connection's own. Reports that have not been
-    /// taken may be lost.
+    /// Parks the connection: takes the workspace back, and keeps what is the connection's own. Reports that have not
+    /// been taken may be lost.
     ///
     /// # Panics
     /// If it has no workspace, or a need was handed out that was neither answered nor deferred.
@@ -239,8 +239,8 @@ impl Connection {
         self.active.as_ref().map_or(0, |active| active.exchanges.iter().map(|one| one.state.descriptors()).sum())
     }
 
-    /// Bytes of content in memory that its answers hold which wait behind the one that is being sent, and that a program has given which
-    /// have not been sent.
+    /// Bytes of content in memory that its answers hold which wait behind the one that is being sent, and that a
+    /// program has given which have not been sent.
     pub fn queued_content_bytes(&self) -> u64 {
         let given = self.front_sending().map_or(0, Sending::queued_bytes);
         given + self.active.as_ref().map_or(0, |active| active.waiting_bytes())
@@ -333,8 +333,8 @@ impl Connection {
             || self.front_sending().is_some_and(|sending| sending.in_place().is_some())
     }
 
-    /// Bytes that are to be sent until the answer that is being sent has ended. For one of unknown length, what has been sent of it so
-    /// far stands for what is left.
+    /// Bytes that are to be sent until the answer that is being sent has ended. For one of unknown length, what has
+    /// been sent of it so far stands for what is left.
     pub fn remaining_bytes(&self) -> u64 {
         let written = match (&self.workspace, &self.active) {
             (Some(workspace), _) => workspace.output_buffer.unsent().len(),
@@ -566,8 +566,8 @@ impl Connection {
         self.drain_busy(!self.is_idle());
     }
 
-    /// The same, for a connection that was busy or idle before it was driven. One whose answer has been taken, and has not left, is busy until it
-    /// has a workspace.
+    /// The same, for a connection that was busy or idle before it was driven. One whose answer has been taken, and has
+    /// not left, is busy until it has a workspace.
     fn drain_busy(&mut self, is_busy: bool) {
         if !self.draining {
             self.promised = !self.closing && self.has_promised(is_busy);
@@ -576,7 +576,7 @@ impl Connection {
         self.closing |= self.receiving == Receiving::Idle && !self.has_input() && !self.promised;
     }
 
-    /// Whether the newest answer has been written as one that others may follow, on a connection that `is_busy` if it is not idle.
+    /// Whether others may follow the newest answer as written, on a connection that `is_busy` if it is not idle.
     fn has_promised(&self, is_busy: bool) -> bool {
         match self.active.as_ref().and_then(|active| active.exchanges.back()).map(|newest| &newest.state) {
             Some(State::Answering(answer)) => answer.begun,
@@ -594,7 +594,7 @@ impl Connection {
         }
     }
 
-    /// Whether it is idle, and its peer may ask once more because it could not be told that the last answer was the last.
+    /// Whether it is idle, and its peer may ask once more: it could not be told that the last answer was the last.
     pub fn is_promised(&self) -> bool {
         self.draining && !self.closing && self.is_idle()
     }

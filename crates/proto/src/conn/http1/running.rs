@@ -132,7 +132,8 @@ impl Connection {
         }
     }
 
-    /// Whether a driver carries out a step of a program: until `handle_step_result` the connection has to stay where it is.
+    /// Whether a driver carries out a step of a program: until `handle_step_result` the connection has to stay where it
+    /// is.
     pub fn is_running(&self) -> bool {
         self.front_running().is_some_and(|(_, running)| running.is_away())
     }
@@ -159,8 +160,8 @@ impl Connection {
 
 // Steps.
 impl Connection {
-    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_step_result`
-    /// the program is the driver's.
+    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until
+    /// `handle_step_result` the program is the driver's.
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         debug_assert_eq!(self.runnable(), Some(id), "a step is taken when it is asked for");
         let Taken { at, length, is_last } = match self.next_piece() {

@@ -49,7 +49,8 @@ impl Connection {
             && workspace.output_buffer.unsent().len() < workspace.output_buffer.output_bytes_max()
     }
 
-    /// Whether a driver carries out a step of a program: until `handle_step_result` the connection has to stay where it is.
+    /// Whether a driver carries out a step of a program: until `handle_step_result` the connection has to stay where it
+    /// is.
     pub fn is_running(&self) -> bool {
         self.streams.iter().any(|one| one.state.running().is_some_and(Running::is_away))
     }

@@ -1,7 +1,8 @@
 //! Answering: what of which stream is written next, and the ends of streams and of the connection.
 //!
-//! Owns: the choice among streams, and the frames of answers. Guarantees: nothing is written that the peer's windows do not allow; what is
-//! written and not sent is bounded. Does not decide on answers, which is [`exchange::answer`](crate::exchange)'s.
+//! Owns: the choice among streams, and the frames of answers. Guarantees: nothing is written that the peer's windows do
+//! not allow; what is written and not sent is bounded. Does not decide on answers, which is
+//! [`exchange::answer`](crate::exchange)'s.
 
 use std::sync::Arc;
 

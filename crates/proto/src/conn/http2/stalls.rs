@@ -1,9 +1,10 @@
 //! Stalls of a peer that does not take data, and their end.
 //!
-//! Owns: for whom it is waited, at the three places where what is sent may have to wait for the peer: the socket, the window of the
-//! connection, the window of a stream. Guarantees: each has a [`SendDeadline`](crate::conn::SendDeadline), which no frame that arrives and no
-//! step of ours moves; a stream that is as late as that is ended, whatever else goes on. Who waits for an application, for a disk or for its
-//! turn among streams is not late.
+//! Owns: for whom it is waited, at the three places where what is sent may have to wait for the peer: the socket, the
+//! window of the connection, the window of a stream. Guarantees: each has a
+//! [`SendDeadline`](crate::conn::SendDeadline), which no frame that arrives and no step of ours moves; a stream that is
+//! as late as that is ended, whatever else goes on. Who waits for an application, for a disk or for its turn among
+//! streams is not late.
 
 use super::frame::ErrorCode;
 use super::stream::Stream;

@@ -110,7 +110,8 @@ impl AnswerReader {
         self.status
     }
 
-    /// Whether the connection may carry another request; see [`http1`](crate::gateway::http1::AnswerReader::is_reusable).
+    /// Whether the connection may carry another request; see
+    /// [`http1`](crate::gateway::http1::AnswerReader::is_reusable).
     pub fn is_reusable(&self, is_request_sent: bool, is_input_left: bool) -> bool {
         self.records.is_ended() && self.failed.is_none() && self.keep_alive && is_request_sent && !is_input_left
     }

@@ -57,7 +57,8 @@ pub fn header(kind: u8, content_bytes: u16) -> [u8; HEADER_BYTES] {
 pub enum RecordStep {
     /// So many bytes of framing were consumed; more input is needed if it is none.
     Framing(usize),
-    /// The input begins with so many bytes of the answer. What of them is done with is said with [`RecordReader::take`].
+    /// The input begins with so many bytes of the answer. What of them is done with is said with
+    /// [`RecordReader::take`].
     Stdout(usize),
     /// The input begins with so many bytes for the error log; likewise.
     Stderr(usize),

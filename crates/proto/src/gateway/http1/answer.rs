@@ -77,8 +77,8 @@ impl AnswerReader {
     }
 
     /// Takes the next piece from the beginning of `input`. To be called again with what is left, until it gives
-    /// [`AnswerStep::Incomplete`], [`AnswerStep::Ended`] or [`AnswerStep::Switched`]. Also with empty input: the end of an
-    /// answer without content needs none.
+    /// [`AnswerStep::Incomplete`], [`AnswerStep::Ended`] or [`AnswerStep::Switched`]. Also with empty input: the end of
+    /// an answer without content needs none.
     ///
     /// Work is bounded by the length of the head, or of what frames the content.
     ///

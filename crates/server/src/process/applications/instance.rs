@@ -1,8 +1,9 @@
 //! One process of an application.
 //!
-//! Owns: how it is started, what it writes, and how it ends. Guarantees: it has no descriptor but its socket (0; `/dev/null` if it listens itself) and the
-//! pipe to the error log (1 and 2), is in a process group of its own, gets no variable that is meant for the server, and is killed if the server dies. A process group is
-//! never signalled after its number may have become another's.
+//! Owns: how it is started, what it writes, and how it ends. Guarantees: it has no descriptor but its socket (0;
+//! `/dev/null` if it listens itself) and the pipe to the error log (1 and 2), is in a process group of its own, gets no
+//! variable that is meant for the server, and is killed if the server dies. A process group is never signalled after
+//! its number may have become another's.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};

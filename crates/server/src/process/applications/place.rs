@@ -1,7 +1,7 @@
 //! Where applications listen that the server starts.
 //!
-//! Owns: the two ways in which a process comes to its socket. A FastCGI application is handed one that the server has bound. Others listen themselves,
-//! one process at each place, where no other may listen then.
+//! Owns: the two ways in which a process comes to its socket. A FastCGI application is handed one that the server has
+//! bound. Others listen themselves, one process at each place, where no other may listen then.
 
 use std::io;
 use std::net::SocketAddr;

@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(permits.iter().filter(|permit| permit.has_to_yield()).count(), 1);
     }
 
-    /// What one has beyond its share is for those that have less, not for another that has as much.
+    /// The programs of a network beyond its share are for networks that have less, not for one that has as much.
     #[test]
     fn a_network_beyond_its_share_takes_no_program_of_another() {
         let (queue, start) = (FairQueue::new(7, PATIENCE), Instant::now());

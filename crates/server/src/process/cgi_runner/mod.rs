@@ -8,10 +8,10 @@
 //!
 //! Owns: [`run`], the life of that process, which the server starts as it does other applications
 //! (`process::applications`). So no process that serves ever forks, and engines know nothing of CGI. Guarantees: at
-//! most so many programs at once, in turn by client network (`fair_queue`), and none is kept because a client reads slowly
-//! (`output`, `leftovers`); each has bounded time and output, and ends with its process group when its request does:
-//! when the client leaves, and when the runner ends, whatever ends it. Does not know which files are programs: the
-//! server has found them beneath its root. It trusts the server, which alone can reach its socket.
+//! most so many programs at once, in turn by client network (`fair_queue`), and none is kept because a client reads
+//! slowly (`output`, `leftovers`); each has bounded time and output, and ends with its process group when its request
+//! does: when the client leaves, and when the runner ends, whatever ends it. Does not know which files are programs:
+//! the server has found them beneath its root. It trusts the server, which alone can reach its socket.
 
 mod fair_queue;
 mod leftovers;

@@ -1,8 +1,8 @@
 //! One program: how it is started, and how it ends.
 //!
-//! Owns: its process. Guarantees: its environment is what the request says and a PATH, and nothing of the server's; it has no descriptor but its
-//! pipes; it runs in the directory that it is in, in a process group of its own, which is killed when this is dropped. Does not move
-//! bytes (`pump`).
+//! Owns: its process. Guarantees: its environment is what the request says and a PATH, and nothing of the server's; it
+//! has no descriptor but its pipes; it runs in the directory that it is in, in a process group of its own, which is
+//! killed when this is dropped. Does not move bytes (`pump`).
 
 use std::ffi::{OsStr, OsString};
 use std::io;

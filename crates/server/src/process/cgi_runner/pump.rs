@@ -9,8 +9,8 @@
 //! Owns: [`serve`]. Guarantees: memory is bounded by a few records each way, whatever client and program do; a program
 //! does not wait for a client that reads slowly as long as there is room for its output in a file
 //! ([`output`](super::output)), and its place is free when it has ended; where there is no room, it yields to others
-//! that wait ([`fair_queue`](super::fair_queue)); a program ends with its request. An answer that is not whole does not end as a
-//! whole one: the connection ends without END_REQUEST.
+//! that wait ([`fair_queue`](super::fair_queue)); a program ends with its request. An answer that is not whole does not
+//! end as a whole one: the connection ends without END_REQUEST.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;

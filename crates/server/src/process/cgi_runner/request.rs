@@ -1,7 +1,7 @@
 //! The server's side of a FastCGI request, as the runner reads it (FastCGI 1.0, sections 3.3, 3.4, 5 and 6.2).
 //!
-//! Owns: records ([`Records`]) and the variables of a request. Guarantees: what is held is one record and the variables, both bounded. Speaks
-//! with this server only, and so takes one request for each connection.
+//! Owns: records ([`Records`]) and the variables of a request. Guarantees: what is held is one record and the
+//! variables, both bounded. Speaks with this server only, and so takes one request for each connection.
 
 use std::ffi::OsString;
 use std::io::{self, Read};

@@ -1,7 +1,8 @@
 //! Services of a server in one process, and of one worker process of several.
 //!
-//! Owns: when they change, and what follows from it for the cache. Guarantees: while an engine leaves that was made with other routes, the
-//! services that only these name are kept; what has failed in another process is noticed here as well.
+//! Owns: when they change, and what follows from it for the cache. Guarantees: while an engine leaves that was made
+//! with other routes, the services that only these name are kept; what has failed in another process is noticed here as
+//! well.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,5 @@
-//! When workers that died, processes or threads, are replaced: at once, and ever later if they die young again and again.
+//! When workers that died, processes or threads, are replaced: at once, and ever later if they die young again and
+//! again.
 //!
 //! Owns: the count of early deaths and the pause that follows from it. Starts and ends nothing.
 

@@ -1,7 +1,7 @@
 //! Services of worker processes: what their supervisor has, they are told.
 //!
-//! Owns: telling them. Each process makes what it is told of itself; a worker that is started later has what its supervisor has by being
-//! forked from it.
+//! Owns: telling them. Each process makes what it is told of itself; a worker that is started later has what its
+//! supervisor has by being forked from it.
 
 use std::fs::File;
 use std::io::{self, Write};

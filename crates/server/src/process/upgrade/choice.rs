@@ -1,6 +1,7 @@
 //! The settings chosen while serving, which differ from those of arguments and files.
 //!
-//! Owns: what of it is passed to another process. Which settings these are, and their names, is in the rows of `config::setting`.
+//! Owns: what of it is passed to another process. Which settings these are, and their names, is in the rows of
+//! `config::setting`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -9,9 +9,9 @@
 //!     └───── end ───────┴─────────────> Ending    nothing begins any more, for good
 //! ```
 //!
-//! Owns: the rule that a process is succeeded once at most. Guarantees: there is one candidate at a time; from the look that
-//! finds it ready on, no other can begin, whatever is ordered meanwhile; a process that ends has no candidate. Starts and
-//! kills nothing: the caller does, and is told when.
+//! Owns: the rule that a process is succeeded once at most. Guarantees: there is one candidate at a time; from the look
+//! that finds it ready on, no other can begin, whatever is ordered meanwhile; a process that ends has no candidate.
+//! Starts and kills nothing: the caller does, and is told when.
 
 /// Where a process stands. `C` is a process that may become its successor.
 #[derive(Debug, Default)]

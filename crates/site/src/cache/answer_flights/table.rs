@@ -141,8 +141,8 @@ impl<T: Nothing, B: Notify> Lead<T, B> {
         self.end(fetched);
     }
 
-    /// Whether something has been changed since it began that would make what it lands with one of before. One that was given up does not
-    /// know what: anything.
+    /// Whether something has been changed since it began that would make what it lands with one of before. One that was
+    /// given up does not know what: anything.
     pub(super) fn is_void(&self) -> bool {
         self.is_overtaken(&lock(&self.flight.state))
     }

@@ -1,10 +1,10 @@
 //! The share of one entry in the memory accounts.
 //!
-//! The entry has it, and each representation of its resource: answers hold these when the entry is gone. Owns: for how many
-//! targets the store keeps the entry, and the bytes that the account of memory knows of, in one word, so that each
-//! change of both is one step and what follows from it for the sums is certain. Guarantees: an entry counts once as alive
-//! until it is gone, and once as held while it is kept, whichever threads keep, weigh and release it at the same time.
-//! Checked against every interleaving in `cache::model`.
+//! The entry has it, and each representation of its resource: answers hold these when the entry is gone. Owns: for how
+//! many targets the store keeps the entry, and the bytes that the account of memory knows of, in one word, so that each
+//! change of both is one step and what follows from it for the sums is certain. Guarantees: an entry counts once as
+//! alive until it is gone, and once as held while it is kept, whichever threads keep, weigh and release it at the same
+//! time. Checked against every interleaving in `cache::model`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Whether what was found out about files still holds: when it was last compared with them, and whether changes since would
-//! have been noticed.
+//! Whether what was found out about files still holds: when it was last compared with them, and whether changes since
+//! would have been noticed.
 //!
 //! Owns: three numbers, changed without a lock by workers, the watcher and threads that compare. Guarantees: what was
 //! disturbed since it was compared is never called fresh. Checked against every interleaving in `cache::model`.
@@ -99,8 +99,8 @@ impl Validity {
         is_watching(events) && self.seen.load(Relaxed) == events
     }
 
-    /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for `recheck_ms`
-    /// after it was compared. Nothing: it has to be compared.
+    /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for
+    /// `recheck_ms` after it was compared. Nothing: it has to be compared.
     pub(super) fn freshness(&self, now_ms: u64, awake_ms: u64, recheck_ms: u64) -> Option<Freshness> {
         let checked_ms = self.checked_ms.load(Relaxed);
         if checked_ms == 0 || self.is_disturbed() {

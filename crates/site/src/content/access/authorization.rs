@@ -1,7 +1,7 @@
 //! The value of `Authorization` (RFC 9110 11.6.2), in the two schemes that are known here.
 //!
-//! Owns: its syntax. Guarantees: one spelling for each pair of name and password, because what is remembered of it is found by it; no
-//! copy is made before a password is verified. Pure.
+//! Owns: its syntax. Guarantees: one spelling for each pair of name and password, because what is remembered of it is
+//! found by it; no copy is made before a password is verified. Pure.
 
 use lamna_proto::base64;
 

@@ -6,8 +6,8 @@ use lamna_proto::base64::encode;
 
 use super::authorization::{Shown, name_and_password, parse};
 
-/// A value is read in one way, whatever its bytes: what was shown stands in it, however it is spaced and its scheme is spelled, and a name and a
-/// password have one spelling only.
+/// A value is read in one way, whatever its bytes: what was shown stands in it, however it is spaced and its scheme is
+/// spelled, and a name and a password have one spelling only.
 pub(super) fn authorization(value: &[u8]) {
     if let Some(shown) = parse(value) {
         let (scheme, given) = match shown {

@@ -1,5 +1,5 @@
-//! A password is compared with its hash: argon2id takes tens of milliseconds and much memory, so it is a step of a program, which the
-//! engine has carried out where it may wait.
+//! A password is compared with its hash: argon2id takes tens of milliseconds and much memory, so it is a step of a
+//! program, which the engine has carried out where it may wait.
 //!
 //! Owns: [`Verify`]. Guarantees: one password is verified once at a time, however many ask with it, and few at once; a
 //! request that waits for that keeps no thread. A name that is unknown takes as long as one that is known.

@@ -1,6 +1,7 @@
 //! The form of a tar archive (POSIX.1-2017 `pax`, ustar interchange format), as pure functions.
 //!
-//! Owns: the blocks of an entry. Guarantees: the same name, size and time give the same bytes; nothing is told of who owns a file.
+//! Owns: the blocks of an entry. Guarantees: the same name, size and time give the same bytes; nothing is told of who
+//! owns a file.
 
 /// Size of the blocks of an archive.
 pub(super) const BLOCK_BYTES: usize = 512;

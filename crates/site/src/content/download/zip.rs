@@ -1,7 +1,8 @@
-//! The form of a zip archive (APPNOTE 6.3.10) that is written in one go: what is known of a file only at its end stands behind it.
+//! The form of a zip archive (APPNOTE 6.3.10) that is written in one go: what is known of a file only at its end stands
+//! behind it.
 //!
-//! Owns: [`Zip`], the state of an archive. Guarantees: sizes and offsets of any length (zip64); the same content gives the same bytes.
-//! Its directory, which stands at the end, is bounded: 60 bytes or so and the name for each entry.
+//! Owns: [`Zip`], the state of an archive. Guarantees: sizes and offsets of any length (zip64); the same content gives
+//! the same bytes. Its directory, which stands at the end, is bounded: 60 bytes or so and the name for each entry.
 
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use lamna_io::log::calendar::Calendar;

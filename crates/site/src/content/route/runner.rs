@@ -1,7 +1,7 @@
 //! Which files an application runs.
 //!
-//! Owns: what of a path says so, and by which routes. Guarantees: a file that a route has an application run, for some request, is never taken for text: a
-//! script is rather sent to no client than read by one. Opens nothing.
+//! Owns: what of a path says so, and by which routes. Guarantees: a file that a route has an application run, for some
+//! request, is never taken for text: a script is rather sent to no client than read by one. Opens nothing.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::{Effective, Routes};
 use crate::upstream::group::Group;
 
 impl Routes {
-    /// The application that runs the file at `path`: of the routes that may apply, whatever else they ask of a request, the most specific whose application
-    /// runs files of its extension.
+    /// The application that runs the file at `path`: of the routes that may apply, whatever else they ask of a request,
+    /// the most specific whose application runs files of its extension.
     pub fn runner(&self, path: &[u8]) -> Option<&Arc<Group>> {
         if !self.run_files() {
             return None;

@@ -1,6 +1,7 @@
 //! The services in effective rules, which may change at run time.
 //!
-//! Owns: how it is told what was made with which services. Makes no chain: `Routes::effective` does, and again when services have changed.
+//! Owns: how it is told what was made with which services. Makes no chain: `Routes::effective` does, and again when
+//! services have changed.
 
 use std::sync::{MutexGuard, PoisonError};
 

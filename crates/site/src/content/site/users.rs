@@ -47,8 +47,8 @@ impl Users {
     /// The directory of the user `name`, which `find` looks up.
     ///
     /// # Errors
-    /// [`Blocked::Disk`] with [`Wait::No`] if it has to be looked up; `ENOENT` if there is none; `EBUSY` if too many names
-    /// have been looked up in this second.
+    /// [`Blocked::Disk`] with [`Wait::No`] if it has to be looked up; `ENOENT` if there is none; `EBUSY` if too many
+    /// names have been looked up in this second.
     pub(super) fn root(
         &self,
         name: &[u8],

@@ -3,9 +3,9 @@
 //! Owns: the result of a chain over a file as a resource, made once for each state of the file and kept as any file in
 //! memory is, with a strong validator of its own. Guarantees: with [`Wait::No`] no filter runs, so that it runs where
 //! the engine carries out long work. A recipe of a query takes long and much memory: only the holder of the turn makes
-//! it ([`Translation::makes_until`]), and nothing is read for it before. A file that cannot be filtered is answered with
-//! 500, never as it is. But where a request only prefers the filtered form (a preference), it is given the file without.
-//! Answers of applications are filtered as they arrive (`gateway`).
+//! it ([`Translation::makes_until`]), and nothing is read for it before. A file that cannot be filtered is answered
+//! with 500, never as it is. But where a request only prefers the filtered form (a preference), it is given the file
+//! without. Answers of applications are filtered as they arrive (`gateway`).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -35,11 +35,12 @@ use crate::service::Unavailable;
 /// The most bytes of a file that is filtered, and of what becomes of it: both are held in memory.
 pub(super) const BYTES_MAX: u64 = 16 << 20;
 
-/// How much memory is asked for to filter a file, in times its size: for what is read, for what a filter that needs the whole of it keeps, and for what is made of it.
+/// How much memory is asked for to filter a file, in times its size: for what is read, for what a filter that needs the
+/// whole of it keeps, and for what is made of it.
 const READ_SHARE: u64 = 3;
 
-/// How many different ones are made of one file at once, unless the filter says it, and after how many seconds as many again. No page needs so many forms of a
-/// picture, and a client that asks for ever new ones is answered with 429.
+/// How many different ones are made of one file at once, unless the filter says it, and after how many seconds as many
+/// again. No page needs so many forms of a picture, and a client that asks for ever new ones is answered with 429.
 const FORMS_MAX: u32 = 100;
 const FORMS_PERIOD_S: u32 = 1000;
 
@@ -274,8 +275,8 @@ impl Translation<'_> {
         }
     }
 
-    /// The content of a file, and the state in which it was read. None if it is too large. A file that changes faster than it can be
-    /// read is taken as it comes: the stamp is not the one it was opened with then.
+    /// The content of a file, and the state in which it was read. None if it is too large. A file that changes faster
+    /// than it can be read is taken as it comes: the stamp is not the one it was opened with then.
     pub(super) fn read(&self, open: &Open) -> Result<Option<(Vec<u8>, Stamp)>, Blocked> {
         let mut stamp = open.stamp;
         for last in (0..READ_TRIES).rev() {

@@ -1,8 +1,8 @@
 //! Other files that a page is put together from (the filter `include`).
 //!
-//! Owns: which file a path means that a page names, whether the page may have it, and the states of all of them. Guarantees: a page has
-//! nothing of what is hidden, is run by an application, or is kept from those who see the page. Caching is that of the page: its stamps are
-//! those of all its files, looked at whenever its own is.
+//! Owns: which file a path means that a page names, whether the page may have it, and the states of all of them.
+//! Guarantees: a page has nothing of what is hidden, is run by an application, or is kept from those who see the page.
+//! Caching is that of the page: its stamps are those of all its files, looked at whenever its own is.
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;

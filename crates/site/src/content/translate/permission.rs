@@ -1,7 +1,8 @@
 //! Whether a client may have what a translation has found.
 //!
-//! Owns: the verdict on the paths at which a file or a folder is that a translation has opened, in whatever way it came to it: as it was asked for, by
-//! `rewrite` or `try`, as an index file, as the page of an error or of an application, as a part of a page, by a link.
+//! Owns: the verdict on the paths at which a file or a folder is that a translation has opened, in whatever way it came
+//! to it: as it was asked for, by `rewrite` or `try`, as an index file, as the page of an error or of an application,
+//! as a part of a page, by a link.
 
 use std::borrow::Cow;
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,7 +36,8 @@ impl Translation<'_> {
         })
     }
 
-    /// The paths at which a script is beside that of its name, `own`: each request is judged by the rules of these as well.
+    /// The paths at which a script is beside that of its name, `own`: each request is judged by the rules of these as
+    /// well.
     ///
     /// # Errors
     /// They cannot be found out.

@@ -213,8 +213,8 @@ impl Translation<'_> {
 // What it will look at.
 impl Translation<'_> {
     /// A directory, and the names beneath it that translating may open: for those who bring them into memory first.
-    /// Nothing if that cannot be told without waiting, if nothing will be opened, or if they are not all beneath one directory.
-    /// Names that decide about errors are not among them.
+    /// Nothing if that cannot be told without waiting, if nothing will be opened, or if they are not all beneath one
+    /// directory. Names that decide about errors are not among them.
     pub fn names(&self) -> Option<(Arc<OwnedFd>, Vec<Vec<u8>>)> {
         let is_redirected = self.rules.rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing);
         if self.path.is_empty() || is_redirected {

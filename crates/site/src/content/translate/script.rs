@@ -1,8 +1,8 @@
 //! Files that an application runs, found on the way from a path to a file.
 //!
-//! Owns: which files are scripts, by the route of the path. Guarantees: where a route has an application that runs files of some extension, no
-//! such file is ever served as text; a script is a regular file beneath the root, found from the root down, so that `/image.png/x.php` never
-//! has a picture run.
+//! Owns: which files are scripts, by the route of the path. Guarantees: where a route has an application that runs
+//! files of some extension, no such file is ever served as text; a script is a regular file beneath the root, found
+//! from the root down, so that `/image.png/x.php` never has a picture run.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -105,7 +105,8 @@ impl Translation<'_> {
         Ok(None)
     }
 
-    /// The script at `path`, which stands for many that are asked for: what is `looked_for` is its path information, from the folder of the script on.
+    /// The script at `path`, which stands for many that are asked for: what is `looked_for` is its path information,
+    /// from the folder of the script on.
     pub(super) fn script_for_many(&self, path: &[u8], looked_for: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
         let place = self.place(path)?;
         let Some(runner) = self.runner(&place.directory, place.name) else { return Ok(None) };

@@ -5,8 +5,8 @@
 //!   later ones    ── structure of this state of the file ──> overview; section: its range and what sections share are read
 //! ```
 //!
-//! Owns: when the structure of a page is kept and used. Guarantees: what is made is the same in both ways; a structure is used for the state of the
-//! file alone that it was made of.
+//! Owns: when the structure of a page is kept and used. Guarantees: what is made is the same in both ways; a structure
+//! is used for the state of the file alone that it was made of.
 
 use std::ops::Range;
 use std::os::fd::AsFd;

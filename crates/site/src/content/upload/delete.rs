@@ -1,7 +1,7 @@
 //! Deleting files and empty directories: DELETE (RFC 9110 9.3.5), and buttons in listings.
 //!
-//! Owns: [`Delete`]. Guarantees: what is deleted is what the path serves, or the link that leads to it, never what a link leads to;
-//! a directory only if nothing is in it; never a root.
+//! Owns: [`Delete`]. Guarantees: what is deleted is what the path serves, or the link that leads to it, never what a
+//! link leads to; a directory only if nothing is in it; never a root.
 
 use std::os::fd::AsFd;
 

@@ -1,7 +1,7 @@
 //! Files that a form sends, stored in the directory that it is sent to.
 //!
-//! Owns: [`Form`]. Guarantees: each file is moved into place whole when its part has ended; those before a mistake stay. Fields that
-//! are not files are passed over.
+//! Owns: [`Form`]. Guarantees: each file is moved into place whole when its part has ended; those before a mistake
+//! stay. Fields that are not files are passed over.
 
 use lamna_io::new_file::NewFile;
 use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};

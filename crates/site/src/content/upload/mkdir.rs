@@ -1,6 +1,7 @@
 //! Making directories: MKCOL (RFC 4918 9.3), and a form in listings.
 //!
-//! Owns: [`Mkdir`]. A directory is made beneath one that is there, never several at once, and never under a hidden name.
+//! Owns: [`Mkdir`]. A directory is made beneath one that is there, never several at once, and never under a hidden
+//! name.
 
 use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
 use lamna_proto::parse::path;
@@ -14,7 +15,8 @@ use crate::content::answers;
 #[derive(Debug)]
 pub(super) struct Mkdir {
     place: Place,
-    /// The form of a listing, which is posted to the directory that the new one is made in; its content as far as it has arrived.
+    /// The form of a listing, which is posted to the directory that the new one is made in; its content as far as it
+    /// has arrived.
     form: Option<Vec<u8>>,
 }
 

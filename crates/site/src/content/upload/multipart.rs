@@ -1,7 +1,7 @@
 //! `multipart/form-data` (RFC 7578, RFC 2046 5.1), taken apart as it arrives.
 //!
-//! Owns: [`Parser`], a state machine over pieces of content. Guarantees: the outcome does not depend on how the content is divided;
-//! what is held is bounded whatever is sent. Knows no files.
+//! Owns: [`Parser`], a state machine over pieces of content. Guarantees: the outcome does not depend on how the content
+//! is divided; what is held is bounded whatever is sent. Knows no files.
 
 /// Takes a form apart. Keeps what may be the beginning of a delimiter, and the fields of a part, until more arrives.
 #[derive(Debug)]
@@ -197,8 +197,8 @@ fn parameter(mut rest: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A token or quoted string, and what follows it. A backslash is one, unless a quote follows it: that is how browsers write
-/// the names of files.
+/// A token or quoted string, and what follows it. A backslash is one, unless a quote follows it: that is how browsers
+/// write the names of files.
 fn value_at(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let text = text.trim_ascii_start();
     let Some(quoted) = text.strip_prefix(b"\"") else {

@@ -1,8 +1,8 @@
 //! A file that is sent in parts: PUT with Content-Range (RFC 9110 14.4, 14.5).
 //!
-//! Owns: [`PartialPut`], and what its answers say about how much has arrived. Each request brings the bytes from where the last one
-//! ended, whether it was cut off or complete; what has arrived is kept in a [`PartialFile`]. Guarantees: the file appears whole under
-//! its name, when its last byte has arrived, or not at all.
+//! Owns: [`PartialPut`], and what its answers say about how much has arrived. Each request brings the bytes from where
+//! the last one ended, whether it was cut off or complete; what has arrived is kept in a [`PartialFile`]. Guarantees:
+//! the file appears whole under its name, when its last byte has arrived, or not at all.
 //!
 //! ```text
 //!   PUT, bytes 0-99/300    308, Range: bytes=0-99     this has arrived: go on behind it

@@ -1,6 +1,7 @@
 //! Invalidation of stored answers by a request that has changed something (RFC 9111 4.4).
 //!
-//! Owns: which keys that are: of the target, and of what the answer names besides. Does not decide whether anything was changed.
+//! Owns: which keys that are: of the target, and of what the answer names besides. Does not decide whether anything was
+//! changed.
 
 use lamna_proto::caching::{self, Named};
 use lamna_proto::gateway::fields::Fields;

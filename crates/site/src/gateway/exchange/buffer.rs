@@ -1,8 +1,8 @@
 //! Content that is kept until all of it has arrived, and only then sent to the application.
 //!
-//! Owns: [`ContentBuffer`], and what a [`Gateway`] does with it. Guarantees: an application is asked when the content is whole, and is told its
-//! length; content can be sent again; memory is bounded by what the route says, and a piece. Steps that write to the file or wait for it say so
-//! before ([`ContentBuffer::may_block`]): they are the executor's.
+//! Owns: [`ContentBuffer`], and what a [`Gateway`] does with it. Guarantees: an application is asked when the content
+//! is whole, and is told its length; content can be sent again; memory is bounded by what the route says, and a piece.
+//! Steps that write to the file or wait for it say so before ([`ContentBuffer::may_block`]): they are the executor's.
 //!
 //! ```text
 //!  Arriving in memory --too much--> Arriving in a file --the end--> Whole --pieces--> sent --asked again--> Whole
@@ -158,8 +158,8 @@ impl Gateway {
         None
     }
 
-    /// Waits for what says whether there is content, where the application has to know its length and the client does not say it. What comes of the
-    /// step, unless it is known that there is none.
+    /// Waits for what says whether there is content, where the application has to know its length and the client does
+    /// not say it. What comes of the step, unless it is known that there is none.
     pub(super) fn lacks_length(&mut self, input: &Input<'_>) -> Option<StepResult> {
         if self.content != RequestContent::Streamed || self.group.settings.protocol != GatewayProtocol::FastCgi {
             return None;

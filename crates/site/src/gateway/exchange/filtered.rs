@@ -5,9 +5,10 @@
 //!                           └─ some ──> the head is changed, content passes through ──> a part of about 64 KiB
 //! ```
 //!
-//! Owns: [`Filtered`], what becomes of the parts of one answer, and what its head says then. Guarantees: no more is made at once than a part; what is left is
-//! made when the client has room, and nothing is received from the application before, so that a slow client slows it down; an answer that breaks off,
-//! and one that cannot be filtered, is never given as whole. Filters run where the bytes are moved.
+//! Owns: [`Filtered`], what becomes of the parts of one answer, and what its head says then. Guarantees: no more is
+//! made at once than a part; what is left is made when the client has room, and nothing is received from the
+//! application before, so that a slow client slows it down; an answer that breaks off, and one that cannot be filtered,
+//! is never given as whole. Filters run where the bytes are moved.
 
 use std::sync::Arc;
 

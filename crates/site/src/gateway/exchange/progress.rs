@@ -1,5 +1,5 @@
-//! How far a [`Gateway`](super::Gateway) is, as states: of its connection, of the content of the request, and of what the
-//! client has been told.
+//! How far a [`Gateway`](super::Gateway) is, as states: of its connection, of the content of the request, and of what
+//! the client has been told.
 //!
 //! Owns: [`Talk`], [`Phase`], [`Upload`], [`Told`] and what else a gateway decides by. Guarantees: what belongs to a
 //! connection ends with it, so the next one begins anew.

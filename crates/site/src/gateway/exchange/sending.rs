@@ -1,6 +1,7 @@
 //! The bytes to the application: the head, and content as it comes or from the buffer.
 //!
-//! Owns: the sending side of a [`Gateway`]. Guarantees: no more is taken from the client, or read from a file, than the connection takes.
+//! Owns: the sending side of a [`Gateway`]. Guarantees: no more is taken from the client, or read from a file, than the
+//! connection takes.
 
 use lamna_io::Wait;
 use lamna_proto::exchange::program::Input;

@@ -1,7 +1,7 @@
 //! How long an exchange with an application may be quiet.
 //!
-//! Owns: the deadline of an exchange, and the end of a WebSocket over which nothing passes. What the client takes is not looked at here:
-//! that is the connection's (`lamna_proto::conn`).
+//! Owns: the deadline of an exchange, and the end of a WebSocket over which nothing passes. What the client takes is
+//! not looked at here: that is the connection's (`lamna_proto::conn`).
 
 use lamna_policy::upstream::Outcome;
 use lamna_proto::exchange::program::{Next, Part, StepResult};

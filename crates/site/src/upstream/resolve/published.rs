@@ -1,7 +1,8 @@
 //! A value that one thread changes now and then, and others read often.
 //!
-//! Owns: the value, and how often it was changed. Guarantees: who reads does not go back to an older value, and does not miss the
-//! last one; as long as nothing has changed it reads an atomic and takes no lock. Checked against every interleaving in `model`.
+//! Owns: the value, and how often it was changed. Guarantees: who reads does not go back to an older value, and does
+//! not miss the last one; as long as nothing has changed it reads an atomic and takes no lock. Checked against every
+//! interleaving in `model`.
 
 use std::sync::PoisonError;
 

@@ -9,8 +9,8 @@ pub mod scores;
 
 pub use crate::metrics::scoreboard::scores::{Scoreboard, Waits, WorkerScore};
 
-/// Workers that a server may have, of all kinds: several times as many as can be asked for, because while one engine takes
-/// the place of another both have theirs.
+/// Workers that a server may have, of all kinds: several times as many as can be asked for, because while one engine
+/// takes the place of another both have theirs.
 pub const WORKERS_MAX: usize = 4096;
 
 /// Primitives of scores; the loom model substitutes its own.

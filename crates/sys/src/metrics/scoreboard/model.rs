@@ -1,4 +1,5 @@
-//! The promise of the scoreboard about workers that become busy at once, under every reordering that the memory model allows.
+//! The promise of the scoreboard about workers that become busy at once, under every reordering that the memory model
+//! allows.
 //!
 //! The source of `scores` is compiled a second time, over loom's atomics.
 

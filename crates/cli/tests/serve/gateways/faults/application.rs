@@ -1,7 +1,8 @@
 //! An application that misbehaves as it is asked to, and can be killed and started again.
 //!
-//! Owns: the listener, the connections, and what each was asked ([`Asked`]); what of that must not have been ([`Application::violations`]).
-//! Guarantees: its address belongs to nobody else while it is down. What is said in which protocol is in `http` and `fastcgi`.
+//! Owns: the listener, the connections, and what each was asked ([`Asked`]); what of that must not have been
+//! ([`Application::violations`]). Guarantees: its address belongs to nobody else while it is down. What is said in
+//! which protocol is in `http` and `fastcgi`.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -240,7 +241,8 @@ impl Socket {
         .expect("a fresh socket takes options");
     }
 
-    /// When it is closed, what has not arrived never will. (A Unix socket has no such end: its peer is told if something was not read.)
+    /// When it is closed, what has not arrived never will. (A Unix socket has no such end: its peer is told if
+    /// something was not read.)
     fn reset_at_end(&self) {
         if let Socket::Tcp(socket) = self {
             set_socket_linger(socket, Some(Duration::ZERO)).expect("it is a socket");

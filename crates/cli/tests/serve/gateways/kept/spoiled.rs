@@ -1,5 +1,5 @@
-//! Nobody spoils what is kept for others: keys are the bytes that the application is asked for, and what comes of the conditions, the range or
-//! the odd fields of one request is for nobody else.
+//! Nobody spoils what is kept for others: keys are the bytes that the application is asked for, and what comes of the
+//! conditions, the range or the odd fields of one request is for nobody else.
 //!
 //! Owns: an application that answers by a function of the request ([`Asked`]).
 

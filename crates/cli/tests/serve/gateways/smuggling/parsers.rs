@@ -1,6 +1,7 @@
 //! Strict parsers, to which is given what reached an application: all must see the same requests.
 //!
-//! Owns: what is compared of a request ([`Seen`]). The parsers are `httparse` with a framing of our own, the core's, and h11 where Python has it.
+//! Owns: what is compared of a request ([`Seen`]). The parsers are `httparse` with a framing of our own, the core's,
+//! and h11 where Python has it.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

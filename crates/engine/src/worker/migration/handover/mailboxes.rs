@@ -46,8 +46,8 @@ impl<T, H: HandoverTarget<T>> Mailboxes<T, H> {
         let _ = self.successor.set(successor);
     }
 
-    /// Puts `item` into an inbox, the next one in turn, and lets `welcome` change it for the worker whose it is. Returns
-    /// which one that is.
+    /// Puts `item` into an inbox, the next one in turn, and lets `welcome` change it for the worker whose it is.
+    /// Returns which one that is.
     ///
     /// # Errors
     /// The item, if that inbox is closed.

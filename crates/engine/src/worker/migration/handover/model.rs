@@ -1,5 +1,5 @@
-//! The way of connections between engines, run through every interleaving (`models`): while an engine takes the place of
-//! another, a third takes its place, and others give it connections all the time.
+//! The way of connections between engines, run through every interleaving (`models`): while an engine takes the place
+//! of another, a third takes its place, and others give it connections all the time.
 
 #[path = "mailboxes.rs"]
 #[allow(clippy::duplicate_mod, unreachable_pub, reason = "the same source over other primitives")]
