@@ -122,7 +122,7 @@ impl Drop for FairLockGuard {
 
 impl fmt::Debug for FairLock {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Turns").finish_non_exhaustive()
+        formatter.debug_struct("FairLock").finish_non_exhaustive()
     }
 }
 
