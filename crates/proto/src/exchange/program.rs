@@ -6,13 +6,14 @@
 //! twice, whatever drivers do; a program whose exchange ends is dropped.
 //!
 //! ```text
-//!   Need::Resolve --Done::Run--> waits <--Continue, Waits, Gives--+
-//!                                    | what the step before named   |
-//!                                    v                              |
-//!                   Need::Run: step, run, handle_step_result ---------------+
-//!                                    | Answer, the part with the end; or Again, Found or Redirected: Need::Resolve once more
-//!                                    v
-//!                            the answer is sent
+//!   Need::Resolve --Done::Run--> waits <--Continue, Waits, Gives---------+
+//!                                  | what the step before named        |
+//!                                  v                                   |
+//!                 Need::Run: step, run, handle_step_result ------------+
+//!                                  | Answer, the part with the end;
+//!                                  | or Again, Found or Redirected: Need::Resolve once more
+//!                                  v
+//!                          the answer is sent
 //! ```
 //!
 //! An answer is a resource that is sent whole (`StepResult::Answer`), or a stream of parts that is sent while it is

@@ -20,9 +20,9 @@ use crate::time::Instant;
 
 /// ```text
 ///  Wanting --poll_need--> Resolving --Resolved--> Resolved --its turn--> Answering --all sent--> (gone)
-///     ^--room---------------- Postponed <--no room--'
-///                                '------Run-----> Running --Answer--> Resolved
-///                                                    '----parts, all sent--> (gone)
+///     ^--room-------------- Postponed <--no room--'
+///                              '-----Run-----> Running --Answer--> Resolved
+///                                                 '----parts, all sent--> (gone)
 ///  Answering, Running --all sent, and the request has not ended--> Answered --its end, a reset, or time--> (gone)
 /// ```
 /// Refusals and immediate answers begin as Answering. A version whose exchanges have no order decides on the answer at

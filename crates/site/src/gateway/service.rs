@@ -1,9 +1,9 @@
 //! Asks a service whether a request is let in, before anything else is done about it.
 //!
 //! ```text
-//!  judge: Ask ──> AuthRequest: GET to the service ── 2xx ──> StepResult::Found(AuthAssertions): the request is translated again, and passes
-//!                                   ├── 3xx, 401, 403, 429 ──> the client gets this answer
-//!                                   └── another status, or none ──> 502, 503 or 504
+//!  judge: Ask ──> AuthRequest: GET to the service ── 2xx ──> Found(AuthAssertions): the request is resolved again
+//!                                                 ├── 3xx, 401, 403, 429 ──> the client gets this answer
+//!                                                 └── another status, or none ──> 502, 503 or 504
 //! ```
 //!
 //! Owns: [`AuthRequest`], a [`Gateway`] with what becomes of its answer, and [`AuthAssertions`], what is known of a

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   Need::Resolve --> STEPS --Next--> Admitted --> early hints --> RESPONDERS --LookUp--> look up
-//!                         '--Answer, Run, Refuse--> done               '--Answer, Stored, Run, Refuse--> done
+//!                       '--Answer, Run, Refuse--> done               '--Answer, Stored, Run, Refuse--> done
 //! ```
 
 use std::sync::Arc;
