@@ -15,11 +15,11 @@ use std::sync::Arc;
 use crate::conn::http1::active::ScratchSpace as Http1ScratchSpace;
 use crate::conn::http2::scratch_space::ScratchSpace as Http2ScratchSpace;
 use crate::date;
-use crate::departures::Departures;
 use crate::error::Refusal;
 use crate::exchange::Saved;
 use crate::exchange::early_hints::LinkField;
 use crate::held::Held;
+use crate::in_flight::InFlightAnswers;
 use crate::limits::Limits;
 use crate::message::{Head, RequestId, TellsIds};
 use crate::tally::{Outcome, Tally};
@@ -40,7 +40,7 @@ pub struct Workspace {
     /// Whether requests must be kept until they are answered in full, for the access log.
     pub(crate) keeps_requests: bool,
     /// Answers that have been written and have not left, or are not reported.
-    pub(crate) departures: Departures,
+    pub(crate) in_flight: InFlightAnswers,
     /// The head that the last report refers to.
     pub(crate) reported: Option<Head>,
     /// Goes with the answer to the request that is current.
@@ -81,7 +81,7 @@ impl Workspace {
             draining: false,
             holds_requests: false,
             keeps_requests: false,
-            departures: Departures::default(),
+            in_flight: InFlightAnswers::default(),
             reported: None,
             link: None,
             tally: Arc::default(),
@@ -178,13 +178,13 @@ impl Workspace {
 impl Workspace {
     /// The first `bytes` unsent bytes of the output have been taken by the socket, or by who `holds` them before it.
     pub(crate) fn take_output(&mut self, bytes: usize, holds: bool) {
-        self.departures.handle_taken(self.output_buffer.sent + bytes, holds);
+        self.in_flight.handle_taken(self.output_buffer.sent + bytes, holds);
         self.output_buffer.consume(bytes);
     }
 
     /// All that was taken has left.
     pub(crate) fn handle_left(&mut self, now: Instant) {
-        self.departures.handle_left(now, &self.tally, self.keeps_requests);
+        self.in_flight.handle_left(now, &self.tally, self.keeps_requests);
     }
 
     /// An answer has been written to its end, which is that of the output, or of the `behind` bytes that follow it.
@@ -198,35 +198,35 @@ impl Workspace {
     ) {
         let request = request.filter(|_| self.keeps_requests);
         match behind {
-            Some(end) => self.departures.push_behind(end, outcome, request),
+            Some(end) => self.in_flight.push_behind(end, outcome, request),
             None if self.output_buffer.unsent().is_empty() => {
-                self.departures.push_taken(outcome, request);
-                if !self.departures.is_held() {
+                self.in_flight.push_taken(outcome, request);
+                if !self.in_flight.is_held() {
                     self.handle_left(last);
                 }
             }
-            None => self.departures.push_kept(self.output_buffer.bytes.len(), outcome, request),
+            None => self.in_flight.push_kept(self.output_buffer.bytes.len(), outcome, request),
         }
     }
 
     /// Whether something has not left, and is to be parked with what of the output has not been sent. What is not
     /// reported is forgotten.
     pub(crate) fn has_departures(&mut self) -> bool {
-        self.departures.forget(self.output_buffer.sent);
-        !self.departures.is_empty()
+        self.in_flight.forget(self.output_buffer.sent);
+        !self.in_flight.is_empty()
     }
 
     /// Takes away what has not left.
-    pub(crate) fn park_departures(&mut self, parked: &mut Departures) {
-        if !self.departures.is_empty() {
-            std::mem::swap(&mut self.departures, parked);
+    pub(crate) fn park_in_flight(&mut self, parked: &mut InFlightAnswers) {
+        if !self.in_flight.is_empty() {
+            std::mem::swap(&mut self.in_flight, parked);
         }
     }
 
     /// Takes back what was parked.
-    pub(crate) fn restore_departures(&mut self, parked: &mut Departures) {
+    pub(crate) fn restore_in_flight(&mut self, parked: &mut InFlightAnswers) {
         if !parked.is_empty() {
-            std::mem::swap(&mut self.departures, parked);
+            std::mem::swap(&mut self.in_flight, parked);
         }
     }
 }

@@ -33,7 +33,7 @@ pub mod http2;
 pub(crate) mod pace;
 mod send_deadline;
 
-pub use crate::departures::Answered;
+pub use crate::in_flight::Answered;
 pub use either::Connection;
 pub use send_deadline::SendDeadline;
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::exchange::{Exchange, Incoming};
 use crate::conn::send_deadline::SendDeadline;
-use crate::departures::Departures;
 use crate::exchange::answer::Answer;
 use crate::exchange::state::State;
 use crate::exchange::{ExchangeId, Need, Saved};
 use crate::held::{Charge, Held};
+use crate::in_flight::InFlightAnswers;
 use crate::limits::{Limits, UNCOUNTED_BYTES_MAX};
 use crate::message::{Head, Request};
 use crate::resource::Resource;
@@ -60,7 +60,7 @@ pub(crate) struct Active {
     /// Requests not yet answered in full, in order.
     pub(super) exchanges: VecDeque<Exchange>,
     /// Answers that have been written and have not left, while parked.
-    pub(super) departures: Departures,
+    pub(super) in_flight: InFlightAnswers,
     /// Until when the peer has to take what there is for it.
     pub(super) taking: SendDeadline,
     /// Space for requests to be saved.
@@ -81,9 +81,9 @@ impl Active {
         unsent: Vec<u8>,
         receiving: Option<Incoming>,
         exchanges: VecDeque<Exchange>,
-        departures: Departures,
+        in_flight: InFlightAnswers,
     ) -> Active {
-        Active { unread, unsent, receiving, exchanges, departures, ..Active::default() }
+        Active { unread, unsent, receiving, exchanges, in_flight, ..Active::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -91,14 +91,14 @@ impl Active {
             && self.unsent.is_empty()
             && self.receiving.is_none()
             && self.exchanges.is_empty()
-            && self.departures.is_empty()
+            && self.in_flight.is_empty()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let exchanges = self.exchanges.iter();
         let sending: usize = exchanges.clone().map(|one| one.state.memory_bytes()).sum();
         let saved: usize = exchanges.filter_map(|one| Some(one.request.as_ref()?.memory_bytes())).sum();
-        let queued = self.exchanges.capacity() * size_of::<Exchange>() + self.departures.memory_bytes();
+        let queued = self.exchanges.capacity() * size_of::<Exchange>() + self.in_flight.memory_bytes();
         let spare: usize = self.spare_bytes.iter().map(Vec::capacity).sum();
         let buffered = self.unread.capacity() + self.unsent.capacity();
         size_of::<Active>() + queued + saved + sending + spare + buffered

@@ -45,7 +45,7 @@ impl Connection {
             active.unsent.write(to);
             active.receiving.write(to);
             active.exchanges.write(to);
-            active.departures.write(to);
+            active.in_flight.write(to);
         }
         Some(encoded)
     }
@@ -75,8 +75,8 @@ impl Connection {
         if bool::read(from)? {
             let (unread, unsent) = (Portable::read(from)?, Portable::read(from)?);
             let (receiving, exchanges) = (Portable::read(from)?, Portable::read(from)?);
-            let departures = Portable::read(from)?;
-            connection.active = Some(Box::new(Active::holding(unread, unsent, receiving, exchanges, departures)));
+            let in_flight = Portable::read(from)?;
+            connection.active = Some(Box::new(Active::holding(unread, unsent, receiving, exchanges, in_flight)));
         }
         checked((), from.bytes.is_empty() && connection.is_consistent())?;
         connection.name_exchanges();
@@ -91,7 +91,7 @@ impl Connection {
         let exchanges = || self.active.iter().flat_map(|active| &active.exchanges);
         let awaiting = exchanges().filter(|exchange| exchange.awaits_content).count();
         let last_awaits = exchanges().last().is_some_and(|exchange| exchange.awaits_content);
-        let ends_within = |active: &Active| active.departures.end_within(active.unsent.len());
+        let ends_within = |active: &Active| active.in_flight.end_within(active.unsent.len());
         incoming == (self.receiving == Receiving::Content)
             && self.active.as_ref().is_none_or(|active| ends_within(active))
             && !(self.broken && exchanges().next().is_some())

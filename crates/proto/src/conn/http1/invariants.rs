@@ -19,12 +19,12 @@ impl Connection {
         if let Some(active) = &self.active {
             assert!(!self.broken || active.exchanges.is_empty(), "nothing is answered any more");
             self.check_line(active);
-            let parked = (&active.departures, active.unsent.len());
-            let (departures, output_bytes) = match &self.workspace {
-                Some(workspace) => (&workspace.departures, workspace.output_buffer.bytes.len()),
+            let parked = (&active.in_flight, active.unsent.len());
+            let (in_flight, output_bytes) = match &self.workspace {
+                Some(workspace) => (&workspace.in_flight, workspace.output_buffer.bytes.len()),
                 None => parked,
             };
-            departures.check_invariants(output_bytes);
+            in_flight.check_invariants(output_bytes);
         }
         self.check_receiving();
     }

@@ -114,12 +114,12 @@ impl Connection {
         if let Some(active) = &mut self.active {
             workspace.input.restore(&active.unread);
             workspace.output_buffer.bytes.extend_from_slice(&active.unsent);
-            workspace.restore_departures(&mut active.departures);
+            workspace.restore_in_flight(&mut active.in_flight);
             active.unread.clear();
             active.unsent = Vec::new();
         }
         if self.broken {
-            workspace.departures.give_up_all(self.last());
+            workspace.in_flight.give_up_all(self.last());
         }
         self.workspace = Some(workspace);
         // The event may have come meanwhile: content that another driver has read.
@@ -148,7 +148,7 @@ impl Connection {
             let active = self.active.get_or_insert_with(|| workspace.http1.take());
             active.unread.extend_from_slice(unread);
             active.unsent.extend_from_slice(unsent);
-            workspace.park_departures(&mut active.departures);
+            workspace.park_in_flight(&mut active.in_flight);
         }
         let is_full = workspace.input.is_full();
         workspace.input.clear();
@@ -458,7 +458,7 @@ impl Connection {
 
     /// Whether answers wait for `handle_left` to be counted.
     pub fn is_leaving(&self) -> bool {
-        self.workspace.as_ref().is_some_and(|workspace| workspace.departures.is_held())
+        self.workspace.as_ref().is_some_and(|workspace| workspace.in_flight.is_held())
     }
 
     /// When something was received or left last.
@@ -472,17 +472,17 @@ impl Connection {
         let last = self.last();
         if let Some(workspace) = &mut self.workspace {
             workspace.http1.current = None;
-            workspace.departures.give_up_all(last);
+            workspace.in_flight.give_up_all(last);
         }
         let Some(active) = &mut self.active else { return };
         (active.receiving, self.receiving) = (None, Receiving::Idle);
-        let departures = match &mut self.workspace {
-            Some(workspace) => &mut workspace.departures,
-            None => &mut active.departures,
+        let in_flight = match &mut self.workspace {
+            Some(workspace) => &mut workspace.in_flight,
+            None => &mut active.in_flight,
         };
         for exchange in active.exchanges.drain(..) {
             if let Some(outcome) = exchange.outcome() {
-                departures.give_up(outcome, exchange.request.as_ref(), last);
+                in_flight.give_up(outcome, exchange.request.as_ref(), last);
             }
         }
     }
@@ -688,8 +688,8 @@ impl Connection {
 
     /// A request that has been answered, for the log.
     pub fn poll_answered(&mut self) -> Option<Answered<'_>> {
-        let Workspace { departures, reported, .. } = &mut **self.workspace.as_mut()?;
-        departures.poll(reported)
+        let Workspace { in_flight, reported, .. } = &mut **self.workspace.as_mut()?;
+        in_flight.poll(reported)
     }
 }
 

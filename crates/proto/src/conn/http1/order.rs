@@ -46,7 +46,7 @@ impl Connection {
         {
             let outcome = Outcome { status: status.0, content_bytes, started: self.received, over_http2: false };
             let request = Some(request).filter(|_| workspace.keeps_requests);
-            workspace.departures.push(workspace.output_buffer.bytes.len(), outcome, request);
+            workspace.in_flight.push(workspace.output_buffer.bytes.len(), outcome, request);
             self.consume_current();
             return;
         }

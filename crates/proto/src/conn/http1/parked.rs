@@ -52,7 +52,7 @@ impl Connection {
         if !(bytes.is_empty() || self.broken) {
             let active = self.active.get_or_insert_default();
             active.unsent.splice(..0, bytes.iter().copied());
-            active.departures.put_before(bytes.len());
+            active.in_flight.put_before(bytes.len());
         }
     }
 

@@ -21,11 +21,11 @@ impl Connection {
             self.check_streams();
             self.check_windows();
             self.streams.iter().for_each(|stream| stream.state.check_invariants());
-            let (departures, output_bytes) = match &self.workspace {
-                Some(workspace) => (&workspace.departures, workspace.output_buffer.bytes.len()),
-                None => (&self.departures, self.unsent.len()),
+            let (in_flight, output_bytes) = match &self.workspace {
+                Some(workspace) => (&workspace.in_flight, workspace.output_buffer.bytes.len()),
+                None => (&self.in_flight, self.unsent.len()),
             };
-            departures.check_invariants(output_bytes);
+            in_flight.check_invariants(output_bytes);
         }
     }
 

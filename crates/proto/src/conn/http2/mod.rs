@@ -36,12 +36,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::conn::{Answered, Fate, Interest, SendDeadline};
-use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
 use crate::exchange::rules::{requested_resource_of, requested_resource_of_saved};
 use crate::exchange::state::State;
 use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, RequestedResource};
 use crate::held::Charge;
+use crate::in_flight::InFlightAnswers;
 use crate::limits::{self};
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
@@ -69,7 +69,7 @@ pub struct Connection {
     behind: Vec<u8>,
     streams: Vec<Stream>,
     /// Answers that have been written and have not left, while parked.
-    departures: Departures,
+    in_flight: InFlightAnswers,
     /// The frame whose content is being sent from a file: of which stream, and how much is left of it.
     file_frame: Option<(u32, u64)>,
     decoder: Decoder,
@@ -164,7 +164,7 @@ impl Connection {
             unsent: Vec::new(),
             behind: Vec::new(),
             streams: Vec::new(),
-            departures: Departures::default(),
+            in_flight: InFlightAnswers::default(),
             file_frame: None,
             decoder: Decoder::new(settings::DECODER_TABLE_BYTES),
             encoder: Encoder::new(),
@@ -214,10 +214,10 @@ impl Connection {
             workspace.output_buffer.bytes.extend_from_slice(&self.unsent);
             self.unsent = Vec::new();
         }
-        workspace.restore_departures(&mut self.departures);
-        self.departures = Departures::default();
+        workspace.restore_in_flight(&mut self.in_flight);
+        self.in_flight = InFlightAnswers::default();
         if self.broken {
-            workspace.departures.give_up_all(self.last());
+            workspace.in_flight.give_up_all(self.last());
         }
         if self.streams.capacity() == 0 {
             self.streams = std::mem::take(&mut workspace.http2.spare_streams);
@@ -253,7 +253,7 @@ impl Connection {
             self.unread.extend_from_slice(workspace.input.unread());
             self.unsent.extend_from_slice(workspace.output_buffer.unsent());
             if has_departures {
-                workspace.park_departures(&mut self.departures);
+                workspace.park_in_flight(&mut self.in_flight);
             }
         }
         workspace.input.clear();
@@ -327,7 +327,7 @@ impl Connection {
         is_open
             && is_between
             && self.streams.is_empty()
-            && self.departures.is_empty()
+            && self.in_flight.is_empty()
             && !self.has_current()
             && !self.has_input()
             && !self.has_output()
@@ -352,7 +352,7 @@ impl Connection {
             + self.behind.capacity()
             + self.streams.capacity() * size_of::<Stream>()
             + self.streams.iter().map(Stream::memory_bytes).sum::<usize>()
-            + self.departures.memory_bytes()
+            + self.in_flight.memory_bytes()
             + self.decoder.memory_bytes()
             + self.encoder.memory_bytes()
             + self.block.as_ref().map_or(0, |block| block.bytes.capacity())
@@ -471,7 +471,7 @@ impl Connection {
 
     /// Whether answers wait for `handle_left` to be counted.
     pub fn is_leaving(&self) -> bool {
-        self.workspace.as_ref().is_some_and(|workspace| workspace.departures.is_held())
+        self.workspace.as_ref().is_some_and(|workspace| workspace.in_flight.is_held())
     }
 
     /// When something was received or left last.
@@ -485,7 +485,7 @@ impl Connection {
         let last = self.last();
         if let Some(workspace) = &mut self.workspace {
             workspace.http2.current = None;
-            workspace.departures.give_up_all(last);
+            workspace.in_flight.give_up_all(last);
         }
         (self.file_frame, self.block) = (None, None);
         while !self.streams.is_empty() {
@@ -629,8 +629,8 @@ impl Connection {
 
     /// A request that has been answered, for the log.
     pub fn poll_answered(&mut self) -> Option<Answered<'_>> {
-        let Workspace { departures, reported, .. } = driven(&mut self.workspace);
-        departures.poll(reported)
+        let Workspace { in_flight, reported, .. } = driven(&mut self.workspace);
+        in_flight.poll(reported)
     }
 }
 

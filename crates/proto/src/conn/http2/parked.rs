@@ -29,7 +29,7 @@ impl Connection {
         self.assert_parked();
         if !(bytes.is_empty() || self.broken) {
             self.unsent.splice(..0, bytes.iter().copied());
-            self.departures.put_before(bytes.len());
+            self.in_flight.put_before(bytes.len());
         }
     }
 

@@ -64,7 +64,7 @@ impl Connection {
         let (status, content_bytes) = (resource.status.0, content.len() as u64);
         let outcome = Outcome { status, content_bytes, started: self.received, over_http2: true };
         let request = Some(request).filter(|_| workspace.keeps_requests);
-        workspace.departures.push(workspace.output_buffer.bytes.len(), outcome, request);
+        workspace.in_flight.push(workspace.output_buffer.bytes.len(), outcome, request);
         workspace.http2.current = None;
         true
     }
@@ -299,8 +299,8 @@ impl Connection {
             true => self.remove_stream(at),
             false => self.after_content(at),
         }
-        let Workspace { output_buffer, departures, .. } = driven(&mut self.workspace);
-        departures.handle_joined(output_buffer.bytes.len());
+        let Workspace { output_buffer, in_flight, .. } = driven(&mut self.workspace);
+        in_flight.handle_joined(output_buffer.bytes.len());
         output_buffer.bytes.append(&mut self.behind);
     }
 }
@@ -338,11 +338,11 @@ impl Connection {
         if let Some(outcome) = stream.outcome() {
             // What has been written of it is not waited for.
             let last = self.last();
-            let (departures, keeps) = match &mut self.workspace {
-                Some(workspace) => (&mut workspace.departures, workspace.keeps_requests),
-                None => (&mut self.departures, true),
+            let (in_flight, keeps) = match &mut self.workspace {
+                Some(workspace) => (&mut workspace.in_flight, workspace.keeps_requests),
+                None => (&mut self.in_flight, true),
             };
-            departures.give_up(outcome, stream.request.as_ref().filter(|_| keeps), last);
+            in_flight.give_up(outcome, stream.request.as_ref().filter(|_| keeps), last);
         }
         self.recycle(stream.request);
     }

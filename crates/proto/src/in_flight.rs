@@ -1,8 +1,8 @@
 //! Answers that have been written and have not left: what is counted and logged of each when its last byte does.
 //!
-//! Owns: [`Departures`], and with it the end of every answer's duration, and [`Answered`], which is what the log is
-//! told of each. Guarantees: an answer is counted once, when the driver says that its last byte has left; the records
-//! have room for as many as the output has. Reads no clock: drivers say when.
+//! Owns: [`InFlightAnswers`], and with it the end of every answer's duration, and [`Answered`], which is what the log
+//! is told of each. Guarantees: an answer is counted once, when the driver says that its last byte has left; the
+//! records have room for as many as the output has. Reads no clock: drivers say when.
 //!
 //! ```text
 //!  push: written to the output --taken by the socket, or a session before it--> taken --by the socket--> left, and reported if wished for
@@ -37,7 +37,7 @@ pub struct Answered<'a> {
 
 /// The record of an answer that is not reported yet.
 #[derive(Debug)]
-struct Departure {
+struct InFlightAnswer {
     /// How many bytes of output there are from the beginning of it to the end of this answer.
     end: usize,
     /// These are bytes that follow the output and are not in it yet.
@@ -54,8 +54,8 @@ struct Departure {
 /// The answers of one connection, in the order in which they leave. They are in the workspace while the connection is
 /// driven, and in the connection while it is parked.
 #[derive(Debug, Default)]
-pub(crate) struct Departures {
-    queue: VecDeque<Departure>,
+pub(crate) struct InFlightAnswers {
+    queue: VecDeque<InFlightAnswer>,
     /// So many of them have left, and wait to be reported.
     left: usize,
     /// So many, with those that have left, have been taken from the output.
@@ -71,7 +71,7 @@ const CONTENT_BYTES_MAX: u64 = u64::MAX / 4;
 /// Bytes of requests that have been reported which are kept before the others move up.
 const REPORTED_BYTES_MAX: usize = 16 * 1024;
 
-impl Departures {
+impl InFlightAnswers {
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
@@ -82,57 +82,57 @@ impl Departures {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.queue.capacity() * size_of::<Departure>() + self.requests.capacity()
+        self.queue.capacity() * size_of::<InFlightAnswer>() + self.requests.capacity()
     }
 
     /// An answer has been written, the last byte of which is the `end`th of the output. `request` is there if it is to
     /// be reported.
     #[inline]
     pub(crate) fn push(&mut self, end: usize, outcome: Outcome, request: Option<Request<'_>>) {
-        let departure = self.departure(end, outcome, request);
-        self.queue.push_back(departure);
+        let answer = self.in_flight(end, outcome, request);
+        self.queue.push_back(answer);
     }
 
     /// The same for a request that is kept.
     pub(crate) fn push_kept(&mut self, end: usize, outcome: Outcome, request: Option<&Saved>) {
-        let departure = self.departure_of(end, outcome, request);
-        self.queue.push_back(departure);
+        let answer = self.in_flight_of(end, outcome, request);
+        self.queue.push_back(answer);
     }
 
-    /// As [`Departures::push_kept`], where the output is followed by other bytes, to which `end` refers. See
-    /// [`Departures::handle_joined`].
+    /// As [`InFlightAnswers::push_kept`], where the output is followed by other bytes, to which `end` refers. See
+    /// [`InFlightAnswers::handle_joined`].
     pub(crate) fn push_behind(&mut self, end: usize, outcome: Outcome, request: Option<&Saved>) {
-        let departure = self.departure_of(end, outcome, request);
-        self.queue.push_back(Departure { is_behind: true, ..departure });
+        let answer = self.in_flight_of(end, outcome, request);
+        self.queue.push_back(InFlightAnswer { is_behind: true, ..answer });
     }
 
-    /// As [`Departures::push_kept`], for one whose last byte has been taken before what is in the output.
+    /// As [`InFlightAnswers::push_kept`], for one whose last byte has been taken before what is in the output.
     pub(crate) fn push_taken(&mut self, outcome: Outcome, request: Option<&Saved>) {
-        let departure = self.departure_of(0, outcome, request);
-        self.queue.insert(self.taken, departure);
+        let answer = self.in_flight_of(0, outcome, request);
+        self.queue.insert(self.taken, answer);
         self.taken += 1;
     }
 
     #[inline]
-    fn departure(&mut self, end: usize, outcome: Outcome, request: Option<Request<'_>>) -> Departure {
+    fn in_flight(&mut self, end: usize, outcome: Outcome, request: Option<Request<'_>>) -> InFlightAnswer {
         let request = request.map(|request| {
             let at = self.requests.len();
             self.requests.extend_from_slice(&request.bytes[..usize::from(request.head.length)]);
             (*request.head, at)
         });
-        Departure { end, is_behind: false, outcome, ended: outcome.started, request, found: None }
+        InFlightAnswer { end, is_behind: false, outcome, ended: outcome.started, request, found: None }
     }
 
-    fn departure_of(&mut self, end: usize, outcome: Outcome, request: Option<&Saved>) -> Departure {
+    fn in_flight_of(&mut self, end: usize, outcome: Outcome, request: Option<&Saved>) -> InFlightAnswer {
         let found = request.and_then(|saved| saved.found.clone());
-        Departure { found, ..self.departure(end, outcome, request.map(Saved::received)) }
+        InFlightAnswer { found, ..self.in_flight(end, outcome, request.map(Saved::received)) }
     }
 
     /// The segment behind the output is in it now, after its first `bytes`.
     pub(crate) fn handle_joined(&mut self, bytes: usize) {
-        for departure in self.queue.iter_mut().filter(|departure| departure.is_behind) {
-            departure.is_behind = false;
-            departure.end += bytes;
+        for answer in self.queue.iter_mut().filter(|answer| answer.is_behind) {
+            answer.is_behind = false;
+            answer.end += bytes;
         }
     }
 
@@ -140,7 +140,7 @@ impl Departures {
     #[inline]
     pub(crate) fn handle_taken(&mut self, sent: usize, holds: bool) {
         self.is_held = holds;
-        while self.queue.get(self.taken).is_some_and(|departure| departure.end <= sent && !departure.is_behind) {
+        while self.queue.get(self.taken).is_some_and(|answer| answer.end <= sent && !answer.is_behind) {
             self.taken += 1;
         }
     }
@@ -149,9 +149,9 @@ impl Departures {
     #[inline]
     pub(crate) fn handle_left(&mut self, now: Instant, tally: &Tally, reports: bool) {
         self.is_held = false;
-        for departure in self.queue.range_mut(self.left..self.taken) {
-            departure.ended = now;
-            tally.record(&departure.outcome, now.since_us(departure.outcome.started));
+        for answer in self.queue.range_mut(self.left..self.taken) {
+            answer.ended = now;
+            tally.record(&answer.outcome, now.since_us(answer.outcome.started));
         }
         self.left = self.taken;
         if !reports {
@@ -162,15 +162,15 @@ impl Departures {
 
     /// An answer that was broken off. It is reported, and not counted.
     pub(crate) fn give_up(&mut self, outcome: Outcome, request: Option<&Saved>, now: Instant) {
-        let departure = self.departure_of(0, outcome, request);
-        self.queue.insert(self.left, Departure { ended: now, ..departure });
+        let answer = self.in_flight_of(0, outcome, request);
+        self.queue.insert(self.left, InFlightAnswer { ended: now, ..answer });
         (self.left, self.taken) = (self.left + 1, self.taken + 1);
     }
 
     /// Gives up all answers that have not left.
     pub(crate) fn give_up_all(&mut self, now: Instant) {
-        for departure in self.queue.range_mut(self.left..) {
-            departure.ended = now;
+        for answer in self.queue.range_mut(self.left..) {
+            answer.ended = now;
         }
         (self.left, self.taken, self.is_held) = (self.queue.len(), self.queue.len(), false);
     }
@@ -185,7 +185,7 @@ impl Departures {
             return None;
         }
         self.move_up();
-        let Departure { outcome, ended, request, found, .. } = self.queue.pop_front()?;
+        let InFlightAnswer { outcome, ended, request, found, .. } = self.queue.pop_front()?;
         (self.left, self.taken) = (self.left - 1, self.taken - 1);
         let Outcome { status, content_bytes, started, .. } = outcome;
         let request = request.map(|(head, at)| Request { bytes: &self.requests[at..], head: reported.insert(head) });
@@ -194,10 +194,10 @@ impl Departures {
 
     /// Gives the space back of requests that have been reported, if that is worth it.
     fn move_up(&mut self) {
-        let first = self.queue.iter().find_map(|departure| departure.request.as_ref().map(|(_, at)| *at));
+        let first = self.queue.iter().find_map(|answer| answer.request.as_ref().map(|(_, at)| *at));
         if let Some(first) = first.filter(|first| *first > REPORTED_BYTES_MAX) {
             self.requests.drain(..first);
-            self.queue.iter_mut().filter_map(|departure| departure.request.as_mut()).for_each(|(_, at)| *at -= first);
+            self.queue.iter_mut().filter_map(|answer| answer.request.as_mut()).for_each(|(_, at)| *at -= first);
         }
     }
 
@@ -206,8 +206,8 @@ impl Departures {
         self.queue.drain(..self.left);
         self.taken -= self.left;
         self.left = 0;
-        for departure in &mut self.queue {
-            departure.end = departure.end.saturating_sub(sent);
+        for answer in &mut self.queue {
+            answer.end = answer.end.saturating_sub(sent);
         }
         if self.queue.is_empty() {
             self.requests.clear();
@@ -232,16 +232,16 @@ impl Departures {
 
     /// Bytes come before the output, so many, whose leaving is not waited for.
     pub(crate) fn put_before(&mut self, bytes: usize) {
-        self.queue.iter_mut().for_each(|departure| departure.end += bytes);
+        self.queue.iter_mut().for_each(|answer| answer.end += bytes);
         self.taken = self.left;
     }
 }
 
-impl Portable for Departures {
+impl Portable for InFlightAnswers {
     fn write(&self, to: &mut Encoded) {
         let waiting = self.queue.range(self.left..);
         u32::try_from(waiting.len()).expect("what a connection holds is bounded").write(to);
-        for Departure { end, outcome, request, .. } in waiting {
+        for InFlightAnswer { end, outcome, request, .. } in waiting {
             (*end as u64).write(to);
             outcome.status.write(to);
             outcome.content_bytes.write(to);
@@ -253,22 +253,22 @@ impl Portable for Departures {
         }
     }
 
-    fn read(from: &mut Source<'_>) -> Result<Departures, Malformed> {
-        let mut departures = Departures::default();
+    fn read(from: &mut Source<'_>) -> Result<InFlightAnswers, Malformed> {
+        let mut in_flight = InFlightAnswers::default();
         for _ in 0..u32::read(from)? {
             let end = usize::try_from(u64::read(from)?).map_err(|_| Malformed)?;
             let (status, content_bytes) = (u16::read(from)?, u64::read(from)?);
             let outcome = Outcome { status, content_bytes, started: Instant::read(from)?, over_http2: false };
             let request = Option::<Saved>::read(from)?;
-            let is_next = departures.queue.back().is_none_or(|last| last.end <= end);
+            let is_next = in_flight.queue.back().is_none_or(|last| last.end <= end);
             checked((), is_next && content_bytes <= CONTENT_BYTES_MAX)?;
-            departures.push_kept(end, outcome, request.as_ref());
+            in_flight.push_kept(end, outcome, request.as_ref());
         }
-        Ok(departures)
+        Ok(in_flight)
     }
 }
 
-impl Departures {
+impl InFlightAnswers {
     /// Whether all end within so many bytes of output.
     pub(crate) fn end_within(&self, bytes: usize) -> bool {
         self.queue.back().is_none_or(|last| last.end <= bytes)
