@@ -7,16 +7,16 @@
 //! if it has had no effect (`lamna_policy::upstream::retry`).
 //!
 //! ```text
-//!  Choosing --kept connection--> Talking --answer whole--> Over
+//!  Selecting --reused connection--> Connected --answer whole--> Over
 //!   |  ^ \                          ^
-//!   |  |  +--name is looked up--> Locating
+//!   |  |  +--name is looked up--> Resolving
 //!   |  |                            |
-//!   |  +--- failed, may be tried ---+--- Dialling --connected--> Talking
+//!   |  +--- failed, may be tried ---+--- Dialling --connected--> Connected
 //!   +--address is known------------------^
 //! ```
 //!
-//! An application that the server has started may not listen yet: `Pausing` is between two attempts to connect to it.
-//! Where TLS is spoken, `Greeting` is between `Dialling` and `Talking`. What its route has the answer pass through is
+//! An application that the server has started may not listen yet: `BackingOff` is between two attempts to connect to
+//! it. Where TLS is spoken, `Handshaking` is between `Dialling` and `Connected`. The filters of the route are
 //! `filtered`'s.
 
 mod buffer;
@@ -42,7 +42,7 @@ use rustix::io::Errno;
 use self::buffer::ContentBuffer;
 use self::connecting::is_shortage;
 use self::filtered::Filtered;
-use self::progress::{Phase, Purpose, Reuse, Source, Talk, Told, Turn, Upload};
+use self::progress::{Phase, Purpose, Reuse, Source, Told, Turn, Upload, UpstreamConnection};
 use super::codec::Codec;
 use super::outgoing::Outgoing;
 use super::reading::{Reading, Receipt, stream_head, tunnel_head};
@@ -104,15 +104,15 @@ pub struct Gateway {
 
 #[derive(Debug)]
 enum State {
-    Choosing,
+    Selecting,
     /// The name of place `index` is being looked up, since then.
-    Locating(usize),
+    Resolving(usize),
     Dialling(Dial),
     /// The process of place `index` does not listen yet: when it is tried again.
-    Pausing(usize, Instant),
+    BackingOff(usize, Instant),
     /// The connection is there, and TLS begins.
-    Greeting(Link),
-    Talking(Talk),
+    Handshaking(Link),
+    Connected(UpstreamConnection),
     Over,
 }
 
@@ -161,7 +161,7 @@ impl Gateway {
             buffer: keeps(gateway_request.group, content).map(ContentBuffer::new),
             preface: preface_of(gateway_request),
             head,
-            state: State::Choosing,
+            state: State::Selecting,
             outgoing: Outgoing::default(),
             received: Vec::new(),
             attempt: None,
@@ -212,11 +212,11 @@ impl Gateway {
     fn step(&mut self, input: &Input<'_>) -> Result<StepResult, Problem> {
         loop {
             match &mut self.state {
-                State::Choosing => match self.refuse_if_crowded() {
+                State::Selecting => match self.refuse_if_crowded() {
                     Some(refused) => return Ok(refused),
                     None => self.choose()?,
                 },
-                State::Locating(index) => {
+                State::Resolving(index) => {
                     let index = *index;
                     if let Some(step_result) = self.locate(index)? {
                         return Ok(step_result);
@@ -238,17 +238,17 @@ impl Gateway {
                         }));
                     }
                 },
-                State::Pausing(index, until) => {
+                State::BackingOff(index, until) => {
                     let (index, until) = (*index, *until);
                     if self.now < until {
                         return Ok(StepResult::Waits(Next { until: Some(until), ..Next::default() }));
                     }
-                    self.state = State::Locating(index);
+                    self.state = State::Resolving(index);
                 }
-                State::Greeting(link) => match link.handshake() {
+                State::Handshaking(link) => match link.handshake() {
                     Ok(true) => {
-                        if let State::Greeting(link) = std::mem::replace(&mut self.state, State::Over) {
-                            self.talk_over(link, Source::Dialled);
+                        if let State::Handshaking(link) = std::mem::replace(&mut self.state, State::Over) {
+                            self.use_link(link, Source::Dialled);
                         }
                     }
                     Err(error) => return Err(Problem::with(GatewayError::Handshake, &error)),
@@ -259,21 +259,21 @@ impl Gateway {
                         return Ok(StepResult::Waits(Next { readable: true, writable, until, ..Next::default() }));
                     }
                 },
-                State::Talking(_) => return self.talk(input),
+                State::Connected(_) => return self.exchange(input),
                 State::Over => return Ok(StepResult::Failed),
             }
         }
     }
 
-    fn talk_over(&mut self, link: Link, source: Source) {
-        self.state = State::Talking(Talk::new(link, source));
+    fn use_link(&mut self, link: Link, source: Source) {
+        self.state = State::Connected(UpstreamConnection::new(link, source));
         self.deadline = self.now.after_ms(self.group.settings.timeout_ms);
     }
 }
 
-// Talking to the application.
+// Exchanging with the application.
 impl Gateway {
-    fn talk(&mut self, input: &Input<'_>) -> Result<StepResult, Problem> {
+    fn exchange(&mut self, input: &Input<'_>) -> Result<StepResult, Problem> {
         if self.turn == Turn::Client {
             self.postpone();
         }
@@ -337,7 +337,7 @@ impl Gateway {
             next.until = Some(self.deadline);
         }
         let has_plaintext = match &mut self.state {
-            State::Talking(talk) => next.readable && talk.link.has_plaintext(),
+            State::Connected(connection) => next.readable && connection.link.has_plaintext(),
             _ => false,
         };
         if has_plaintext || self.awaits_disk() {
@@ -423,8 +423,8 @@ impl Gateway {
                     }
                     reading.part.head = Some(tunnel_head(&head, self.opening.is_some()));
                     reading.at += consumed;
-                    if let State::Talking(talk) = &mut self.state {
-                        talk.phase = Phase::Tunnel;
+                    if let State::Connected(connection) = &mut self.state {
+                        connection.phase = Phase::Tunnel;
                     }
                 }
                 AnswerStep::Content { consumed, content } => {
@@ -461,13 +461,13 @@ impl Gateway {
 
     /// Receives once. Nothing if there is nothing; 0 at the end.
     fn receive_once(&mut self) -> Result<Option<usize>, Problem> {
-        let State::Talking(talk) = &mut self.state else { return Ok(None) };
+        let State::Connected(connection) = &mut self.state else { return Ok(None) };
         if self.received.capacity() < RECEIVE_BYTES {
             let mut buffer = spare::take(RECEIVE_BYTES);
             buffer.extend_from_slice(&self.received);
             self.received = buffer;
         }
-        match talk.link.receive(&mut self.received) {
+        match connection.link.receive(&mut self.received) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(Errno::AGAIN) => Ok(None),
             // Like an end, but for what it is called in the log.
@@ -493,12 +493,12 @@ impl Gateway {
         // Of an answer that came early the request is not all sent: what follows on the connection would be taken for
         // the rest of it.
         let (is_sent, is_tunnel) = (self.is_sent(), self.is_tunnel());
-        let talking = std::mem::replace(&mut self.state, State::Over);
+        let state = std::mem::replace(&mut self.state, State::Over);
         let Some(attempt) = self.attempt.take() else { return };
         if self.codec.has_surplus(is_input_left && !is_tunnel) {
             report::surplus((&self.site, &self.called), &self.group.name(attempt.index()));
         }
-        if let State::Talking(Talk { link, .. }) = talking
+        if let State::Connected(UpstreamConnection { link, .. }) = state
             && is_sent
             && !is_tunnel
             && self.preface.is_empty()
@@ -515,7 +515,7 @@ impl Gateway {
     /// Whether the request is tried again.
     fn recovers(&mut self, problem: &Problem) -> bool {
         let (source, phase) = match std::mem::replace(&mut self.state, State::Over) {
-            State::Talking(talk) => (talk.source, talk.phase),
+            State::Connected(connection) => (connection.source, connection.phase),
             _ => (Source::Dialled, Phase::Unsent),
         };
         let is_closed = problem.error == GatewayError::Closed;
@@ -563,7 +563,7 @@ impl Gateway {
         }
         self.retries += u32::from(!was_stale);
         self.begin_request();
-        self.state = State::Choosing;
+        self.state = State::Selecting;
         true
     }
 
@@ -624,7 +624,7 @@ impl Program for Gateway {
 
     fn run(&mut self, input: Input<'_>) -> StepResult {
         self.now = input.now;
-        if self.rules.unavailable.is_some() && self.purpose == Purpose::Answer && matches!(self.state, State::Choosing)
+        if self.rules.unavailable.is_some() && self.purpose == Purpose::Answer && matches!(self.state, State::Selecting)
         {
             self.state = State::Over;
             return self.page_of_service();
@@ -648,8 +648,8 @@ impl Program for Gateway {
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
             State::Dialling(dial) => dial.socket(),
-            State::Greeting(link) | State::Talking(Talk { link, .. }) => Some(link.socket()),
-            State::Choosing | State::Locating(_) | State::Pausing(..) | State::Over => None,
+            State::Handshaking(link) | State::Connected(UpstreamConnection { link, .. }) => Some(link.socket()),
+            State::Selecting | State::Resolving(_) | State::BackingOff(..) | State::Over => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The way of a gateway to a connection: the choice of a place, its address, and handshakes before the request.
 //!
-//! Owns: the states of [`Gateway`] before `Talking`, and how long a process is awaited that the server has started.
+//! Owns: the states of [`Gateway`] before `Connected`, and how long a process is awaited that the server has started.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use lamna_proto::gateway::GatewayError;
 use rustix::io::Errno;
 
 use super::buffer::ContentBuffer;
-use super::progress::{Reuse, Source, Talk, Told, Upload};
+use super::progress::{Reuse, Source, Told, Upload, UpstreamConnection};
 use super::{Gateway, Problem, RETRIES_MAX, State};
 use crate::content::answers;
 use crate::gateway::report;
@@ -48,9 +48,9 @@ impl Gateway {
         let heads = head.capacity() + preface.capacity() + self.site.capacity() + self.called.len();
         let buffers = outgoing.bytes.capacity() + received.capacity();
         let link = match &self.state {
-            State::Greeting(link) | State::Talking(Talk { link, .. }) => link.holds(),
+            State::Handshaking(link) | State::Connected(UpstreamConnection { link, .. }) => link.holds(),
             State::Dialling(_) => Holds { bytes: 0, descriptors: 1 },
-            State::Choosing | State::Locating(_) | State::Pausing(..) | State::Over => Holds::default(),
+            State::Selecting | State::Resolving(_) | State::BackingOff(..) | State::Over => Holds::default(),
         };
         let filtered = filtered.as_ref().map_or(0, |filtered| filtered.memory_bytes());
         let kept = buffer.as_ref().map_or(Holds::default(), ContentBuffer::holds);
@@ -79,7 +79,7 @@ impl Gateway {
 
     /// It was refused before it had asked anybody, and may ask later.
     pub(in super::super) fn begin_again(&mut self) {
-        self.state = State::Choosing;
+        self.state = State::Selecting;
     }
 
     /// It has no client, so its connection counts for none.
@@ -124,7 +124,7 @@ impl Gateway {
             Reuse::Refused => None,
         };
         match kept {
-            Some(link) => self.talk_over(link, Source::Reused),
+            Some(link) => self.use_link(link, Source::Reused),
             None => {
                 let is_last = self.retries == RETRIES_MAX || self.is_last_place();
                 let timeout = self.group.settings.connect_timeout_ms;
@@ -132,7 +132,7 @@ impl Gateway {
                     true => self.now.after_ms(timeout),
                     false => self.now.after_ms(timeout.min(PAUSES_MS)),
                 };
-                self.state = State::Locating(index);
+                self.state = State::Resolving(index);
             }
         }
         Ok(())
@@ -148,7 +148,7 @@ impl Gateway {
         let index = self.attempt.as_ref().map(Attempt::index);
         match index.filter(|_| !self.group.settings.programs.is_empty() && self.now < self.deadline) {
             Some(index) => {
-                self.state = State::Pausing(index, self.now.after_ms(PAUSE_MS).min(self.deadline));
+                self.state = State::BackingOff(index, self.now.after_ms(PAUSE_MS).min(self.deadline));
                 Ok(())
             }
             None => Err(Problem::with(GatewayError::Unreachable, &errno)),
@@ -179,8 +179,8 @@ impl Gateway {
         let index = self.attempt.as_ref().map_or(0, Attempt::index);
         send_preface(&socket, &self.preface).map_err(|errno| Problem::with(GatewayError::Closed, &errno))?;
         match self.group.session(index) {
-            Ok(None) => self.talk_over(Link::new(socket, None), Source::Dialled),
-            Ok(session) => self.state = State::Greeting(Link::new(socket, session)),
+            Ok(None) => self.use_link(Link::new(socket, None), Source::Dialled),
+            Ok(session) => self.state = State::Handshaking(Link::new(socket, session)),
             Err(why) => return Err(Problem::with(GatewayError::Handshake, &why)),
         }
         Ok(())

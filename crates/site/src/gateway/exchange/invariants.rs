@@ -19,12 +19,14 @@ impl Gateway {
         }
         let at = self.attempt.as_ref().map(Attempt::index);
         match &self.state {
-            State::Choosing | State::Over => assert_eq!(at, None, "a place is asked by nobody"),
-            State::Locating(index) | State::Pausing(index, _) => assert_eq!(at, Some(*index), "another place is asked"),
-            State::Dialling(_) | State::Greeting(_) => assert!(at.is_some(), "no place is connected to"),
-            State::Talking(talk) => {
+            State::Selecting | State::Over => assert_eq!(at, None, "a place is asked by nobody"),
+            State::Resolving(index) | State::BackingOff(index, _) => {
+                assert_eq!(at, Some(*index), "another place is asked")
+            }
+            State::Dialling(_) | State::Handshaking(_) => assert!(at.is_some(), "no place is connected to"),
+            State::Connected(connection) => {
                 assert!(at.is_some(), "no place is talked to");
-                let is_known = !talk.phase.is_tunnel() || self.told == Told::Head;
+                let is_known = !connection.phase.is_tunnel() || self.told == Told::Head;
                 assert!(is_known, "the client does not know of a tunnel");
             }
         }

@@ -1,24 +1,24 @@
 //! How far a [`Gateway`](super::Gateway) is, as states: of its connection, of the content of the request, and of what
 //! the client has been told.
 //!
-//! Owns: [`Talk`], [`Phase`], [`Upload`], [`Told`] and what else a gateway decides by. Guarantees: what belongs to a
-//! connection ends with it, so the next one begins anew.
+//! Owns: [`UpstreamConnection`], [`Phase`], [`Upload`], [`Told`] and what else a gateway decides by. Guarantees: what
+//! belongs to a connection ends with it, so the next one begins anew.
 
 use crate::upstream::link::Link;
 
-/// A connection over which the request is talked about.
+/// The connection that carries the request and its answer.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct UpstreamConnection {
     pub(super) link: Link,
     pub(super) source: Source,
     pub(super) phase: Phase,
 }
 
-impl Talk {
+impl UpstreamConnection {
     /// Over a connection on which nothing has been said.
-    pub(super) fn new(mut link: Link, source: Source) -> Talk {
+    pub(super) fn new(mut link: Link, source: Source) -> UpstreamConnection {
         link.watch();
-        Talk { link, source, phase: Phase::Unsent }
+        UpstreamConnection { link, source, phase: Phase::Unsent }
     }
 }
 

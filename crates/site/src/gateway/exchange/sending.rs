@@ -8,7 +8,7 @@ use lamna_proto::exchange::program::Input;
 use lamna_proto::gateway::GatewayError;
 
 use super::buffer::ContentBuffer;
-use super::progress::{Phase, Talk};
+use super::progress::{Phase, UpstreamConnection};
 use super::{Gateway, Problem, State};
 
 /// Pieces in one step: others have their turn.
@@ -21,10 +21,10 @@ impl Gateway {
             return Ok(());
         }
         let written = match &mut self.state {
-            State::Talking(talk) if talk.phase.is_tunnel() => {
+            State::Connected(connection) if connection.phase.is_tunnel() => {
                 self.outgoing.bytes.extend_from_slice(input.content);
                 if input.is_last {
-                    talk.phase.end_sending();
+                    connection.phase.end_sending();
                 }
                 Ok(())
             }
@@ -45,7 +45,7 @@ impl Gateway {
     pub(super) fn takes_content(&self) -> bool {
         match &self.state {
             State::Over => false,
-            State::Talking(talk) => match talk.phase {
+            State::Connected(connection) => match connection.phase {
                 Phase::Unsent | Phase::Sent => self.upload.is_open(),
                 Phase::Tunnel => true,
                 Phase::Deaf | Phase::TunnelHalfClosed => false,
@@ -56,7 +56,7 @@ impl Gateway {
 
     /// Whether the bytes exchanged are not HTTP any more.
     pub(super) fn is_tunnel(&self) -> bool {
-        matches!(&self.state, State::Talking(talk) if talk.phase.is_tunnel())
+        matches!(&self.state, State::Connected(connection) if connection.phase.is_tunnel())
     }
 
     /// Sends pending bytes, and buffered content behind them. Whether anything was sent.
@@ -95,12 +95,14 @@ impl Gateway {
     /// Whether the application has been sent all that there is for it.
     pub(super) fn is_sent(&self) -> bool {
         let has_left = self.buffer.as_ref().is_some_and(ContentBuffer::has_left);
-        !has_left && self.outgoing.is_empty() && !matches!(&self.state, State::Talking(talk) if talk.link.wants_write())
+        !has_left
+            && self.outgoing.is_empty()
+            && !matches!(&self.state, State::Connected(connection) if connection.link.wants_write())
     }
 
     /// Sends what is on its way. Whether that was anything.
     fn send_once(&mut self) -> Result<bool, Problem> {
-        let State::Talking(Talk { link, phase, .. }) = &mut self.state else { return Ok(false) };
+        let State::Connected(UpstreamConnection { link, phase, .. }) = &mut self.state else { return Ok(false) };
         let sent = self.outgoing.send(link);
         if sent.any {
             phase.handle_sent();
