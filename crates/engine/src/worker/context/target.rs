@@ -79,13 +79,13 @@ impl TranslationTarget {
         &self.rules
     }
 
-    /// The translation for its translation.
+    /// Its translation, with what `shared` has.
     pub fn translation<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Translation<'a> {
         let Shared { sites, store, abilities, .. } = shared;
         self.translation_of(Sources { sites, store, abilities, reads_elsewhere: shared.reads_elsewhere() }, wait, now)
     }
 
-    /// The same, asked of these.
+    /// The same, with `sources`.
     pub fn translation_of<'a>(&'a self, sources: Sources<'a>, wait: Wait, now: Instant) -> Translation<'a> {
         let Sources { sites, store, abilities, reads_elsewhere } = sources;
         let CacheKeyParts { path, view, outcome } = CacheKeyParts::of(&self.key);
@@ -110,7 +110,7 @@ impl TranslationTarget {
     }
 }
 
-/// The sources that a translation is asked of.
+/// The sources from which a translation is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
     /// The sites that are served.

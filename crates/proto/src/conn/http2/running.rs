@@ -147,7 +147,7 @@ impl Connection {
         }
     }
 
-    /// The program of a stream is done, and the stream is resolved once more. Content that has arrived meanwhile is
+    /// The program of a stream is done, and its request is resolved once more. Content that has arrived meanwhile is
     /// kept for whoever takes it then.
     fn resolve_again(&mut self, at: usize) {
         let stream = &mut self.streams[at];
