@@ -119,6 +119,12 @@ const RETIRED: &[&str] = &[
     "doubts",
     "line_up",
     "begin_question",
+    "Greeting",
+    "Locating",
+    "Pausing",
+    "Talking",
+    "Choosing",
+    "talk_over",
 ];
 
 /// A module: its crate, its path in it, and its source without comments and tests.
