@@ -28,7 +28,8 @@ fn digits(bytes: &[u8], alphabet: &[u8; 64]) -> String {
     text
 }
 
-/// The bytes of `encoded` (RFC 4648 4), if it is the one text for them: with padding, and zero bits at the end. Not of an empty text.
+/// The bytes of `encoded` (RFC 4648 4), if it is the one text for them: with padding, and zero bits at the end. Not of
+/// an empty text.
 pub fn decode(encoded: &[u8]) -> Option<Vec<u8>> {
     if encoded.is_empty() || !encoded.len().is_multiple_of(4) {
         return None;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
-/// How long a test waits for a byte, or for something that happens by itself. Only a broken server makes a test wait this
-/// long, however busy the machine is: a background thread gets a thirtieth of a processor that other tests keep busy, and
-/// has taken more than 20 s for 0.8 s of work.
+/// How long a test waits for a byte, or for something that happens by itself. Only a broken server makes a test wait
+/// this long, however busy the machine is: a background thread gets a thirtieth of a processor that other tests keep
+/// busy, and has taken more than 20 s for 0.8 s of work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long an application of a test waits for its next request. Connections that the server keeps and does not use end

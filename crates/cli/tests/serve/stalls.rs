@@ -49,8 +49,8 @@ fn launch(engine: Engine, application: &Application, keys: &str) -> Launch {
     Launch::new(engine).file("a.txt", "a").config(&lines)
 }
 
-/// The application is asked for nothing any more: what has been broken off keeps no connection. It is seen long before the application gives up by
-/// itself, which it does when [`APPLICATION_PATIENCE`] is over.
+/// The application is asked for nothing any more: what has been broken off keeps no connection. It is seen long before
+/// the application gives up by itself, which it does when [`APPLICATION_PATIENCE`] is over.
 fn expect_nothing_under_way(application: &Application) {
     expect_nothing_within(APPLICATION_PATIENCE / 2, application);
 }
@@ -132,7 +132,8 @@ fn who_waits_for_an_application_is_not_cut_off(engine: Engine) {
     }
     assert_eq!(application.open.load(Relaxed), 2);
     drop((client, frames));
-    // Who has ended his side may be reading, as far as the server knows: an application that says nothing gives up by itself.
+    // Who has ended his side may be reading, as far as the server knows: an application that says nothing gives up by
+    // itself.
     expect_nothing_within(PATIENCE, &application);
     server.finish();
 }
