@@ -3,7 +3,7 @@
 //! Owns: the one copy of that arithmetic for policies, the server and the simulator (Steele, Lea, Flood, OOPSLA 2014).
 //! Guarantees: the same results for the same numbers in every process and version. Not for secrets.
 
-/// What is added from one number to the next: 2^64 divided by the golden ratio, odd.
+/// The step from one number to the next: 2^64 divided by the golden ratio, odd.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Numbers that look random and are the same for the same seed. Each of 2^64 states gives another one.

@@ -127,8 +127,8 @@ impl Workspace {
 
     /// The next request ID.
     pub(crate) fn next_id(&mut self) -> RequestId {
-        // SplitMix64 (Steele, Lea, Flood, 2014): different for each of 2^64 states. It is that of `policy`, which `proto` does
-        // not know.
+        // SplitMix64 (Steele, Lea, Flood, 2014): different for each of 2^64 states. It is that of `policy`, which
+        // `proto` does not know.
         self.ids = self.ids.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut number = self.ids;
         number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

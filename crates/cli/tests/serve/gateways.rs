@@ -235,17 +235,21 @@ fn answer<L: Line>(
             left.fetch_add(u64::from(is_gone), Relaxed);
             None
         }
-        "web-socket" | "web-socket-of-others" => {
+        "web-socket" | "web-socket-of-others" | "web-socket-for-ever" => {
             let others = path.contains("of-others").then(|| "b3RoZXJz".to_owned());
             let accept = others.unwrap_or_else(|| accept_of(field(head, "Sec-WebSocket-Key").unwrap_or_default()));
             let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Told: ";
             let told = head.split(' ').next()?;
             say(line, format!("{switch}{told}\r\nSec-WebSocket-Accept: {accept}\r\n\r\n").as_bytes())?;
             let mut bytes = [0; 1_000];
-            loop {
-                let count = line.read(&mut bytes).ok().filter(|count| *count > 0)?;
+            while let Some(count) = line.read(&mut bytes).ok().filter(|count| *count > 0) {
                 say(line, &bytes[..count])?;
             }
+            if path.contains("for-ever") {
+                // Longer than any client waits: it has nothing to do with an end of its peer.
+                thread::sleep(2 * PATIENCE);
+            }
+            None
         }
         "refuses" => {
             say(line, b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno\n")?;

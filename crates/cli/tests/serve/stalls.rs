@@ -5,7 +5,7 @@
 //! for it.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -33,6 +33,7 @@ for_engines!([
     no_byte_keeps_an_answer_that_is_not_read,
     who_waits_for_an_application_is_not_cut_off,
     a_web_socket_that_is_quiet_ends_where_that_is_set,
+    a_quiet_web_socket_whose_client_has_ended_its_side_ends,
 ]);
 
 /// Between two signs of life.
@@ -142,7 +143,7 @@ fn a_web_socket_that_is_quiet_ends_where_that_is_set(engine: Engine) {
     let application = Application::start();
     for (keys, ends) in [(", websocket_timeout_ms = 1000", true), ("", false)] {
         let server = launch(engine, &application, keys).start();
-        let mut client = eventually("no beat was late", PATIENCE, || beating(&server));
+        let mut client = eventually("no beat was late", PATIENCE, || beating(&server, "web-socket"));
         match ends {
             true => client.expect_end().unwrap(),
             false => {
@@ -157,12 +158,23 @@ fn a_web_socket_that_is_quiet_ends_where_that_is_set(engine: Engine) {
     }
 }
 
+/// The application ends no tunnel because its client has.
+fn a_quiet_web_socket_whose_client_has_ended_its_side_ends(engine: Engine) {
+    let application = Application::start();
+    let server = launch(engine, &application, ", timeout_ms = 1000").start();
+    let mut client = eventually("no beat was late", PATIENCE, || beating(&server, "web-socket-for-ever"));
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    client.expect_end().unwrap();
+    server.finish();
+}
+
 /// A web socket that goes on as long as something passes, for longer than it may be quiet; none if this machine was so
 /// busy that a beat came late.
-fn beating(server: &Server) -> Option<Client<TcpStream>> {
+fn beating(server: &Server, name: &str) -> Option<Client<TcpStream>> {
     let mut client = server.connect();
     client.send(
-        b"GET /app/web-socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n",
+        format!("GET /app/{name} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n")
+            .as_bytes(),
     );
     assert_eq!(client.receive_head().unwrap().status, 101);
     for _ in 0..40 {

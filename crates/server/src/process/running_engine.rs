@@ -68,8 +68,8 @@ pub(crate) struct RunningEngine {
     pub(super) remainder: OnceLock<Arc<Remainder>>,
 }
 
-/// What another engine does about files that the configuration of its sites names and clients do not see: the
-/// authorities of applications.
+/// The treatment of files that the configuration of sites names and clients do not see, the authorities of
+/// applications, by an engine that takes the place of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SiteFiles {
     /// The same sites are the same as they were opened, whatever the files hold now.

@@ -333,8 +333,8 @@ impl Gateway {
         let has_begun_answer = self.told == Told::Head || is_tunnel;
         let awaits_client = next.room || next.content && !has_begun_answer;
         self.turn = if awaits_client { Turn::Client } else { Turn::Application };
-        if !awaits_client && (!is_tunnel || self.group.settings.websocket_timeout_ms.is_some()) {
-            next.until = Some(self.deadline);
+        if !awaits_client {
+            next.until = self.due();
         }
         let has_plaintext = match &mut self.state {
             State::Connected(connection) => next.readable && connection.link.has_plaintext(),
