@@ -13,14 +13,14 @@ use lamna_sys::prefetch::Ahead;
 
 use super::LocalCache;
 use super::shard::Depth;
-use super::shards::Place;
+use super::shards::ShardHash;
 use super::store::Store;
 use super::two_generation_map::Key;
 
 /// Lookups that are about to be made. One for each worker, so that it allocates nothing for long.
 #[derive(Debug, Default)]
 pub struct LookupPrefetch {
-    places: Vec<Place>,
+    shard_hashes: Vec<ShardHash>,
     ahead: Ahead,
 }
 
@@ -39,7 +39,7 @@ impl LookupPrefetch {
         match local.peek(key, now_ms) {
             // It was used lately, so it is not far away itself.
             Some(entry) => entry.foresee_description(&mut self.ahead),
-            None => self.places.push(store.place(key, &mut self.ahead)),
+            None => self.shard_hashes.push(store.shard_hash(key, &mut self.ahead)),
         }
     }
 
@@ -47,12 +47,12 @@ impl LookupPrefetch {
     pub fn fetch(&mut self, store: &Store) {
         for depth in [Depth::Slot, Depth::Entry, Depth::Description, Depth::Message] {
             self.ahead.fetch();
-            for place in &self.places {
-                store.prefetch(*place, depth, &mut self.ahead);
+            for shard_hash in &self.shard_hashes {
+                store.prefetch(*shard_hash, depth, &mut self.ahead);
             }
         }
         self.ahead.fetch();
-        self.places.clear();
+        self.shard_hashes.clear();
     }
 }
 
@@ -77,14 +77,14 @@ mod tests {
         store.insert(KEY, Arc::new(entry));
         let (mut local, mut prefetch) = (LocalCache::new(&store), LookupPrefetch::default());
         prefetch.add(&local, &store, KEY, NOW_MS);
-        assert_eq!(prefetch.places.len(), 1, "the local has nothing yet");
+        assert_eq!(prefetch.shard_hashes.len(), 1, "the local has nothing yet");
         prefetch.fetch(&store);
-        assert!(prefetch.places.is_empty() && prefetch.ahead.len() == 0);
+        assert!(prefetch.shard_hashes.is_empty() && prefetch.ahead.len() == 0);
         // From the second time on the local cache holds it.
         (0..2).for_each(|_| drop(local.lookup(&store, KEY, NOW_MS)));
         prefetch.add(&local, &store, KEY, NOW_MS);
-        assert!(prefetch.places.is_empty() && prefetch.ahead.len() > 0);
+        assert!(prefetch.shard_hashes.is_empty() && prefetch.ahead.len() > 0);
         prefetch.add(&local, &store, KEY, NOW_MS + 60_000);
-        assert_eq!(prefetch.places.len(), 1, "what is here is too old by then");
+        assert_eq!(prefetch.shard_hashes.len(), 1, "what is here is too old by then");
     }
 }

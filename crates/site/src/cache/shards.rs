@@ -37,9 +37,9 @@ pub(super) struct Shards {
     hasher: DefaultHashBuilder,
 }
 
-/// Where a lookup looks: the shard, and the hash of the key there.
+/// The shard in which a key is looked up, and the hash of the key there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct ShardHash {
     shard: usize,
     hash: u32,
 }
@@ -131,18 +131,18 @@ impl Shards {
         self.shards.iter().map(|shard| lock(shard).precache_counts()).fold(PrecacheCounts::default(), add)
     }
 
-    /// Where a lookup of `key` looks, and what it reads there first.
-    pub(super) fn place(&self, key: Key<'_>, ahead: &mut Ahead) -> Place {
+    /// The shard of `key`, and what a lookup reads there first.
+    pub(super) fn shard_hash(&self, key: Key<'_>, ahead: &mut Ahead) -> ShardHash {
         let number = self.shard_of(key);
         let shard = lock(&self.shards[number]);
         let hash = shard.hash(key);
         shard.prefetch(hash, Depth::Bucket, ahead);
-        Place { shard: number, hash }
+        ShardHash { shard: number, hash }
     }
 
     /// Says what a lookup reads there at `depth`. See [`Shard::prefetch`].
-    pub(super) fn prefetch(&self, place: Place, depth: Depth, ahead: &mut Ahead) {
-        lock(&self.shards[place.shard]).prefetch(place.hash, depth, ahead);
+    pub(super) fn prefetch(&self, shard_hash: ShardHash, depth: Depth, ahead: &mut Ahead) {
+        lock(&self.shards[shard_hash.shard]).prefetch(shard_hash.hash, depth, ahead);
     }
 
     /// Keeps `entry`, if the policy finds it worth it.

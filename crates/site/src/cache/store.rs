@@ -31,7 +31,7 @@ use super::headroom::Headroom;
 use super::predictions::Predictions;
 use super::replacement::Replacing;
 use super::shard::Depth;
-use super::shards::{self, Place, Shards};
+use super::shards::{self, ShardHash, Shards};
 use super::single_flight::SingleFlight;
 use super::two_generation_map::Key;
 use super::watch::{WatchRequest, Watcher};
@@ -188,14 +188,14 @@ impl Store {
         self.shards.lookup(key, uses)
     }
 
-    /// Where a lookup of `key` looks, and what it reads there first.
-    pub(super) fn place(&self, key: Key<'_>, ahead: &mut Ahead) -> Place {
-        self.shards.place(key, ahead)
+    /// The shard of `key`, and what a lookup reads there first.
+    pub(super) fn shard_hash(&self, key: Key<'_>, ahead: &mut Ahead) -> ShardHash {
+        self.shards.shard_hash(key, ahead)
     }
 
     /// Says what a lookup reads there at `depth`.
-    pub(super) fn prefetch(&self, place: Place, depth: Depth, ahead: &mut Ahead) {
-        self.shards.prefetch(place, depth, ahead);
+    pub(super) fn prefetch(&self, shard_hash: ShardHash, depth: Depth, ahead: &mut Ahead) {
+        self.shards.prefetch(shard_hash, depth, ahead);
     }
 
     /// The holder of the entries.

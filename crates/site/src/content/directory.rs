@@ -20,7 +20,7 @@ use crate::content::site::Site;
 
 /// The directory `name` beneath the root `root`, as it is to be listed.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct ListedDirectory<'a> {
     /// The root that serves it.
     pub root: BorrowedFd<'a>,
     /// Its name beneath the root, without a slash at the end; empty for the root itself.
@@ -39,30 +39,30 @@ pub struct Place<'a> {
     pub abilities: &'a KernelFeatures,
 }
 
-/// Lists `directory`, which is at `place`, in the form that is asked for, compressed as `compression` permits.
+/// Lists `directory`, which is at `listed`, in the form that is asked for, compressed as `compression` permits.
 ///
 /// # Errors
 /// The error of `getdents64(2)`, or that the fields are too long.
 pub fn list(
     directory: OwnedFd,
-    place: &Place<'_>,
+    listed: &ListedDirectory<'_>,
     view: View,
     compression: &Compression,
     extras: &Extras<'_>,
 ) -> Result<Resource, Blocked> {
-    let entries = entries(&directory, place, LOOKED_AT_MAX)?;
-    let path = String::from_utf8_lossy(place.path);
-    let Place { changes, downloads, thumbnails, .. } = *place;
+    let entries = entries(&directory, listed, LOOKED_AT_MAX)?;
+    let path = String::from_utf8_lossy(listed.path);
+    let ListedDirectory { changes, downloads, thumbnails, .. } = *listed;
     let listing = Listing { path: &path, entries, changes, downloads, thumbnails };
     let content = if view.is_json { listing::json(&listing, view.order) } else { listing::html(&listing, view.order) };
     Ok(answers::listing(&content, view.is_json, compression, extras)?)
 }
 
 /// The listed entries among the first `looked_at_max` names.
-fn entries(directory: &OwnedFd, place: &Place<'_>, looked_at_max: usize) -> Result<Vec<Item>, Errno> {
+fn entries(directory: &OwnedFd, listed: &ListedDirectory<'_>, looked_at_max: usize) -> Result<Vec<Item>, Errno> {
     let mut entries = Vec::new();
     let mut looked_at = 0;
-    let others = place.shows.map(|(site, _)| other_places(site, place.path, directory.as_fd()));
+    let others = listed.shows.map(|(site, _)| other_places(site, listed.path, directory.as_fd()));
     let others = others.transpose()?.unwrap_or_default();
     for entry in rustix::fs::Dir::read_from(directory.as_fd())? {
         let entry = entry?;
@@ -74,7 +74,7 @@ fn entries(directory: &OwnedFd, place: &Place<'_>, looked_at_max: usize) -> Resu
             break;
         }
         looked_at += 1;
-        entries.extend(item(directory, place, &others, name));
+        entries.extend(item(directory, listed, &others, name));
     }
     Ok(entries)
 }
@@ -83,12 +83,12 @@ fn entries(directory: &OwnedFd, place: &Place<'_>, looked_at_max: usize) -> Resu
 ///
 /// # Errors
 /// The error of `getdents64(2)`.
-pub fn reachable(directory: &OwnedFd, place: &Place<'_>) -> Result<Vec<(Vec<u8>, Kind)>, Errno> {
+pub fn reachable(directory: &OwnedFd, listed: &ListedDirectory<'_>) -> Result<Vec<(Vec<u8>, Kind)>, Errno> {
     let is_link = |item: &Item| {
         let stat = rustix::fs::statat(directory, &*item.name, AtFlags::SYMLINK_NOFOLLOW);
         stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
     };
-    let mut entries = entries(directory, place, LOOKED_AT_MAX)?;
+    let mut entries = entries(directory, listed, LOOKED_AT_MAX)?;
     entries.retain(|item| item.kind == Kind::File || !is_link(item));
     Ok(entries.into_iter().map(|item| (item.name, item.kind)).collect())
 }
@@ -99,21 +99,21 @@ const LOOKED_AT_MAX: usize = 100_000;
 
 /// The entry of this name, unless it is nothing that is served or has just gone. Of a link it is what is served for it:
 /// of what lies outside the root nothing is said. `others` are other paths of the directory.
-fn item(directory: &OwnedFd, place: &Place<'_>, others: &[Vec<u8>], name: &[u8]) -> Option<Item> {
+fn item(directory: &OwnedFd, listed: &ListedDirectory<'_>, others: &[Vec<u8>], name: &[u8]) -> Option<Item> {
     let mut stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
         // From the root on, as it would be asked for: a link may lead up, and down again.
-        let beneath_root = if place.name.is_empty() { name.to_vec() } else { [place.name, b"/", name].concat() };
-        stat = open::stat_beneath(place.root, &beneath_root, place.abilities).ok()?;
+        let beneath_root = if listed.name.is_empty() { name.to_vec() } else { [listed.name, b"/", name].concat() };
+        stat = open::stat_beneath(listed.root, &beneath_root, listed.abilities).ok()?;
     }
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Kind::Directory,
         FileType::RegularFile => Kind::File,
         _ => return None,
     };
-    if let Some((site, entered)) = place.shows {
+    if let Some((site, entered)) = listed.shows {
         let slash = if kind == Kind::Directory { &b"/"[..] } else { b"" };
-        let mut folders = others.iter().map(|other| &other[..]).chain([place.path]);
+        let mut folders = others.iter().map(|other| &other[..]).chain([listed.path]);
         if !folders.all(|folder| site.routes.lets_on(entered, &[folder, name, slash].concat())) {
             return None;
         }
@@ -138,7 +138,7 @@ mod tests {
         }
         let directory: OwnedFd = std::fs::File::open(root.path()).unwrap().into();
         let abilities = KernelFeatures::default();
-        let place = Place {
+        let listed = ListedDirectory {
             root: directory.as_fd(),
             name: b"",
             path: b"/",
@@ -148,7 +148,7 @@ mod tests {
             shows: None,
             abilities: &abilities,
         };
-        let listed = |looked_at_max| entries(&directory, &place, looked_at_max).unwrap().len();
+        let listed = |looked_at_max| entries(&directory, &listed, looked_at_max).unwrap().len();
         assert_eq!((listed(0), listed(20), listed(1000)), (0, 10, 10));
         // In whatever order names come: one that is not listed takes the place of one that would be.
         let sum: usize = (1..=20).map(|count| listed(count) - listed(count - 1)).sum();

@@ -124,8 +124,8 @@ pub fn translate(translation: &Translation<'_>) -> Result<Arc<Entry>, WouldBlock
     }
 }
 
-/// A name beneath a root.
-struct Place<'a> {
+/// A name beneath a root, as `openat` takes it.
+struct NameAt<'a> {
     directory: Arc<OwnedFd>,
     name: &'a [u8],
 }
@@ -177,36 +177,36 @@ impl Translation<'_> {
         if self.is_hidden(path) {
             return Err(Blocked::Failed(Errno::NOENT));
         }
-        let place = self.place(path)?;
-        let name = place.name.strip_suffix(b"/").unwrap_or(place.name);
-        let opened = self.open(&place.directory, name)?;
+        let name_at = self.name_at(path)?;
+        let name = name_at.name.strip_suffix(b"/").unwrap_or(name_at.name);
+        let opened = self.open(&name_at.directory, name)?;
         let (kind, stamp) = file_state::inspect(opened.as_fd())?;
-        let slash = place.name.is_empty() || place.name.ends_with(b"/");
+        let slash = name_at.name.is_empty() || name_at.name.ends_with(b"/");
         match (kind, slash) {
             (Kind::Regular, false) => {
                 let open = Open { file: opened, stamp, name: name.to_vec() };
-                self.file(&place.directory, open, Status(200))
+                self.file(&name_at.directory, open, Status(200))
             }
-            (Kind::Directory, false) if self.is_for_application() && !self.has_index(&place, name)? => {
+            (Kind::Directory, false) if self.is_for_application() && !self.has_index(&name_at, name)? => {
                 Err(Blocked::Failed(Errno::NOENT))
             }
             (Kind::Directory, false) => Ok(self.slash_redirect(self.path)?),
-            (Kind::Directory, true) => self.directory(&place, name, opened),
+            (Kind::Directory, true) => self.directory(&name_at, name, opened),
             (Kind::Regular, true) => Err(Blocked::Failed(Errno::NOTDIR)),
             (Kind::Special, _) => Err(Blocked::Failed(Errno::NXIO)),
         }
     }
 
     /// The root that serves `path`, and the name beneath it.
-    fn place<'a>(&self, path: &'a [u8]) -> Result<Place<'a>, Blocked> {
+    fn name_at<'a>(&self, path: &'a [u8]) -> Result<NameAt<'a>, Blocked> {
         if let Some(user) = self.site.in_user_directory(path) {
             let root = self.site.user_root(user, self.wait, self.now_ms)?;
             // Without the slash the name is empty, and what is asked for is not the directory but its redirect.
             let name = path.get(b"/~".len() + user.len() + 1..).unwrap_or(b".");
-            return Ok(Place { directory: root.directory(self.wait, self.now_ms)?, name });
+            return Ok(NameAt { directory: root.directory(self.wait, self.now_ms)?, name });
         }
         let (root, name) = self.site.root_of(path);
-        Ok(Place { directory: root.directory(self.wait, self.now_ms)?, name })
+        Ok(NameAt { directory: root.directory(self.wait, self.now_ms)?, name })
     }
 
     /// The root that serves `path`, and the name beneath it; none if that is a user's.
@@ -232,9 +232,9 @@ impl Translation<'_> {
         Ok((kind == Kind::Regular).then(|| Open { file, stamp, name: name.to_vec() }))
     }
 
-    fn directory(&self, place: &Place<'_>, name: &[u8], opened: OwnedFd) -> Result<Arc<Entry>, Blocked> {
-        if let Some(open) = self.index(place, name)? {
-            return self.file(&place.directory, open, Status(200));
+    fn directory(&self, name_at: &NameAt<'_>, name: &[u8], opened: OwnedFd) -> Result<Arc<Entry>, Blocked> {
+        if let Some(open) = self.index(name_at, name)? {
+            return self.file(&name_at.directory, open, Status(200));
         }
         if !self.site.settings.browse {
             if self.is_for_application() {
@@ -252,10 +252,10 @@ impl Translation<'_> {
             // It would have to be held in memory for as long as its reader takes.
             return Err(Blocked::Failed(Errno::NOMEM));
         }
-        let Some(permitted) = self.permit(&place.directory, &index_name(name, ""), &opened) else {
+        let Some(permitted) = self.permit(&name_at.directory, &index_name(name, ""), &opened) else {
             return Err(Blocked::Failed(WITHHELD));
         };
-        let root = place.directory.as_fd();
+        let root = name_at.directory.as_fd();
         // Directories of users are theirs alone.
         let is_users = self.site.in_user_directory(self.path).is_some();
         let changes = if is_users { Changes::default() } else { self.rules.changes };
@@ -265,7 +265,7 @@ impl Translation<'_> {
         let path = if shows.is_some() { permitted.path() } else { self.path };
         let thumbnails = self.rules.filters.scales_pictures();
         let abilities = self.abilities;
-        let listed = directory::Place { root, name, path, changes, downloads, thumbnails, shows, abilities };
+        let listed = directory::ListedDirectory { root, name, path, changes, downloads, thumbnails, shows, abilities };
         let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and
         // is shared as long as any entry that is not watched: less than a second.

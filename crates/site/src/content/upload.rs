@@ -68,7 +68,7 @@ pub fn begin(
     if site.in_user_directory(&path).is_some() {
         return None;
     }
-    let place = Place {
+    let target = ChangeTarget {
         sites: resources.sites.clone(),
         store: resources.store.clone(),
         abilities: resources.abilities.clone(),
@@ -79,7 +79,7 @@ pub fn begin(
         route_facts: site.routes.depends_on_requests().then(|| RouteFacts::of(requested, request, client)),
     };
     let is_form = request.head.method == Method::Post;
-    if !place.permits(action, &place.path) {
+    if !target.permits(action, &target.path) {
         return None;
     }
     let conditions = Conditions::of(request);
@@ -87,20 +87,20 @@ pub fn begin(
         Action::Read => return None,
         Action::Upload if is_form => {
             let boundary = multipart::boundary(request.lines_named(b"content-type").next()?)?;
-            Box::new(form::Form::new(place, &boundary))
+            Box::new(form::Form::new(target, &boundary))
         }
         Action::Upload => match partial::Given::of(request) {
-            Some(given) => Box::new(partial::PartialPut::new(place, conditions, given, network)),
-            None => Box::new(Put { place, conditions, file: None, gathered: Gathered::default() }),
+            Some(given) => Box::new(partial::PartialPut::new(target, conditions, given, network)),
+            None => Box::new(Put { target, conditions, file: None, gathered: Gathered::default() }),
         },
-        Action::Delete => Box::new(delete::Delete::new(place, conditions, is_form)),
-        Action::Mkdir => Box::new(mkdir::Mkdir::new(place, is_form)),
+        Action::Delete => Box::new(delete::Delete::new(target, conditions, is_form)),
+        Action::Mkdir => Box::new(mkdir::Mkdir::new(target, is_form)),
     })
 }
 
-/// Where a request wants to change something.
+/// The path that a request is to change, with its site.
 #[derive(Debug)]
-struct Place {
+struct ChangeTarget {
     sites: Arc<Sites>,
     store: Arc<Store>,
     abilities: Arc<KernelFeatures>,
@@ -162,7 +162,7 @@ const NOT_FOR_ALL: Refused = Refused(403, "This is for others than the address t
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Refused(u16, &'static str);
 
-impl Place {
+impl ChangeTarget {
     fn bytes_max(&self) -> u64 {
         self.site().settings.upload_bytes_max.unwrap_or(u64::MAX)
     }
@@ -212,12 +212,12 @@ impl Place {
         let directory = self.open_directory(parent_of(path))?;
         let others = other_places(self.site(), parent_of(path), directory.as_fd());
         for other in others.map_err(|errno| refused_by(Blocked::Failed(errno)))? {
-            let place = [&other, name_of(path)].concat();
+            let other_path = [&other, name_of(path)].concat();
             match () {
-                () if path::is_hidden(&place) => return Err(HIDDEN),
-                () if self.site().routes.hides(&place) => return Err(OWN),
-                () if !self.permits(action, &place) => return Err(NOT_HERE),
-                () if !self.lets_on(action, &place) => return Err(NOT_FOR_ALL),
+                () if path::is_hidden(&other_path) => return Err(HIDDEN),
+                () if self.site().routes.hides(&other_path) => return Err(OWN),
+                () if !self.permits(action, &other_path) => return Err(NOT_HERE),
+                () if !self.lets_on(action, &other_path) => return Err(NOT_FOR_ALL),
                 () => {}
             }
         }
@@ -382,7 +382,7 @@ impl Gathered {
 /// A file to be stored under the path of the request (RFC 9110 9.3.4).
 #[derive(Debug)]
 struct Put {
-    place: Place,
+    target: ChangeTarget,
     conditions: Conditions,
     /// The file that is being written. None before the first step.
     file: Option<NewFile>,
@@ -402,7 +402,7 @@ impl Put {
             self.file = Some(file);
             return Ok(None);
         }
-        let name = name_of(&self.place.path);
+        let name = name_of(&self.target.path);
         let before = match self.conditions.is_for_nothing() {
             // Another request may have stored one since the first step.
             true => file.move_to_unused(name).map(|()| Before::Nothing).map_err(|errno| match errno {
@@ -411,22 +411,22 @@ impl Put {
             })?,
             false => file.move_to(name).map_err(refused)?,
         };
-        self.place.handle_change(&self.place.path);
+        self.target.handle_change(&self.target.path);
         Ok(Some(before))
     }
 
     fn create(&self) -> Result<NewFile, Refused> {
-        let path = &self.place.path;
-        self.place.check(Action::Upload, path)?;
-        let directory = self.place.directory(Action::Upload, path)?;
-        self.conditions.check(&directory, name_of(path), &self.place.abilities)?;
+        let path = &self.target.path;
+        self.target.check(Action::Upload, path)?;
+        let directory = self.target.directory(Action::Upload, path)?;
+        self.conditions.check(&directory, name_of(path), &self.target.abilities)?;
         NewFile::create(directory).map_err(refused)
     }
 }
 
 impl Program for Put {
     fn content_bytes_max(&self) -> u64 {
-        self.place.bytes_max()
+        self.target.bytes_max()
     }
 
     fn gather(&mut self, content: &[u8]) -> bool {
@@ -440,9 +440,9 @@ impl Program for Put {
     fn run(&mut self, input: Input<'_>) -> StepResult {
         match self.store(input.content, input.is_last) {
             Ok(None) => StepResult::Continue,
-            Ok(Some(Before::Nothing)) => self.place.done(201, Some(&path::encode(&self.place.path))),
-            Ok(Some(Before::File)) => self.place.done(204, None),
-            Err(refused) => self.place.refusal(refused),
+            Ok(Some(Before::Nothing)) => self.target.done(201, Some(&path::encode(&self.target.path))),
+            Ok(Some(Before::File)) => self.target.done(204, None),
+            Err(refused) => self.target.refusal(refused),
         }
     }
 }

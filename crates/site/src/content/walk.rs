@@ -81,7 +81,7 @@ impl Level {
         if tree.permit(&path, &opened).is_none() {
             return Err(Blocked::Failed(Errno::ACCESS));
         }
-        let place = directory::Place {
+        let listed = directory::ListedDirectory {
             root: root.as_fd(),
             name: bare,
             path: &path,
@@ -91,7 +91,7 @@ impl Level {
             shows: None,
             abilities: &tree.abilities,
         };
-        let mut entries = directory::reachable(&opened, &place)?;
+        let mut entries = directory::reachable(&opened, &listed)?;
         entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let name = bare.to_vec();
         Ok(Some(Level { path, name, entries: entries.into_iter() }))

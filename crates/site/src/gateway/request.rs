@@ -12,7 +12,7 @@ use lamna_config::access::ServiceSettings;
 use lamna_config::gateway::{BufferSettings, GatewayProtocol};
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::RequestedResource;
-use lamna_proto::gateway::cgi::{self, Place};
+use lamna_proto::gateway::cgi::{self, ScriptPaths};
 use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::gateway::forwarding::spells;
 use lamna_proto::gateway::http1::{self, Asked, HostChoice, Unwritable, requested_upgrade};
@@ -344,16 +344,16 @@ fn write_fastcgi(
     let mut decoded = Vec::new();
     lamna_proto::parse::path::normalise(inbound.path, &mut decoded).map_err(|_| Refusal::TargetPath)?;
     let root;
-    let place = match gateway_request.script {
+    let paths = match gateway_request.script {
         Some(script) => {
             root = script.root.as_os_str().as_bytes();
-            Place::of_script(&script.prefix, &script.name, &script.path_info, root)
+            ScriptPaths::of_script(&script.prefix, &script.name, &script.path_info, root)
         }
         None => cgi::mounted(b"", &decoded).ok_or(Refusal::TargetPath)?,
     };
     let server = cgi::Server { software: SOFTWARE, name: b"localhost", address: None };
     let user = gateway_request.identity.map(|identity| (identity.scheme(), identity.name().as_bytes()));
-    let variables = cgi::Variables { request: inbound, place: &place, server, user };
+    let variables = cgi::Variables { request: inbound, paths: &paths, server, user };
     let mut is_named_too_often = false;
     let written = fastcgi::write_begin(gateway_request.group.settings.keeps_connections(), head, |parameters| {
         is_named_too_often =

@@ -7,7 +7,7 @@
 use std::io::Write;
 use std::net::IpAddr;
 
-use super::script::Place;
+use super::script::ScriptPaths;
 use crate::gateway::fields::{EndToEnd, TooManyNamed};
 use crate::gateway::{Inbound, RequestContent, forwarding, usually_has_content};
 use crate::parse::host;
@@ -32,7 +32,7 @@ pub struct Variables<'a> {
     /// The request.
     pub request: &'a Inbound<'a>,
     /// Which script, and what is left of the path.
-    pub place: &'a Place<'a>,
+    pub paths: &'a ScriptPaths<'a>,
     /// The server's description.
     pub server: Server<'a>,
     /// How and as whom the server itself has authenticated the user (`AUTH_TYPE`, `REMOTE_USER`). The script does not
@@ -82,17 +82,17 @@ fn give_request(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
 }
 
 fn give_place(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
-    let place = of.place;
-    give(b"SCRIPT_NAME", &place.script_name);
-    give(b"DOCUMENT_URI", &[&place.script_name, place.path_info].concat());
-    if !place.path_info.is_empty() {
-        give(b"PATH_INFO", place.path_info);
+    let paths = of.paths;
+    give(b"SCRIPT_NAME", &paths.script_name);
+    give(b"DOCUMENT_URI", &[&paths.script_name, paths.path_info].concat());
+    if !paths.path_info.is_empty() {
+        give(b"PATH_INFO", paths.path_info);
     }
-    let Some(root) = place.root else { return };
+    let Some(root) = paths.root else { return };
     give(b"DOCUMENT_ROOT", if root.is_empty() { b"/" } else { root });
-    give(b"SCRIPT_FILENAME", &[root, place.file].concat());
-    if !place.path_info.is_empty() {
-        give(b"PATH_TRANSLATED", &[root, place.path_info].concat());
+    give(b"SCRIPT_FILENAME", &[root, paths.file].concat());
+    if !paths.path_info.is_empty() {
+        give(b"PATH_TRANSLATED", &[root, paths.path_info].concat());
     }
     // PHP as CGI runs nothing without it, to be sure that a server chose the script.
     give(b"REDIRECT_STATUS", b"200");
@@ -188,14 +188,18 @@ mod tests {
     }
 
     fn variables(request: &Inbound<'_>, user: Option<(&str, &[u8])>) -> BTreeMap<String, String> {
-        variables_at(&Place::of_script(b"/", b"/a b.php", b"/i", b"/srv/www/"), request, user)
+        variables_at(&ScriptPaths::of_script(b"/", b"/a b.php", b"/i", b"/srv/www/"), request, user)
     }
 
-    fn variables_at(place: &Place<'_>, request: &Inbound<'_>, user: Option<(&str, &[u8])>) -> BTreeMap<String, String> {
+    fn variables_at(
+        paths: &ScriptPaths<'_>,
+        request: &Inbound<'_>,
+        user: Option<(&str, &[u8])>,
+    ) -> BTreeMap<String, String> {
         let address = Some((IpAddr::from([127, 0, 0, 1]), 8080));
         let server = Server { software: "lamna", name: b"default.example", address };
         let mut all = BTreeMap::new();
-        for_each_variable(&Variables { request, place, server, user }, &mut |name, value| {
+        for_each_variable(&Variables { request, paths, server, user }, &mut |name, value| {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             assert_eq!(all.insert(text(name), text(value)), None, "{} is given twice", text(name));
         })
@@ -236,8 +240,8 @@ mod tests {
     #[test]
     fn rfc_3875_4_1_13_the_name_of_a_script_has_the_prefix_that_leads_to_its_directory() {
         for prefix in [&b"/other/"[..], b"/other"] {
-            let place = Place::of_script(prefix, b"/a.php", b"/i", b"/srv/other");
-            let all = variables_at(&place, &request(""), None);
+            let paths = ScriptPaths::of_script(prefix, b"/a.php", b"/i", b"/srv/other");
+            let all = variables_at(&paths, &request(""), None);
             let told = ["SCRIPT_NAME", "SCRIPT_FILENAME", "DOCUMENT_ROOT", "DOCUMENT_URI"].map(|name| &*all[name]);
             assert_eq!(told, ["/other/a.php", "/srv/other/a.php", "/srv/other", "/other/a.php/i"]);
         }

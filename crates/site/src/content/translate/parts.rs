@@ -71,18 +71,18 @@ impl Translation<'_> {
         if !is_name || self.is_hidden(path) {
             return Ok(None);
         }
-        let place = match self.place(path) {
+        let name_at = match self.name_at(path) {
             Err(Blocked::Failed(_)) => return Ok(None),
-            place => place?,
+            name_at => name_at?,
         };
-        let open = match self.open_regular(&place.directory, place.name) {
+        let open = match self.open_regular(&name_at.directory, name_at.name) {
             // Whatever it is that keeps it from us: the page goes on without.
             Err(Blocked::Failed(_)) => return Ok(None),
             open => open?,
         };
         Ok(open.filter(|open| {
-            self.runner(&place.directory, &open.name).is_none()
-                && self.permit(&place.directory, &open.name, &open.file).is_some()
+            self.runner(&name_at.directory, &open.name).is_none()
+                && self.permit(&name_at.directory, &open.name, &open.file).is_some()
         }))
     }
 }

@@ -15,7 +15,7 @@ use lamna_proto::message::Status;
 use lamna_proto::parse::path;
 use rustix::io::Errno;
 
-use super::{Open, Place, Translation, index_name};
+use super::{NameAt, Open, Translation, index_name};
 use crate::cache::Entry;
 use crate::content::answers;
 use crate::content::media_type;
@@ -96,21 +96,21 @@ impl Translation<'_> {
 
     /// Resolves a path that is tried: a file, or a directory with an index or a listing.
     fn candidate(&self, path: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
-        let found = self.place(path).and_then(|place| {
-            let name = place.name.strip_suffix(b"/").unwrap_or(place.name);
-            let opened = self.open(&place.directory, name)?;
+        let found = self.name_at(path).and_then(|name_at| {
+            let name = name_at.name.strip_suffix(b"/").unwrap_or(name_at.name);
+            let opened = self.open(&name_at.directory, name)?;
             let (kind, stamp) = file_state::inspect(opened.as_fd())?;
-            let slash = place.name.is_empty() || place.name.ends_with(b"/");
+            let slash = name_at.name.is_empty() || name_at.name.ends_with(b"/");
             match kind {
                 Kind::Regular if !slash => {
                     let open = Open { file: opened, stamp, name: name.to_vec() };
-                    self.file(&place.directory, open, Status(200)).map(Some)
+                    self.file(&name_at.directory, open, Status(200)).map(Some)
                 }
-                Kind::Directory if self.site.settings.browse || self.has_index(&place, name)? => {
+                Kind::Directory if self.site.settings.browse || self.has_index(&name_at, name)? => {
                     let is_asked_without =
                         !self.path.ends_with(b"/") && path.strip_suffix(b"/").unwrap_or(path) == self.path;
                     match slash && !is_asked_without {
-                        true => self.directory(&place, name, opened).map(Some),
+                        true => self.directory(&name_at, name, opened).map(Some),
                         false => Ok(Some(self.slash_redirect(path.strip_suffix(b"/").unwrap_or(path))?)),
                     }
                 }
@@ -129,9 +129,9 @@ impl Translation<'_> {
         if let Some(script) = self.script_for_many(path, looked_for)? {
             return Ok(Some(script));
         }
-        let place = self.place(path)?;
-        match self.open_regular(&place.directory, place.name)? {
-            Some(open) => self.page(&place.directory, open, Status(200)).map(Some),
+        let name_at = self.name_at(path)?;
+        match self.open_regular(&name_at.directory, name_at.name)? {
+            Some(open) => self.page(&name_at.directory, open, Status(200)).map(Some),
             None => Ok(None),
         }
     }
@@ -168,22 +168,22 @@ impl Translation<'_> {
     }
 
     /// The index file of the directory `name`, if it has one.
-    pub(super) fn index(&self, place: &Place<'_>, name: &[u8]) -> Result<Option<Open>, Blocked> {
+    pub(super) fn index(&self, name_at: &NameAt<'_>, name: &[u8]) -> Result<Option<Open>, Blocked> {
         for index in self.indices() {
             let name = index_name(name, index);
-            if self.is_left_to_files(&place.directory, &name) {
+            if self.is_left_to_files(&name_at.directory, &name) {
                 continue;
             }
-            if let Some(open) = self.open_regular(&place.directory, &name)? {
+            if let Some(open) = self.open_regular(&name_at.directory, &name)? {
                 return Ok(Some(open));
             }
         }
         Ok(None)
     }
 
-    pub(super) fn has_index(&self, place: &Place<'_>, name: &[u8]) -> Result<bool, Blocked> {
+    pub(super) fn has_index(&self, name_at: &NameAt<'_>, name: &[u8]) -> Result<bool, Blocked> {
         let bare = if name == b"." { b"" } else { name };
-        self.index(place, bare).map(|open| open.is_some())
+        self.index(name_at, bare).map(|open| open.is_some())
     }
 
     /// Whether a directory without anything to show is the business of a single-page application.
@@ -228,7 +228,7 @@ impl Translation<'_> {
         let mut beneath: Option<Arc<OwnedFd>> = None;
         let mut names = Vec::new();
         for path in paths.iter().filter(|path| !self.is_hidden(path)) {
-            let Place { directory, name } = self.place(path).ok()?;
+            let NameAt { directory, name } = self.name_at(path).ok()?;
             if !Arc::ptr_eq(beneath.get_or_insert_with(|| directory.clone()), &directory) {
                 return None;
             }

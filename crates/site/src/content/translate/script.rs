@@ -92,9 +92,9 @@ impl Translation<'_> {
             return Ok(None);
         }
         for end in memchr::memchr_iter(b'/', path).skip(1) {
-            let place = self.place(&path[..end])?;
-            let Some(runner) = self.runner(&place.directory, place.name) else { continue };
-            let Some(open) = self.open_regular(&place.directory, place.name)? else { continue };
+            let name_at = self.name_at(&path[..end])?;
+            let Some(runner) = self.runner(&name_at.directory, name_at.name) else { continue };
+            let Some(open) = self.open_regular(&name_at.directory, name_at.name)? else { continue };
             let own = &path[..end];
             let rules = || self.site.routes.elsewhere(self.rules, own);
             return match path != self.path || self.site.runs_at(own, &rules(), runner.group) {
@@ -108,9 +108,9 @@ impl Translation<'_> {
     /// The script at `path`, which stands for many that are asked for: what is `looked_for` is its path information,
     /// from the folder of the script on.
     pub(super) fn script_for_many(&self, path: &[u8], looked_for: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
-        let place = self.place(path)?;
-        let Some(runner) = self.runner(&place.directory, place.name) else { return Ok(None) };
-        let Some(open) = self.open_regular(&place.directory, place.name)? else { return Ok(None) };
+        let name_at = self.name_at(path)?;
+        let Some(runner) = self.runner(&name_at.directory, name_at.name) else { return Ok(None) };
+        let Some(open) = self.open_regular(&name_at.directory, name_at.name)? else { return Ok(None) };
         let folder = memchr::memrchr(b'/', path).unwrap_or(0);
         let beneath = looked_for.strip_prefix(&path[..folder]).filter(|rest| rest.starts_with(b"/"));
         let rest = beneath.unwrap_or(looked_for);

@@ -12,14 +12,14 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::{
-    Action, Conditions, ELSEWHERE, MALFORMED, NOT_FOR_ALL, NOT_HERE, OWN, Place, Refused, name_of, parent_of, refused,
-    refused_by,
+    Action, ChangeTarget, Conditions, ELSEWHERE, MALFORMED, NOT_FOR_ALL, NOT_HERE, OWN, Refused, name_of, parent_of,
+    refused, refused_by,
 };
 
 /// Something that is to be deleted.
 #[derive(Debug)]
 pub(super) struct Delete {
-    place: Place,
+    target: ChangeTarget,
     conditions: Conditions,
     /// The button of a listing: who pressed it is shown the listing.
     is_form: bool,
@@ -34,61 +34,61 @@ const IN_USE: Refused = Refused(409, "The system uses this directory.");
 const CONTENT_BYTES_MAX: u64 = 4096;
 
 impl Delete {
-    /// The deletion of the file or directory at `place`.
-    pub(super) fn new(place: Place, conditions: Conditions, is_form: bool) -> Delete {
-        Delete { place, conditions, is_form }
+    /// The deletion of the file or directory at `target`.
+    pub(super) fn new(target: ChangeTarget, conditions: Conditions, is_form: bool) -> Delete {
+        Delete { target, conditions, is_form }
     }
 
     /// The path without a slash at its end.
     fn path(&self) -> &[u8] {
-        self.place.path.strip_suffix(b"/").unwrap_or(&self.place.path)
+        self.target.path.strip_suffix(b"/").unwrap_or(&self.target.path)
     }
 
     fn delete(&self) -> Result<(), Refused> {
-        let (place, path) = (&self.place, self.path());
+        let (target, path) = (&self.target, self.path());
         self.check()?;
-        let (root, name) = place.site().root_of(path);
-        let directory = root.directory(Wait::Yes, place.clock.now().ms()).map_err(refused_by)?;
+        let (root, name) = target.site().root_of(path);
+        let directory = root.directory(Wait::Yes, target.clock.now().ms()).map_err(refused_by)?;
         // What a request would be answered with: nothing is said about what lies outside.
-        let is_outside = match open::stat_beneath(directory.as_fd(), name, &place.abilities) {
+        let is_outside = match open::stat_beneath(directory.as_fd(), name, &target.abilities) {
             Ok(state) => match FileType::from_raw_mode(state.st_mode) {
                 FileType::Directory => false,
-                FileType::RegularFile if !place.path.ends_with(b"/") => false,
+                FileType::RegularFile if !target.path.ends_with(b"/") => false,
                 _ => return Err(NOTHING),
             },
             Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG) => true,
             Err(other) => return Err(refused(other)),
         };
-        let parent = place.directory(Action::Delete, path).map_err(|why| if is_outside { NOTHING } else { why })?;
+        let parent = target.directory(Action::Delete, path).map_err(|why| if is_outside { NOTHING } else { why })?;
         let name = name_of(path);
         let own = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(gone)?;
         // A link that leads out of the root, or nowhere, is itself beneath it.
         let is_link = FileType::from_raw_mode(own.st_mode) == FileType::Symlink;
-        let is_deleted_as_link = is_link && self.conditions.are_none() && !place.path.ends_with(b"/");
+        let is_deleted_as_link = is_link && self.conditions.are_none() && !target.path.ends_with(b"/");
         if is_outside && !is_deleted_as_link {
             return Err(NOTHING);
         }
         if !is_outside {
-            self.conditions.check(&parent, name, &place.abilities)?;
+            self.conditions.check(&parent, name, &target.abilities)?;
         }
         let is_directory = FileType::from_raw_mode(own.st_mode) == FileType::Directory;
         let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         rustix::fs::unlinkat(&parent, name, flags).map_err(gone)?;
-        place.handle_change(path);
+        target.handle_change(path);
         Ok(())
     }
 
     fn check(&self) -> Result<(), Refused> {
-        let (place, path) = (&self.place, self.path());
-        let is_root = || matches!(place.site().root_of(path).1, b"" | b".");
+        let (target, path) = (&self.target, self.path());
+        let is_root = || matches!(target.site().root_of(path).1, b"" | b".");
         match () {
-            () if place.is_from_elsewhere => Err(ELSEWHERE),
-            () if place.path.is_empty() => Err(MALFORMED),
+            () if target.is_from_elsewhere => Err(ELSEWHERE),
+            () if target.path.is_empty() => Err(MALFORMED),
             () if path.is_empty() || is_root() => Err(ROOT),
             () if path::is_hidden(path) => Err(NOTHING),
-            () if place.site().routes.hides(path) => Err(OWN),
-            () if !place.lets_on(Action::Delete, path) => Err(NOT_FOR_ALL),
-            () if !place.permits(Action::Delete, path) => Err(NOT_HERE),
+            () if target.site().routes.hides(path) => Err(OWN),
+            () if !target.lets_on(Action::Delete, path) => Err(NOT_FOR_ALL),
+            () if !target.permits(Action::Delete, path) => Err(NOT_HERE),
             () => Ok(()),
         }
     }
@@ -117,9 +117,9 @@ impl Program for Delete {
             return StepResult::Continue;
         }
         match self.delete() {
-            Ok(()) if self.is_form => self.place.back_to(parent_of(self.path())),
-            Ok(()) => self.place.done(204, None),
-            Err(refused) => self.place.refusal(refused),
+            Ok(()) if self.is_form => self.target.back_to(parent_of(self.path())),
+            Ok(()) => self.target.done(204, None),
+            Err(refused) => self.target.refusal(refused),
         }
     }
 }

@@ -7,13 +7,13 @@ use lamna_io::new_file::NewFile;
 use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
 
 use super::multipart::{Event, Malformed, Parser};
-use super::{Gathered, MALFORMED, Place, Refused, refused};
+use super::{ChangeTarget, Gathered, MALFORMED, Refused, refused};
 use crate::content::action::Action;
 
 /// The files of a form on their way into a directory.
 #[derive(Debug)]
 pub(super) struct Form {
-    place: Place,
+    target: ChangeTarget,
     parser: Parser,
     /// The file that is being written, and its name.
     file: Option<(NewFile, Vec<u8>)>,
@@ -34,18 +34,18 @@ impl From<Malformed> for Refused {
 
 impl Form {
     /// A form with this boundary.
-    pub(super) fn new(place: Place, boundary: &[u8]) -> Form {
-        Form { place, parser: Parser::new(boundary), file: None, stored: 0, gathered: Gathered::default() }
+    pub(super) fn new(target: ChangeTarget, boundary: &[u8]) -> Form {
+        Form { target, parser: Parser::new(boundary), file: None, stored: 0, gathered: Gathered::default() }
     }
 
     fn store(&mut self, content: &[u8], is_last: bool) -> Result<(), Refused> {
-        let Form { place, parser, file, stored, .. } = self;
+        let Form { target, parser, file, stored, .. } = self;
         parser.take(content, &mut |event| {
             match event {
                 // A file that was not chosen has no name.
                 Event::Begin(name) => {
                     let name = name.filter(|name| !name.is_empty());
-                    *file = name.map(|name| create(place, name)).transpose()?;
+                    *file = name.map(|name| create(target, name)).transpose()?;
                 }
                 Event::Content(content) => {
                     if let Some((file, _)) = file {
@@ -55,7 +55,7 @@ impl Form {
                 Event::End => {
                     if let Some((file, name)) = file.take() {
                         file.move_to(&name).map_err(refused)?;
-                        place.handle_change(&[&*place.path, &name].concat());
+                        target.handle_change(&[&*target.path, &name].concat());
                         *stored += 1;
                     }
                 }
@@ -70,19 +70,19 @@ impl Form {
     }
 }
 
-fn create(place: &Place, name: Vec<u8>) -> Result<(NewFile, Vec<u8>), Refused> {
-    if name.contains(&0) || !place.path.ends_with(b"/") {
+fn create(target: &ChangeTarget, name: Vec<u8>) -> Result<(NewFile, Vec<u8>), Refused> {
+    if name.contains(&0) || !target.path.ends_with(b"/") {
         return Err(MALFORMED);
     }
-    let path = [&*place.path, &name].concat();
-    place.check(Action::Upload, &path)?;
-    let directory = place.directory(Action::Upload, &path)?;
+    let path = [&*target.path, &name].concat();
+    target.check(Action::Upload, &path)?;
+    let directory = target.directory(Action::Upload, &path)?;
     Ok((NewFile::create(directory).map_err(refused)?, name))
 }
 
 impl Program for Form {
     fn content_bytes_max(&self) -> u64 {
-        self.place.bytes_max()
+        self.target.bytes_max()
     }
 
     fn gather(&mut self, content: &[u8]) -> bool {
@@ -97,11 +97,11 @@ impl Program for Form {
         let gathered = self.gathered.take();
         let stored = if gathered.is_empty() { Ok(()) } else { self.store(&gathered, false) };
         if let Err(refused) = stored.and_then(|()| self.store(content, is_last)) {
-            return self.place.refusal(refused);
+            return self.target.refusal(refused);
         }
         if !is_last {
             return StepResult::Continue;
         }
-        self.place.back_to(&self.place.path)
+        self.target.back_to(&self.target.path)
     }
 }

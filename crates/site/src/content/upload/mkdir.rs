@@ -8,13 +8,13 @@ use lamna_proto::parse::path;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::{Action, MALFORMED, Place, Refused, name_of, refused};
+use super::{Action, ChangeTarget, MALFORMED, Refused, name_of, refused};
 use crate::content::answers;
 
 /// A directory that is to be made.
 #[derive(Debug)]
 pub(super) struct Mkdir {
-    place: Place,
+    target: ChangeTarget,
     /// The form of a listing, which is posted to the directory that the new one is made in; its content as far as it
     /// has arrived.
     form: Option<Vec<u8>>,
@@ -31,14 +31,14 @@ const CONTENT: Refused = Refused(415, "A directory is made from nothing: content
 const BAD_NAME: Refused = Refused(400, "The form has no name that a directory can have.");
 
 impl Mkdir {
-    /// The directory at `place`, or one in it if a form asks.
-    pub(super) fn new(place: Place, is_form: bool) -> Mkdir {
-        Mkdir { place, form: is_form.then(Vec::new) }
+    /// The directory at `target`, or one in it if a form asks.
+    pub(super) fn new(target: ChangeTarget, is_form: bool) -> Mkdir {
+        Mkdir { target, form: is_form.then(Vec::new) }
     }
 
     /// The path of the new directory, without a slash at its end.
     fn path(&self) -> Result<Vec<u8>, Refused> {
-        let path = &self.place.path;
+        let path = &self.target.path;
         let Some(form) = &self.form else { return Ok(path.strip_suffix(b"/").unwrap_or(path).to_vec()) };
         if !path.ends_with(b"/") {
             return Err(MALFORMED);
@@ -52,16 +52,16 @@ impl Mkdir {
     fn make(&self) -> Result<Vec<u8>, Refused> {
         let path = self.path()?;
         let exists = if self.form.is_some() { EXISTS_FORM } else { EXISTS };
-        if path.is_empty() && !self.place.path.is_empty() {
+        if path.is_empty() && !self.target.path.is_empty() {
             return Err(exists);
         }
-        self.place.check(Action::Mkdir, &path)?;
-        let parent = self.place.directory(Action::Mkdir, &path)?;
+        self.target.check(Action::Mkdir, &path)?;
+        let parent = self.target.directory(Action::Mkdir, &path)?;
         rustix::fs::mkdirat(&parent, name_of(&path), MODE).map_err(|errno| match errno {
             Errno::EXIST => exists,
             other => refused(other),
         })?;
-        self.place.handle_change(&path);
+        self.target.handle_change(&path);
         Ok(path)
     }
 }
@@ -92,17 +92,17 @@ impl Program for Mkdir {
     fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> StepResult {
         match &mut self.form {
             Some(form) => form.extend_from_slice(content),
-            None if !content.is_empty() => return self.place.refusal(CONTENT),
+            None if !content.is_empty() => return self.target.refusal(CONTENT),
             None => {}
         }
         if !is_last {
             return StepResult::Continue;
         }
         match self.make() {
-            Ok(_) if self.form.is_some() => self.place.back_to(&self.place.path),
-            Ok(path) => self.place.done(201, Some(&format!("{}/", path::encode(&path)))),
-            Err(EXISTS) => self.place.refusal_with(EXISTS, Some(answers::allow(self.place.rules().changes))),
-            Err(refused) => self.place.refusal(refused),
+            Ok(_) if self.form.is_some() => self.target.back_to(&self.target.path),
+            Ok(path) => self.target.done(201, Some(&format!("{}/", path::encode(&path)))),
+            Err(EXISTS) => self.target.refusal_with(EXISTS, Some(answers::allow(self.target.rules().changes))),
+            Err(refused) => self.target.refusal(refused),
         }
     }
 }

@@ -22,7 +22,7 @@ use lamna_proto::parse::path;
 use lamna_sys::clock::Clock;
 use rustix::io::Errno;
 
-use super::{Action, CONDITION, Conditions, FAILED, Gathered, Place, Refused, name_of, refused, refused_by};
+use super::{Action, CONDITION, ChangeTarget, Conditions, FAILED, Gathered, Refused, name_of, refused, refused_by};
 use crate::content::at_once::ClientNetwork;
 use crate::content::site::Sites;
 
@@ -85,7 +85,7 @@ fn number(text: &[u8]) -> Option<u64> {
 /// A part of a file on its way to the others.
 #[derive(Debug)]
 pub(super) struct PartialPut {
-    place: Place,
+    target: ChangeTarget,
     conditions: Conditions,
     given: Given,
     /// The client's network, which a file counts for that is begun. None if it is not known.
@@ -147,9 +147,14 @@ const TOO_MANY_OF_NETWORK: Refused = Refused(
 const TOO_LARGE: Refused = Refused(413, "The file is larger than is accepted.");
 
 impl PartialPut {
-    /// A part that is to be added to what has arrived for `place`.
-    pub(super) fn new(place: Place, conditions: Conditions, given: Given, owner: Option<ClientNetwork>) -> PartialPut {
-        PartialPut { place, conditions, given, owner, file: None, gathered: Gathered::default() }
+    /// A part that is to be added to what has arrived for `target`.
+    pub(super) fn new(
+        target: ChangeTarget,
+        conditions: Conditions,
+        given: Given,
+        owner: Option<ClientNetwork>,
+    ) -> PartialPut {
+        PartialPut { target, conditions, given, owner, file: None, gathered: Gathered::default() }
     }
 
     fn store(&mut self, content: &[u8], is_last: bool) -> Result<Stored, Stopped> {
@@ -183,21 +188,21 @@ impl PartialPut {
     }
 
     fn open(&self, first: u64, last: u64, total: u64) -> Result<PartialFile, Stopped> {
-        let place = &self.place;
+        let target = &self.target;
         self.check(total)?;
         if self.given.length.is_some_and(|length| length != last - first + 1) {
             return Err(OTHER_LENGTH.into());
         }
-        let directory = place.directory(Action::Upload, &place.path)?;
-        self.conditions.check(&directory, name_of(&place.path), &place.abilities)?;
-        let settings = &place.site().settings;
+        let directory = target.directory(Action::Upload, &target.path)?;
+        self.conditions.check(&directory, name_of(&target.path), &target.abilities)?;
+        let settings = &target.site().settings;
         let bounds = Bounds {
             files_max: PARTIAL_FILES_MAX,
             bytes_max: settings.upload_resume_bytes_max,
             kept_s: settings.upload_resume_s,
         };
-        let (root, name) = place.site().root_of(&place.path);
-        let root = root.directory(Wait::Yes, place.clock.now().ms()).map_err(refused_by)?;
+        let (root, name) = target.site().root_of(&target.path);
+        let root = root.directory(Wait::Yes, target.clock.now().ms()).map_err(refused_by)?;
         let owner = self.owner.map(ClientNetwork::to_bytes);
         let wanted = Wanted { path: name, total, owner: owner.as_ref().map(|bytes| &bytes[..]) };
         let file = PartialFile::open(root.as_fd(), wanted, first, bounds).map_err(|refused| match refused {
@@ -218,32 +223,32 @@ impl PartialPut {
     }
 
     fn check(&self, total: u64) -> Result<(), Refused> {
-        if self.place.site().settings.upload_resume_s == 0 {
+        if self.target.site().settings.upload_resume_s == 0 {
             return Err(NOT_RESUMED);
         }
-        if total > self.place.bytes_max() {
+        if total > self.target.bytes_max() {
             return Err(TOO_LARGE);
         }
-        self.place.check(Action::Upload, &self.place.path)
+        self.target.check(Action::Upload, &self.target.path)
     }
 
     fn arrived(&self, total: u64) -> Result<u64, Refused> {
         self.check(total)?;
-        let (root, name) = self.place.site().root_of(&self.place.path);
-        let root = root.directory(Wait::Yes, self.place.clock.now().ms()).map_err(refused_by)?;
+        let (root, name) = self.target.site().root_of(&self.target.path);
+        let root = root.directory(Wait::Yes, self.target.clock.now().ms()).map_err(refused_by)?;
         PartialFile::arrived(root.as_fd(), Wanted { path: name, total, owner: None }).map_err(refused)
     }
 
     fn finish(&self, file: PartialFile) -> Result<Before, Refused> {
-        let path = &self.place.path;
+        let path = &self.target.path;
         let only_unused = self.conditions.is_for_nothing();
-        let moved = file.move_to(self.place.directory(Action::Upload, path)?, name_of(path), only_unused);
+        let moved = file.move_to(self.target.directory(Action::Upload, path)?, name_of(path), only_unused);
         let before = moved.map_err(|errno| match errno {
             // Another request may have stored one since the first step.
             Errno::EXIST if only_unused => CONDITION,
             other => refused(other),
         })?;
-        self.place.handle_change(path);
+        self.target.handle_change(path);
         Ok(before)
     }
 }
@@ -268,7 +273,7 @@ fn range_field(arrived: u64) -> Option<(String, String)> {
 impl Program for PartialPut {
     fn content_bytes_max(&self) -> u64 {
         match self.given.range {
-            Some(ContentRange::Bytes { first, last, total }) if total <= self.place.bytes_max() => last - first + 1,
+            Some(ContentRange::Bytes { first, last, total }) if total <= self.target.bytes_max() => last - first + 1,
             Some(_) => 0,
             // Refused by the first step.
             None => u64::MAX,
@@ -286,12 +291,12 @@ impl Program for PartialPut {
     fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> StepResult {
         match self.store(content, is_last) {
             Ok(Stored::Part) => StepResult::Continue,
-            Ok(Stored::Arrived(bytes)) => self.place.done_with(308, None, range_field(bytes)),
-            Ok(Stored::Whole(Before::Nothing)) => self.place.done(201, Some(&path::encode(&self.place.path))),
-            Ok(Stored::Whole(Before::File)) => self.place.done(204, None),
-            Err(Stopped::Gap(bytes)) => self.place.refusal_with(GAP, range_field(bytes)),
-            Err(Stopped::Busy) => self.place.refusal_with(BUSY, Some(("Retry-After".to_owned(), "1".to_owned()))),
-            Err(Stopped::Refused(refused)) => self.place.refusal(refused),
+            Ok(Stored::Arrived(bytes)) => self.target.done_with(308, None, range_field(bytes)),
+            Ok(Stored::Whole(Before::Nothing)) => self.target.done(201, Some(&path::encode(&self.target.path))),
+            Ok(Stored::Whole(Before::File)) => self.target.done(204, None),
+            Err(Stopped::Gap(bytes)) => self.target.refusal_with(GAP, range_field(bytes)),
+            Err(Stopped::Busy) => self.target.refusal_with(BUSY, Some(("Retry-After".to_owned(), "1".to_owned()))),
+            Err(Stopped::Refused(refused)) => self.target.refusal(refused),
         }
     }
 }
