@@ -128,13 +128,13 @@ impl fmt::Debug for FairLock {
 
 impl fmt::Debug for Ticket {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Place").field("number", &self.number).finish_non_exhaustive()
+        formatter.debug_struct("Ticket").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for FairLockGuard {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Turn").finish_non_exhaustive()
+        formatter.debug_struct("FairLockGuard").finish_non_exhaustive()
     }
 }
 
