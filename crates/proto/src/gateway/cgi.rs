@@ -1,7 +1,7 @@
 //! CGI, the Common Gateway Interface (RFC 3875): variables for a script, and what it prints.
 //!
-//! Owns: what a script is called ([`ScriptPaths`]), the variables that tell it of the request ([`for_each_variable`]), and
-//! reading its output ([`AnswerReader`]). FastCGI uses all three. Guarantees: no field of the request becomes a
+//! Owns: what a script is called ([`ScriptPaths`]), the variables that tell it of the request ([`for_each_variable`]),
+//! and reading its output ([`AnswerReader`]). FastCGI uses all three. Guarantees: no field of the request becomes a
 //! variable that a program gives another meaning. Does not start processes, open files or ask the file system.
 
 mod answer;
