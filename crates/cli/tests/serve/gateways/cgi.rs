@@ -34,6 +34,7 @@ for_engines!([
     a_program_that_fails_is_told_by_its_status,
     an_answer_ends_with_its_program_whatever_holds_its_output,
     a_program_ends_with_the_client_that_it_works_for,
+    an_answer_is_whole_though_its_program_reads_no_content,
     requests_beyond_the_bound_wait_for_a_program_to_end,
 ]);
 
@@ -266,6 +267,18 @@ fn a_program_ends_with_the_client_that_it_works_for(engine: Engine) {
     eventually("it is gone, with what it has started", PATIENCE, || {
         (!exists(&program) && !exists(&child)).then_some(())
     });
+    server.finish();
+}
+
+/// The program has ended long before the server has sent the content: that is not the client's end.
+fn an_answer_is_whole_though_its_program_reads_no_content(engine: Engine) {
+    const BYTES: usize = 2_000_000;
+    let ignores = format!("#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n'\nhead -c {BYTES} /dev/zero\n");
+    let server = program(launch(engine, ""), "ignores", &ignores).start();
+    let mut client = server.connect();
+    client.send(format!("POST /cgi-bin/ignores HTTP/1.1\r\nHost: a\r\nContent-Length: {BYTES}\r\n\r\n").as_bytes());
+    client.send(&pattern(BYTES, 3));
+    assert_eq!(client.receive(true).map(|answer| answer.content.len()), Ok(BYTES));
     server.finish();
 }
 

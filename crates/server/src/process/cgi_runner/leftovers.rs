@@ -1,10 +1,10 @@
 //! Answers whose programs have ended, on their way to clients that read slowly.
 //!
 //! Owns: [`Leftovers`], and the loop that sends them, in a thread of its own. Guarantees: one whose client has left, or
-//! has taken nothing for as long as a program may take, is given up; the connection of one that is not whole ends
-//! without END_REQUEST. How many there are, and how much they keep, is bounded by who hands them over (`output::Room`).
+//! has taken nothing for as long as a program may take, is given up; content that its program has not read is no sign
+//! of that, and is dropped; the connection of one that is not whole ends without END_REQUEST. How many there are, and
+//! how much they keep, is bounded by the pumps that hand them over (`output::Room`).
 
-use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::output::{Output, OutputReservation};
+use super::request::{Inbound, is_later};
 
 /// How often it is looked who has taken nothing for too long.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -22,6 +23,8 @@ const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 #[derive(Debug)]
 pub(super) struct Leftover {
     pub(super) stream: UnixStream,
+    /// Without a program that reads content.
+    pub(super) inbound: Inbound,
     pub(super) output: Output,
     /// Counts it, if its output does not.
     #[expect(dead_code, reason = "it counts until it is dropped")]
@@ -94,14 +97,10 @@ impl Leftover {
         match self.output.send(&mut self.stream) {
             Ok(0) => {}
             Ok(_) => self.progress = Instant::now(),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) if is_later(&error) => {}
             Err(_) => return false,
         }
-        // The server has nothing more to say but that the client has left.
-        let has_left = !matches!(
-            self.stream.read(&mut [0; 64]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-        );
+        let has_left = self.inbound.receive(&mut self.stream).is_err();
         !has_left && !self.output.is_empty() && self.progress.elapsed() < patience
     }
 }

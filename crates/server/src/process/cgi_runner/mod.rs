@@ -206,8 +206,9 @@ mod tests {
     use super::*;
     use lamna_proto::gateway::fastcgi::kind;
     use std::fs;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::os::unix::fs::PermissionsExt;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     use std::path::Path;
 
     fn program(directory: &Path, name: &str, text: &str) -> std::path::PathBuf {
@@ -219,12 +220,18 @@ mod tests {
 
     /// Has a request of a client of this network wait. Returns the client's end.
     fn ask(runner: &Runner<'_>, network: u8, program: &Path) -> UnixStream {
+        let mut client = ask_with_content(runner, network, program);
+        let mut end = Vec::new();
+        request::write(kind::STDIN, b"", &mut end);
+        client.write_all(&end).unwrap();
+        client
+    }
+
+    /// The same, with content that is still to come.
+    fn ask_with_content(runner: &Runner<'_>, network: u8, program: &Path) -> UnixStream {
         let (client, stream) = UnixStream::pair().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let mut records = Records::default();
-        let mut content = Vec::new();
-        request::write(kind::STDIN, b"", &mut content);
-        records.push(&content);
+        let records = Records::default();
         let variables = vec![("SCRIPT_FILENAME".into(), program.into())];
         let network = Some(ClientNetwork::of([192, 0, 2, network].into()));
         assert!(runner.queue.push(network, Request { stream, records, variables }, Instant::now()).is_none());
@@ -255,7 +262,11 @@ mod tests {
             room: Room::new(OUTPUTS_MAX, spool_bytes_max),
             leftovers: Leftovers::new().unwrap(),
         };
-        runner.serve(|| check(&runner, directory.path())).unwrap();
+        // Its threads end whatever comes of it.
+        let mut checked = Ok(());
+        let check = || checked = catch_unwind(AssertUnwindSafe(|| check(&runner, directory.path())));
+        runner.serve(check).unwrap();
+        checked.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
     const HEAD_BYTES: usize = "Content-Type: text/plain\r\n\r\n".len();
@@ -268,6 +279,23 @@ mod tests {
             let slow = [ask(runner, 1, &large), ask(runner, 1, &large)];
             assert_eq!(read(ask(runner, 1, &small)), (HEAD_BYTES + 5, true));
             assert_eq!(slow.map(read), [(HEAD_BYTES + 8_000_000, true); 2]);
+        });
+    }
+
+    /// The server sends it as it likes, also behind the end of a program that reads nothing.
+    #[test]
+    fn content_that_no_program_reads_is_not_the_end_of_its_client() {
+        with_runner(1, 64 << 20, |runner, directory| {
+            let large = program(directory, "large", "head -c 8000000 /dev/zero");
+            let small = program(directory, "small", "echo done");
+            let mut slow = ask_with_content(runner, 1, &large);
+            assert_eq!(read(ask(runner, 1, &small)), (HEAD_BYTES + 5, true));
+            let mut content = Vec::new();
+            request::write(kind::STDIN, &[7; 100_000], &mut content);
+            slow.write_all(&content).unwrap();
+            // It is looked at meanwhile.
+            thread::sleep(Duration::from_millis(100));
+            assert_eq!(read(slow), (HEAD_BYTES + 8_000_000, true));
         });
     }
 

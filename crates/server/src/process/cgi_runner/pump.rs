@@ -28,7 +28,7 @@ use super::fair_queue::Permit;
 use super::leftovers::Leftover;
 use super::output::{Output, OutputReservation, READ_BYTES};
 use super::program::{Program, Refused};
-use super::request::{Records, write};
+use super::request::{HasLeft, Inbound, is_later, write};
 use super::{Limits, Request, Runner};
 
 /// The server takes an answer of a few lines at once.
@@ -56,6 +56,12 @@ impl From<io::Error> for Broken {
     }
 }
 
+impl From<HasLeft> for Broken {
+    fn from(_: HasLeft) -> Broken {
+        Broken::Left
+    }
+}
+
 /// Answers a request.
 pub(super) fn serve(request: Request, permit: &Permit<'_, Request>, runner: &Runner<'_>) {
     // A connection that fails is of no further use, and its error goes unreported.
@@ -69,12 +75,12 @@ fn answer(request: Request, permit: &Permit<'_, Request>, runner: &Runner<'_>) -
         Err(Refused { status, why }) => return tell(&mut stream, status, &why),
     };
     let output = Output::new(runner.room.clone(), permit.network);
-    let mut pump = Pump::new(stream, program, records, (permit, output), runner.limits)?;
+    let mut pump = Pump::new(stream, program, Inbound::new(records), (permit, output), runner.limits)?;
     match pump.run() {
         Ok(None) | Err(Broken::Left) => Ok(()),
         Ok(Some(kept)) => {
-            let Pump { stream, output, progress, .. } = pump;
-            runner.leftovers.add(Leftover { stream, output, kept, progress });
+            let Pump { stream, inbound, output, progress, .. } = pump;
+            runner.leftovers.add(Leftover { stream, inbound, output, kept, progress });
             Ok(())
         }
         Err(Broken::Late) => pump.give_up("504 Gateway Timeout", "the program has not ended in time, and is killed"),
@@ -115,10 +121,7 @@ struct Pump<'a> {
     stream: UnixStream,
     permit: &'a Permit<'a, Request>,
     program: Program,
-    records: Records,
-    /// Content for the program.
-    content: Vec<u8>,
-    content_is_over: bool,
+    inbound: Inbound,
     /// Records for the server.
     output: Output,
     /// The program has ended, and its process group with it. What it has printed may still be in the pipe.
@@ -148,7 +151,7 @@ impl<'a> Pump<'a> {
     fn new(
         stream: UnixStream,
         program: Program,
-        records: Records,
+        inbound: Inbound,
         (permit, output): (&'a Permit<'a, Request>, Output),
         limits: &Limits,
     ) -> io::Result<Pump<'a>> {
@@ -163,9 +166,7 @@ impl<'a> Pump<'a> {
             stream,
             permit,
             program,
-            records,
-            content: Vec::new(),
-            content_is_over: false,
+            inbound,
             output,
             has_exited: false,
             is_over: false,
@@ -182,7 +183,10 @@ impl<'a> Pump<'a> {
     /// its output does not.
     fn run(&mut self) -> Result<Option<Option<OutputReservation>>, Broken> {
         loop {
-            self.take_records()?;
+            self.inbound.advance()?;
+            if self.inbound.is_over() {
+                self.program.stdin = None;
+            }
             let ready = self.wait()?;
             if !ready.end.is_empty() && !self.has_exited {
                 self.has_exited = true;
@@ -207,24 +211,6 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Takes records of the request that are at hand. No more than the program takes.
-    fn take_records(&mut self) -> Result<(), Broken> {
-        while self.content.is_empty() && !self.content_is_over {
-            let Some(record) = self.records.next() else { break };
-            match record.kind {
-                kind::STDIN if record.content.is_empty() => self.content_is_over = true,
-                kind::STDIN if self.program.stdin.is_some() => self.content = record.content,
-                // A program that has closed its input wants none.
-                kind::STDIN => {}
-                _ => return Err(Broken::Left),
-            }
-        }
-        if self.content.is_empty() && self.content_is_over {
-            self.program.stdin = None;
-        }
-        Ok(())
-    }
-
     fn wait(&mut self) -> Result<Ready, Broken> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -243,7 +229,7 @@ impl<'a> Pump<'a> {
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut of_stream = PollFlags::empty();
         // Also when the content is over: ABORT_REQUEST, or the end of the connection, may come at any time.
-        of_stream.set(PollFlags::IN, self.content.is_empty());
+        of_stream.set(PollFlags::IN, self.inbound.content().is_empty());
         of_stream.set(PollFlags::OUT, !self.output.is_empty());
         // What is not waited for is asked about without a wish: poll(2) passes an end on, but nothing else.
         let nothing = self.program.end();
@@ -255,7 +241,7 @@ impl<'a> Pump<'a> {
             PollFd::new(&nothing, PollFlags::empty()),
             PollFd::new(&nothing, if awaits_end { PollFlags::IN } else { PollFlags::empty() }),
         ];
-        if let Some(pipe) = self.program.stdin.as_ref().filter(|_| !self.content.is_empty()) {
+        if let Some(pipe) = self.program.stdin.as_ref().filter(|_| !self.inbound.content().is_empty()) {
             waited[1] = PollFd::new(pipe, PollFlags::OUT);
         }
         if let Some(pipe) = self.program.stdout.as_ref().filter(|_| has_room) {
@@ -286,15 +272,14 @@ impl<'a> Pump<'a> {
 
     /// Gives the program of the content what it takes.
     fn feed(&mut self, ready: PollFlags) {
-        let Some(pipe) = self.program.stdin.as_mut().filter(|_| !ready.is_empty() && !self.content.is_empty()) else {
-            return;
-        };
-        match pipe.write(&self.content) {
-            Ok(bytes) => drop(self.content.drain(..bytes)),
+        let has_content = !self.inbound.content().is_empty();
+        let Some(pipe) = self.program.stdin.as_mut().filter(|_| !ready.is_empty() && has_content) else { return };
+        match pipe.write(self.inbound.content()) {
+            Ok(bytes) => self.inbound.consume(bytes),
             Err(error) if is_later(&error) => {}
             // It reads no more: that is its own affair.
             Err(_) => {
-                self.content.clear();
+                self.inbound.drop_content();
                 self.program.stdin = None;
             }
         }
@@ -351,21 +336,11 @@ impl<'a> Pump<'a> {
                 Err(error) => return Err(error.into()),
             }
         }
-        if ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-            let mut buffer = [0; READ_BYTES];
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(Broken::Left),
-                Ok(bytes) if self.content_is_over => {
-                    self.records.push(&buffer[..bytes]);
-                    // The server has nothing more to say but that the client has left.
-                    if self.records.next().is_some_and(|record| record.kind == kind::ABORT_REQUEST) {
-                        return Err(Broken::Left);
-                    }
-                }
-                Ok(bytes) => self.records.push(&buffer[..bytes]),
-                Err(error) if is_later(&error) => {}
-                Err(error) => return Err(error.into()),
-            }
+        if ready.intersects(PollFlags::HUP | PollFlags::ERR) {
+            return Err(Broken::Left);
+        }
+        if ready.contains(PollFlags::IN) {
+            self.inbound.receive(&mut self.stream)?;
         }
         Ok(())
     }
@@ -388,6 +363,7 @@ impl<'a> Pump<'a> {
         let mut records = Vec::new();
         end(code.unsigned_abs(), &mut records);
         self.output.take_end(records);
+        self.inbound.drop_content();
         self.deadline = self.deadline.max(Instant::now() + LAST_TIME);
         self.is_over = true;
         Ok(())
@@ -408,7 +384,3 @@ impl<'a> Pump<'a> {
 
 /// The time that the rest of an answer may take in any case.
 const LAST_TIME: Duration = Duration::from_secs(1);
-
-fn is_later(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-}

@@ -1,7 +1,9 @@
 //! The server's side of a FastCGI request, as the runner reads it (FastCGI 1.0, sections 3.3, 3.4, 5 and 6.2).
 //!
-//! Owns: records ([`Records`]) and the variables of a request. Guarantees: what is held is one record and the
-//! variables, both bounded. Speaks with this server only, and so takes one request for each connection.
+//! Owns: records ([`Records`]), the variables of a request, and what follows them ([`Inbound`]). Guarantees: what is
+//! held is one record and the variables, both bounded; a client has left when the connection has ended or the server
+//! says ABORT_REQUEST, and not because there is content that no program reads. Speaks with this server only, and so
+//! takes one request for each connection.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -42,6 +44,84 @@ impl Records {
         self.held.drain(..end);
         Some(Record { kind, content })
     }
+}
+
+/// The client has left.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct HasLeft;
+
+/// The request behind its variables: content for the program, the end of that, and whether the client has left.
+#[derive(Debug, Default)]
+pub(super) struct Inbound {
+    records: Records,
+    content: Vec<u8>,
+    has_ended: bool,
+    is_unwanted: bool,
+}
+
+impl Inbound {
+    /// With what has arrived already.
+    pub(super) fn new(records: Records) -> Inbound {
+        Inbound { records, ..Inbound::default() }
+    }
+
+    /// Content for the program, which goes before more is taken.
+    pub(super) fn content(&self) -> &[u8] {
+        &self.content
+    }
+
+    /// The program has so many bytes of the content.
+    pub(super) fn consume(&mut self, bytes: usize) {
+        self.content.drain(..bytes);
+    }
+
+    /// The program reads no content any more: what is there is dropped, and what comes.
+    pub(super) fn drop_content(&mut self) {
+        (self.content, self.is_unwanted) = (Vec::new(), true);
+    }
+
+    /// Whether the program has all of the content.
+    pub(super) fn is_over(&self) -> bool {
+        self.has_ended && self.content.is_empty()
+    }
+
+    /// Takes what is at hand apart, up to the next content for the program.
+    ///
+    /// # Errors
+    /// The server has given the request up.
+    pub(super) fn advance(&mut self) -> Result<(), HasLeft> {
+        while self.content.is_empty() {
+            let Some(record) = self.records.next() else { break };
+            match record.kind {
+                kind::STDIN if record.content.is_empty() => self.has_ended = true,
+                kind::STDIN if self.is_unwanted || self.has_ended => {}
+                kind::STDIN => self.content = record.content,
+                // ABORT_REQUEST, or what the server does not send.
+                _ => return Err(HasLeft),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what has arrived on a connection that does not wait. To be called when there is no content left.
+    ///
+    /// # Errors
+    /// The connection has ended, or the server has given the request up.
+    pub(super) fn receive(&mut self, stream: &mut impl Read) -> Result<(), HasLeft> {
+        let mut buffer = [0; 16 * 1024];
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(HasLeft),
+            Ok(bytes) => self.records.push(&buffer[..bytes]),
+            Err(error) if is_later(&error) => {}
+            Err(_) => return Err(HasLeft),
+        }
+        self.advance()
+    }
+}
+
+/// Whether a connection or pipe that does not wait has nothing at the moment.
+pub(super) fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// Adds a record, or several if there is more content than one has.
@@ -142,6 +222,7 @@ fn length(bytes: &mut &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::io::Write;
 
     fn variables(mut bytes: &[u8]) -> io::Result<Option<Variables>> {
         Ok(match Opening::default().read(&mut bytes)? {
@@ -182,6 +263,60 @@ mod tests {
     fn what_would_be_no_variable_is_left_out() {
         let found = variables(&request(b"\x03\x01a=bc\x01\x01n\0\x01\x01Ab"));
         assert_eq!(found.unwrap().unwrap(), [("A".into(), "b".into())]);
+    }
+
+    #[test]
+    fn only_the_end_of_the_connection_and_an_abort_are_the_end_of_the_client() {
+        let stdin = |content: &[u8]| {
+            let mut bytes = Vec::new();
+            write(kind::STDIN, content, &mut bytes);
+            bytes
+        };
+        let end = header(kind::STDIN, 0).to_vec();
+        let abort = header(kind::ABORT_REQUEST, 0).to_vec();
+        let staying =
+            [stdin(b"a"), [stdin(b"abc"), stdin(b"d"), end.clone()].concat(), end.clone(), stdin(b"abc")[..9].to_vec()];
+        for bytes in staying {
+            for is_unwanted in [true, false] {
+                let (mut server, mut own) = std::os::unix::net::UnixStream::pair().unwrap();
+                own.set_nonblocking(true).unwrap();
+                let mut inbound = Inbound::default();
+                let mut receive = || {
+                    if is_unwanted {
+                        inbound.drop_content();
+                    }
+                    let content = inbound.content().len();
+                    inbound.consume(content);
+                    inbound.receive(&mut own)
+                };
+                server.write_all(&bytes).unwrap();
+                (0..4).for_each(|_| assert_eq!(receive(), Ok(()), "{}", bytes.escape_ascii()));
+                drop(server);
+                assert_eq!(receive(), Err(HasLeft));
+            }
+        }
+        for bytes in [abort.clone(), [stdin(b"abc"), abort.clone()].concat(), [end, abort].concat()] {
+            let mut inbound = Inbound::default();
+            inbound.drop_content();
+            assert_eq!(inbound.receive(&mut &bytes[..]), Err(HasLeft), "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn content_goes_to_the_program_until_its_end() {
+        let (mut bytes, mut found) = (Vec::new(), Vec::new());
+        for part in [&b"abc"[..], b"def", b""] {
+            bytes.extend(header(kind::STDIN, part.len() as u16));
+            bytes.extend_from_slice(part);
+        }
+        let (mut inbound, mut left) = (Inbound::default(), &bytes[..]);
+        inbound.receive(&mut left).unwrap();
+        while !inbound.is_over() {
+            found.push(inbound.content()[0]);
+            inbound.consume(1);
+            inbound.advance().unwrap();
+        }
+        assert_eq!(found, b"abcdef");
     }
 
     proptest! {
