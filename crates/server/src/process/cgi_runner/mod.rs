@@ -222,7 +222,7 @@ mod tests {
     fn ask(runner: &Runner<'_>, network: u8, program: &Path) -> UnixStream {
         let mut client = ask_with_content(runner, network, program);
         let mut end = Vec::new();
-        request::write(kind::STDIN, b"", &mut end);
+        request::write_end(kind::STDIN, &mut end);
         client.write_all(&end).unwrap();
         client
     }

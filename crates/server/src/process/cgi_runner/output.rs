@@ -3,11 +3,13 @@
 //! ```text
 //!  program --> records --> connection           as long as the client keeps up
 //!  program --> spool --> records --> connection what is beyond that, until all of it has been read back
+//!  program --> (waiting) --> spool, or records  what has been read, and has no room yet: the program waits
 //! ```
 //!
 //! Owns: [`Output`], and [`Room`], which bounds what all of them keep in files. Guarantees: memory is bounded by a few
-//! records; bytes leave in their order; no network has more in files than is left for all others; nothing is left of a
-//! file when its output ends. Files are written and read by the thread of the program, which may wait for the disk.
+//! records; bytes leave in their order, and their end is the program's; no network has more in files than is left for
+//! all others; nothing is left of a file when its output ends. Files are written and read by the thread of the program,
+//! which may wait for the disk.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -115,13 +117,15 @@ pub(super) struct Output {
     /// Whole records, but for the first, of which a part may have been sent.
     records: Vec<u8>,
     spool: Option<Spool>,
+    /// Output behind both, which has no room there yet: no more than was taken at once.
+    waiting: Vec<u8>,
     /// Records behind everything else.
     end: Vec<u8>,
     /// No file can be had: it is not tried again.
     has_no_file: bool,
 }
 
-/// Output in a file: never all read.
+/// Output in a file: never none, and never all read.
 #[derive(Debug)]
 struct Spool {
     file: SpoolFile,
@@ -129,52 +133,86 @@ struct Spool {
     kept: OutputReservation,
 }
 
+impl Spool {
+    /// Takes what there is room for of `printed`. How many bytes that is.
+    fn append(&mut self, printed: &[u8]) -> io::Result<usize> {
+        if !self.kept.reserve(self.file.bytes() + printed.len() as u64) {
+            return Ok(0);
+        }
+        self.file.write(printed)?;
+        Ok(printed.len())
+    }
+}
+
 impl Output {
     /// None yet, for a client of `network`.
     pub(super) fn new(room: Arc<Room>, network: Network) -> Output {
-        Output { room, network, records: Vec::new(), spool: None, end: Vec::new(), has_no_file: false }
+        let (records, waiting, end) = (Vec::new(), Vec::new(), Vec::new());
+        Output { room, network, records, spool: None, waiting, end, has_no_file: false }
     }
 
     /// Whether everything has been sent.
     pub(super) fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.spool.is_none() && self.end.is_empty()
+        self.records.is_empty() && self.spool.is_none() && self.waiting.is_empty() && self.end.is_empty()
     }
 
-    /// Whether [`READ_BYTES`] of output can be taken now.
-    pub(super) fn has_room(&mut self) -> bool {
-        match &mut self.spool {
-            Some(spool) => spool.kept.reserve(spool.file.bytes() + READ_BYTES as u64),
-            None => self.records.len() < OUTPUT_BYTES || self.begin_spool(),
-        }
-    }
-
-    fn begin_spool(&mut self) -> bool {
-        if self.has_no_file {
-            return false;
-        }
-        let Some(mut kept) = self.room.take(self.network) else { return false };
-        if !kept.reserve(READ_BYTES as u64) {
-            return false;
-        }
-        match SpoolFile::create(Path::new(BUFFER_DIRECTORY)) {
-            Ok(file) => self.spool = Some(Spool { file, read: 0, kept }),
-            Err(_) => self.has_no_file = true,
-        }
-        self.spool.is_some()
+    /// Whether more output can be taken: nothing waits.
+    ///
+    /// # Errors
+    /// What waits cannot be written to the file: what was there is lost.
+    pub(super) fn has_room(&mut self) -> io::Result<bool> {
+        self.settle()?;
+        Ok(self.waiting.is_empty())
     }
 
     /// Takes what a program has printed.
     ///
     /// # Errors
-    /// It cannot be written to the file: what was there is lost.
+    /// Those of [`Output::has_room`].
     pub(super) fn take(&mut self, printed: &[u8]) -> io::Result<()> {
-        match &mut self.spool {
-            Some(spool) => spool.file.write(printed).map_err(io::Error::from),
-            None => {
-                write(kind::STDOUT, printed, &mut self.records);
-                Ok(())
-            }
+        self.waiting.extend_from_slice(printed);
+        self.settle()
+    }
+
+    /// Moves what waits to where there is room for it.
+    fn settle(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() || self.settle_in_records() {
+            return Ok(());
         }
+        let spooled = match &mut self.spool {
+            Some(spool) => spool.append(&self.waiting)?,
+            None => self.begin_spool()?,
+        };
+        self.waiting.drain(..spooled);
+        Ok(())
+    }
+
+    /// Whether nothing waits any more.
+    fn settle_in_records(&mut self) -> bool {
+        if self.spool.is_none() && self.records.len() < OUTPUT_BYTES {
+            write(kind::STDOUT, &self.waiting, &mut self.records);
+            self.waiting.clear();
+        }
+        self.waiting.is_empty()
+    }
+
+    /// Begins a file with what waits. How much of that it has: there is no file without any.
+    fn begin_spool(&mut self) -> io::Result<usize> {
+        if self.has_no_file {
+            return Ok(0);
+        }
+        let Some(mut kept) = self.room.take(self.network) else { return Ok(0) };
+        if !kept.reserve(self.waiting.len() as u64) {
+            return Ok(0);
+        }
+        let Ok(file) = SpoolFile::create(Path::new(BUFFER_DIRECTORY)) else {
+            self.has_no_file = true;
+            return Ok(0);
+        };
+        let mut spool = Spool { file, read: 0, kept };
+        let spooled = spool.append(&self.waiting)?;
+        self.spool = Some(spool).filter(|_| spooled > 0);
+        Ok(spooled)
     }
 
     /// Takes a message, which may overtake what is in a file.
@@ -201,9 +239,9 @@ impl Output {
         Ok(sent)
     }
 
-    /// The rest in memory, where no more is to be sent.
+    /// The records in memory, where no more is to be sent.
     pub(super) fn give_up(&mut self) -> Vec<u8> {
-        (self.spool, self.end) = (None, Vec::new());
+        (self.spool, self.waiting, self.end) = (None, Vec::new(), Vec::new());
         std::mem::take(&mut self.records)
     }
 
@@ -214,15 +252,16 @@ impl Output {
                 Blocked::Failed(errno) => io::Error::from(errno),
                 Blocked::Disk => io::ErrorKind::WouldBlock.into(),
             })?;
+            if bytes == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             write(kind::STDOUT, &buffer[..bytes], &mut self.records);
             spool.read += bytes as u64;
             if spool.read >= spool.file.bytes() {
                 self.spool = None;
-            } else if bytes == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
-        if self.spool.is_none() {
+        if self.spool.is_none() && self.settle_in_records() {
             self.records.append(&mut self.end);
         }
         Ok(())
@@ -242,6 +281,7 @@ mod tests {
     use super::super::request::Records;
     use super::*;
     use lamna_site::content::at_once::ClientNetwork;
+    use proptest::prelude::*;
 
     fn network(number: u8) -> Network {
         Some(ClientNetwork::of([192, 0, 2, number].into()))
@@ -267,7 +307,7 @@ mod tests {
             }
         };
         for (round, part) in printed.chunks(READ_BYTES).enumerate() {
-            assert!(output.has_room());
+            assert!(output.has_room().unwrap());
             output.take(part).unwrap();
             if round == 40 {
                 output.take_message(b"message");
@@ -301,9 +341,86 @@ mod tests {
     #[test]
     fn where_there_is_no_room_a_program_waits() {
         let mut output = Output::new(Room::new(8, 0), network(1));
-        while output.has_room() {
+        while output.has_room().unwrap() {
             output.take(&[0; READ_BYTES]).unwrap();
         }
         assert!(output.records.len() < OUTPUT_BYTES + 2 * READ_BYTES);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// A program prints, if there is room.
+        Print(usize),
+        /// It is looked whether there is room, and nothing is printed.
+        Look,
+        Say,
+        Send(usize),
+        /// Others take what there is room for, or leave.
+        Crowd(bool),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (1..=READ_BYTES).prop_map(Step::Print),
+            6 => Just(Step::Print(READ_BYTES)),
+            2 => Just(Step::Look),
+            1 => Just(Step::Say),
+            3 => (0..=8 * READ_BYTES).prop_map(Step::Send),
+            1 => any::<bool>().prop_map(Step::Crowd),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_was_printed_is_sent_once_with_one_end_in_any_order_of_steps(
+            steps in prop::collection::vec(step(), 0..120),
+        ) {
+            let room = Room::new(8, 4 << 20);
+            let mut output = Output::new(room.clone(), network(1));
+            let (mut printed, mut sent, mut others) = (Vec::new(), Vec::new(), None);
+            let send = |output: &mut Output, bytes: usize, sent: &mut Vec<u8>| {
+                let mut place = vec![0; bytes];
+                let bytes = output.send(&mut &mut place[..]).unwrap();
+                sent.extend_from_slice(&place[..bytes]);
+            };
+            for step in steps {
+                match step {
+                    Step::Print(bytes) if output.has_room().unwrap() => {
+                        let part: Vec<u8> = (0..bytes).map(|at| (printed.len() + at) as u8 ^ (at >> 8) as u8).collect();
+                        output.take(&part).unwrap();
+                        printed.extend(part);
+                    }
+                    Step::Print(_) => {}
+                    Step::Look => _ = output.has_room().unwrap(),
+                    Step::Say => output.take_message(b"message"),
+                    Step::Send(bytes) => send(&mut output, bytes, &mut sent),
+                    Step::Crowd(false) => others = None,
+                    Step::Crowd(true) => {
+                        others = room.take(network(2));
+                        let has_room = |kept: &mut OutputReservation| kept.reserve(kept.bytes + STEP_BYTES);
+                        others.iter_mut().for_each(|kept| while has_room(kept) {});
+                    }
+                }
+                prop_assert!(output.records.len() < OUTPUT_BYTES + 4 * READ_BYTES, "memory is bounded");
+                prop_assert!(output.waiting.len() <= READ_BYTES);
+            }
+            let mut end = Vec::new();
+            super::super::pump::end(0, &mut end);
+            output.take_end(end);
+            while !output.is_empty() {
+                send(&mut output, 3 * READ_BYTES, &mut sent);
+            }
+            drop(others);
+            prop_assert!(room.lock().is_empty(), "nothing is counted any more");
+            let mut records = Records::default();
+            records.push(&sent);
+            let found: Vec<_> = std::iter::from_fn(|| records.next()).filter(|one| one.kind != kind::STDERR).collect();
+            let (content, last) = found.split_at(found.len() - 2);
+            let ends: Vec<_> = last.iter().map(|one| (one.kind, one.content.len())).collect();
+            prop_assert_eq!(ends, [(kind::STDOUT, 0), (kind::END_REQUEST, 8)]);
+            prop_assert!(content.iter().all(|one| !one.content.is_empty()), "there is one end");
+            prop_assert!(content.iter().flat_map(|one| &one.content).eq(&printed));
+        }
     }
 }

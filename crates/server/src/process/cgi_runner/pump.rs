@@ -28,7 +28,7 @@ use super::fair_queue::Permit;
 use super::leftovers::Leftover;
 use super::output::{Output, OutputReservation, READ_BYTES};
 use super::program::{Program, Refused};
-use super::request::{HasLeft, Inbound, is_later, write};
+use super::request::{HasLeft, Inbound, is_later, write, write_end};
 use super::{Limits, Request, Runner};
 
 /// The server takes an answer of a few lines at once.
@@ -60,6 +60,10 @@ impl From<HasLeft> for Broken {
     fn from(_: HasLeft) -> Broken {
         Broken::Left
     }
+}
+
+fn unkept(error: &io::Error) -> Broken {
+    Broken::Fault(format!("what the program prints cannot be kept in {BUFFER_DIRECTORY}: {error}"))
 }
 
 /// Answers a request.
@@ -110,8 +114,9 @@ pub(super) fn tell(stream: &mut UnixStream, status: &str, why: &str) -> io::Resu
     stream.write_all(&output)
 }
 
-fn end(exit_code: u32, output: &mut Vec<u8>) {
-    write(kind::STDOUT, b"", output);
+/// The end of a whole answer.
+pub(super) fn end(exit_code: u32, output: &mut Vec<u8>) {
+    write_end(kind::STDOUT, output);
     let [a, b, c, d] = exit_code.to_be_bytes();
     // FCGI_REQUEST_COMPLETE.
     write(kind::END_REQUEST, &[a, b, c, d, 0, 0, 0, 0], output);
@@ -216,7 +221,7 @@ impl<'a> Pump<'a> {
         if left.is_zero() {
             return Err(Broken::Late);
         }
-        let has_room = !self.is_over && self.output.has_room();
+        let has_room = !self.is_over && self.has_room()?;
         let is_stalled = !has_room && !self.output.is_empty();
         self.stall(is_stalled)?;
         // Whether the pipe of a program that has ended is empty is seen by reading.
@@ -270,6 +275,11 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
+    /// Whether the program can print more.
+    fn has_room(&mut self) -> Result<bool, Broken> {
+        self.output.has_room().map_err(|error| unkept(&error))
+    }
+
     /// Gives the program of the content what it takes.
     fn feed(&mut self, ready: PollFlags) {
         let has_content = !self.inbound.content().is_empty();
@@ -286,7 +296,7 @@ impl<'a> Pump<'a> {
     }
 
     fn read_output(&mut self, ready: PollFlags) -> Result<(), Broken> {
-        let is_ready = !ready.is_empty() || self.has_exited && self.output.has_room();
+        let is_ready = !ready.is_empty() || self.has_exited && self.has_room()?;
         let Some(pipe) = self.program.stdout.as_mut().filter(|_| is_ready) else { return Ok(()) };
         let mut buffer = [0; READ_BYTES];
         match pipe.read(&mut buffer) {
@@ -297,9 +307,7 @@ impl<'a> Pump<'a> {
                     let most = self.output_bytes_max;
                     return Err(Broken::Fault(format!("the program prints more than {most} bytes, and is killed")));
                 }
-                self.output.take(&buffer[..bytes]).map_err(|error| {
-                    Broken::Fault(format!("what the program prints cannot be kept in {BUFFER_DIRECTORY}: {error}"))
-                })?;
+                self.output.take(&buffer[..bytes]).map_err(|error| unkept(&error))?;
             }
             // A process that has left its group holds the pipe, and prints for nobody any more.
             Err(error) if error.kind() == ErrorKind::WouldBlock && self.has_exited => self.program.stdout = None,

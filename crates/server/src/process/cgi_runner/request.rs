@@ -124,16 +124,18 @@ pub(super) fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Adds a record, or several if there is more content than one has.
+/// Adds content in as many records as it needs: none if it is empty, because a record without content is the end of its
+/// stream ([`write_end`]).
 pub(super) fn write(kind: u8, content: &[u8], to: &mut Vec<u8>) {
-    let one = |content: &[u8], to: &mut Vec<u8>| {
-        to.extend_from_slice(&header(kind, content.len() as u16)); // At most RECORD_BYTES_MAX.
-        to.extend_from_slice(content);
-    };
-    if content.is_empty() {
-        return one(content, to);
+    for part in content.chunks(RECORD_BYTES_MAX) {
+        to.extend_from_slice(&header(kind, part.len() as u16)); // At most RECORD_BYTES_MAX.
+        to.extend_from_slice(part);
     }
-    content.chunks(RECORD_BYTES_MAX).for_each(|part| one(part, to));
+}
+
+/// Adds the end of a stream.
+pub(super) fn write_end(kind: u8, to: &mut Vec<u8>) {
+    to.extend_from_slice(&header(kind, 0));
 }
 
 /// The variables of a request.
@@ -234,10 +236,8 @@ mod tests {
     fn request(params: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         write(kind::BEGIN_REQUEST, &[0, 1, 0, 0, 0, 0, 0, 0], &mut bytes);
-        if !params.is_empty() {
-            write(kind::PARAMS, params, &mut bytes);
-        }
-        write(kind::PARAMS, b"", &mut bytes);
+        write(kind::PARAMS, params, &mut bytes);
+        write_end(kind::PARAMS, &mut bytes);
         bytes
     }
 
@@ -341,8 +341,9 @@ mod tests {
             let (mut bytes, mut records) = (Vec::new(), Records::default());
             write(kind::STDIN, &content, &mut bytes);
             records.push(&bytes);
-            let found: Vec<u8> = std::iter::from_fn(|| records.next()).flat_map(|record| record.content).collect();
-            prop_assert_eq!(found, content);
+            let found: Vec<Record> = std::iter::from_fn(|| records.next()).collect();
+            prop_assert!(found.iter().all(|record| !record.content.is_empty()), "it is not the end of the stream");
+            prop_assert!(found.iter().flat_map(|record| &record.content).eq(&content));
         }
     }
 }
