@@ -51,23 +51,41 @@ impl SpoolFile {
     ///
     /// # Errors
     /// The error of `write(2)`. Then the file is of no use any more, and holds no space.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
-        while !bytes.is_empty() {
-            let file = self.file.as_ref().ok_or(Errno::BADF)?;
-            match rustix::io::retry_on_intr(|| rustix::io::write(file, bytes)) {
-                Ok(written) => {
-                    self.bytes += written as u64;
-                    bytes = &bytes[written..];
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Errno> {
+        let written = self.write_part(bytes).1;
+        if written.is_err() {
+            // The writer may wait, and gives it up now: a client that is told that the disk is full finds room again.
+            self.file = None;
+        }
+        written
+    }
+
+    /// Writes as much of `bytes` behind what has been written as there is room for. How many bytes that were: fewer
+    /// than all where the file system is full, or the file may not grow. What has been written stays.
+    ///
+    /// # Errors
+    /// The error of `write(2)`, if it is another.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self.write_part(bytes) {
+            (written, Ok(()) | Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Ok(written),
+            (_, Err(errno)) => Err(errno),
+        }
+    }
+
+    /// How many bytes have been written, and why no more.
+    fn write_part(&mut self, bytes: &[u8]) -> (usize, Result<(), Errno>) {
+        let Some(file) = &self.file else { return (0, Err(Errno::BADF)) };
+        let mut written = 0;
+        while written < bytes.len() {
+            match rustix::io::retry_on_intr(|| rustix::io::write(file, &bytes[written..])) {
+                Ok(part) => {
+                    written += part;
+                    self.bytes += part as u64;
                 }
-                Err(errno) => {
-                    // The writer may wait, and gives it up now: a client that is told that the disk is full finds room
-                    // again.
-                    self.file = None;
-                    return Err(errno);
-                }
+                Err(errno) => return (written, Err(errno)),
             }
         }
-        Ok(())
+        (written, Ok(()))
     }
 
     /// Fills `buffer` from `offset` on, as far as that goes at once. How many bytes that were; 0 at the end.
@@ -116,7 +134,7 @@ mod tests {
         let named = SpoolFile { file: Some(create_named(directory.path()).unwrap()), bytes: 0 };
         for mut file in [SpoolFile::create(directory.path()).unwrap(), named] {
             file.write(b"abc").unwrap();
-            file.write(b"def").unwrap();
+            assert_eq!(file.append(b"def"), Ok(3));
             assert_eq!(file.bytes(), 6);
             let mut buffer = [0; 4];
             assert_eq!(file.read(&mut buffer, 1, Wait::Yes).unwrap(), 4);
@@ -125,6 +143,24 @@ mod tests {
             assert!(matches!(file.read(&mut buffer, 4, Wait::No), Ok(2) | Err(Blocked::Disk)));
             assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         }
+    }
+
+    fn full() -> SpoolFile {
+        SpoolFile { file: Some(rustix::fs::open("/dev/full", FLAGS, MODE).unwrap()), bytes: 0 }
+    }
+
+    #[test]
+    fn where_there_is_no_room_nothing_is_lost_by_appending() {
+        let mut file = full();
+        assert_eq!((file.append(b"abc"), file.append(b""), file.bytes()), (Ok(0), Ok(0), 0));
+        assert!(file.file.is_some(), "what was written before can be read");
+    }
+
+    #[test]
+    fn where_there_is_no_room_writing_gives_the_file_up() {
+        let mut file = full();
+        assert_eq!(file.write(b"abc"), Err(Errno::NOSPC));
+        assert_eq!((file.write(b"abc"), file.append(b"abc")), (Err(Errno::BADF), Err(Errno::BADF)));
     }
 
     #[test]

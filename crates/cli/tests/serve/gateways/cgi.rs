@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,7 +12,9 @@ use crate::client::{Client, PATIENCE, Response};
 use crate::engine::{AMPED, Engine, for_engines};
 use crate::http2::Http2;
 use crate::server::{Launch, Server, eventually};
+use crate::skip::skipped;
 use crate::tree::pattern;
+use crate::uploads::faults::small_disk;
 
 for_engines!([
     mp = MP,
@@ -296,6 +298,26 @@ fn requests_beyond_the_bound_wait_for_a_program_to_end(engine: Engine) {
         }
     });
     server.finish();
+}
+
+#[test]
+fn an_answer_is_whole_though_the_disk_is_full() {
+    const BYTES: usize = 20_000_000;
+    let small_files = ["sh", "-c", "ulimit -f 8192; exec \"$@\"", "sh"].map(str::to_owned).to_vec();
+    let disk = small_disk(Path::new("/var/tmp"));
+    if disk.is_none() {
+        skipped("an_answer_is_whole_though_the_disk_is_full", "file systems cannot be mounted here");
+    }
+    let large = format!("#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n'\nhead -c {BYTES} /dev/zero\n");
+    for words in disk.into_iter().chain([small_files]) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let server = program(launch(AMPED, ""), "large", &large).wrapped(&words).start();
+        for _ in 0..3 {
+            let answer = server.connect().get("/cgi-bin/large");
+            assert_eq!(answer.map(|answer| answer.content.len()), Ok(BYTES), "{words:?}");
+        }
+        server.finish();
+    }
 }
 
 #[test]

@@ -90,6 +90,8 @@ struct Runner<'a> {
 /// Standard input is no socket, or there are no threads.
 pub fn run(limits: &Limits) -> io::Result<()> {
     let signals = Signals::take(&[Signal::TERM])?;
+    // Never received, and thereby ignored: a file that may not grow is one without room.
+    let _ignored = Signals::take(&[Signal::XFSZ])?;
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     listener.local_addr()?;
     // Another process may take a connection first.

@@ -139,8 +139,7 @@ impl Spool {
         if !self.kept.reserve(self.file.bytes() + printed.len() as u64) {
             return Ok(0);
         }
-        self.file.write(printed)?;
-        Ok(printed.len())
+        Ok(self.file.append(printed)?)
     }
 }
 
@@ -159,7 +158,7 @@ impl Output {
     /// Whether more output can be taken: nothing waits.
     ///
     /// # Errors
-    /// What waits cannot be written to the file: what was there is lost.
+    /// The file cannot be written, and that is not for want of room.
     pub(super) fn has_room(&mut self) -> io::Result<bool> {
         self.settle()?;
         Ok(self.waiting.is_empty())
