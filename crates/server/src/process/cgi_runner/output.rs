@@ -20,6 +20,7 @@ use lamna_config::gateway::BUFFER_DIRECTORY;
 use lamna_io::spool_file::SpoolFile;
 use lamna_io::{Blocked, Wait};
 use lamna_proto::gateway::fastcgi::kind;
+use rustix::fs::statvfs;
 
 use super::fair_queue::Network;
 use super::request::write;
@@ -32,7 +33,7 @@ const OUTPUT_BYTES: usize = 64 * 1024;
 const STEP_BYTES: u64 = 1 << 20;
 
 /// The bounds of what all outputs keep. A network has at most as much as is left for all others: half if there are no
-/// others.
+/// others. It has no more in files than stays free on their file system, which others write to as well.
 #[derive(Debug)]
 pub(super) struct Room {
     outputs_max: usize,
@@ -81,20 +82,28 @@ impl Room {
 impl OutputReservation {
     /// Whether there is room for `bytes` of it in a file. Then they are its.
     fn reserve(&mut self, bytes: u64) -> bool {
-        if bytes <= self.bytes {
-            return true;
-        }
+        bytes <= self.bytes || self.reserve_of(bytes, free_bytes())
+    }
+
+    /// The same for more than it has, with so many free bytes on the file system.
+    fn reserve_of(&mut self, bytes: u64, free: u64) -> bool {
         let wanted = bytes.next_multiple_of(STEP_BYTES) - self.bytes;
         let mut taken = self.room.lock();
         let all: u64 = taken.values().map(|one| one.bytes).sum();
         let own = taken.entry(self.network).or_default();
-        if own.bytes + all + 2 * wanted > self.room.bytes_max {
+        if own.bytes + all + 2 * wanted > self.room.bytes_max || own.bytes + 2 * wanted > free {
             return false;
         }
         own.bytes += wanted;
         self.bytes += wanted;
         true
     }
+}
+
+/// Bytes that the file system of the files has left. Some do not say.
+fn free_bytes() -> u64 {
+    let said = statvfs(BUFFER_DIRECTORY).ok().filter(|said| said.f_blocks > 0);
+    said.map_or(u64::MAX, |said| said.f_bavail.saturating_mul(said.f_frsize))
 }
 
 impl Drop for OutputReservation {
@@ -335,6 +344,15 @@ mod tests {
         assert!(other.reserve(2 << 20) && !other.reserve((2 << 20) + 1));
         drop(own);
         assert!(other.reserve(4 << 20));
+    }
+
+    #[test]
+    fn a_network_leaves_as_much_of_the_disk_free_as_it_has() {
+        let room = Room::new(8, 1 << 30);
+        let [mut own, mut more, mut other] = [1, 1, 2].map(|of| room.take(network(of)).unwrap());
+        assert!(!own.reserve_of(1, (2 << 20) - 1) && own.reserve_of(1, 2 << 20));
+        assert!(!more.reserve_of(1, (3 << 20) - 1) && more.reserve_of(1, 3 << 20));
+        assert!(other.reserve_of(1, 2 << 20), "it has nothing yet");
     }
 
     #[test]
