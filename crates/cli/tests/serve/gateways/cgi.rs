@@ -37,6 +37,7 @@ for_engines!([
     an_answer_ends_with_its_program_whatever_holds_its_output,
     a_program_ends_with_the_client_that_it_works_for,
     an_answer_is_whole_though_its_program_reads_no_content,
+    no_program_is_started_for_a_client_that_has_left_while_it_waited,
     requests_beyond_the_bound_wait_for_a_program_to_end,
 ]);
 
@@ -281,6 +282,32 @@ fn an_answer_is_whole_though_its_program_reads_no_content(engine: Engine) {
     client.send(format!("POST /cgi-bin/ignores HTTP/1.1\r\nHost: a\r\nContent-Length: {BYTES}\r\n\r\n").as_bytes());
     client.send(&pattern(BYTES, 3));
     assert_eq!(client.receive(true).map(|answer| answer.content.len()), Ok(BYTES));
+    server.finish();
+}
+
+fn no_program_is_started_for_a_client_that_has_left_while_it_waited(engine: Engine) {
+    const REQUEST: &[u8] = b"GET /cgi-bin/works HTTP/1.1\r\nHost: a\r\n\r\n";
+    let works = "#!/bin/sh\necho $PPID > ../runner.pid\necho >> ../runs\nprintf 'Content-Type: text/plain\\r\\n\\r\\nso far\\n'\nuntil [ -e ../go ]; do sleep 0.05; done\n";
+    let launch = program(launch(engine, "programs_max = 1"), "works", works);
+    let site = launch.site();
+    let server = launch.start();
+    let mut first = server.connect();
+    first.send(REQUEST);
+    assert_eq!(first.receive_head().unwrap().status, 200);
+    let runner = fs::read_to_string(site.join("runner.pid")).unwrap();
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", runner.trim())).unwrap().count();
+    let before = descriptors();
+    let waiting = [(); 2].map(|()| {
+        let mut client = server.connect();
+        client.send(REQUEST);
+        client
+    });
+    eventually("they wait for a program", PATIENCE, || (descriptors() == before + 2).then_some(()));
+    waiting.into_iter().for_each(Client::reset);
+    eventually("they wait no more", PATIENCE, || (descriptors() == before).then_some(()));
+    fs::write(site.join("go"), "").unwrap();
+    assert_eq!(get(&server, "/cgi-bin/works").status, 200);
+    assert_eq!(fs::read_to_string(site.join("runs")).unwrap().len(), 2, "the first, and the last");
     server.finish();
 }
 

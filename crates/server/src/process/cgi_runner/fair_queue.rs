@@ -4,7 +4,8 @@
 //! Guarantees: while requests of several networks wait, the next program is for the one that has the fewest, in turn
 //! among equals; a network may have all programs as long as nobody else waits; at most [`WAITING_MAX`] requests wait,
 //! and what is beyond that is the newest of the network that has most of them. A program whose client does not read is
-//! asked to yield if its network has more than its share and another network has waited for long. Knows nothing of
+//! asked to yield if its network has more than its share and another network has waited for long. No request whose
+//! client has left gets a program, keeps a place among those that wait, or has a program yield. Knows nothing else of
 //! requests.
 
 use std::collections::VecDeque;
@@ -18,6 +19,12 @@ pub(super) type Network = Option<ClientNetwork>;
 
 /// Requests that wait: each holds a descriptor and its variables.
 pub(super) const WAITING_MAX: usize = 512;
+
+/// A request that waits for its program.
+pub(super) trait Waiting {
+    /// Whether its client has left. Does not wait.
+    fn has_left(&self) -> bool;
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -63,7 +70,7 @@ pub(super) struct Permit<'a, T> {
     pub(super) network: Network,
 }
 
-impl<T> FairQueue<T> {
+impl<T: Waiting> FairQueue<T> {
     /// For so many programs at once.
     pub(super) fn new(programs_max: usize, patience: Duration) -> FairQueue<T> {
         let state = State { queues: VecDeque::new(), running: Vec::new(), numbers: 0, has_ended: false };
@@ -90,6 +97,9 @@ impl<T> FairQueue<T> {
         let mut state = self.lock();
         loop {
             if let Some((network, request)) = state.take_next() {
+                if request.has_left() {
+                    continue;
+                }
                 state.numbers += 1;
                 let number = state.numbers;
                 state.running.push(Running { number, network, stalled_since: None, has_to_yield: false });
@@ -113,9 +123,12 @@ impl<T> FairQueue<T> {
         !self.lock().queues.is_empty()
     }
 
-    /// Asks a program to yield where others have waited for too long. To be called now and then.
+    /// Drops requests whose clients have left, and asks a program to yield where others have waited for too long. To be
+    /// called now and then.
     pub(super) fn look(&self, now: Instant) {
         let mut state = self.lock();
+        state.queues.iter_mut().for_each(|queue| queue.requests.retain(|(_, request)| !request.has_left()));
+        state.queues.retain(|queue| !queue.requests.is_empty());
         let is_long = |since: Instant| now.saturating_duration_since(since) >= self.patience;
         let is_free = state.running.len() < self.programs_max;
         if is_free || state.running.iter().any(|one| one.has_to_yield) {
@@ -141,7 +154,9 @@ impl<T> FairQueue<T> {
             state.running[at].has_to_yield = true;
         }
     }
+}
 
+impl<T> FairQueue<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,6 +219,14 @@ mod tests {
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(5);
+    /// A request whose client has left.
+    const LEFT: u32 = u32::MAX;
+
+    impl Waiting for u32 {
+        fn has_left(&self) -> bool {
+            *self == LEFT
+        }
+    }
 
     fn network(number: u8) -> Network {
         Some(ClientNetwork::of([192, 0, 2, number].into()))
@@ -226,6 +249,24 @@ mod tests {
         let served: Vec<_> = next.iter().map(|(permit, request)| (permit.network, *request)).collect();
         let expected = [(2, 0), (3, 0), (2, 1), (2, 2), (1, 3), (1, 4)];
         assert_eq!(served, expected.map(|(of, request)| (network(of), request)));
+    }
+
+    #[test]
+    fn nothing_is_done_for_a_client_that_has_left_while_it_waited() {
+        let (queue, start) = (FairQueue::new(1, PATIENCE), Instant::now());
+        push(&queue, 1, 1);
+        let (permit, _) = queue.next().unwrap();
+        permit.stall(Some(start));
+        for of in [2, 3] {
+            assert_eq!(queue.push(network(of), LEFT, start), None);
+        }
+        queue.look(start + PATIENCE);
+        assert!(!queue.has_waiting() && !permit.has_to_yield());
+        // It is looked at once more when its turn is there.
+        assert_eq!(queue.push(network(2), LEFT, start), None);
+        push(&queue, 2, 1);
+        assert_eq!(queue.next().unwrap().1, 0);
+        assert!(!queue.has_waiting());
     }
 
     #[test]

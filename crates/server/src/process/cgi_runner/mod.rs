@@ -34,7 +34,7 @@ use lamna_sys::signals::{Signal, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use fair_queue::{FairQueue, Network};
+use fair_queue::{FairQueue, Network, Waiting};
 use leftovers::Leftovers;
 use output::Room;
 use request::{Opened, Opening, Records, Variables};
@@ -65,7 +65,7 @@ const OPENINGS_MAX: usize = 64;
 const OUTPUTS_MAX: usize = 256;
 const OUTPUTS_BYTES_MAX: u64 = 1 << 30;
 /// How often those that wait are looked at.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+const LOOK: Duration = Duration::from_millis(250);
 
 /// A request that waits for its program.
 #[derive(Debug)]
@@ -73,6 +73,15 @@ struct Request {
     stream: UnixStream,
     records: Records,
     variables: Variables,
+}
+
+impl Waiting for Request {
+    /// The other end has been closed: content that has not been read is no matter.
+    fn has_left(&self) -> bool {
+        let mut ends = [PollFd::new(&self.stream, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut ends, Some(&now)).is_ok() && ends[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
 }
 
 /// The state that its threads share.
@@ -140,6 +149,8 @@ impl Runner<'_> {
     /// Takes connections, and has their requests wait for their turn, until it is time to end.
     fn receive(&self, listener: &UnixListener, signals: &Signals) {
         let mut openings: Vec<(Instant, UnixStream, Opening)> = Vec::new();
+        let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+        let mut looked = Instant::now();
         loop {
             let mut waited = vec![PollFd::new(signals, PollFlags::IN)];
             waited.extend(openings.iter().map(|(_, stream, _)| PollFd::new(stream, PollFlags::IN)));
@@ -147,7 +158,7 @@ impl Runner<'_> {
                 waited.push(PollFd::new(listener, PollFlags::IN));
             }
             let is_waited_for = !openings.is_empty() || self.queue.has_waiting();
-            match poll(&mut waited, is_waited_for.then_some(&LOOK)) {
+            match poll(&mut waited, is_waited_for.then_some(&look)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return,
             }
@@ -168,7 +179,11 @@ impl Runner<'_> {
             }
             let before = std::mem::take(&mut openings);
             openings = before.into_iter().filter_map(|opening| self.open(opening)).collect();
-            self.queue.look(Instant::now());
+            let now = Instant::now();
+            if now.saturating_duration_since(looked) >= LOOK {
+                self.queue.look(now);
+                looked = now;
+            }
         }
     }
 
@@ -282,6 +297,18 @@ mod tests {
             assert_eq!(read(ask(runner, 1, &small)), (HEAD_BYTES + 5, true));
             assert_eq!(slow.map(read), [(HEAD_BYTES + 8_000_000, true); 2]);
         });
+    }
+
+    #[test]
+    fn a_client_that_waits_has_left_when_its_connection_has_ended_whatever_of_it_is_unread() {
+        for content in [&b""[..], b"content"] {
+            let (mut client, stream) = UnixStream::pair().unwrap();
+            client.write_all(content).unwrap();
+            let request = Request { stream, records: Records::default(), variables: Variables::new() };
+            assert!(!request.has_left());
+            drop(client);
+            assert!(request.has_left());
+        }
     }
 
     /// The server sends it as it likes, also behind the end of a program that reads nothing.
