@@ -56,8 +56,15 @@ struct Queue<T> {
 struct Running {
     number: u64,
     network: Network,
-    /// Since when its client has taken nothing, if the program has to wait for that.
-    stalled_since: Option<Instant>,
+    /// The program waits for its client.
+    stall: Option<Stall>,
+}
+
+/// A wait of a program for its client. It ends when the client takes something, and with it that the program has to
+/// yield.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    since: Instant,
     has_to_yield: bool,
 }
 
@@ -102,7 +109,7 @@ impl<T: Waiting> FairQueue<T> {
                 }
                 state.numbers += 1;
                 let number = state.numbers;
-                state.running.push(Running { number, network, stalled_since: None, has_to_yield: false });
+                state.running.push(Running { number, network, stall: None });
                 return Some((Permit { queue: self, number, network }, request));
             }
             if state.has_ended {
@@ -131,7 +138,7 @@ impl<T: Waiting> FairQueue<T> {
         state.queues.retain(|queue| !queue.requests.is_empty());
         let is_long = |since: Instant| now.saturating_duration_since(since) >= self.patience;
         let is_free = state.running.len() < self.programs_max;
-        if is_free || state.running.iter().any(|one| one.has_to_yield) {
+        if is_free || state.running.iter().any(Running::has_to_yield) {
             return;
         }
         let networks = state.networks();
@@ -147,11 +154,11 @@ impl<T: Waiting> FairQueue<T> {
         let may_go = |at: usize, one: &Running| one.network != waiting && (counts[at] > share || share == 1);
         let stalled = state.running.iter().enumerate().filter(|(at, one)| may_go(*at, one));
         let slowest = stalled
-            .filter_map(|(at, one)| Some((one.stalled_since.filter(|since| is_long(*since))?, at)))
+            .filter_map(|(at, one)| Some((one.stall.map(|stall| stall.since).filter(|since| is_long(*since))?, at)))
             .min()
             .map(|(_, at)| at);
-        if let Some(at) = slowest {
-            state.running[at].has_to_yield = true;
+        if let Some(stall) = slowest.and_then(|at| state.running[at].stall.as_mut()) {
+            stall.has_to_yield = true;
         }
     }
 }
@@ -194,17 +201,23 @@ impl<T> State<T> {
     }
 }
 
-impl<T> Permit<'_, T> {
-    /// The client has taken nothing since then, and the program waits for it; or it does not.
-    pub(super) fn stall(&self, since: Option<Instant>) {
-        if let Some(one) = self.queue.lock().running.iter_mut().find(|one| one.number == self.number) {
-            one.stalled_since = since;
-        }
+impl Running {
+    fn has_to_yield(&self) -> bool {
+        self.stall.is_some_and(|stall| stall.has_to_yield)
     }
+}
 
-    /// Whether others are to have it.
-    pub(super) fn has_to_yield(&self) -> bool {
-        self.queue.lock().running.iter().any(|one| one.number == self.number && one.has_to_yield)
+impl<T> Permit<'_, T> {
+    /// The client has taken nothing since then, and the program waits for it; or it does not. Whether others are to
+    /// have the place, because of that wait and no earlier one.
+    #[must_use]
+    pub(super) fn stall(&self, since: Option<Instant>) -> bool {
+        let mut state = self.queue.lock();
+        let Some(one) = state.running.iter_mut().find(|one| one.number == self.number) else { return false };
+        if one.stall.map(|stall| stall.since) != since {
+            one.stall = since.map(|since| Stall { since, has_to_yield: false });
+        }
+        one.has_to_yield()
     }
 }
 
@@ -221,6 +234,12 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(5);
     /// A request whose client has left.
     const LEFT: u32 = u32::MAX;
+
+    impl<T> Permit<'_, T> {
+        fn has_to_yield(&self) -> bool {
+            self.queue.lock().running.iter().any(|one| one.number == self.number && one.has_to_yield())
+        }
+    }
 
     impl Waiting for u32 {
         fn has_left(&self) -> bool {
@@ -256,7 +275,7 @@ mod tests {
         let (queue, start) = (FairQueue::new(1, PATIENCE), Instant::now());
         push(&queue, 1, 1);
         let (permit, _) = queue.next().unwrap();
-        permit.stall(Some(start));
+        assert!(!permit.stall(Some(start)));
         for of in [2, 3] {
             assert_eq!(queue.push(network(of), LEFT, start), None);
         }
@@ -310,9 +329,9 @@ mod tests {
         let permits: Vec<_> = (0..4).map(|_| queue.next().unwrap().0).collect();
         let (own, others): (Vec<_>, Vec<_>) = permits.into_iter().partition(|permit| permit.network == network(1));
         let yielding = || own.iter().map(Permit::has_to_yield).collect::<Vec<_>>();
-        others[0].stall(Some(start));
-        own[1].stall(Some(start));
-        own[2].stall(Some(start + Duration::from_secs(1)));
+        assert!(!others[0].stall(Some(start)));
+        assert!(!own[1].stall(Some(start)));
+        assert!(!own[2].stall(Some(start + Duration::from_secs(1))));
         // Nobody waits, or not for long, or who has more waits itself.
         queue.look(start + 2 * PATIENCE);
         push(&queue, 1, 1);
@@ -334,7 +353,7 @@ mod tests {
         let (queue, start) = (FairQueue::new(4, PATIENCE), Instant::now());
         push(&queue, 1, 4);
         let permits: Vec<_> = (0..4).map(|_| queue.next().unwrap().0).collect();
-        permits.iter().for_each(|permit| permit.stall(Some(start)));
+        permits.iter().for_each(|permit| assert!(!permit.stall(Some(start))));
         assert_eq!(queue.push(network(1), 4, start), None);
         queue.look(start + PATIENCE);
         assert!(!permits.iter().any(Permit::has_to_yield), "there is nobody else");
@@ -351,7 +370,7 @@ mod tests {
         push(&queue, 2, 3);
         push(&queue, 3, 1);
         let permits: Vec<_> = (0..7).map(|_| queue.next().unwrap().0).collect();
-        permits.iter().for_each(|permit| permit.stall(Some(start)));
+        permits.iter().for_each(|permit| assert!(!permit.stall(Some(start))));
         assert_eq!(queue.push(network(1), 3, start), None);
         queue.look(start + PATIENCE);
         assert!(!permits.iter().any(Permit::has_to_yield), "two are a share, and it has three");
@@ -362,9 +381,24 @@ mod tests {
         let (queue, start) = (FairQueue::new(1, PATIENCE), Instant::now());
         push(&queue, 1, 1);
         let (permit, _) = queue.next().unwrap();
-        permit.stall(Some(start));
+        assert!(!permit.stall(Some(start)));
         assert_eq!(queue.push(network(2), 0, start), None);
         queue.look(start + PATIENCE);
         assert!(permit.has_to_yield());
+    }
+
+    #[test]
+    fn a_program_whose_client_takes_something_does_not_have_to_yield_any_more() {
+        let (queue, start) = (FairQueue::new(1, PATIENCE), Instant::now());
+        push(&queue, 1, 1);
+        let (permit, _) = queue.next().unwrap();
+        assert!(!permit.stall(Some(start)));
+        assert_eq!(queue.push(network(2), 0, start), None);
+        queue.look(start + PATIENCE);
+        assert!(permit.stall(Some(start)));
+        assert!(!permit.stall(Some(start + PATIENCE)), "it waits anew");
+        queue.look(start + 2 * PATIENCE);
+        assert!(permit.has_to_yield());
+        assert!(!permit.stall(None), "it goes on");
     }
 }

@@ -223,7 +223,11 @@ impl<'a> Pump<'a> {
         }
         let has_room = !self.is_over && self.has_room()?;
         let is_stalled = !has_room && !self.output.is_empty();
-        self.stall(is_stalled)?;
+        // Nothing changes while it goes on.
+        if (is_stalled || self.is_stalled) && self.permit.stall(is_stalled.then_some(self.progress)) {
+            return Err(Broken::Crowded);
+        }
+        self.is_stalled = is_stalled;
         // Whether the pipe of a program that has ended is empty is seen by reading.
         let is_to_read = self.has_exited && has_room && self.program.stdout.is_some();
         let left = match (is_to_read, is_stalled) {
@@ -261,18 +265,6 @@ impl<'a> Pump<'a> {
         }
         let [stream, stdin, stdout, stderr, end] = waited.map(|one| one.revents());
         Ok(Ready { stream, stdin, stdout, stderr, end })
-    }
-
-    /// Says whether the program waits for its client.
-    fn stall(&mut self, is_stalled: bool) -> Result<(), Broken> {
-        if is_stalled && self.permit.has_to_yield() {
-            return Err(Broken::Crowded);
-        }
-        if is_stalled != self.is_stalled || is_stalled {
-            self.permit.stall(is_stalled.then_some(self.progress));
-        }
-        self.is_stalled = is_stalled;
-        Ok(())
     }
 
     /// Whether the program can print more.
