@@ -150,13 +150,16 @@ impl<T: Waiting> FairQueue<T> {
         };
         let Some(waiting) = state.queues.iter().find(is_due).map(|queue| queue.network) else { return };
         let counts: Vec<usize> = state.running.iter().map(|one| state.count(one.network)).collect();
-        // With more networks than programs, one program is a share, and still goes to those that wait in time.
-        let may_go = |at: usize, one: &Running| one.network != waiting && (counts[at] > share || share == 1);
+        // With more networks than programs, one program is a share, and still goes to those that wait in time: behind
+        // what others have beyond their share.
+        let is_within = |at: usize| counts[at] <= share;
+        let may_go =
+            |at: usize, one: &Running| one.network != waiting && (!is_within(at) || self.programs_max < networks);
         let stalled = state.running.iter().enumerate().filter(|(at, one)| may_go(*at, one));
         let slowest = stalled
-            .filter_map(|(at, one)| Some((one.stall.map(|stall| stall.since).filter(|since| is_long(*since))?, at)))
-            .min()
-            .map(|(_, at)| at);
+            .filter_map(|(at, one)| Some((at, one.stall.map(|stall| stall.since).filter(|since| is_long(*since))?)))
+            .min_by_key(|&(at, since)| (is_within(at), since))
+            .map(|(at, _)| at);
         if let Some(stall) = slowest.and_then(|at| state.running[at].stall.as_mut()) {
             stall.has_to_yield = true;
         }
@@ -400,5 +403,24 @@ mod tests {
         queue.look(start + 2 * PATIENCE);
         assert!(permit.has_to_yield());
         assert!(!permit.stall(None), "it goes on");
+    }
+
+    #[test]
+    fn a_network_with_no_more_than_its_share_keeps_it_where_another_has_more() {
+        for waiting in [1, 3] {
+            let (queue, start) = (FairQueue::new(4, PATIENCE), Instant::now());
+            push(&queue, 1, 1);
+            push(&queue, 2, 3);
+            let permits: Vec<_> = (0..4).map(|_| queue.next().unwrap().0).collect();
+            for permit in &permits {
+                // The only program of the one is the slowest.
+                let since = if permit.network == network(1) { start } else { start + Duration::from_secs(1) };
+                assert!(!permit.stall(Some(since)));
+            }
+            (0..waiting).for_each(|number| assert_eq!(queue.push(network(3 + number), 0, start), None));
+            queue.look(start + 2 * PATIENCE);
+            let yielding: Vec<_> = permits.iter().filter(|permit| permit.has_to_yield()).collect();
+            assert_eq!(yielding.iter().map(|permit| permit.network).collect::<Vec<_>>(), [network(2)]);
+        }
     }
 }
