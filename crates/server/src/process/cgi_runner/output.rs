@@ -66,11 +66,11 @@ impl Room {
     pub(super) fn take(self: &Arc<Room>, network: Network) -> Option<OutputReservation> {
         let mut taken = self.lock();
         let all: usize = taken.values().map(|one| one.outputs).sum();
-        let own = taken.entry(network).or_default();
-        if own.outputs + all + 2 > self.outputs_max {
+        let own = taken.get(&network).map_or(0, |own| own.outputs);
+        if own + all + 2 > self.outputs_max {
             return None;
         }
-        own.outputs += 1;
+        taken.entry(network).or_default().outputs += 1;
         Some(OutputReservation { room: self.clone(), network, bytes: 0 })
     }
 
@@ -439,5 +439,12 @@ mod tests {
             prop_assert!(content.iter().all(|one| !one.content.is_empty()), "there is one end");
             prop_assert!(content.iter().flat_map(|one| &one.content).eq(&printed));
         }
+    }
+
+    #[test]
+    fn what_a_network_is_refused_leaves_no_trace() {
+        let room = Room::new(1, 1 << 20);
+        assert!(room.take(network(1)).is_none());
+        assert!(room.lock().is_empty());
     }
 }
