@@ -46,8 +46,8 @@ enum Broken {
     Late,
     /// The program is at fault: why.
     Fault(String),
-    /// Its client reads nothing, and others wait for its place.
-    Crowded,
+    /// The client does not take the answer: why it is not waited for.
+    Untaken(&'static str),
 }
 
 impl From<io::Error> for Broken {
@@ -89,13 +89,15 @@ fn answer(request: Request, permit: &Permit<'_, Request>, runner: &Runner<'_>) -
         }
         Err(Broken::Late) => pump.give_up("504 Gateway Timeout", "the program has not ended in time, and is killed"),
         Err(Broken::Fault(why)) => pump.give_up("502 Bad Gateway", &why),
-        Err(Broken::Crowded) => {
+        Err(Broken::Untaken(why)) => {
             // The connection takes no words.
             let name = variables.iter().find(|(name, _)| name == "SCRIPT_FILENAME").map(|(_, value)| value.display());
             let name = name.map_or_else(String::new, |name| name.to_string());
-            say!(
-                "{name}: the program is killed, because its client reads nothing and other networks wait for a program"
-            );
+            let what = match pump.has_exited {
+                true => "the program has ended, and the rest of its answer is given up",
+                false => "the program is killed",
+            };
+            say!("{name}: {what}, because {why}");
             Ok(())
         }
     }
@@ -219,13 +221,16 @@ impl<'a> Pump<'a> {
     fn wait(&mut self) -> Result<Ready, Broken> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Broken::Late);
+            return Err(match self.has_exited {
+                true => Broken::Untaken("its client has not taken it in time"),
+                false => Broken::Late,
+            });
         }
         let has_room = !self.is_over && self.has_room()?;
         let is_stalled = !has_room && !self.output.is_empty();
         // Nothing changes while it goes on.
         if (is_stalled || self.is_stalled) && self.permit.stall(is_stalled.then_some(self.progress)) {
-            return Err(Broken::Crowded);
+            return Err(Broken::Untaken("its client reads nothing and other networks wait for a program"));
         }
         self.is_stalled = is_stalled;
         // Whether the pipe of a program that has ended is empty is seen by reading.
@@ -384,3 +389,34 @@ impl<'a> Pump<'a> {
 
 /// The time that the rest of an answer may take in any case.
 const LAST_TIME: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::super::fair_queue::FairQueue;
+    use super::super::output::Room;
+    use super::super::request::{Records, Variables};
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_program_that_has_ended_is_not_late() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.sh");
+        // More than the connection takes, and less than is kept in memory beside it.
+        std::fs::write(&path, "head -c 60000 /dev/zero\n").unwrap();
+        let (time_max, interpreters) = (LAST_TIME, BTreeMap::from([("sh".to_owned(), "/bin/sh".to_owned())]));
+        let limits = Limits { programs_max: 1, time_max, output_bytes_max: 1 << 20, interpreters };
+        let (_client, stream) = UnixStream::pair().unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&stream, 1).unwrap();
+        let variables: Variables = vec![("SCRIPT_FILENAME".into(), path.into())];
+        let queue = FairQueue::new(1, LAST_TIME);
+        let request = Request { stream, records: Records::default(), variables };
+        assert!(queue.push(None, request, Instant::now()).is_none());
+        let (permit, Request { stream, variables, .. }) = queue.next().unwrap();
+        let program = Program::start(&variables, &limits).ok().unwrap();
+        // Nothing can be kept without its program.
+        let output = Output::new(Room::new(0, 0), None);
+        let mut pump = Pump::new(stream, program, Inbound::default(), (&permit, output), &limits).unwrap();
+        assert!(matches!(pump.run(), Err(Broken::Untaken(_))) && pump.is_over);
+    }
+}
