@@ -96,6 +96,7 @@ impl<T: Waiting> FairQueue<T> {
         let longest = state.queues.iter_mut().max_by_key(|queue| queue.requests.len());
         let refused = longest.filter(|_| waiting > WAITING_MAX).and_then(|queue| queue.requests.pop_back());
         state.queues.retain(|queue| !queue.requests.is_empty());
+        state.check_invariants(self.programs_max);
         refused.map(|(_, request)| request)
     }
 
@@ -110,6 +111,7 @@ impl<T: Waiting> FairQueue<T> {
                 state.numbers += 1;
                 let number = state.numbers;
                 state.running.push(Running { number, network, stall: None });
+                state.check_invariants(self.programs_max);
                 return Some((Permit { queue: self, number, network }, request));
             }
             if state.has_ended {
@@ -163,6 +165,7 @@ impl<T: Waiting> FairQueue<T> {
         if let Some(stall) = slowest.and_then(|at| state.running[at].stall.as_mut()) {
             stall.has_to_yield = true;
         }
+        state.check_invariants(self.programs_max);
     }
 }
 
@@ -173,6 +176,21 @@ impl<T> FairQueue<T> {
 }
 
 impl<T> State<T> {
+    /// Checks that there are no more programs than threads that run them, that each network that waits has one queue
+    /// with something in it, that no more wait than may, and that one program at most has to yield, in a build with
+    /// assertions.
+    fn check_invariants(&self, programs_max: usize) {
+        if cfg!(debug_assertions) {
+            assert!(self.running.len() <= programs_max, "{} programs run", self.running.len());
+            let lengths = self.queues.iter().map(|queue| queue.requests.len());
+            assert!(lengths.clone().all(|length| length > 0), "an empty queue is served");
+            assert!(lengths.sum::<usize>() <= WAITING_MAX, "too many requests wait");
+            let count = |network| self.queues.iter().filter(|queue| queue.network == network).count();
+            assert!(self.queues.iter().all(|queue| count(queue.network) == 1), "a network has two queues");
+            assert!(self.running.iter().filter(|one| one.has_to_yield()).count() <= 1, "more than one has to yield");
+        }
+    }
+
     /// The oldest request of the network that has the fewest programs.
     fn take_next(&mut self) -> Option<(Network, T)> {
         let fewest = |(_, queue): &(usize, &Queue<T>)| self.count(queue.network);
@@ -260,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_next_program_is_for_the_network_that_has_the_fewest() {
-        let queue = FairQueue::new(4, PATIENCE);
+        let queue = FairQueue::new(9, PATIENCE);
         push(&queue, 1, 5);
         // Nobody else waits: all are for one network.
         let first: Vec<_> = (0..3).map(|_| queue.next().unwrap()).collect();
@@ -287,6 +305,7 @@ mod tests {
         // It is looked at once more when its turn is there.
         assert_eq!(queue.push(network(2), LEFT, start), None);
         push(&queue, 2, 1);
+        drop(permit);
         assert_eq!(queue.next().unwrap().1, 0);
         assert!(!queue.has_waiting());
     }
@@ -307,7 +326,7 @@ mod tests {
 
     #[test]
     fn what_there_is_no_room_for_is_of_the_network_that_has_most() {
-        let queue = FairQueue::new(1, PATIENCE);
+        let queue = FairQueue::new(2, PATIENCE);
         push(&queue, 1, WAITING_MAX as u32);
         assert_eq!(queue.push(network(2), 7, Instant::now()), Some(WAITING_MAX as u32 - 1));
         assert_eq!(queue.push(network(1), 9, Instant::now()), Some(9));

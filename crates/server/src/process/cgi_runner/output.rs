@@ -71,7 +71,18 @@ impl Room {
             return None;
         }
         taken.entry(network).or_default().outputs += 1;
+        self.check_invariants(&taken);
         Some(OutputReservation { room: self.clone(), network, bytes: 0 })
+    }
+
+    /// Checks that no more is taken than there is, and that no network is there without an output, in a build with
+    /// assertions.
+    fn check_invariants(&self, taken: &HashMap<Network, Taken>) {
+        if cfg!(debug_assertions) {
+            assert!(taken.values().all(|own| own.outputs > 0), "a network without outputs is counted");
+            assert!(taken.values().map(|own| own.outputs).sum::<usize>() <= self.outputs_max, "too many outputs");
+            assert!(taken.values().map(|own| own.bytes).sum::<u64>() <= self.bytes_max, "too many bytes");
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Network, Taken>> {
@@ -96,6 +107,7 @@ impl OutputReservation {
         }
         own.bytes += wanted;
         self.bytes += wanted;
+        self.room.check_invariants(&taken);
         true
     }
 }
@@ -112,6 +124,7 @@ impl Drop for OutputReservation {
         if let Some(own) = taken.get_mut(&self.network) {
             *own = Taken { outputs: own.outputs - 1, bytes: own.bytes - self.bytes };
             if own.outputs == 0 {
+                debug_assert_eq!(own.bytes, 0, "bytes are counted that no output has");
                 taken.remove(&self.network);
             }
         }
@@ -184,6 +197,7 @@ impl Output {
 
     /// Moves what waits to where there is room for it.
     fn settle(&mut self) -> io::Result<()> {
+        self.check_invariants();
         if self.waiting.is_empty() || self.settle_in_records() {
             return Ok(());
         }
@@ -193,6 +207,18 @@ impl Output {
         };
         self.waiting.drain(..spooled);
         Ok(())
+    }
+
+    /// Checks that a file has something to be read, which is counted, and that what waits is bounded, in a build with
+    /// assertions.
+    fn check_invariants(&self) {
+        if cfg!(debug_assertions) {
+            assert!(self.waiting.len() <= READ_BYTES, "more was taken than there is room for");
+            if let Some(Spool { file, read, kept }) = &self.spool {
+                assert!(*read < file.bytes(), "a file has nothing to be read");
+                assert!(file.bytes() <= kept.bytes, "a file has more than is counted");
+            }
+        }
     }
 
     /// Whether nothing waits any more.
@@ -254,6 +280,7 @@ impl Output {
     }
 
     fn refill(&mut self) -> io::Result<()> {
+        self.check_invariants();
         while let Some(spool) = self.spool.as_mut().filter(|_| self.records.len() < READ_BYTES) {
             let mut buffer = [0; READ_BYTES];
             let bytes = spool.file.read(&mut buffer, spool.read, Wait::Yes).map_err(|blocked| match blocked {
