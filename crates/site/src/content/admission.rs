@@ -2,7 +2,7 @@
 //!
 //! Owns: [`admit`], which is asked for every request of every version before anything else of its site is looked at
 //! (`worker::context::routing`). Guarantees: there is an answer for every pair of what a site demands and what a
-//! connection is, and only [`Standing::Served`] lets in. What a handshake has found out counts as long as it is still
+//! connection is, and only [`Admission::Served`] lets in. What a handshake has found out counts as long as it is still
 //! true: the certificate that was shown is that of the site, the authorities are those of today, and the client's
 //! certificate has not expired. Pure. Does not say who is let in beyond that ([`access`](super::access)).
 
