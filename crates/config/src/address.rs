@@ -50,6 +50,14 @@ impl FromStr for ListenAddress {
 }
 
 impl ListenAddress {
+    /// Whether it means the listener at `own`: port 0 is any port of its address.
+    pub fn means(&self, own: &ListenAddress) -> bool {
+        match (self, own) {
+            (ListenAddress::Tcp(named), ListenAddress::Tcp(own)) if named.port() == 0 => named.ip() == own.ip(),
+            (named, own) => named == own,
+        }
+    }
+
     /// Whether no two sockets can listen at both at a time: the same address, or the same port of every interface.
     pub(super) fn overlaps(&self, other: &ListenAddress) -> bool {
         match (self, other) {

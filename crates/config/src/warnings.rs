@@ -43,7 +43,28 @@ pub fn warnings(settings: &Settings) -> Vec<String> {
         said.extend(site.gateways().filter_map(|gateway| unverified(&name, gateway)));
         said
     };
-    settings.sites.iter().enumerate().flat_map(of_site).chain(no_gateways(settings)).collect()
+    let of_sites = settings.sites.iter().enumerate().flat_map(of_site);
+    of_sites.chain(no_gateways(settings)).chain(processes(settings)).chain(nowhere(settings)).collect()
+}
+
+/// More processes to begin with than there may be.
+fn processes(settings: &Settings) -> Option<String> {
+    let (least, most) = (settings.processes, settings.processes_max);
+    (least > most && least != Settings::default().processes).then(|| {
+        format!(
+            "`processes` ({least}) is more than `processes_max` ({most}): there are {least} processes, and never more"
+        )
+    })
+}
+
+/// Addresses of `proxy_protocol` at which the server does not listen. Without `listen` it is not known yet where it does.
+fn nowhere(settings: &Settings) -> Vec<String> {
+    let is_nowhere =
+        |named: &&ListenAddress| !settings.listen.is_empty() && !settings.listen.iter().any(|own| named.means(own));
+    let nowhere = settings.proxy_protocol.iter().filter(is_nowhere);
+    nowhere
+        .map(|address| format!("`proxy_protocol` names {address}, and `listen` does not: it has no effect"))
+        .collect()
 }
 
 /// Gateways that are to be suspended, and that no route has.
@@ -280,6 +301,30 @@ mod tests {
             "[[site.route]]\nmatch = \"/cgi-bin/*\"\ncgi = true\n[[site.route]]\nmatch = \"/in/*\"\nupload = true\n";
         assert_eq!(of(apart), [""; 0]);
         assert!(of(&format!("upload = true\n{php}upload = false\n")).is_empty());
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_each_other_are_warned_of() {
+        let of = |lines: &str| {
+            let root = tempfile::tempdir().unwrap();
+            let text = format!("{lines}\n[[site]]\nroot = {:?}\n", root.path());
+            warnings(&crate::parse(&text, &root.path().join("a.toml")).unwrap())
+        };
+        let found = of("processes = 100\nprocesses_max = 10");
+        assert!(
+            found.len() == 1 && found[0].contains("`processes` (100) is more than `processes_max` (10)"),
+            "{found:?}"
+        );
+        for fits in ["processes = 10\nprocesses_max = 10", "processes_max = 10"] {
+            assert_eq!(of(fits), [""; 0], "{fits}");
+        }
+        let proxies = "trusted_proxies = [\"127.0.0.1\"]\nproxy_protocol = [\"127.0.0.1:9999\"]";
+        let found = of(&format!("{proxies}\nlisten = [\"127.0.0.1:9998\"]"));
+        assert!(found.len() == 1 && found[0].contains("`proxy_protocol` names 127.0.0.1:9999"), "{found:?}");
+        assert_eq!(of(&format!("{proxies}\nlisten = [\"127.0.0.1:9998\", \"127.0.0.1:9999\"]")), [""; 0]);
+        let any_port = proxies.replace("9999", "0");
+        assert_eq!(of(&format!("{any_port}\nlisten = [\"127.0.0.1:9998\"]")), [""; 0]);
+        assert_eq!(of(proxies), [""; 0]);
     }
 
     #[test]

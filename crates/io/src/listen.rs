@@ -132,10 +132,7 @@ impl Listener {
 
     /// Connections that are taken from now on are those of proxies if `settings` say so.
     pub fn expect_proxies(&self, settings: &Settings) {
-        let is_this = |named: &ListenAddress| match (named, &self.address) {
-            (ListenAddress::Tcp(named), ListenAddress::Tcp(own)) if named.port() == 0 => named.ip() == own.ip(),
-            (named, own) => named == own,
-        };
+        let is_this = |named: &ListenAddress| named.means(&self.address);
         let proxies = settings.proxy_protocol.iter().any(is_this).then(|| Arc::new(settings.proxies.clone()));
         self.proxies.store(proxies);
     }
