@@ -15,7 +15,7 @@ use super::route::shapes::FilterStep;
 use super::setting::table::NAMES;
 use super::setting::{Kind, SETTINGS};
 use super::site::{self, SiteTable};
-use super::written::{Amount, Text};
+use super::written::{Amount, MayBeEmpty, Text};
 
 /// The whole file.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(super) enum Given {
     Switch(bool),
     Amount(Spanned<Amount>),
     Text(Text),
-    List(Vec<Text>),
+    List(MayBeEmpty<Vec<Text>>),
 }
 
 impl<'de> Deserialize<'de> for File {
@@ -128,7 +128,7 @@ impl Visitor<'_> for KeyVisitor {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct ServiceTable {
     pub name: Option<Text>,
-    pub filters: Option<Vec<Spanned<FilterStep>>>,
+    pub filters: Option<MayBeEmpty<Vec<Spanned<FilterStep>>>>,
     pub(super) native: Option<Text>,
     pub(super) wasm: Option<Text>,
     pub gateway: bool,

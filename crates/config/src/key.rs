@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Value, json};
 
 use super::reload::Reload;
-use super::schema::values::{bytes, list_of, names, number, switch, text};
+use super::schema::values::{bytes, list_of, list_or_none, names, number, switch, text};
 use super::unit::Unit;
 
 /// A key.
@@ -52,6 +52,8 @@ pub enum Form {
         what: &'static str,
         /// The meaning of each.
         each: &'static str,
+        /// Whether there may be none: the manual says what that means.
+        may_be_empty: bool,
     },
     /// Something else.
     Other {
@@ -85,7 +87,12 @@ impl Key {
     }
 
     pub(crate) const fn texts(what: &'static str, each: &'static str, text: &'static str) -> Key {
-        Key::new(Form::Texts { what, each }, text)
+        Key::new(Form::Texts { what, each, may_be_empty: false }, text)
+    }
+
+    /// Several texts or none.
+    pub(crate) const fn texts_or_none(what: &'static str, each: &'static str, text: &'static str) -> Key {
+        Key::new(Form::Texts { what, each, may_be_empty: true }, text)
     }
 
     pub(crate) const fn other(what: &'static str, schema: fn() -> Value, text: &'static str) -> Key {
@@ -128,10 +135,13 @@ impl Key {
             Form::Number { bounds, .. } => number(bounds, ""),
             Form::Words(words) => names(words, ""),
             Form::Text(_) => text(""),
+            Form::Texts { each, may_be_empty: true, .. } => list_or_none(text(each)),
             Form::Texts { each, .. } => list_of(text(each)),
             Form::Other { schema, .. } => schema(),
         };
-        schema["description"] = json!(self.text);
+        let is_of_none = |more: &&str| more.contains("`[]`");
+        let none = self.more.split("; ").find(is_of_none).map_or_else(String::new, |more| format!("; {more}"));
+        schema["description"] = json!(format!("{}{none}", self.text));
         (self.name, schema)
     }
 }

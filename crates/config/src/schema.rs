@@ -14,7 +14,7 @@ use super::limits::LIMITS;
 use super::route;
 use super::setting::{Kind, SETTINGS, Setting, Unit};
 use super::site;
-use values::{bytes, list_of, names, number, or_auto, pattern, switch, table, text};
+use values::{bytes, list_of, list_or_none, names, number, or_auto, pattern, switch, table, text};
 
 /// The schema.
 pub fn schema() -> Value {
@@ -47,7 +47,11 @@ fn of_setting(setting: &Setting) -> Value {
             pattern(&format!("^(off|({any})( *, *({any}))*)$"), setting.text)
         }
         Kind::Text { .. } => text(setting.text),
-        Kind::List { .. } => list_of(text(setting.text)),
+        Kind::List { none, .. } => {
+            let mut list = list_or_none(text(""));
+            list["description"] = json!(format!("{}; `[]` is {none}", setting.text));
+            list
+        }
     }
 }
 
@@ -59,7 +63,7 @@ fn filter_service() -> Value {
                 "What routes call it in `filters`: of a-z, 0-9, - and _; of a gateway what `lamna ctl service list` calls it",
             ),
         ),
-        ("filters", route::filters_schema("The filters that it stands for")),
+        ("filters", route::filters_schema("The filters that it stands for; `[]` is none")),
         ("native", text("A shared object over lamna_filter.h, if native_services allows it")),
         (
             "wasm",
@@ -102,5 +106,7 @@ fn filter_service() -> Value {
     table(keys, &["name"], "What routes name as a filter, and what can be exchanged while the server serves")
 }
 
+#[cfg(test)]
+mod list_tests;
 #[cfg(test)]
 mod tests;

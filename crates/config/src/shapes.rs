@@ -46,7 +46,11 @@ pub(crate) fn read(text: &str) -> Shapes {
             }
             Err(misfit) => misfit,
         };
-        shapes.findings.push(Finding::of_reader(&misfit.message, misfit.span.clone()));
+        // Where something was taken out, why it is empty has been told.
+        let is_emptied = shapes.taken.iter().any(|taken| Some(&taken.table) == misfit.span.as_ref());
+        if !(misfit.is_empty && is_emptied) {
+            shapes.findings.push(Finding::of_reader(&misfit.message, misfit.span.clone()));
+        }
         let span = tree.span();
         match misfit.span.and_then(|wrong| take(tree.get_mut(), &span, &wrong)) {
             Some(taken) => shapes.taken.push(taken),

@@ -1,7 +1,8 @@
 //! The values of a text that `toml` has parsed, given to the shapes that they are read into.
 //!
 //! Owns: [`Node`], which reads the tree. Guarantees: what the reader of `toml` gives, with the same words and places
-//! for what does not fit. That reader has a type for each kind of table, and the code of a shape is made once for each
+//! for what does not fit; but no list is empty, unless its type is [`MayBeEmpty`](super::written::MayBeEmpty), and no
+//! table that is [`Filled`](super::written::Filled). That reader has a type for each kind of table, and the code of a shape is made once for each
 //! of them. This one has one type, and a third of the code.
 
 use std::borrow::Cow;
@@ -14,11 +15,15 @@ use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeInteger, DeString, DeTable, DeValue};
 
+use super::written::{FILLED, MAY_BE_EMPTY};
+
 /// An entry or value that does not fit, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Misfit {
     pub(super) message: String,
     pub(super) span: Option<Range<usize>>,
+    /// Whether it would fit if it were not empty.
+    pub(super) is_empty: bool,
 }
 
 impl Misfit {
@@ -39,7 +44,7 @@ impl std::error::Error for Misfit {}
 
 impl Error for Misfit {
     fn custom<T: fmt::Display>(message: T) -> Misfit {
-        Misfit { message: message.to_string(), span: None }
+        Misfit { message: message.to_string(), span: None, is_empty: false }
     }
 }
 
@@ -47,7 +52,7 @@ impl Error for Misfit {
 pub(super) enum Node<'t> {
     /// The whole text.
     Root(&'t DeTable<'t>),
-    Value(&'t Spanned<DeValue<'t>>),
+    Value(Valued<'t>),
     Key(&'t Spanned<DeString<'t>>),
     /// The name of a part of what is read like a table, or the text of a date.
     Text(Cow<'t, str>),
@@ -55,18 +60,50 @@ pub(super) enum Node<'t> {
     Offset(usize),
 }
 
+/// A value, and whether it may be empty.
+#[derive(Clone, Copy)]
+pub(super) struct Valued<'t> {
+    value: &'t Spanned<DeValue<'t>>,
+    /// The key that it is given for, itself or in a list.
+    key: &'t str,
+    /// Whether it may be an empty list.
+    may_be_empty: bool,
+    /// Whether it must not be an empty table.
+    is_filled: bool,
+}
+
+impl<'t> Valued<'t> {
+    fn new(value: &'t Spanned<DeValue<'t>>, key: &'t str) -> Valued<'t> {
+        Valued { value, key, may_be_empty: false, is_filled: false }
+    }
+
+    /// Reads it as what it is. What does not fit at all is told before it is told to be empty.
+    fn read<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Misfit> {
+        let read = read(self.value.get_ref(), self.key, visitor)?;
+        let empty = |kind: &str| {
+            let message =
+                format!("the {kind} `{}` is empty: say what is meant, or leave it out", self.key.escape_debug());
+            Misfit { message, span: None, is_empty: true }
+        };
+        match self.value.get_ref() {
+            DeValue::Array(list) if list.is_empty() && !self.may_be_empty => Err(empty("list")),
+            DeValue::Table(table) if table.is_empty() && self.is_filled => Err(empty("table")),
+            _ => Ok(read),
+        }
+    }
+}
+
 impl<'t> Node<'t> {
     fn span(&self) -> Option<Range<usize>> {
         match self {
-            Node::Value(value) => Some(value.span()),
+            Node::Value(Valued { value, .. }) => Some(value.span()),
             Node::Key(key) => Some(key.span()),
             Node::Root(_) | Node::Text(_) | Node::Offset(_) => None,
         }
     }
 }
 
-/// Reads a value as what it is.
-fn read<'t, V: Visitor<'t>>(value: &'t DeValue<'t>, visitor: V) -> Result<V::Value, Misfit> {
+fn read<'t, V: Visitor<'t>>(value: &'t DeValue<'t>, key: &'t str, visitor: V) -> Result<V::Value, Misfit> {
     match value {
         DeValue::String(text) => visitor.visit_borrowed_str(text),
         DeValue::Integer(number) => read_integer(number, visitor),
@@ -76,7 +113,7 @@ fn read<'t, V: Visitor<'t>>(value: &'t DeValue<'t>, visitor: V) -> Result<V::Val
         },
         DeValue::Boolean(is) => visitor.visit_bool(*is),
         DeValue::Datetime(date) => visitor.visit_map(Entries::made(vec![(DATE, Node::Text(date.to_string().into()))])),
-        DeValue::Array(elements) => visitor.visit_seq(Elements(elements.iter())),
+        DeValue::Array(elements) => visitor.visit_seq(Elements { key, rest: elements.iter() }),
         DeValue::Table(table) => visitor.visit_map(Entries::of(table)),
     }
 }
@@ -106,7 +143,7 @@ impl<'t> de::Deserializer<'t> for Node<'t> {
     fn deserialize_any<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Misfit> {
         match self {
             Node::Root(table) => visitor.visit_map(Entries::of(table)),
-            Node::Value(value) => read(value.get_ref(), visitor).map_err(|misfit| misfit.at(Some(value.span()))),
+            Node::Value(given) => given.read(visitor).map_err(|misfit| misfit.at(Some(given.value.span()))),
             Node::Key(key) => visitor.visit_borrowed_str(key.get_ref()),
             Node::Text(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
             Node::Text(Cow::Owned(text)) => visitor.visit_string(text),
@@ -120,8 +157,16 @@ impl<'t> de::Deserializer<'t> for Node<'t> {
         visitor.visit_some(self).map_err(|misfit| misfit.at(span))
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'t>>(self, _: &'static str, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_newtype_struct<V: Visitor<'t>>(
+        mut self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Misfit> {
         let span = self.span();
+        if let Node::Value(given) = &mut self {
+            given.may_be_empty |= name == MAY_BE_EMPTY;
+            given.is_filled |= name == FILLED;
+        }
         visitor.visit_newtype_struct(self).map_err(|misfit| misfit.at(span))
     }
 
@@ -152,7 +197,7 @@ impl<'t> de::Deserializer<'t> for Node<'t> {
     ) -> Result<V::Value, Misfit> {
         let span = self.span();
         let read = match &self {
-            Node::Value(value) => match value.get_ref() {
+            Node::Value(given) => match given.value.get_ref() {
                 DeValue::String(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
                 _ => Err(Misfit::custom("expected a string")),
             },
@@ -169,17 +214,21 @@ impl<'t> de::Deserializer<'t> for Node<'t> {
 }
 
 /// The elements of a list.
-struct Elements<'t>(std::slice::Iter<'t, Spanned<DeValue<'t>>>);
+struct Elements<'t> {
+    key: &'t str,
+    rest: std::slice::Iter<'t, Spanned<DeValue<'t>>>,
+}
 
 impl<'t> de::SeqAccess<'t> for Elements<'t> {
     type Error = Misfit;
 
     fn next_element_seed<S: DeserializeSeed<'t>>(&mut self, seed: S) -> Result<Option<S::Value>, Misfit> {
-        self.0.next().map(|element| seed.deserialize(Node::Value(element))).transpose()
+        let key = self.key;
+        self.rest.next().map(|element| seed.deserialize(Node::Value(Valued::new(element, key)))).transpose()
     }
 
     fn size_hint(&self) -> Option<usize> {
-        Some(self.0.len())
+        Some(self.rest.len())
     }
 }
 
@@ -207,7 +256,10 @@ impl<'t> Entries<'t> {
     /// The next key. Its value is the next one.
     fn advance(&mut self) -> Option<Node<'t>> {
         let (key, value) = match &mut self.source {
-            Source::Table(entries) => entries.next().map(|(key, value)| (Node::Key(key), Node::Value(value)))?,
+            Source::Table(entries) => {
+                let (key, value) = entries.next()?;
+                (Node::Key(key), Node::Value(Valued::new(value, key.get_ref())))
+            }
             Source::Made(entries) => entries.next().map(|(key, value)| (Node::Text(key.into()), value))?,
         };
         self.value = Some(value);
@@ -243,8 +295,13 @@ mod tests {
         let tree = DeTable::parse(text).ok()?;
         let ours = File::deserialize(Node::Root(tree.get_ref()));
         let theirs = File::deserialize(toml::de::Deserializer::from(tree.clone()));
-        let theirs = theirs.map_err(|error| Misfit { message: error.message().to_owned(), span: error.span() });
-        Some([ours.map(|file| format!("{file:?}")), theirs.map(|file| format!("{file:?}"))])
+        let theirs =
+            theirs.map_err(|error| Misfit { message: error.message().to_owned(), span: error.span(), is_empty: false });
+        let ours = ours.map(|file| format!("{file:?}"));
+        let is_empty = ours.as_ref().is_err_and(|misfit| misfit.is_empty);
+        // The reader of `toml` takes what is empty.
+        let theirs = if is_empty { ours.clone() } else { theirs.map(|file| format!("{file:?}")) };
+        Some([ours, theirs])
     }
 
     #[test]

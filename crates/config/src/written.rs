@@ -1,8 +1,11 @@
 //! Values of the file that stand in several tables, exactly as written: texts, lists of them, and numbers.
 //!
-//! Owns: their types, and where they stand. Does not judge them (`checker`).
+//! Owns: their types, where they stand, and which of them may be empty ([`MayBeEmpty`], [`Filled`]). Does not judge
+//! them (`checker`).
 
 use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
@@ -25,6 +28,19 @@ impl Amount {
     }
 }
 
+/// A list that says something by being empty. The reader (`tree`) refuses any other list that is: taken for no list, it
+/// would leave out what it was to restrict.
+#[derive(Clone, Debug)]
+pub(crate) struct MayBeEmpty<T>(T);
+
+/// A table that must not be empty: each of its entries restricts something.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filled<T>(T);
+
+/// The names by which the reader knows them.
+pub(crate) const MAY_BE_EMPTY: &str = "MayBeEmpty";
+pub(crate) const FILLED: &str = "Filled";
+
 /// One text or a list of texts.
 #[derive(Clone, Debug)]
 pub(crate) struct Texts(pub(crate) Vec<String>);
@@ -34,6 +50,40 @@ impl<'de> Deserialize<'de> for Amount {
         deserializer.deserialize_any(AmountVisitor)
     }
 }
+
+struct InnerVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for InnerVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list or a table")
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<T, D::Error> {
+        T::deserialize(inner)
+    }
+}
+
+macro_rules! read_as_inner {
+    ($($type:ident = $name:ident),*) => {$(
+        impl<'de, T: Deserialize<'de>> Deserialize<'de> for $type<T> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_newtype_struct($name, InnerVisitor(PhantomData)).map($type)
+            }
+        }
+
+        impl<T> Deref for $type<T> {
+            type Target = T;
+
+            fn deref(&self) -> &T {
+                &self.0
+            }
+        }
+    )*};
+}
+
+read_as_inner!(MayBeEmpty = MAY_BE_EMPTY, Filled = FILLED);
 
 struct AmountVisitor;
 

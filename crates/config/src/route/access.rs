@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use toml::Spanned;
 
 use super::condition::Network;
@@ -17,7 +17,7 @@ use crate::access::{
     ACTIONS, AccessRule, AccessRules, Accounts, Allowed, SUBJECT_CHARACTERS_MAX, check_user, token_hash,
 };
 use crate::checker::Checker;
-use crate::schema::values::{several, switch, table};
+use crate::schema::values::{names, one_or_several, several, switch, table};
 use crate::written::{Text, Texts};
 
 /// `access` of a route.
@@ -111,11 +111,6 @@ fn whom(table: &AccessTable, given: &Spanned<AccessValue>, checker: &mut Checker
         let message = "`service` decides alone: `users`, `tokens` and `certificates` are for a rule of their own";
         checker.problem(service.span(), message);
     }
-    // An empty list is not taken for no list: it would let everybody in.
-    let lists = [&table.users, &table.tokens, &table.certificates, &table.allow];
-    if lists.iter().any(|list| list.as_ref().is_some_and(|list| list.get_ref().0.is_empty())) {
-        checker.problem(given.span(), "an empty list in `access` lets nobody in: leave it out, or name somebody");
-    }
     if table.anyone == says {
         let message =
             "`access` says who may: users, tokens, certificates, service, allow or deny; or else anyone = true";
@@ -191,7 +186,7 @@ pub(crate) fn accounts(
 /// The schema of `access`, of a site as well.
 pub(crate) fn schema() -> Value {
     let keys = [
-        ("actions", json!({ "type": "array", "items": { "enum": ACTIONS } })),
+        ("actions", one_or_several(names(&ACTIONS, ""), "What it is for; everything unless it is given")),
         ("anyone", switch("Anybody may")),
         ("users", several("Users who may, with their passwords; * for all")),
         ("tokens", several("Tokens that may; * for all")),
@@ -201,7 +196,7 @@ pub(crate) fn schema() -> Value {
         ("deny", several("Networks of clients that may not")),
     ];
     let rule = table(keys, &[], "Who may do what");
-    json!({ "anyOf": [rule, { "type": "array", "items": rule }] })
+    one_or_several(rule, "")
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::gateway::{
     BUFFERED_BYTES_MAX, BufferSettings, CgiSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
     ScriptSettings, UpstreamSettings,
 };
-use crate::schema::values::{bytes, list_of, number, switch, table, text};
+use crate::schema::values::{bytes, number, several, switch, table, text};
 use crate::unit::Unit;
 use crate::upstream_address::{Place, UpstreamAddress};
 
@@ -128,8 +128,9 @@ pub(super) fn render(gateway: &GatewaySettings, cgi: &CgiSettings) -> String {
     let list = |texts: &[String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ");
     let mut keys = Vec::new();
     if let Some(scripts) = &gateway.scripts {
-        keys.push(format!("extensions = [{}]", list(&scripts.extensions)));
-        keys.push(format!("index = [{}]", list(&scripts.index)));
+        let lists = [("extensions", &scripts.extensions), ("index", &scripts.index)];
+        let lists = lists.iter().filter(|(_, names)| !names.is_empty());
+        keys.extend(lists.map(|(key, names)| format!("{key} = [{}]", list(names))));
     }
     if !cgi.interpreters.is_empty() {
         let each = cgi.interpreters.iter().map(|(end, program)| format!("{} = {}", quoted(end), quoted(program)));
@@ -157,8 +158,8 @@ pub(super) fn describe(gateway: &GatewaySettings, cgi: &CgiSettings) -> String {
 /// The schema of `cgi`.
 pub(super) fn schema() -> Value {
     let keys = [
-        ("extensions", list_of(text("What the names of programs end with, as in pl; without any, every file is one"))),
-        ("index", list_of(text("A program that stands for a directory"))),
+        ("extensions", several("What the names of programs end with, as in pl; every file is one unless it is given")),
+        ("index", several("Programs that stand for a directory")),
         (
             "interpreters",
             json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "By the end of a name: the program that runs such files" }),

@@ -2,6 +2,8 @@
 //!
 //! Owns: [`Cors`], its judgement with words for what is wrong, and how it is written.
 
+use std::ops::Range;
+
 use lamna_proto::parse::is_token_byte;
 use serde_json::{Value, json};
 use toml::Spanned;
@@ -13,7 +15,7 @@ use super::shapes::{CorsTable, SwitchOr};
 use super::{RouteTable, Switch};
 use crate::checker::Checker;
 use crate::page::list;
-use crate::schema::values::{number, several, switch, table};
+use crate::schema::values::{number, several, several_or_none, switch, table};
 use crate::unit::Unit;
 use crate::written::Texts;
 
@@ -70,13 +72,15 @@ pub(super) fn schema() -> Value {
     let cors = [
         ("origins", several("Who may read")),
         ("methods", several("What a preflight is told")),
-        ("headers", several("Fields that requests may have")),
+        ("headers", several_or_none("Fields that requests may have; `[]` is none")),
         ("expose", several("Fields that scripts may read")),
         ("credentials", switch("Whether requests may carry cookies")),
         ("max_age_s", number(&bounds::SECONDS, "How long browsers remember a preflight")),
     ];
     json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })
 }
+
+type Span = Range<usize>;
 
 fn cors(given: &Spanned<SwitchOr<CorsTable>>, checker: &mut Checker<'_>) -> Switch<Cors> {
     let any = || vec!["*".to_owned()];
@@ -98,24 +102,26 @@ fn cors(given: &Spanned<SwitchOr<CorsTable>>, checker: &mut Checker<'_>) -> Swit
             return Switch::Unset;
         }
     };
-    let mut list = |key: &str, given: &Option<Spanned<Texts>>, otherwise: Vec<String>, is: &dyn Fn(&str) -> bool| {
-        let Some(given) = given else { return otherwise };
-        for text in given.get_ref().0.iter().filter(|text| !is(text)) {
-            checker.problem(given.span(), format!("`{}` is not one of {key}", text.escape_debug()));
+    let mut list = |key: &str, given: Option<(Span, &Texts)>, otherwise: Vec<String>, is: &dyn Fn(&str) -> bool| {
+        let Some((span, Texts(texts))) = given else { return otherwise };
+        for text in texts.iter().filter(|text| !is(text)) {
+            checker.problem(span.clone(), format!("`{}` is not one of {key}", text.escape_debug()));
         }
-        let texts = &given.get_ref().0;
         if texts.len() > 1 && texts.iter().any(|text| text == "*") {
-            checker.problem(given.span(), "`*` is all of them: leave the others out");
+            checker.problem(span, "`*` is all of them: leave the others out");
         }
         texts.clone()
     };
+    let [origins, methods, expose] = [&table.origins, &table.methods, &table.expose]
+        .map(|given| given.as_ref().map(|given| (given.span(), given.get_ref())));
+    let headers = table.headers.as_ref().map(|given| (given.span(), &**given.get_ref()));
     let is_token = |text: &str| !text.is_empty() && text.bytes().all(is_token_byte);
-    let origins = "the origins of pages: expected a scheme and a host as in https://app.example.org, and no path";
+    let are_origins = "the origins of pages: expected a scheme and a host as in https://app.example.org, and no path";
     let cors = Cors {
-        origins: list(origins, &table.origins, any(), &|text| text == "*" || text == "null" || is_origin(text)),
-        methods: list("the methods, which are written in capitals", &table.methods, Vec::new(), &is_token),
-        headers: list("the names of fields", &table.headers, any(), &is_token),
-        expose: list("the names of fields", &table.expose, Vec::new(), &is_token),
+        origins: list(are_origins, origins, any(), &|text| text == "*" || text == "null" || is_origin(text)),
+        methods: list("the methods, which are written in capitals", methods, Vec::new(), &is_token),
+        headers: list("the names of fields", headers, any(), &is_token),
+        expose: list("the names of fields", expose, Vec::new(), &is_token),
         credentials: table.credentials,
         max_age_s: table.max_age_s.as_ref().and_then(|given| {
             let seconds = checker.amount("max_age_s", given, Unit::Count, &bounds::SECONDS);
@@ -143,7 +149,9 @@ fn is_origin(text: &str) -> bool {
 fn cors_table(cors: &Cors) -> String {
     let lists =
         [("origins", &cors.origins), ("methods", &cors.methods), ("headers", &cors.headers), ("expose", &cors.expose)];
-    let mut keys: Vec<String> = lists.iter().map(|(key, texts)| format!("{key} = {}", list(*texts))).collect();
+    // No fields are something else than any.
+    let lists = lists.iter().filter(|(key, texts)| *key == "headers" || !texts.is_empty());
+    let mut keys: Vec<String> = lists.map(|(key, texts)| format!("{key} = {}", list(*texts))).collect();
     keys.push(format!("credentials = {}", cors.credentials));
     keys.extend(cors.max_age_s.map(|seconds| format!("max_age_s = {seconds}")));
     format!("{{ {} }}", keys.join(", "))

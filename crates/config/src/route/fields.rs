@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::{Value, json};
 use toml::Spanned;
 
 use super::headers::{self, HeaderRule, Statuses};
@@ -14,6 +15,7 @@ use super::shapes::{FieldValue, HeaderTable, Headers};
 use super::{RouteSettings, RouteTable};
 use crate::checker::Checker;
 use crate::page::{list, quoted};
+use crate::schema::values::{list_of, one_or_several, several, table, text};
 use crate::site::{self, FieldUse};
 use crate::written::Text;
 
@@ -69,6 +71,24 @@ impl RouteKey for Fields {
         }
         lines
     }
+}
+
+/// The schema of `headers`: fields, or tables that say more.
+pub(super) fn schema() -> Value {
+    let values = several("");
+    let fields = |value: Value| json!({ "type": "object", "additionalProperties": value });
+    let said = json!({ "anyOf": [{ "type": "boolean" }, values] });
+    let names = || list_of(text("The name of a field"));
+    let status = json!({ "anyOf": [{ "type": "integer", "minimum": 200, "maximum": 599 }, text("")] });
+    let keys = [
+        ("set", fields(values.clone())),
+        ("default", fields(values.clone())),
+        ("add", fields(values.clone())),
+        ("remove", names()),
+        ("keep", names()),
+        ("status", one_or_several(status, "Answers that it is for, as in 404 or 5xx")),
+    ];
+    json!({ "anyOf": [fields(said), list_of(table(keys, &[], "What becomes of fields"))] })
 }
 
 fn header_rules(given: &Headers, checker: &mut Checker<'_>) -> Vec<HeaderRule> {

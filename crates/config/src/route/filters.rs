@@ -13,7 +13,7 @@ use super::row::{Answer, Field, Matching, Order, RouteKey};
 use super::shapes::{FilterStep, StructuredTable, SwitchOr};
 use crate::checker::Checker;
 use crate::page::quoted;
-use crate::schema::values::{switch, table, text};
+use crate::schema::values::{list_or_none, switch, table, text};
 
 /// `filters`, and `structured`, which is short for one of them.
 pub(super) struct Filters;
@@ -136,11 +136,10 @@ pub fn describe(steps: &[Step]) -> String {
 
 /// The schema of a list of filters, of a service as well.
 pub(crate) fn schema(description: &str) -> Value {
-    json!({
-        "type": "array",
-        "description": description,
-        "items": { "anyOf": [text(""), { "type": "object", "required": ["name"], "additionalProperties": { "type": "string" } }] },
-    })
+    let step = json!({ "anyOf": [text(""), { "type": "object", "required": ["name"], "additionalProperties": { "type": "string" } }] });
+    let mut list = list_or_none(step);
+    list["description"] = json!(description);
+    list
 }
 
 /// The schema of `filters` of a route.

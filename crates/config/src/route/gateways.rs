@@ -18,7 +18,7 @@ use crate::gateway::{
     BUFFER_DIRECTORY, BUFFERED_BYTES_MAX, BufferSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
     UpstreamSettings, UpstreamTls,
 };
-use crate::schema::values::{bytes, list_of, number, several, switch, table, text};
+use crate::schema::values::{bytes, list_of, number, several, several_or_none, switch, table, text};
 use crate::unit::Unit;
 use crate::upstream_address::{self, Place, UpstreamAddress, is_server_name};
 use crate::written::{Amount, Text, Texts};
@@ -144,7 +144,10 @@ pub(super) fn of_table(
     span: std::ops::Range<usize>,
     checker: &mut Checker<'_>,
 ) -> Switch<GatewaySettings> {
-    let Some(to) = table.to.as_ref().filter(|to| !to.get_ref().0.is_empty()) else {
+    let Some(to) = &table.to else {
+        if checker.was_taken("to", &span) {
+            return Switch::Unset;
+        }
         let hint = Some("write to = \"http://127.0.0.1:3000\", or a list of such texts".into());
         checker.problem_with_hint(span, "`to` says where the application is, and it is missing", hint);
         return Switch::Unset;
@@ -467,21 +470,9 @@ pub(super) fn keys() -> Map<String, Value> {
         ("ca", text("A file with the certificates, in PEM, that have signed that of the application (https)")),
         ("server_name", text("What the application's certificate names (https)")),
         ("verify", switch("Whether the application's certificate is looked at (https)")),
-        (
-            "extensions",
-            json!({ "anyOf": [text(""), list_of(text(""))], "description": "Of files that it runs (fastcgi)" }),
-        ),
-        (
-            "index",
-            json!({ "anyOf": [text(""), list_of(text(""))], "description": "Scripts for directories (fastcgi)" }),
-        ),
-        (
-            "command",
-            json!({
-                "anyOf": [text(""), list_of(text(""))],
-                "description": "The program and its arguments, if the server is to start the application",
-            }),
-        ),
+        ("extensions", several_or_none("Of files that it runs; `[]` for one that answers everything (fastcgi)")),
+        ("index", several_or_none("Scripts for directories; `[]` is none (fastcgi)")),
+        ("command", several("The program and its arguments, if the server is to start the application")),
         (
             "instances",
             json!({

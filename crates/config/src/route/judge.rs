@@ -60,8 +60,10 @@ fn route(table: &Spanned<RouteTable>, checker: &mut Checker<'_>) -> RouteSetting
             let hint = Some("write match = \"/path/*\", or match = \"*\" for every path".into());
             checker.problem_with_hint(table.span(), "this route has no `match`", hint);
         }
-        Some((span, TextsOr::Texts(texts))) => globs(&span, texts, &mut route.paths, checker),
-        Some((_, TextsOr::Table(table))) => matches(table, &mut route, checker),
+        Some((span, given)) => match &**given {
+            TextsOr::Texts(texts) => globs(&span, texts, &mut route.paths, checker),
+            TextsOr::Table(table) => matches(table, &mut route, checker),
+        },
     }
     if let Some(priority) = &given.priority {
         match i32::try_from(*priority.get_ref()) {
@@ -83,9 +85,6 @@ fn globs(span: &Range<usize>, texts: &[String], paths: &mut Vec<Pattern>, checke
             Err(why) => checker.problem(span.clone(), format!("`{}` {why}", text.escape_debug())),
         }
     }
-    if texts.is_empty() {
-        checker.problem(span.clone(), "this list is empty: nothing would match");
-    }
 }
 
 fn matches(table: &MatchTable, route: &mut RouteSettings, checker: &mut Checker<'_>) {
@@ -105,8 +104,6 @@ fn matches(table: &MatchTable, route: &mut RouteSettings, checker: &mut Checker<
         let wrong = given.get_ref().0.iter().find(|text| !is(text));
         if let Some(wrong) = wrong {
             checker.problem(given.span(), format!("`{}` is not {what}", wrong.escape_debug()));
-        } else if given.get_ref().0.is_empty() {
-            checker.problem(given.span(), "this list is empty: nothing would match");
         }
         Some(given.get_ref().0.clone())
     };
@@ -118,11 +115,11 @@ fn matches(table: &MatchTable, route: &mut RouteSettings, checker: &mut Checker<
     if let Some(hosts) = &table.host {
         route.conditions.push(Condition::Host(hosts.iter().map(|host| site::host(host, checker)).collect()));
     }
-    for (name, value) in &table.header {
+    for (name, value) in table.header.iter() {
         site::field_name(name, FieldUse::Request, checker);
         route.conditions.extend(value_test(value, checker).map(|test| Condition::Header(name.get_ref().clone(), test)));
     }
-    for (name, value) in &table.query {
+    for (name, value) in table.query.iter() {
         route.conditions.extend(value_test(value, checker).map(|test| Condition::Query(name.get_ref().clone(), test)));
     }
     if let Some(given) = &table.client {
@@ -139,12 +136,11 @@ fn matches(table: &MatchTable, route: &mut RouteSettings, checker: &mut Checker<
     if let Some(given) = &table.not {
         let mut inner = RouteSettings::default();
         matches(given.get_ref(), &mut inner, checker);
-        let message = match (inner.paths.is_empty(), inner.conditions.is_empty()) {
-            (false, _) => "paths are not a part of `not`: give them a route of their own, which is more specific",
-            (_, true) => "`not` asks for nothing: it would never match",
-            _ => return route.conditions.push(Condition::Not(inner.conditions)),
-        };
-        checker.problem(given.span(), message);
+        if !inner.paths.is_empty() {
+            let message = "paths are not a part of `not`: give them a route of their own, which is more specific";
+            checker.problem(given.span(), message);
+        }
+        route.conditions.push(Condition::Not(inner.conditions));
     }
 }
 

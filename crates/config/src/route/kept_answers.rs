@@ -101,8 +101,9 @@ fn render(settings: &AnswerCache) -> String {
     keys.extend(settings.terms.fresh_s.map(|seconds| format!("fresh_s = {seconds}")));
     keys.push(format!("stale_if_error_s = {}", settings.terms.stale_if_error_s));
     keys.push(format!("bytes_max = {}", settings.bytes_max));
-    keys.push(format!("ignore_query = [{}]", list(&settings.ignore_query)));
-    keys.push(format!("ignore_cookies = [{}]", list(&settings.ignore_cookies)));
+    let lists = [("ignore_query", &settings.ignore_query), ("ignore_cookies", &settings.ignore_cookies)];
+    let lists = lists.iter().filter(|(_, names)| !names.is_empty());
+    keys.extend(lists.map(|(key, names)| format!("{key} = [{}]", list(names))));
     keys.push(format!("ignore_reload = {}", settings.ignore_reload));
     format!("{{ {} }}", keys.join(", "))
 }

@@ -49,8 +49,8 @@ immutable = true
 index = ["a.html", "b.html"]
 error_pages = { "404" = "/gone.html", "500" = "/sorry.html" }
 proxy = { to = ["127.0.0.1:3000"], connect_timeout_ms = 5000, timeout_ms = 60000 }
-cors = { origins = ["https://a.example"], methods = [], headers = ["X-A"], expose = [], credentials = false }
-cache = { fresh_s = 3, stale_if_error_s = 0, bytes_max = 1048576, ignore_query = [], ignore_cookies = [], ignore_reload = false }
+cors = { origins = ["https://a.example"], headers = ["X-A"], credentials = false }
+cache = { fresh_s = 3, stale_if_error_s = 0, bytes_max = 1048576, ignore_reload = false }
 filters = ["markdown", { name = "structured", save_data = "true" }]
 search = true
 early_hints = true

@@ -18,6 +18,8 @@ mod checks;
 pub mod condition;
 mod conflicts;
 mod cors;
+#[cfg(test)]
+mod empty_tests;
 mod fields;
 mod files;
 pub mod filters;

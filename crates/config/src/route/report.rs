@@ -155,7 +155,7 @@ fn test_words(test: &ValueTest) -> String {
 
 fn matches(route: &RouteSettings) -> String {
     if route.paths.is_empty() && route.conditions.is_empty() {
-        return "{}".into();
+        return quoted("*");
     }
     let of = |is_regex: bool| {
         let texts = route.paths.iter().filter(move |path| path.is_regex() == is_regex).map(Pattern::text);

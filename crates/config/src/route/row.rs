@@ -246,7 +246,7 @@ macro_rules! route_keys {
         #[serde(deny_unknown_fields, default, expecting = "a table")]
         pub(crate) struct RouteTable {
             #[serde(rename = "match")]
-            pub(super) matches: Option<Spanned<TextsOr<MatchTable>>>,
+            pub(super) matches: Option<Spanned<Filled<TextsOr<MatchTable>>>>,
             pub(super) priority: Option<Spanned<i64>>,
             $($(
                 #[serde(rename = $name)]

@@ -31,16 +31,16 @@ use crate::checker::Checker;
 use crate::gateway::GatewaySettings;
 use crate::key::Key;
 use crate::page::{list, quoted};
-use crate::schema::values::{list_of, several, table, text};
+use crate::schema::values::{filled_table, list_of, several, several_or_none, table, text};
 use crate::site;
-use crate::written::{Text, Texts};
+use crate::written::{Filled, MayBeEmpty, Text, Texts};
 
 route_keys! {
     /// Changes of header fields; of rules the least specific first.
     headers: Vec<HeaderRule> => Vec<HeaderRule>, by fields::Fields {
         headers = "headers": Option<Headers> = Key::other(
             "table, or list of tables",
-            || json!({ "type": ["object", "array"] }),
+            fields::schema,
             "Fields that are set, or tables that say more",
         )
         .more(
@@ -86,8 +86,8 @@ route_keys! {
 
     /// Paths that are tried in turn, of rules with the route that they are from. Empty: the path alone.
     try_files: Option<Vec<Template>> => Option<(Vec<Template>, usize)>, by ways::TryFiles {
-        try_files = "try": Option<Spanned<Texts>> =
-            Key::other("text or list", || several(""), "Paths that are tried in turn")
+        try_files = "try": Option<Spanned<MayBeEmpty<Texts>>> =
+            Key::other("text or list", || several_or_none(""), "Paths that are tried in turn")
                 .more(
                 "; `$path` is a file, a folder with an index file, or one that is listed; `[]` is the path alone",
             );
@@ -95,12 +95,12 @@ route_keys! {
 
     /// Names of index files; none for those of the site.
     index: Option<Vec<String>> => Option<Vec<String>>, by Index {
-        index = "index": Option<Vec<Text>> = Key::texts(
+        index = "index": Option<MayBeEmpty<Vec<Text>>> = Key::texts_or_none(
             "list of names",
             "A file that is tried for a directory",
             "Files that are tried, in order, for a directory",
         )
-        .more("; as that of the site");
+        .more("; as that of the site; `[]` is none");
     }
 
     /// Pages for errors, by status, where they differ from those of the site.
@@ -145,7 +145,7 @@ route_keys! {
 
     /// Filters that files pass through. Empty: none, whatever less specific routes say.
     filters: Option<Vec<Step>> => Option<Vec<Step>>, by filters::Filters {
-        filters = "filters": Option<Vec<Spanned<FilterStep>>> =
+        filters = "filters": Option<MayBeEmpty<Vec<Spanned<FilterStep>>>> =
             Key::other(
                 "list",
                 filters::schema_of_route,
@@ -220,8 +220,25 @@ pub(crate) const PRIORITY: Key =
 
 /// The schema of `route`, with the keys that say for which requests one is.
 pub(crate) fn schema() -> Value {
-    let values = |description: &str| json!({ "type": "object", "description": description });
-    let matches = [
+    let not = matches(json!({ "type": "object", "minProperties": 1, "description": "The same again" }));
+    let not = filled_table(not.into_iter().skip(2), "What must not fit: a table as `match`, without paths");
+    let mut keys: Vec<_> = keys().map(Key::schema).collect();
+    keys.extend([
+        (
+            "match",
+            json!({ "anyOf": [text(""), list_of(text("")), filled_table(matches(not), "What has to fit, all of it")] }),
+        ),
+        PRIORITY.schema(),
+    ]);
+    list_of(table(keys, &["match"], "What applies to some requests only"))
+}
+
+/// The keys of `match`: first those of paths.
+fn matches(not: Value) -> [(&'static str, Value); 9] {
+    let regex = table([("regex", text(""))], &["regex"], "An expression that fits");
+    let value = json!({ "anyOf": [{ "type": "boolean" }, text(""), list_of(text("")), regex] });
+    let values = |description: &str| json!({ "type": "object", "minProperties": 1, "additionalProperties": value, "description": description });
+    [
         ("path", several("Patterns of the decoded path")),
         ("regex", several("Regular expressions over the decoded path")),
         ("method", several("Methods, in capitals")),
@@ -230,14 +247,8 @@ pub(crate) fn schema() -> Value {
         ("query", values("Parameters of the query: values as for header")),
         ("client", several("Networks of clients")),
         ("protocol", several("HTTP/1.0 or HTTP/1.1")),
-        ("not", values("What must not fit: a table as `match`, without paths")),
-    ];
-    let mut keys: Vec<_> = keys().map(Key::schema).collect();
-    keys.extend([
-        ("match", json!({ "anyOf": [text(""), list_of(text("")), table(matches, &[], "What has to fit, all of it")] })),
-        PRIORITY.schema(),
-    ]);
-    list_of(table(keys, &["match"], "What applies to some requests only"))
+        ("not", not),
+    ]
 }
 
 /// `search`.

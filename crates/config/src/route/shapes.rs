@@ -11,7 +11,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
-use crate::written::{Amount, Text, Texts};
+use crate::written::{Amount, Filled, MayBeEmpty, Text, Texts};
 
 /// `proxy = { ... }`
 #[derive(Debug, Default, Deserialize)]
@@ -31,8 +31,8 @@ pub(super) struct GatewayTable {
     pub(super) ca: Option<Text>,
     pub(super) server_name: Option<Text>,
     pub(super) verify: Option<Spanned<bool>>,
-    pub(super) extensions: Option<Spanned<Texts>>,
-    pub(super) index: Option<Spanned<Texts>>,
+    pub(super) extensions: Option<Spanned<MayBeEmpty<Texts>>>,
+    pub(super) index: Option<Spanned<MayBeEmpty<Texts>>>,
     pub(super) command: Option<Spanned<Texts>>,
     pub(super) instances: Option<Spanned<Amount>>,
 }
@@ -83,11 +83,11 @@ pub(super) struct MatchTable {
     pub(super) regex: Option<Spanned<Texts>>,
     pub(super) method: Option<Spanned<Texts>>,
     pub(super) host: Option<Vec<Text>>,
-    pub(super) header: BTreeMap<Text, Spanned<Value>>,
-    pub(super) query: BTreeMap<Text, Spanned<Value>>,
+    pub(super) header: Filled<BTreeMap<Text, Spanned<Value>>>,
+    pub(super) query: Filled<BTreeMap<Text, Spanned<Value>>>,
     pub(super) client: Option<Spanned<Texts>>,
     pub(super) protocol: Option<Spanned<Texts>>,
-    pub(super) not: Option<Spanned<Box<MatchTable>>>,
+    pub(super) not: Option<Spanned<Filled<Box<MatchTable>>>>,
 }
 
 /// `redirect = { ... }`
@@ -106,7 +106,7 @@ pub(crate) struct RedirectTable {
 pub(super) struct CorsTable {
     pub(super) origins: Option<Spanned<Texts>>,
     pub(super) methods: Option<Spanned<Texts>>,
-    pub(super) headers: Option<Spanned<Texts>>,
+    pub(super) headers: Option<Spanned<MayBeEmpty<Texts>>>,
     pub(super) expose: Option<Spanned<Texts>>,
     pub(super) credentials: bool,
     pub(super) max_age_s: Option<Spanned<Amount>>,

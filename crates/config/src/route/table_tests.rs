@@ -68,7 +68,7 @@ match = "*"
 headers = [{ set = { Cache-Control = "no-cache" }, add = { Link = "</a>" }, remove = ["X-D"], default = { X-F = "1" }, keep = ["X-E"], status = [200, "4xx"] }, { set = { Content-Type = "text/plain" } }]
 
 [[site.route]]
-match = {}
+match = { method = "GET" }
 error_pages = { "500" = "/sorry.html" }
 "#;
 
@@ -111,7 +111,7 @@ fn what_is_wrong_with_a_route_is_said_at_its_line() {
         ("[[site.route]]\nimmutable = true", "3:", "this route has no `match`"),
         ("[[site.route]]\nmatch = \"a\"", "4:9", "must start with `/` or `*`"),
         ("[[site.route]]\nmatch = 5", "4:9", "a string, a list of strings or a table"),
-        ("[[site.route]]\nmatch = []", "4:9", "nothing would match"),
+        ("[[site.route]]\nmatch = []", "4:9", "the list `match` is empty"),
         ("[[site.route]]\nmatch = { regex = \"(\" }", "4:19", "is no regular expression: unclosed group"),
         ("[[site.route]]\nmatch = { pth = \"/\" }", "4:11", "did you mean `path`?"),
         ("[[site.route]]\nmatch = { method = \"get\" }", "4:20", "written in capitals"),

@@ -22,13 +22,35 @@ pub(crate) fn table(
     })
 }
 
-/// One text or several.
-pub(crate) fn several(description: &str) -> Value {
-    json!({ "anyOf": [text(""), list_of(text(""))], "description": description })
+/// A table that has at least one of these keys, and no others.
+pub(crate) fn filled_table(keys: impl IntoIterator<Item = (impl Into<String>, Value)>, description: &str) -> Value {
+    let mut table = table(keys, &[], description);
+    table["minProperties"] = json!(1);
+    table
 }
 
-/// Several.
+/// One text or several.
+pub(crate) fn several(description: &str) -> Value {
+    one_or_several(text(""), description)
+}
+
+/// One or several.
+pub(crate) fn one_or_several(one: Value, description: &str) -> Value {
+    json!({ "anyOf": [one, list_of(one.clone())], "description": description })
+}
+
+/// One text, several or none.
+pub(crate) fn several_or_none(description: &str) -> Value {
+    json!({ "anyOf": [text(""), list_or_none(text(""))], "description": description })
+}
+
+/// Several: the reader refuses an empty list.
 pub(crate) fn list_of(items: Value) -> Value {
+    json!({ "type": "array", "items": items, "minItems": 1 })
+}
+
+/// Several or none: the description says what an empty list means.
+pub(crate) fn list_or_none(items: Value) -> Value {
     json!({ "type": "array", "items": items })
 }
 

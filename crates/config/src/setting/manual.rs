@@ -82,7 +82,7 @@ fn values(setting: &Setting) -> String {
             };
             form.split('|').map(part).collect::<Vec<_>>().join(", ")
         }
-        Kind::List { form, .. } => format!("list of {form}"),
+        Kind::List { form, none, .. } => format!("list of {form}; `[]` is {none}"),
     }
 }
 

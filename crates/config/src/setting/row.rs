@@ -79,6 +79,8 @@ pub enum Kind {
     List {
         /// The form of each text, in the plural.
         form: &'static str,
+        /// The meaning of an empty list, as the end of a sentence.
+        none: &'static str,
         /// The values.
         get: fn(&Settings) -> Vec<String>,
         /// Leaves none: what is given takes the place of the default.

@@ -46,6 +46,7 @@ pub static SETTINGS: &[Setting] = &[
         "listen",
         Kind::List {
             form: "addresses",
+            none: "the default",
             get: |settings| settings.listen.iter().map(ToString::to_string).collect(),
             clear: |settings| settings.listen.clear(),
             add: |settings, text, base| {
@@ -138,6 +139,7 @@ pub static SETTINGS: &[Setting] = &[
         "trusted_proxies",
         Kind::List {
             form: "networks, `\"unix\"`",
+            none: "none",
             get: |settings| {
                 let unix = settings.proxies.unix.then(|| UNIX.to_owned());
                 settings.proxies.networks.iter().map(ToString::to_string).chain(unix).collect()
@@ -163,6 +165,7 @@ pub static SETTINGS: &[Setting] = &[
         "proxy_protocol",
         Kind::List {
             form: "addresses",
+            none: "none",
             get: |settings| settings.proxy_protocol.iter().map(ToString::to_string).collect(),
             clear: |settings| settings.proxy_protocol.clear(),
             add: |settings, text, base| {
@@ -214,6 +217,7 @@ pub static SETTINGS: &[Setting] = &[
         "limit_exempt",
         Kind::List {
             form: "networks",
+            none: "none",
             get: |settings| settings.limit_exempt.iter().map(ToString::to_string).collect(),
             clear: |settings| settings.limit_exempt.clear(),
             add: |settings, text, _| {
@@ -527,6 +531,7 @@ pub static SETTINGS: &[Setting] = &[
         "admin_hosts",
         Kind::List {
             form: "names",
+            none: "none",
             get: |settings| settings.admin.hosts.clone(),
             clear: |settings| settings.admin.hosts.clear(),
             add: |settings, text, _| {

@@ -24,7 +24,7 @@ use crate::route::shapes::AccessValue;
 use crate::route::{self, RouteSettings, RouteTable, Skipped};
 use crate::site_limit::SiteLimit;
 use crate::unit::Unit;
-use crate::written::{Amount, Text, Texts};
+use crate::written::{Amount, MayBeEmpty, Text, Texts};
 
 /// More than any disk has.
 const UPLOAD_BYTES_MAX: u64 = 1 << 50;
@@ -52,11 +52,12 @@ site_keys! {
 
     /// Names tried, in order, when the target is a directory.
     index: Vec<String> = vec!["index.html".into()], by folders::Index {
-        index: Option<Vec<Text>> = Key::texts(
+        index: Option<MayBeEmpty<Vec<Text>>> = Key::texts_or_none(
             "list of names",
             "A file that is tried for a directory",
             "Files that are tried, in order, for a directory",
-        );
+        )
+        .more("; `[]` is none");
     }
 
     /// Whether a directory without an index file is listed.

@@ -200,6 +200,7 @@ impl Matcher {
             "method" | "host" | "header" if arguments.iter().any(|word| word.contains('{')) => {
                 return Err("a value is written out".to_owned());
             }
+            "method" | "host" if arguments.is_empty() => return Err("it names nothing".to_owned()),
             "method" | "host" => self.add_values(kind, list(arguments)),
             "remote_ip" | "client_ip" => self.add_values("client", list(&networks(arguments)?)),
             "not" if !arguments.is_empty() => {

@@ -38,7 +38,8 @@ pub(super) fn whom(directive: &Directive, has_tls: bool) -> Option<Whom> {
         "if" if refuses(directive) => condition(directive, has_tls),
         "limit_except" => {
             let is_plain = matches!(directive.block.as_deref(), Some([only]) if only.text() == "deny all");
-            is_plain.then(|| Whom::Some(vec![format!("not = {{ method = {} }}", list(&directive.arguments))]))
+            (is_plain && !directive.arguments.is_empty())
+                .then(|| Whom::Some(vec![format!("not = {{ method = {} }}", list(&directive.arguments))]))
         }
         _ => None,
     }

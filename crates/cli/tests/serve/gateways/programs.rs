@@ -196,7 +196,7 @@ fn a_program_that_cannot_be_meant_is_refused_with_what_to_write() {
         ("to = \"http://10.0.0.1:3000\", command = \"x\"", "listens on this machine"),
         ("to = \"http://app.internal\", command = \"x\"", "listens on this machine"),
         ("to = \"https://127.0.0.1:3000\", command = \"x\"", "without TLS"),
-        ("to = \"unix:/run/x\", command = []", "a program and its arguments"),
+        ("to = \"unix:/run/x\", command = []", "the list `command` is empty"),
         ("to = \"unix:/run/x\", command = [\"x\", \"{port}\"]", "names what a place"),
         ("to = \"unix:/run/x\", instances = 2", "there is none"),
         ("to = \"unix:/run/x\", command = \"x\", instances = \"auto\"", "is a number"),

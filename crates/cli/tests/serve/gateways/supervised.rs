@@ -200,7 +200,7 @@ fn instances_do_not_outlive_a_server_that_is_killed() {
 fn a_command_that_cannot_be_meant_is_refused_with_what_to_write() {
     for (keys, expected) in [
         ("fastcgi = { to = \"127.0.0.1:1\", command = [\"x\"] }", "is at one Unix socket"),
-        ("fastcgi = { to = \"unix:/run/x\", command = [] }", "a program and its arguments"),
+        ("fastcgi = { to = \"unix:/run/x\", command = [] }", "the list `command` is empty"),
         ("fastcgi = { to = \"unix:/run/x\", instances = 2 }", "there is none"),
         ("fastcgi = { to = \"unix:/run/x\", command = [\"x\"], instances = \"two\" }", "is a number, or"),
         ("fastcgi = { to = \"unix:/run/x\", command = [\"x\"], instances = 0 }", "between 1 and 1024"),
