@@ -39,6 +39,20 @@ impl Alert {
         }
     }
 
+    /// Its name in RFC 8446 6.
+    pub fn name(self) -> &'static str {
+        match self {
+            Alert::CloseNotify => "close_notify",
+            Alert::UnexpectedMessage => "unexpected_message",
+            Alert::BadRecordMac => "bad_record_mac",
+            Alert::RecordOverflow => "record_overflow",
+            Alert::DecodeError => "decode_error",
+            Alert::InternalError => "internal_error",
+            Alert::NoRenegotiation => "no_renegotiation",
+            Alert::UnrecognizedName => "unrecognized_name",
+        }
+    }
+
     /// The alert message: how grave, and which.
     pub fn message(self) -> [u8; 2] {
         let is_warning = matches!(self, Alert::CloseNotify | Alert::NoRenegotiation);

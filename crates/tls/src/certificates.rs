@@ -153,7 +153,7 @@ pub fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair, PairErr
 pub fn load_unjudged(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair, PairError> {
     let stamps = stamps(files);
     let wrong = |file: &Path, words: String| PairError { file: file.to_owned(), words };
-    let chain = certificates(&files.certificate)?;
+    let certificates = chain(&files.certificate)?;
     let text = read(&files.key)?;
     let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
         let words = if contains(&text, b"ENCRYPTED") {
@@ -171,13 +171,13 @@ pub fn load_unjudged(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair
             ),
         )
     })?;
-    let certified = CertifiedKey::new(chain, key);
+    let certified = CertifiedKey::new(certificates, key);
     let clients = files.client_ca.as_ref().map(|client_ca| -> Result<Clients, PairError> {
-        let chain = certificates(&client_ca.file)?;
+        let authorities = chain(&client_ca.file)?;
         let mut digest = [0; 8];
-        digest.copy_from_slice(&digest_of(&chain)[..8]);
+        digest.copy_from_slice(&digest_of(&authorities)[..8]);
         let digest = u64::from_be_bytes(digest);
-        Ok(Clients { roots: roots_of(&client_ca.file, chain)?, may_lack: client_ca.is_optional, digest })
+        Ok(Clients { roots: roots_of(&client_ca.file, authorities)?, may_lack: client_ca.is_optional, digest })
     });
     let clients = clients.transpose()?;
     if stamps != self::stamps(files) {
@@ -204,7 +204,11 @@ fn read(path: &Path) -> Result<Vec<u8>, PairError> {
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PairError> {
+/// The certificates in the file at `path`, in their order.
+///
+/// # Errors
+/// It cannot be read, or has none.
+pub fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, PairError> {
     let text = read(path)?;
     let wrong = |words: String| PairError { file: path.to_owned(), words };
     let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
@@ -216,7 +220,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PairError> 
 }
 
 pub(super) fn roots(path: &Path) -> Result<Arc<RootCertStore>, PairError> {
-    roots_of(path, certificates(path)?)
+    roots_of(path, chain(path)?)
 }
 
 fn roots_of(path: &Path, chain: Vec<CertificateDer<'static>>) -> Result<Arc<RootCertStore>, PairError> {
@@ -247,7 +251,7 @@ impl Pair {
 
     /// Whether the certificate names `host`, which may be a pattern as in `*.example.org`.
     pub fn covers(&self, host: &str) -> bool {
-        covers(&self.certified, host)
+        covers(&self.certified.cert, host)
     }
 
     /// Warnings about the pair for `hosts` at a time, in words.
@@ -272,14 +276,14 @@ impl Pair {
     }
 }
 
-/// Whether `certified` names `host`.
-pub fn covers(certified: &CertifiedKey, host: &str) -> bool {
+/// Whether the first certificate of `chain` names `host`.
+pub fn covers(chain: &[CertificateDer<'_>], host: &str) -> bool {
     let name = match host.strip_prefix("*.") {
         Some(parent) => format!("any.{parent}"),
         None => host.trim_start_matches('[').trim_end_matches(']').to_owned(),
     };
     let Ok(name) = ServerName::try_from(name) else { return false };
-    let Some(Ok(parsed)) = certified.cert.first().map(ParsedCertificate::try_from) else { return false };
+    let Some(Ok(parsed)) = chain.first().map(ParsedCertificate::try_from) else { return false };
     verify_server_name(&parsed, &name).is_ok()
 }
 

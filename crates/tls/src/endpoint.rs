@@ -1,16 +1,16 @@
-//! The server's end of TLS: which certificate belongs to which name, and what becomes of renewed ones.
+//! The server's end of TLS: the certificates of sites, and what becomes of renewed ones.
 //!
-//! Owns: the choice of a site's certificate by the name that a client asks for, and the watch over files. A name that
-//! no site has gets no certificate, and never that of another site. Renewed files are taken while serving; a pair that
-//! does not fit together is not, and the one before stays. Both are said once. Shared by all workers of a process;
-//! [`Endpoint::look`] is called by its main thread.
+//! Owns: the certificates among which [`selection`](super::selection) chooses by the name that a client asks for, and
+//! the watch over files. Renewed files are taken while serving; a pair that does not fit together is not, and the one
+//! before stays. Both are said once. Shared by all workers of a process; [`Endpoint::look`] is called by its main
+//! thread.
 //!
 //! A site whose certificates are ordered has one for each host, which `acme` puts into files ([`automatic`]). Before
 //! the first one is there, a handshake for the host ends with an alert. The handshake of a TLS-ALPN-01 challenge is the
 //! one for which a file is read while it is under way: another process may have ordered, and has written the file just
 //! before.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -25,13 +25,14 @@ use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 
-use super::alert::{Alert, Failure};
+use super::alert::Failure;
 use super::automatic::{self, StateError, StateFiles};
 use super::certificates::{self, Clients, Pair, PairError, Stamp};
 use super::client::{Trust, TrustError};
 use super::client_hello::ClientHello;
 use super::crypto::provider;
 use super::negotiated::{Alpn, Chosen};
+use super::selection::{Choice, Selection};
 use super::tickets::Tickets;
 use crate::local_ca;
 
@@ -44,7 +45,7 @@ pub struct Endpoint {
     tickets: Arc<Tickets>,
     counters: SharedMemory<Counters>,
     protocols: Vec<Alpn>,
-    selection: RwLock<Arc<Selection>>,
+    selection: RwLock<Arc<Selection<Loaded>>>,
     /// The sources of the selection.
     sources: Mutex<Vec<Source>>,
     /// Where certificates are that are ordered; none if no site has such.
@@ -76,20 +77,6 @@ struct Source {
 struct Loaded {
     pair: Arc<Pair>,
     chosen: Chosen,
-}
-
-/// Sites by name, as they are found for a request.
-#[derive(Default)]
-struct Selection {
-    exact: HashMap<String, Option<Chosen>>,
-    /// Certificates of wildcard names, by the part behind the asterisk and the dot.
-    patterns: HashMap<String, Option<Chosen>>,
-    /// The site that has every other name.
-    any: Option<Loaded>,
-    /// For clients that ask for no name.
-    first: Option<Chosen>,
-    /// Names whose certificates are ordered. There may be none yet.
-    ordered: HashSet<String>,
 }
 
 /// Why TLS cannot be spoken.
@@ -127,11 +114,6 @@ impl From<PairError> for TlsError {
     fn from(error: PairError) -> TlsError {
         TlsError::Pair(error)
     }
-}
-
-/// A name that a client has made up, as it can be shown.
-pub fn printable(name: &str) -> String {
-    name.chars().take(255).map(|character| if character.is_ascii_graphic() { character } else { '?' }).collect()
 }
 
 impl Endpoint {
@@ -179,7 +161,7 @@ impl Endpoint {
             }
             sources.push(Source { hosts: site.hosts.clone(), identity, files, loaded, is_ordered: false, seen });
         }
-        let selection = RwLock::new(Arc::new(Selection::of(&sources)));
+        let selection = RwLock::new(Arc::new(selection_of(&sources)));
         let protocols = protocols.to_vec();
         let judged = sources.iter().filter_map(|source| source.loaded.as_ref()?.chosen.judges());
         let authorities = judged.map(|(identity, authorities)| (identity, AtomicU64::new(authorities))).collect();
@@ -208,7 +190,11 @@ impl Endpoint {
 
     /// The certificate and configuration for a client that asks for `name`; none if no site with a certificate has it.
     pub fn choose(&self, name: Option<&str>) -> Option<Chosen> {
-        self.selection().choose(name)
+        match self.selection().choose(name) {
+            Choice::Nothing => None,
+            Choice::Certificate(loaded) => Some(loaded.chosen.clone()),
+            Choice::IfItCovers(loaded, name) => loaded.pair.covers(&name).then(|| loaded.chosen.clone()),
+        }
     }
 
     /// The same for a client whose `hello` begins a TLS-ALPN-01 challenge for the name that it asks for (RFC 8737 3).
@@ -234,22 +220,10 @@ impl Endpoint {
 
     /// Why a client that asks for `name` gets no certificate.
     pub fn refusal(&self, name: Option<&str>) -> Failure {
-        let shown = name.map(printable);
-        let is_ordered = name.is_some_and(|name| self.selection().orders(name));
-        match (shown, is_ordered) {
-            (Some(name), true) => Failure {
-                alert: Some(Alert::InternalError),
-                words: format!("the first certificate of {name} has not been issued yet"),
-            },
-            (Some(name), false) => Failure {
-                alert: Some(Alert::UnrecognizedName),
-                words: format!("no site with a certificate has the name {name}"),
-            },
-            (None, _) => Failure::of(Alert::UnrecognizedName),
-        }
+        self.selection().refusal(name)
     }
 
-    fn selection(&self) -> Arc<Selection> {
+    fn selection(&self) -> Arc<Selection<Loaded>> {
         self.selection.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -326,7 +300,7 @@ impl Endpoint {
     }
 
     fn publish(&self, sources: &[Source]) {
-        *self.selection.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Selection::of(sources));
+        *self.selection.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(selection_of(sources));
     }
 
     /// Warnings about the pairs.
@@ -448,51 +422,13 @@ fn config_of(
     Ok(config)
 }
 
-impl Selection {
-    fn of(sources: &[Source]) -> Selection {
-        let mut selection = Selection::default();
-        for source in sources {
-            let config = source.loaded.as_ref().map(|loaded| loaded.chosen.clone());
-            if selection.first.is_none() {
-                selection.first = config.clone();
-            }
-            if source.is_ordered {
-                selection.ordered.extend(source.hosts.iter().cloned());
-            }
-            if source.hosts.is_empty() && selection.any.is_none() {
-                selection.any = source.loaded.clone();
-            }
-            for host in &source.hosts {
-                match host.strip_prefix("*.") {
-                    Some(parent) => selection.patterns.insert(parent.to_owned(), config.clone()),
-                    None => selection.exact.insert(host.clone(), config.clone()),
-                };
-            }
-        }
-        selection
+/// The choice of the certificates of `sources`.
+fn selection_of(sources: &[Source]) -> Selection<Loaded> {
+    let mut selection = Selection::default();
+    for source in sources {
+        selection.add(&source.hosts, source.loaded.as_ref(), source.is_ordered);
     }
-
-    /// Whether the certificate of `name` is ordered.
-    fn orders(&self, name: &str) -> bool {
-        self.ordered.contains(&name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase())
-    }
-
-    fn choose(&self, name: Option<&str>) -> Option<Chosen> {
-        let Some(name) = name else { return self.first.clone() };
-        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-        if let Some(chosen) = self.exact.get(&name) {
-            return chosen.clone();
-        }
-        let parents = name.match_indices('.').map(|(at, _)| &name[at + 1..]);
-        for parent in parents {
-            if let Some(chosen) = self.patterns.get(parent) {
-                return chosen.clone();
-            }
-        }
-        // A site for every name answers for those that its certificate has.
-        let any = self.any.as_ref()?;
-        any.pair.covers(&name).then(|| any.chosen.clone())
-    }
+    selection
 }
 
 impl fmt::Debug for Endpoint {

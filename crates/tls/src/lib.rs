@@ -27,6 +27,7 @@ pub mod local_ca;
 pub mod negotiated;
 pub mod plain_http;
 pub mod record;
+pub mod selection;
 pub mod session;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -39,5 +40,6 @@ pub use certificates::FileStates;
 pub use crypto::offered;
 pub use endpoint::{Endpoint, TlsError, check, trust_of};
 pub use negotiated::{Alpn, ClientCertificate, Negotiated, Over, Way};
+pub use selection::ConfiguredCertificates;
 pub use session::{Phase, Session, TlsSession};
 pub use tickets::Tickets;

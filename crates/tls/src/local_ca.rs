@@ -95,6 +95,11 @@ impl LocalFiles {
 /// # Errors
 /// It cannot be made.
 pub fn pair_for(settings: &Settings) -> Result<TlsFiles, LocalError> {
+    ensure(&LocalFiles::of_user()?, &names_for(settings))
+}
+
+/// The names in that pair, in order.
+pub(crate) fn names_for(settings: &Settings) -> Vec<String> {
     let hosts = settings.sites.iter().flat_map(|site| &site.hosts);
     let addresses = settings.listen.iter().filter_map(|address| match address {
         ListenAddress::Tcp(address) if !address.ip().is_unspecified() => Some(address.ip().to_string()),
@@ -107,7 +112,7 @@ pub fn pair_for(settings: &Settings) -> Result<TlsFiles, LocalError> {
     names.retain(|name| is_local(name));
     names.sort();
     names.dedup();
-    ensure(&LocalFiles::of_user()?, &names)
+    names
 }
 
 /// The names of this machine in its network.
