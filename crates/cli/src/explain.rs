@@ -34,39 +34,35 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failed> {
 
 /// The request of a client that is given `url`.
 pub(crate) fn asked(url: &str) -> Result<Asked, Failed> {
-    let usage = |report| Failed { exit: Exit::Usage, report: format!("lamna: {report}") };
-    let (host, target) = take_apart(url).map_err(usage)?;
-    let is_of = |scheme: &str| url.starts_with(scheme);
-    let scheme = match () {
-        () if is_of("https://") => Some(Scheme::Https),
-        () => is_of("http://").then_some(Scheme::Http),
-    };
-    Ok(Asked { host: host.map(str::to_owned), target: in_ascii(target).into_owned(), scheme, client: None })
+    take_apart(url).map_err(|report| Failed { exit: Exit::Usage, report: format!("lamna: {report}") })
 }
 
-/// The host without its port, and the target.
-fn take_apart(url: &str) -> Result<(Option<&str>, &str), String> {
+fn take_apart(url: &str) -> Result<Asked, String> {
     let without_fragment = url.split('#').next().unwrap_or_default();
     if without_fragment.starts_with('/') {
-        return Ok((None, without_fragment));
+        return Ok(Asked { target: in_ascii(without_fragment).into_owned(), ..Asked::default() });
     }
-    let scheme = ["http://", "https://"].into_iter().find_map(|scheme| without_fragment.strip_prefix(scheme));
-    let Some(rest) = scheme else {
+    let schemes = [("http://", Scheme::Http, ":80"), ("https://", Scheme::Https, ":443")];
+    let found = schemes.into_iter().find_map(|(prefix, scheme, default_port)| {
+        Some((without_fragment.strip_prefix(prefix)?, scheme, default_port))
+    });
+    let Some((rest, scheme, default_port)) = found else {
         return Err(format!("`{url}` is not a URL: expected http://HOST/PATH, or /PATH"));
     };
     let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    };
-    if host.is_empty() {
-        return Err(format!("`{url}` names no host: expected http://HOST/PATH, or /PATH"));
-    }
     let target = if target.is_empty() { "/" } else { target };
     if target.starts_with('?') {
         return Err(format!("`{url}` has no path: write a `/` before the `?`"));
     }
-    Ok((Some(host), target))
+    // Clients leave a port out that says nothing.
+    let host = authority.strip_suffix(default_port).or_else(|| authority.strip_suffix(':')).unwrap_or(authority);
+    let target = in_ascii(target).into_owned();
+    let asked = Asked { host: Some(host.to_owned()), target, scheme: Some(scheme), client: None };
+    match asked.host_name() {
+        Ok(Some(_)) => Ok(asked),
+        Ok(None) => Err(format!("`{url}` names no host: expected http://HOST/PATH, or /PATH")),
+        Err(why) => Err(why),
+    }
 }
 
 /// The target as clients send it: what is not ASCII is percent-encoded, and so are spaces.
@@ -83,13 +79,41 @@ fn in_ascii(target: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
+    fn host_and_target(url: &str) -> (Option<String>, String) {
+        let Asked { host, target, .. } = take_apart(url).unwrap();
+        (host, target)
+    }
+
     #[test]
     fn a_url_is_a_host_and_a_target() {
-        assert_eq!(take_apart("http://a.example:8080/b?c#d"), Ok((Some("a.example"), "/b?c")));
-        assert_eq!(take_apart("https://[::1]:80"), Ok((Some("[::1]"), "/")));
-        assert_eq!(take_apart("https://[::1]/"), Ok((Some("[::1]"), "/")));
-        assert_eq!(take_apart("/b?c"), Ok((None, "/b?c")));
-        for wrong in ["", "a.example/b", "ftp://a/", "http://", "http://:80/", "http://a?b"] {
+        for (url, host, target) in [
+            ("http://a.example:8080/b?c#d", Some("a.example:8080"), "/b?c"),
+            ("https://[::1]:80", Some("[::1]:80"), "/"),
+            ("https://[::1]/", Some("[::1]"), "/"),
+            ("/b?c", None, "/b?c"),
+        ] {
+            assert_eq!(host_and_target(url), (host.map(str::to_owned), target.to_owned()), "{url}");
+        }
+        for wrong in ["", "a.example/b", "ftp://a/", "http://", "http://:80/", "http://a?b", "http:///a", "http://u@a/"]
+        {
+            assert!(take_apart(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_sent_unless_the_scheme_has_it_by_itself() {
+        for (url, host) in [
+            ("http://a:80/", "a"),
+            ("https://a:443/", "a"),
+            ("https://a:80/", "a:80"),
+            ("http://a:443/", "a:443"),
+            ("http://a:/", "a"),
+            ("https://a:65535/", "a:65535"),
+            ("http://[::80]/", "[::80]"),
+        ] {
+            assert_eq!(host_and_target(url).0.as_deref(), Some(host), "{url}");
+        }
+        for wrong in ["http://a:65536/", "http://a:x/", "http://a:80:80/", "http://[::1/", "https://a::443/"] {
             assert!(take_apart(wrong).is_err(), "{wrong}");
         }
     }

@@ -5,6 +5,8 @@
 //! says its own name, and so do applications, so what has answered is seen in the answer. `LAMNA_SEED=7` asks other
 //! requests.
 
+mod handshakes;
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -219,7 +221,17 @@ const PATHS: [&str; 34] = [
     "/gz.css",
 ];
 
-const HOSTS: [Option<&str>; 5] = [Some("a.test"), Some("www.b.test"), Some("A.Test."), Some("unknown.test"), None];
+/// As clients send them: with a port, if it is not that of the scheme.
+const HOSTS: [Option<&str>; 8] = [
+    Some("a.test"),
+    Some("www.b.test"),
+    Some("A.Test."),
+    Some("unknown.test"),
+    Some("c.test:80"),
+    Some("a.test:8080"),
+    Some("a.test:65536"),
+    None,
+];
 
 const FILES: [&str; 19] = [
     "index.html",
@@ -257,6 +269,7 @@ const CONFIGURATIONS: [(&str, &str); 7] = [
          [[site.route]]\nmatch = \"/way/*\"\nrewrite = \"/more/$1\"\n\
          [[site.route]]\nmatch = \"/docs/*\"\ntry = [\"$path\", \"$path.html\", \"$path/index.html\", \"/page.html\"]\n\
          [[site.route]]\nmatch = { path = \"/net/*\", query = { a = \"b\" } }\nredirect = \"/led\"\n\
+         [[site.route]]\nmatch = { path = \"/docs*\", header = { Host = \"a.test:8080\" } }\nredirect = \"/by-port\"\n\
          [[site.route]]\nmatch = { path = \"/none*\", client = [\"127.0.0.7\"] }\nrewrite = \"/a.txt\"\n",
     ),
     (
@@ -354,6 +367,11 @@ impl World<'_> {
         let address = Some(Ipv4Addr::new(127, 0, 0, client).into());
         let asked = Asked { host: host.map(str::to_owned), target, client: address, ..Asked::default() };
         let explained = self.explainer.explain(&asked).unwrap_or_else(|why| panic!("{asked:?}: {why}"));
+        let site = match host {
+            Some("c.test:80") => "c.test",
+            _ => "a.test",
+        };
+        assert_eq!(explained.site, site, "{asked:?}: {explained}");
         let mut hold = |answer: &Answer, who: &str, response: Response| {
             let seen =
                 format!("{} {:?}\n{}", response.status, response.fields, String::from_utf8_lossy(&response.content));

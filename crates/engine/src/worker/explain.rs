@@ -6,9 +6,11 @@
 //! ```
 //!
 //! Owns: [`Explainer`], which gives such requests to a worker without connections, and has their trace kept.
-//! Guarantees: status, fields, file and application are those of the steps that serve (`context::steps`), by the same
-//! functions; nobody outside is asked, and nothing is sent. What is said beyond that is `content::explain`'s. Waits for
-//! the disk.
+//! Guarantees: status, fields, file and application are those of the steps that serve (`context::steps`), and the
+//! certificate is the one that handshakes choose (`lamna_tls::selection`), by the same functions; nobody outside is
+//! asked, and nothing is sent. What is said beyond that is `content::explain`'s. Waits for the disk.
+
+mod handshake;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
@@ -19,7 +21,7 @@ use std::time::{self, Duration};
 use lamna_config::access::{AccessRule, AccessRules, Allowed};
 use lamna_config::proxies::Peer;
 use lamna_config::route::condition::Network;
-use lamna_config::settings::{Settings, SiteSettings, SiteTls};
+use lamna_config::settings::{Settings, SiteSettings};
 use lamna_io::{KernelFeatures, Wait};
 use lamna_proto::conn::Connection;
 use lamna_proto::exchange::program::Step;
@@ -30,7 +32,7 @@ use lamna_proto::time::Instant;
 use lamna_proto::transmit::Segment;
 use lamna_site::cache::Entry;
 use lamna_site::content::admission::Demand;
-use lamna_site::content::explain::{Account, Answer, Asked, Explanation, Scheme, codings, why_site};
+use lamna_site::content::explain::{Account, Answer, Asked, Explanation, codings, why_site};
 use lamna_site::content::handler::Handlers;
 use lamna_site::content::route::Effective;
 use lamna_site::content::site::{Site, Sites};
@@ -38,10 +40,10 @@ use lamna_site::content::translate::{Translation, translate};
 use lamna_site::service::Registry;
 use lamna_sys::denied::denied;
 use lamna_sys::shared_memory::SharedMemory;
-use lamna_tls::record::Version;
-use lamna_tls::{Alpn, Endpoint, Negotiated, Over, Way};
+use lamna_tls::{Alpn, ConfiguredCertificates, Endpoint, Over, Way};
 
 use crate::worker::context::{InLine, Outcome, TranslationTarget, WorkerContext, target_of};
+use crate::worker::explain::handshake::Handshake;
 use crate::worker::helpers::runners;
 use crate::worker::shared::Shared;
 
@@ -63,6 +65,10 @@ pub struct Explainer {
     shared: Shared,
     /// The same, where each client is let in; none where no rule keeps anybody out.
     open: Option<Shared>,
+    /// The endpoint that serves, if one does.
+    endpoint: Option<Arc<Endpoint>>,
+    /// What one would choose, if none does.
+    certificates: ConfiguredCertificates,
     begin_time_max: Duration,
 }
 
@@ -94,10 +100,13 @@ impl Explainer {
     /// # Errors
     /// A root cannot be opened, a name of `without` is unknown, or the system has no room: why, in words.
     pub fn new(settings: &Settings, parts: Parts) -> Result<Explainer, String> {
+        let endpoint = parts.tls.clone();
+        let certificates = ConfiguredCertificates::of(settings);
         let parts = Parts { tls: parts.tls.or_else(|| endpoint_for_clients(settings)), ..parts };
         let shared = shared_of(settings, &parts)?;
         let open = open_to_all(settings).map(|open| shared_of(&open, &parts)).transpose()?;
-        Ok(Explainer { settings: settings.clone(), shared, open, begin_time_max: BEGIN_TIME_MAX })
+        let (settings, begin_time_max) = (settings.clone(), BEGIN_TIME_MAX);
+        Ok(Explainer { settings, shared, open, endpoint, certificates, begin_time_max })
     }
 
     /// Explains the answer to a plain GET.
@@ -105,17 +114,29 @@ impl Explainer {
     /// # Errors
     /// It cannot be found out here: why, in words.
     pub fn explain(&self, asked: &Asked) -> Result<Explanation, String> {
-        let host = asked.host.as_deref();
-        let site = self.shared.sites.find(host.map(str::as_bytes));
+        let site = asked.site(&self.shared.sites);
+        let site_because = why_site(&self.settings, site, asked.host_name().ok().flatten());
         let mut normal = Vec::new();
         // What cannot be normalised leaves nothing.
         let target = asked.target.split('?').next().unwrap_or_default();
         let _ = path::normalise(target.as_bytes(), &mut normal);
-        let walk = walk(&self.shared, asked, &normal, self.begin_time_max)?;
+        let path = String::from_utf8_lossy(&normal).into_owned();
+        let handshake = match self.handshake(asked, site)? {
+            Handshake::Ends(why) => {
+                let target = asked.target.escape_debug();
+                let steps = vec![format!("request: GET {target} is not sent"), format!("handshake: {why}")];
+                let (site, answer) = (site.label(), Answer::default());
+                return Ok(Explanation { site, site_because, path, steps, answer, ..Explanation::default() });
+            }
+            Handshake::None => None,
+            Handshake::Done(negotiated) => Some(*negotiated),
+        };
+        let way = handshake.as_ref().map_or(Way::Clear, Way::Secured);
+        let walk = walk(&self.shared, asked, &normal, (way, self.begin_time_max));
         let answer = walk.answer(&self.shared);
         let mut let_in = None;
         if let Some(open) = &self.open {
-            let walk = self::walk(open, asked, &normal, self.begin_time_max)?;
+            let walk = self::walk(open, asked, &normal, (way, self.begin_time_max));
             let other = walk.answer(open);
             let_in = (!other.is_like(&answer)).then_some((other, walk));
         }
@@ -124,8 +145,8 @@ impl Explainer {
         let because = rules.map_or_else(Vec::new, |rules| furthest.because(site, &normal, &rules, &self.shared));
         Ok(Explanation {
             site: site.label(),
-            site_because: why_site(&self.settings, site, host),
-            path: String::from_utf8_lossy(&normal).into_owned(),
+            site_because,
+            path,
             steps: walk.steps,
             answer,
             let_in: let_in.map(|(answer, _)| answer),
@@ -188,14 +209,9 @@ fn nobody(number: usize) -> Network {
     Network::from(IpAddr::V4(address.into()))
 }
 
-/// Has a worker answer the request for what is asked, as far as nobody outside is needed and the answer begins in time.
-fn walk(shared: &Shared, asked: &Asked, normal: &[u8], begin_time_max: Duration) -> Result<Walk, String> {
-    let site = shared.sites.find(asked.host.as_deref().map(str::as_bytes));
-    let negotiated = match (asked.scheme, site.settings.tls.as_ref()) {
-        (Some(Scheme::Http), _) | (_, None) => None,
-        (_, Some(tls)) => Some(negotiated(shared, site, tls)?),
-    };
-    let way = negotiated.as_ref().map_or(Way::Clear, Way::Secured);
+/// Has a worker answer the request for what is asked, which comes in this way, as far as nobody outside is needed and
+/// the answer begins in time.
+fn walk(shared: &Shared, asked: &Asked, normal: &[u8], (way, begin_time_max): (Way<'_>, Duration)) -> Walk {
     let peer = Peer::from(asked.client.or(Some(IpAddr::V4(Ipv4Addr::LOCALHOST))));
     let mut context = WorkerContext::new(shared);
     let mut workspace = context.workspace();
@@ -227,29 +243,7 @@ fn walk(shared: &Shared, asked: &Asked, normal: &[u8], begin_time_max: Duration)
         let ms = begin_time_max.as_millis();
         walk.steps.push(format!("answer: it does not begin within {ms} ms, so it is not made for an explanation"));
     }
-    Ok(walk)
-}
-
-/// The handshake of a client without a certificate that is shown the one of `site`.
-fn negotiated(shared: &Shared, site: &Site, tls: &SiteTls) -> Result<Negotiated, String> {
-    let authorities = shared.tls.as_ref().and_then(|endpoint| endpoint.authorities(tls.identity()));
-    if authorities.is_none() && matches!(site.demand, Demand::Client { .. }) {
-        return Err(format!(
-            "{} asks clients for certificates, and its own cannot be read here: `lamna ctl explain` asks the server",
-            site.label()
-        ));
-    }
-    Ok(Negotiated {
-        version: Version::V13,
-        identity: tls.identity(),
-        name: None,
-        is_resumed: false,
-        suite: None,
-        group: None,
-        alpn: Alpn::Http1,
-        authorities,
-        client: None,
-    })
+    walk
 }
 
 /// The request, as a client sends it. One that names no host speaks HTTP/1.0.
@@ -408,7 +402,8 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lamna_config::settings::{Alias, Redirect};
+    use lamna_config::settings::{Alias, Redirect, SiteTls};
+    use lamna_site::content::explain::Scheme;
     use std::fs::{create_dir_all, write};
     use std::os::unix::fs::symlink;
     use std::path::Path;
@@ -493,6 +488,7 @@ mod tests {
         let (site, because) = why(Some("c.example"));
         assert!(site == "a.example" && because.contains("no site has the host"), "{because}");
         assert!(why(None).1.contains("no host is named"));
+        assert_eq!(why(Some("b.example:8080")), ("b.example".into(), "`b.example` is among its hosts".into()));
     }
 
     #[test]
@@ -603,6 +599,59 @@ mod tests {
         for (scheme, status) in [(None, 200), (Some(Scheme::Https), 200), (Some(Scheme::Http), 308)] {
             let explained = explain(&settings, &Asked { scheme, ..asked(Some("a.test"), "/a") }).unwrap();
             assert_eq!(explained.answer.status, Some(status), "{explained}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_has_no_certificate_where_others_have_one_is_told_how_its_handshake_ends() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path().join("a"), "a").unwrap();
+        let site = |host: &str, tls| SiteSettings {
+            tls,
+            hosts: vec![host.to_owned()],
+            ..SiteSettings::new(root.path().to_owned())
+        };
+        let sites = vec![site("plain.test", None), site("a.test", Some(SiteTls::Local))];
+        let settings = Settings { sites, ..Settings::default() };
+        for (host, scheme, status) in [
+            ("plain.test", Scheme::Https, None),
+            ("unknown.test", Scheme::Https, None),
+            ("plain.test", Scheme::Http, Some(200)),
+            ("a.test:8443", Scheme::Https, Some(200)),
+            // Addresses are not asked for by name: the only certificate is shown, and the first site has none.
+            ("192.0.2.1", Scheme::Https, Some(421)),
+            ("[::1]:8443", Scheme::Https, Some(421)),
+        ] {
+            let asked = Asked { scheme: Some(scheme), ..asked(Some(host), "/a") };
+            let explained = explain(&settings, &asked).unwrap();
+            assert_eq!(explained.answer.status, status, "{host}: {explained}");
+            let ends = explained.to_string().contains("the handshake ends with the alert unrecognized_name");
+            assert_eq!(ends, status.is_none(), "{host}: {explained}");
+        }
+        let alone = Settings { sites: vec![site("plain.test", None)], ..Settings::default() };
+        let asked = Asked { scheme: Some(Scheme::Https), ..asked(Some("plain.test"), "/a") };
+        let behind_proxy = explain(&alone, &asked).unwrap();
+        assert_eq!(behind_proxy.answer.status, Some(200), "no site speaks TLS: a proxy does. {behind_proxy}");
+    }
+
+    #[test]
+    fn the_host_field_is_sent_with_its_port() {
+        let root = tempfile::tempdir().unwrap();
+        let route = |host: &str, to: &str| {
+            format!("[[site.route]]\nmatch = {{ path = \"/*\", header = {{ Host = {host:?} }} }}\nredirect = {to:?}\n")
+        };
+        let routes = route("a.test:80", "/port80") + &route("a.test", "/noport");
+        let text = format!("[[site]]\nroot = {:?}\n{routes}", root.path());
+        let settings = lamna_config::parse(&text, &root.path().join("a.toml")).unwrap();
+        for (host, location) in [
+            ("a.test:80", Some("/port80")),
+            ("a.test", Some("/noport")),
+            ("a.test:18971", None),
+            ("a.test:65536", None),
+        ] {
+            let explained = explain(&settings, &asked(Some(host), "/h")).unwrap();
+            assert_eq!(explained.answer.location(), location, "{host}: {explained}");
+            assert_eq!(explained.answer.status == Some(400), host.ends_with("65536"), "{host}: {explained}");
         }
     }
 

@@ -51,9 +51,9 @@ pub enum TraceState {
 /// Begins what `order` says, at `now`. Returns the number of the trace.
 ///
 /// # Errors
-/// No request has this target, or it is too long.
+/// No request has this host or this target, or they are too long.
 pub fn start(trace: &Trace, order: &TraceOrder, now: Instant) -> Result<u64, String> {
-    let host = order.asked.host.as_deref().unwrap_or_default();
+    let host = order.asked.host_name()?.unwrap_or_default();
     let target = target_of(host.as_bytes(), &order.asked.path()?);
     let wait = Duration::from_secs(order.wait_s).min(WAIT_MAX);
     let until = Instant::from_ms(now.ms() + wait.as_millis() as u64);
@@ -99,7 +99,7 @@ mod tests {
     fn a_target_is_normalised_and_waited_for() {
         let trace = SharedMemory::<Trace>::zeroed().unwrap();
         assert_eq!(report(&trace).state, TraceState::Idle);
-        assert_eq!(start(&trace, &order(Some("Site.Test"), "/a/../%62?c"), Instant::from_ms(1)), Ok(1));
+        assert_eq!(start(&trace, &order(Some("Site.Test:8080"), "/a/../%62?c"), Instant::from_ms(1)), Ok(1));
         assert_eq!(trace.target(), b"site.test\0/b");
         assert_eq!(report(&trace), TraceReport { number: 1, state: TraceState::Waiting, lines: Vec::new() });
     }
@@ -110,6 +110,7 @@ mod tests {
         for target in ["/%zz".to_owned(), format!("/{}", "a".repeat(3000))] {
             assert!(start(&trace, &order(None, &target), Instant::from_ms(1)).is_err(), "{target}");
         }
+        assert!(start(&trace, &order(Some("a.test:65536"), "/"), Instant::from_ms(1)).is_err());
     }
 
     #[test]

@@ -22,10 +22,9 @@ pub(super) fn of(
     asked: &Asked,
 ) -> Result<HintReport, String> {
     let path = asked.path()?;
-    let host = asked.host.as_deref().map(str::as_bytes);
     let report = match shared {
         Some(shared) => {
-            let site = shared.sites.find(host);
+            let site = asked.site(&shared.sites);
             let report = shared.hints.as_ref().and_then(|hints| hints.report(site.index, site.label(), &path));
             let told = shared.early_hints.as_ref().map(|early_hints| early_hints.report(site.index, &path));
             report.map(|report| HintReport { early_hints: told.unwrap_or_default(), ..report })
@@ -33,7 +32,7 @@ pub(super) fn of(
         None => {
             let opened = Sites::with_services(settings, &metrics.services);
             let sites = opened.map_err(|(root, errno)| format!("cannot serve {}: {errno}", root.display()))?;
-            let site = sites.find(host);
+            let site = asked.site(&sites);
             Hints::of_file(settings).and_then(|hints| hints.report(site.index, site.label(), &path))
         }
     };

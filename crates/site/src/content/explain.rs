@@ -14,7 +14,7 @@ use lamna_config::settings::Settings;
 use lamna_config::suggest::nearest;
 use lamna_policy::words::count;
 use lamna_proto::exchange::negotiate::{Coding, CodingSet};
-use lamna_proto::parse::path;
+use lamna_proto::parse::{host, path};
 use lamna_proto::resource::{Resource, Variants};
 use lamna_sys::denied::denied;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,8 @@ use crate::cache::two_generation_map::Key;
 /// A URL, as a client would ask for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// The host, without port; none for a client that names none.
+    /// The `Host` field as a client sends it: the host, and the port if it is not that of the scheme. None for a client
+    /// that names no host.
     pub host: Option<String>,
     /// The path as it stands in a request, with an optional query.
     pub target: String,
@@ -60,10 +61,26 @@ impl Asked {
         path::normalise(target.as_bytes(), &mut normal).map_err(|_| format!("no request has the path {target}"))?;
         Ok(normal)
     }
+
+    /// The host without its port, as requests are read; none if none is named.
+    ///
+    /// # Errors
+    /// No request is answered that has this field.
+    pub fn host_name(&self) -> Result<Option<&str>, String> {
+        let Some(field) = &self.host else { return Ok(None) };
+        let host =
+            host::parse_field(field.as_bytes()).map_err(|error| format!("no request has the host {field}: {error}"))?;
+        Ok(host.and_then(|host| str::from_utf8(host.name).ok()))
+    }
+
+    /// The site that is asked.
+    pub fn site<'s>(&self, sites: &'s Sites) -> &'s Site {
+        sites.find(self.host_name().ok().flatten().map(str::as_bytes))
+    }
 }
 
 /// The answer to a plain GET, and why it is this one.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Explanation {
     /// The site that answers, by its first host name or its number.
     pub site: String,
@@ -92,7 +109,7 @@ pub struct Answer {
     /// The file that is sent; if none is, the path in the file system that the target maps to, if a file was looked
     /// for.
     pub file: Option<String>,
-    /// The status; none if an application says it.
+    /// The status; none if an application says it, or if there is no answer.
     pub status: Option<u16>,
     /// The application that answers, or that is asked first whether the request is let in.
     pub application: Option<String>,
@@ -117,7 +134,7 @@ impl Answer {
 
 /// The state of a target in the cache that a running server's workers share, whose clock says `now_ms`.
 pub fn cache_state(sites: &Sites, store: &Store, asked: &Asked, now_ms: u64) -> String {
-    let site = sites.find(asked.host.as_deref().map(str::as_bytes));
+    let site = asked.site(sites);
     let target = asked.target.split('?').next().unwrap_or_default();
     let mut normal = Vec::new();
     if path::normalise(target.as_bytes(), &mut normal).is_err() {
@@ -141,7 +158,7 @@ pub fn cache_state(sites: &Sites, store: &Store, asked: &Asked, now_ms: u64) -> 
     format!("held, {form}: {} of memory; {state}", count(entry.memory_bytes(), "byte"))
 }
 
-/// Why a request with this `host` is for `site`.
+/// Why a request with this `host`, without its port, is for `site`.
 pub fn why_site(settings: &Settings, site: &Site, host: Option<&str>) -> String {
     let first = "the first site answers";
     match host {
@@ -431,8 +448,10 @@ impl Answer {
         if let Some(application) = &self.application {
             writeln!(f, "{mark:8} that of the application: {}", application.escape_debug())?;
         }
-        if let Some(status) = self.status {
-            writeln!(f, "{mark:8} {status} {}", lamna_proto::message::Status(status).reason_phrase())?;
+        match self.status {
+            Some(status) => writeln!(f, "{mark:8} {status} {}", lamna_proto::message::Status(status).reason_phrase())?,
+            None if self.application.is_none() => writeln!(f, "{mark:8} none")?,
+            None => {}
         }
         self.fields.iter().try_for_each(|field| writeln!(f, "         {field}"))?;
         match self.codings.is_empty() {

@@ -3,7 +3,7 @@
 //! Owns: [`Purge`], what an administrator says, and what that means for the keys of answers. Removes nothing.
 
 use lamna_policy::words;
-use lamna_proto::parse::path;
+use lamna_proto::parse::{host, path};
 use serde::{Deserialize, Serialize};
 
 use super::explain::Asked;
@@ -38,13 +38,13 @@ impl Purge {
             };
             let mut path = Vec::new();
             path::normalise(target.as_bytes(), &mut path).map_err(|_| format!("no request has the path {target}"))?;
-            Ok::<_, String>((asked.host.as_deref().map(str::to_ascii_lowercase), path, query))
+            Ok::<_, String>((asked.host_name()?.map(str::to_ascii_lowercase), path, query))
         });
         let meant = meant.transpose()?;
         Ok(move |key: &[u8]| {
             let Some(key) = AnswerKey::read(key) else { return false };
             let Some((host, path, query)) = &meant else { return true };
-            let is_host = host.as_ref().is_none_or(|host| host.as_bytes() == name_of(key.authority));
+            let is_host = host.as_ref().is_none_or(|host| host.as_bytes() == host::name_of(key.authority));
             // However it was spelled where it was asked for.
             let mut normal = Vec::new();
             is_host
@@ -62,14 +62,6 @@ impl Purge {
             0 => "nothing of that was kept".to_owned(),
             count => format!("purged {}", words::count(count, "kept answer")),
         }
-    }
-}
-
-/// The host of an authority, without its port.
-fn name_of(authority: &[u8]) -> &[u8] {
-    match authority.iter().rposition(|byte| *byte == b':') {
-        Some(at) if authority[at + 1..].iter().all(u8::is_ascii_digit) => &authority[..at],
-        _ => authority,
     }
 }
 
@@ -109,6 +101,13 @@ mod tests {
         let all = Purge::default();
         assert!(is_meant(&all, "any", "/", None));
         assert!(!all.judge().unwrap()(b"/file"), "files are no answers");
+    }
+
+    #[test]
+    fn a_host_is_meant_whatever_its_port_and_one_that_is_none_is_refused() {
+        let one = Purge { url: asked(Some("a.example:8080"), "/ab"), prefix: None };
+        assert!(is_meant(&one, "a.example", "/ab", None) && !is_meant(&one, "b.example:8080", "/ab", None));
+        assert!(Purge { url: asked(Some("a.example:65536"), "/ab"), prefix: None }.judge().is_err());
     }
 
     #[test]
