@@ -1,8 +1,9 @@
 //! `lamna ctl trace`: waits for the next request for a URL, and tells what each step of the running server has made of
 //! it.
 //!
-//! Owns: the waiting. Guarantees: ends when the request is answered, when the time is over, or when another trace takes
-//! its place. Sends no request itself: that is the client's, with its own fields, certificate and address.
+//! Owns: the waiting. Guarantees: ends when the request is answered, when the time is over, or when another trace or
+//! another process takes the place of this one. Sends no request itself: that is the client's, with its own fields,
+//! certificate and address.
 
 use std::io::{self, Write as _};
 use std::thread;
@@ -38,7 +39,8 @@ pub(crate) fn asked(url: &str) -> Result<Asked, Failed> {
 /// The last report of the trace that `begun` reports of, by asking for it with `report` again and again.
 ///
 /// # Errors
-/// No request has come in `wait`, another trace has been begun, or the server cannot be asked.
+/// No request has come in `wait`, another trace has been begun, another process has taken over, or the server cannot be
+/// asked.
 pub(crate) fn follow(
     begun: &str,
     wait: Duration,
@@ -49,7 +51,7 @@ pub(crate) fn follow(
         let report: Result<TraceReport, _> = serde_json::from_str(text);
         report.map_err(|error| refused(&format!("the server's report cannot be read: {error}")))
     };
-    let number = read(begun)?.number;
+    let TraceReport { pid, number, .. } = read(begun)?;
     // Nobody may be there to read it.
     let _ = writeln!(io::stderr(), "lamna: waiting up to {} s for a request", wait.as_secs());
     let begun = Instant::now();
@@ -59,6 +61,7 @@ pub(crate) fn follow(
         let now = read(&text)?;
         let is_late = begun.elapsed() > wait;
         match now.state {
+            _ if now.pid != pid => return Err(refused("another process has taken over from the one that was traced")),
             _ if now.number != number => return Err(refused("another trace has taken the place of this one")),
             TraceState::Over => return Ok(text),
             TraceState::Begun if begun.elapsed() > wait + GRACE => return Ok(text),

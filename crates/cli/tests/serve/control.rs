@@ -108,6 +108,13 @@ pub(crate) fn get(server: &Server, path: &str) -> Response {
     connect(server).get(path).expect("the endpoint answers")
 }
 
+/// Orders `path`, without content.
+pub(crate) fn post(server: &Server, path: &str) -> Response {
+    let mut client = connect(server);
+    client.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").as_bytes());
+    client.receive(true).expect("the endpoint answers")
+}
+
 pub(crate) fn text(response: &Response) -> String {
     String::from_utf8(response.content.clone()).expect("the endpoint answers in UTF-8")
 }

@@ -20,7 +20,7 @@ pub use asked::Asked;
 pub use responders::needs_program;
 pub use steps::Outcome;
 pub use target::{Sources, TranslationTarget};
-pub use trace::target_of;
+pub use trace::{Traced, target_of};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;

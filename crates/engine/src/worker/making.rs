@@ -23,7 +23,7 @@ use lamna_site::content::fair_lock::{FairLock, FairLockGuard, Ticket};
 use lamna_site::content::site::Sites;
 use lamna_site::content::translate::{Translation, translate};
 
-use crate::worker::context::{Sources, TranslationTarget};
+use crate::worker::context::{Sources, Traced, TranslationTarget};
 use crate::worker::shared::Shared;
 
 /// How long one may wait for its turn, and how long making may take then.
@@ -46,6 +46,8 @@ pub struct Making {
     progress: Progress,
     /// The answer if it is not made.
     busy: Arc<Resource>,
+    /// The request, if an operator traces it.
+    traced: Option<Traced>,
 }
 
 /// How far it is.
@@ -71,7 +73,19 @@ impl Making {
             of,
             progress: Progress::Outside,
             busy,
+            traced: None,
         }
+    }
+
+    /// The same, whose end is told to a trace.
+    pub fn traced_as(self, traced: Option<Traced>) -> Making {
+        Making { traced, ..self }
+    }
+
+    /// The answer to the request.
+    fn answer(&self, resource: Arc<Resource>) -> StepResult {
+        self.traced.iter().for_each(|traced| traced.made(&resource));
+        StepResult::Answer(resource)
     }
 
     /// Makes it, or takes the result that another request has made meanwhile. None if it is nothing that is made any
@@ -119,11 +133,11 @@ impl Program for Making {
         if let Progress::Outside = self.progress {
             match self.making_lock.enqueue(self.of, now.ms()) {
                 Ok(place) => self.progress = Progress::Waits(place, now.after_ms(WAIT_MS_MAX)),
-                Err(_) => return StepResult::Answer(self.busy.clone()),
+                Err(_) => return self.answer(self.busy.clone()),
             }
         }
         match &self.progress {
-            Progress::Waits(_, until) if now >= *until => StepResult::Answer(self.busy.clone()),
+            Progress::Waits(_, until) if now >= *until => self.answer(self.busy.clone()),
             Progress::Waits(place, _) => match place.take(now.ms()) {
                 Some(turn) => {
                     self.progress = Progress::HasLock(turn);
@@ -132,8 +146,11 @@ impl Program for Making {
                 None => waits(now.after_ms(ASK_MS)),
             },
             Progress::HasLock(_) => match self.make(now) {
-                Some(resource) => StepResult::Answer(resource),
-                None => StepResult::Again,
+                Some(resource) => self.answer(resource),
+                None => {
+                    self.traced.iter().for_each(Traced::not_made);
+                    StepResult::Again
+                }
             },
             Progress::Outside => StepResult::Failed,
         }

@@ -26,6 +26,8 @@ pub struct TraceOrder {
 /// The report on a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceReport {
+    /// The process that is traced. One that takes over from it knows nothing of its traces.
+    pub pid: u32,
     /// Counts from one.
     pub number: u64,
     /// How far it has come.
@@ -69,7 +71,7 @@ pub fn report(trace: &Trace) -> TraceReport {
         Phase::Claimed => TraceState::Begun,
         Phase::Over => TraceState::Over,
     };
-    TraceReport { number, state, lines: account.lines().map(str::to_owned).collect() }
+    TraceReport { pid: std::process::id(), number, state, lines: account.lines().map(str::to_owned).collect() }
 }
 
 impl fmt::Display for TraceReport {
@@ -101,7 +103,8 @@ mod tests {
         assert_eq!(report(&trace).state, TraceState::Idle);
         assert_eq!(start(&trace, &order(Some("Site.Test:8080"), "/a/../%62?c"), Instant::from_ms(1)), Ok(1));
         assert_eq!(trace.target(), b"site.test\0/b");
-        assert_eq!(report(&trace), TraceReport { number: 1, state: TraceState::Waiting, lines: Vec::new() });
+        let pid = std::process::id();
+        assert_eq!(report(&trace), TraceReport { pid, number: 1, state: TraceState::Waiting, lines: Vec::new() });
     }
 
     #[test]
@@ -116,7 +119,7 @@ mod tests {
     #[test]
     fn lines_are_a_table() {
         let lines = ["site: a", "limits of users: passes"].map(str::to_owned).into();
-        let report = TraceReport { number: 1, state: TraceState::Over, lines };
+        let report = TraceReport { pid: 1, number: 1, state: TraceState::Over, lines };
         assert_eq!(report.to_string(), "site             a\nlimits of users  passes\n");
     }
 }

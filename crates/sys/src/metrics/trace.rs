@@ -112,7 +112,7 @@ impl Trace {
         let state = self.state.load(Acquire);
         let to = |phase| state / 4 * 4 + phase as u64;
         match Phase::of(state) {
-            Phase::Claimed => self.connection.load(Acquire) == connection,
+            Phase::Claimed => self.is_claimed_by(connection),
             Phase::Waiting if may => {
                 let is_first = self.state.compare_exchange(state, to(Phase::Claimed), AcqRel, Relaxed).is_ok();
                 if is_first {
@@ -125,8 +125,12 @@ impl Trace {
         }
     }
 
-    /// Adds a line to the account. For the connection that has claimed the trace; if that has been started again since,
-    /// nothing is added.
+    /// Whether `connection` has claimed the trace, and its request is not answered yet.
+    pub fn is_claimed_by(&self, connection: u64) -> bool {
+        Phase::of(self.state.load(Acquire)) == Phase::Claimed && self.connection.load(Acquire) == connection
+    }
+
+    /// Adds a line to the account. For the connection that has claimed the trace; if that has been started again since, nothing is added.
     pub fn add(&self, line: &str) {
         if Phase::of(self.state.load(Acquire)) != Phase::Claimed {
             return;
@@ -189,10 +193,11 @@ mod tests {
         assert!(trace.claim(7, true, at(1)));
         assert!(!trace.claim(8, true, at(1)), "another one has it");
         assert!(trace.claim(7, false, at(2000)), "it goes on");
+        assert!(trace.is_claimed_by(7) && !trace.is_claimed_by(8));
         trace.add("site: site.test");
         trace.add("access: passes");
         trace.end();
-        assert!(!trace.is_open(at(1)) && !trace.claim(7, true, at(1)));
+        assert!(!trace.is_open(at(1)) && !trace.claim(7, true, at(1)) && !trace.is_claimed_by(7));
         assert_eq!(trace.read(), (number, Phase::Over, "site: site.test\naccess: passes\n".to_owned()));
     }
 

@@ -21,6 +21,7 @@ use super::WorkerContext;
 use super::answers::ApplicationRequest;
 use super::asked::Asked;
 use super::steps::{Admitted, Outcome, Step};
+use super::trace::Does;
 
 /// Steps before the responders of content. [`Outcome::LookUp`] leaves a request to what its target stands for.
 const BEFORE_CONTENT: [Step; 3] =
@@ -34,7 +35,7 @@ impl WorkerContext<'_> {
     /// is to be looked up.
     pub(super) fn respond(&mut self, asked: &Asked<'_>, _: Admitted) -> Outcome {
         let content = RESPONDERS.iter().map(Step::of);
-        match self.take_steps(BEFORE_CONTENT.into_iter().chain(content).chain([BEHIND_CONTENT]), asked) {
+        match self.take_steps(BEFORE_CONTENT.into_iter().chain(content).chain([BEHIND_CONTENT]), asked, Does::Make) {
             Outcome::Next => Outcome::LookUp,
             outcome => outcome,
         }

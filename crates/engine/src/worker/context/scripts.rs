@@ -95,17 +95,19 @@ impl WorkerContext<'_> {
             let target = TranslationTarget::new(self.shared, &cache_key, None, asked.name());
             self.cache_keys.take_back(cache_key);
             let making = Making::new(self.shared, target, asked.network(), entry.resource.clone());
-            return Outcome::Run(Box::new(making));
+            return Outcome::Run(Box::new(making.traced_as(self.traced(asked))));
         }
-        // Where it is now is told whatever is to be done there: by the status a client knows whether its method stays
-        // (RFC 9110 15.4).
-        if leads_elsewhere(rules) && (300..400).contains(&entry.resource.status.0) {
-            return Outcome::Answer(entry.resource.clone());
-        }
-        match without_application(self, asked) {
+        // Where it is now is told whatever is to be done there: by the status a client knows whether its method stays (RFC 9110 15.4).
+        let outcome = match leads_elsewhere(rules) && (300..400).contains(&entry.resource.status.0) {
+            true => Outcome::Answer(entry.resource.clone()),
+            false => without_application(self, asked),
+        };
+        let outcome = match outcome {
             Outcome::Next => Outcome::Refuse(Refusal::MethodNotAllowed),
             outcome => outcome,
-        }
+        };
+        self.trace_method(asked, &outcome);
+        outcome
     }
 
     /// The effective rules of `place`, a normalised path, for this request.

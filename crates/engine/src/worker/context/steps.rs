@@ -30,6 +30,7 @@ use lamna_site::gateway::{self, GatewayRequest};
 use super::asked::Asked;
 use super::early_hints::ChosenHints;
 use super::responders::without_application;
+use super::trace::Does;
 use super::{TranslationTarget, WorkerContext};
 use crate::worker::limiter::Exceeded;
 
@@ -102,14 +103,14 @@ impl WorkerContext<'_> {
     /// It is not, or not yet: it is refused, over a limit, led to https, or a service has to be asked first. This is
     /// its answer, or the program that finds it.
     fn admit(&mut self, asked: &Asked<'_>) -> Result<Admitted, Outcome> {
-        match self.take_steps(STEPS.iter().copied(), asked) {
+        match self.take_steps(STEPS.iter().copied(), asked, Does::Verify) {
             Outcome::Next => Ok(Admitted(())),
             outcome => Err(outcome),
         }
     }
 
-    /// The first word of `steps` that is not [`Outcome::Next`].
-    pub(super) fn take_steps(&mut self, steps: impl Iterator<Item = Step>, asked: &Asked<'_>) -> Outcome {
+    /// The first word of `steps` that is not [`Outcome::Next`]. A program that one of them runs `does` this.
+    pub(super) fn take_steps(&mut self, steps: impl Iterator<Item = Step>, asked: &Asked<'_>, does: Does) -> Outcome {
         let is_traced = self.traces(asked, false);
         for step in steps {
             let outcome = match step.take {
@@ -117,7 +118,7 @@ impl WorkerContext<'_> {
                 Take::Responder(responder) => self.begin(responder, asked),
             };
             if is_traced {
-                self.trace_step(step.name, &outcome);
+                self.trace_step(step.name, &outcome, does);
             }
             match outcome {
                 Outcome::Next => {}

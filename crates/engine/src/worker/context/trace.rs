@@ -1,12 +1,14 @@
 //! The account of the request that an operator traces (`lamna ctl trace`).
 //!
-//! Owns: which request that is, and its lines. Guarantees: the steps are those that the request takes, by the same
-//! table; where no trace is open a request costs one load. Decides nothing.
+//! Owns: which request that is, and its lines; [`Traced`] adds the last one of what has to be made. Guarantees: the
+//! steps are those that the request takes, by the same table; where no trace is open a request costs one load. Decides
+//! nothing.
 
 use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
 use lamna_site::cache::Entry;
 use lamna_sys::metrics::trace::Trace;
+use lamna_sys::shared_memory::SharedMemory;
 
 use super::asked::Asked;
 use super::steps::Outcome;
@@ -53,17 +55,19 @@ impl WorkerContext<'_> {
         self.shared.trace.add(&format!("site: {}", asked.site.label()));
     }
 
-    /// The line about a step.
+    /// The line about a step, whose program, if it has one, `does` this.
     #[cold]
-    pub(super) fn trace_step(&self, step: &str, outcome: &Outcome) {
+    pub(super) fn trace_step(&self, step: &str, outcome: &Outcome, does: Does) {
         let words = match outcome {
             Outcome::Next => "passes".to_owned(),
             Outcome::LookUp => "leaves it to what the target stands for".to_owned(),
             Outcome::Answer(resource) => format!("answers {}", status(resource)),
             Outcome::Stored(_) => "answers with a kept answer".to_owned(),
-            Outcome::Run(program) => {
-                program.asks().map_or_else(|| "a program goes on".to_owned(), |asked| format!("goes on with {asked}"))
-            }
+            Outcome::Run(program) => match (program.asks(), does) {
+                (Some(asked), _) => format!("goes on with {asked}"),
+                (None, Does::Verify) => "verifies the client first".to_owned(),
+                (None, Does::Make) => "makes the answer".to_owned(),
+            },
             Outcome::Refuse(refusal) => {
                 format!("refuses with {}: {}", refusal.status().0, refusal.cause())
             }
@@ -78,15 +82,65 @@ impl WorkerContext<'_> {
         }
     }
 
+    /// The request of `asked`, if it is traced.
+    pub(super) fn traced(&self, asked: &Asked<'_>) -> Option<Traced> {
+        self.traces(asked, false).then(|| Traced { trace: self.shared.trace.clone(), connection: self.connection })
+    }
+
+    /// The line about a method that reads nothing, where there is no script. It is the last one.
+    pub(super) fn trace_method(&self, asked: &Asked<'_>, outcome: &Outcome) {
+        if self.traces(asked, false) {
+            self.trace_step("method", outcome, Does::Make);
+            self.shared.trace.end();
+        }
+    }
+
     /// The line about a script. The account is over unless the client has to show first that it is let in.
     pub(super) fn trace_script(&self, asked: &Asked<'_>, outcome: &Outcome, is_over: bool) {
         if !self.traces(asked, false) {
             return;
         }
-        self.trace_step("script", outcome);
+        self.trace_step("script", outcome, if is_over { Does::Make } else { Does::Verify });
         if is_over {
             self.shared.trace.end();
         }
+    }
+}
+
+/// The work of a program that a step runs in this process.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Does {
+    /// It finds out whether the client is let in.
+    Verify,
+    /// It makes the answer.
+    Make,
+}
+
+/// The request that is traced, for what makes its answer.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    trace: SharedMemory<Trace>,
+    connection: u64,
+}
+
+impl Traced {
+    /// What was to be made is answered with.
+    pub fn made(&self, resource: &Resource) {
+        if self.goes_on() {
+            self.trace.add(&format!("made: answers {}", status(resource)));
+            self.trace.end();
+        }
+    }
+
+    /// There is nothing to make any more: the request takes its steps again.
+    pub fn not_made(&self) {
+        if self.goes_on() {
+            self.trace.add("made: nothing any more, the steps are taken again");
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.trace.is_claimed_by(self.connection)
     }
 }
 
@@ -108,7 +162,10 @@ fn entry(trace: &Trace, asked: &Asked<'_>, entry: &Entry, from: &str) {
             let file = script.root.join(String::from_utf8_lossy(&script.name).trim_start_matches('/'));
             trace.add(&format!("target: the script {}, {from}", file.display().to_string().escape_debug()));
         }
-        None if needs_program(entry, asked.requested) => trace.add(&format!("target: a program answers, {from}")),
+        None if entry.is_unmade() => trace.add(&format!("target: has to be made first, {from}")),
+        None if needs_program(entry, asked.requested) => {
+            trace.add(&format!("target: answers {} to methods that read, {from}", status(&entry.resource)));
+        }
         None => {
             trace.add(&format!("target: answers {}, {from}", status(&entry.resource)));
             trace.end();
