@@ -2,8 +2,8 @@
 //!
 //! Owns: [`Node`], which reads the tree. Guarantees: what the reader of `toml` gives, with the same words and places
 //! for what does not fit; but no list is empty, unless its type is [`MayBeEmpty`](super::written::MayBeEmpty), and no
-//! table that is [`Filled`](super::written::Filled). That reader has a type for each kind of table, and the code of a shape is made once for each
-//! of them. This one has one type, and a third of the code.
+//! table that is [`Filled`](super::written::Filled). That reader has a type for each kind of table, and the code of a
+//! shape is made once for each of them. This one has one type, and a third of the code.
 
 use std::borrow::Cow;
 use std::fmt;

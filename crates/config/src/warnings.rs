@@ -57,7 +57,8 @@ fn processes(settings: &Settings) -> Option<String> {
     })
 }
 
-/// Addresses of `proxy_protocol` at which the server does not listen. Without `listen` it is not known yet where it does.
+/// Addresses of `proxy_protocol` at which the server does not listen. Without `listen` it is not known yet where it
+/// does.
 fn nowhere(settings: &Settings) -> Vec<String> {
     let is_nowhere =
         |named: &&ListenAddress| !settings.listen.is_empty() && !settings.listen.iter().any(|own| named.means(own));

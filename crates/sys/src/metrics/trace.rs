@@ -130,7 +130,8 @@ impl Trace {
         Phase::of(self.state.load(Acquire)) == Phase::Claimed && self.connection.load(Acquire) == connection
     }
 
-    /// Adds a line to the account. For the connection that has claimed the trace; if that has been started again since, nothing is added.
+    /// Adds a line to the account. For the connection that has claimed the trace; if that has been started again since,
+    /// nothing is added.
     pub fn add(&self, line: &str) {
         if Phase::of(self.state.load(Acquire)) != Phase::Claimed {
             return;

@@ -242,7 +242,10 @@ fn an_answer_ends_with_its_program_whatever_holds_its_output(engine: Engine) {
     let large = "printf 'Content-Type: text/plain\\r\\n\\r\\n'\nhead -c 300000 /dev/zero\n";
     let launch = launch(engine, "programs_max = 1");
     let launch = program(launch, "leaves", &format!("#!/bin/sh\nsleep 600 & echo $! > ../left.pid\n{large}"));
-    let launch = program(launch, "goes-on", &format!("#!/bin/sh\nsetsid sleep 600 & echo $! > ../going.pid\n{large}"));
+    // It has its session before its parent ends, which would kill it else.
+    let goes_on =
+        "setsid sh -c 'echo $$ > ../going.pid; exec sleep 600' &\nuntil [ -s ../going.pid ]; do sleep 0.01; done\n";
+    let launch = program(launch, "goes-on", &format!("#!/bin/sh\n{goes_on}{large}"));
     let (left, going) = (launch.site().join("left.pid"), launch.site().join("going.pid"));
     let server = launch.start();
     // One after the other: each has the only place for a program.

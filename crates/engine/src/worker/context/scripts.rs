@@ -97,7 +97,8 @@ impl WorkerContext<'_> {
             let making = Making::new(self.shared, target, asked.network(), entry.resource.clone());
             return Outcome::Run(Box::new(making.traced_as(self.traced(asked))));
         }
-        // Where it is now is told whatever is to be done there: by the status a client knows whether its method stays (RFC 9110 15.4).
+        // Where it is now is told whatever is to be done there: by the status a client knows whether its method stays
+        // (RFC 9110 15.4).
         let outcome = match leads_elsewhere(rules) && (300..400).contains(&entry.resource.status.0) {
             true => Outcome::Answer(entry.resource.clone()),
             false => without_application(self, asked),
