@@ -174,4 +174,6 @@ fn a_trace_that_another_process_has_taken_the_place_of_says_so() {
     });
     assert_eq!(told.code, Some(1), "{told:?}");
     assert!(told.error.contains("another process has taken over from the one that was traced"), "{told:?}");
+    let ended = ctl(&runtime, &["drain"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
 }
