@@ -640,7 +640,8 @@ mod tests {
         let route = |host: &str, to: &str| {
             format!("[[site.route]]\nmatch = {{ path = \"/*\", header = {{ Host = {host:?} }} }}\nredirect = {to:?}\n")
         };
-        let routes = route("a.test:80", "/port80") + &route("a.test", "/noport");
+        // Routes that fit equally well are told apart by their priority.
+        let routes = route("a.test:80", "/port80") + "priority = 1\n" + &route("a.test", "/noport");
         let text = format!("[[site]]\nroot = {:?}\n{routes}", root.path());
         let settings = lamna_config::parse(&text, &root.path().join("a.toml")).unwrap();
         for (host, location) in [
