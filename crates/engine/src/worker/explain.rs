@@ -67,7 +67,7 @@ pub struct Explainer {
     open: Option<Shared>,
     /// The endpoint that serves, if one does.
     endpoint: Option<Arc<Endpoint>>,
-    /// What one would choose, if none does.
+    /// The certificates among which one would choose that does not.
     certificates: ConfiguredCertificates,
     begin_time_max: Duration,
 }

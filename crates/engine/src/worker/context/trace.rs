@@ -124,7 +124,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// What was to be made is answered with.
+    /// Ends the trace with what was made: `resource` is the answer.
     pub fn made(&self, resource: &Resource) {
         if self.goes_on() {
             self.trace.add(&format!("made: answers {}", status(resource)));
