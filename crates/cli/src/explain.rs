@@ -54,12 +54,15 @@ fn take_apart(url: &str) -> Result<Asked, String> {
     if target.starts_with('?') {
         return Err(format!("`{url}` has no path: write a `/` before the `?`"));
     }
-    // Clients leave a port out that says nothing.
-    let host = authority.strip_suffix(default_port).or_else(|| authority.strip_suffix(':')).unwrap_or(authority);
+    let authority = authority.strip_suffix(':').unwrap_or(authority);
     let target = in_ascii(target).into_owned();
-    let asked = Asked { host: Some(host.to_owned()), target, scheme: Some(scheme), client: None };
+    let asked = Asked { host: Some(authority.to_owned()), target, scheme: Some(scheme), client: None };
     match asked.host_name() {
-        Ok(Some(_)) => Ok(asked),
+        Ok(Some(_)) => {
+            // Clients leave a port out that says nothing.
+            let host = authority.strip_suffix(default_port).unwrap_or(authority).to_owned();
+            Ok(Asked { host: Some(host), ..asked })
+        }
         Ok(None) => Err(format!("`{url}` names no host: expected http://HOST/PATH, or /PATH")),
         Err(why) => Err(why),
     }
