@@ -34,14 +34,14 @@
 //! waiter is overdue, would be round robin under any name, just when the order matters most.
 //!
 //! ```
-//! use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
+//! use lamna_policy::schedule::{Priority, Queue, Schedule, WaiterId};
 //!
 //! let mut queue = Queue::new(Schedule::Srpt);
-//! queue.push(Slot(0), Claim::of(5_000_000));
-//! queue.push(Slot(1), Claim::of(500));
-//! assert_eq!(queue.pop(), Some(Slot(1)));
-//! assert_eq!(queue.pop(), Some(Slot(0)));
-//! queue.resume(Slot(0), Claim::of(4_934_464));
+//! queue.push(WaiterId(0), Priority::of(5_000_000));
+//! queue.push(WaiterId(1), Priority::of(500));
+//! assert_eq!(queue.pop(), Some(WaiterId(1)));
+//! assert_eq!(queue.pop(), Some(WaiterId(0)));
+//! queue.resume(WaiterId(0), Priority::of(4_934_464));
 //! ```
 
 pub mod auto;
