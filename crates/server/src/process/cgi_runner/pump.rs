@@ -245,30 +245,26 @@ impl<'a> Pump<'a> {
         // Also when the content is over: ABORT_REQUEST, or the end of the connection, may come at any time.
         of_stream.set(PollFlags::IN, self.inbound.content().is_empty());
         of_stream.set(PollFlags::OUT, !self.output.is_empty());
-        // What is not waited for is asked about without a wish: poll(2) passes an end on, but nothing else.
-        let nothing = self.program.end();
-        let awaits_end = !self.has_exited;
-        let mut waited = [
-            PollFd::new(&self.stream, of_stream),
-            PollFd::new(&nothing, PollFlags::empty()),
-            PollFd::new(&nothing, PollFlags::empty()),
-            PollFd::new(&nothing, PollFlags::empty()),
-            PollFd::new(&nothing, if awaits_end { PollFlags::IN } else { PollFlags::empty() }),
+        let Program { stdin, stdout, stderr, .. } = &self.program;
+        let has_content = !self.inbound.content().is_empty();
+        // What is not waited for is left out. A pidfd tells of an end whether that is wished or not, once its process
+        // has been waited for (Linux 6.9): asked about, it would end every wait at once.
+        let interests = [
+            Some((self.stream.as_fd(), of_stream)),
+            stdin.as_ref().filter(|_| has_content).map(|pipe| (pipe.as_fd(), PollFlags::OUT)),
+            stdout.as_ref().filter(|_| has_room).map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+            stderr.as_ref().filter(|_| !self.is_over).map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+            (!self.has_exited).then(|| (self.program.end(), PollFlags::IN)),
         ];
-        if let Some(pipe) = self.program.stdin.as_ref().filter(|_| !self.inbound.content().is_empty()) {
-            waited[1] = PollFd::new(pipe, PollFlags::OUT);
-        }
-        if let Some(pipe) = self.program.stdout.as_ref().filter(|_| has_room) {
-            waited[2] = PollFd::new(pipe, PollFlags::IN);
-        }
-        if let Some(pipe) = self.program.stderr.as_ref().filter(|_| !self.is_over) {
-            waited[3] = PollFd::new(pipe, PollFlags::IN);
-        }
+        let mut waited: Vec<_> =
+            interests.iter().flatten().map(|(file, events)| PollFd::from_borrowed_fd(*file, *events)).collect();
         match poll(&mut waited, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Broken::Fault(format!("the program cannot be waited for: {errno}"))),
         }
-        let [stream, stdin, stdout, stderr, end] = waited.map(|one| one.revents());
+        let mut found = waited.iter().map(PollFd::revents);
+        let [stream, stdin, stdout, stderr, end] =
+            interests.map(|interest| interest.and_then(|_| found.next()).unwrap_or(PollFlags::empty()));
         Ok(Ready { stream, stdin, stdout, stderr, end })
     }
 
@@ -396,10 +392,12 @@ mod tests {
     use super::super::output::Room;
     use super::super::request::{Records, Variables};
     use super::*;
+    use rustix::time::{ClockId, clock_gettime};
     use std::collections::BTreeMap;
 
+    /// Also once its status has been taken: its client is waited for, and nothing else.
     #[test]
-    fn a_program_that_has_ended_is_not_late() {
+    fn a_program_that_has_ended_is_not_late_and_wakes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.sh");
         // More than the connection takes, and less than is kept in memory beside it.
@@ -417,6 +415,9 @@ mod tests {
         // Nothing can be kept without its program.
         let output = Output::new(Room::new(0, 0), None);
         let mut pump = Pump::new(stream, program, Inbound::default(), (&permit, output), &limits).unwrap();
+        let cpu_time = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+        let before = cpu_time();
         assert!(matches!(pump.run(), Err(Broken::Untaken(_))) && pump.is_over);
+        assert!(cpu_time() - before < LAST_TIME / 4, "it does not wait");
     }
 }
