@@ -260,6 +260,13 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_plain_connection_takes_at_most_110_bytes() {
+        let deadline = size_of::<u32>();
+        let bytes = size_of::<Option<ConnectionState>>() + deadline;
+        assert!(bytes <= 110, "{bytes}");
+    }
+
+    #[test]
     fn a_token_of_a_closed_connection_never_finds_its_successor() {
         let mut connections = ConnectionTable::default();
         let first = connections.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));

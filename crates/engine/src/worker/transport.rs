@@ -32,15 +32,30 @@ use crate::worker::turn_budget::within_turn;
 #[derive(Debug)]
 pub struct Transport {
     socket: OwnedFd,
-    secured: Option<Box<Secured>>,
+    /// The layers between the socket and HTTP; none for a plain connection.
+    layers: Option<Box<Layers>>,
     /// Sending has been shut down.
     shut: bool,
     /// The peer, or the network, has ended it both ways.
     pub failed: bool,
     /// It is a Unix socket: its peer is a program of this machine.
     is_local: bool,
+}
+
+/// The layers between a socket and HTTP, in the order in which bytes pass them.
+#[derive(Debug, Default)]
+struct Layers {
     /// The header that a proxy sends first, where one is expected.
     header: Option<Box<ProxyHeader>>,
+    /// TLS, where that is spoken.
+    secured: Option<Secured>,
+}
+
+impl Layers {
+    /// Those of a connection with this TLS session, if it has one.
+    fn over_tls(secured: Option<Secured>) -> Option<Box<Layers>> {
+        secured.map(|secured| Box::new(Layers { secured: Some(secured), ..Layers::default() }))
+    }
 }
 
 /// A TLS session and what its socket has done for it.
@@ -78,7 +93,7 @@ impl Transport {
     /// Plain, over a socket, of which the kernel says what it is.
     pub fn plain(socket: OwnedFd) -> Transport {
         let is_local = sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX);
-        Transport { socket, secured: None, shut: false, failed: false, is_local, header: None }
+        Transport { socket, layers: None, shut: false, failed: false, is_local }
     }
 
     /// Over a socket that was taken from `listener` at `now`: with TLS by `endpoint` if that listener speaks it.
@@ -91,50 +106,58 @@ impl Transport {
     ) -> Transport {
         let is_local = matches!(listener.address(), ListenAddress::Unix(_));
         let secured = endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| Secured::new(endpoint, limits, now));
-        Transport { socket, secured, shut: false, failed: false, is_local, header: None }
+        Transport { socket, layers: Layers::over_tls(secured), shut: false, failed: false, is_local }
     }
 
     /// With TLS by `endpoint`, over a socket that no listener of a server has taken.
     #[cfg(test)]
-    pub(crate) fn secured(socket: OwnedFd, endpoint: &Arc<Endpoint>, limits: &Limits, now: Instant) -> Transport {
+    pub(crate) fn over_tls(socket: OwnedFd, endpoint: &Arc<Endpoint>, limits: &Limits, now: Instant) -> Transport {
         let mut transport = Transport::plain(socket);
-        transport.secured = Some(Secured::new(endpoint, limits, now));
+        transport.layers = Layers::over_tls(Some(Secured::new(endpoint, limits, now)));
         transport
+    }
+
+    fn secured(&self) -> Option<&Secured> {
+        self.layers.as_ref()?.secured.as_ref()
+    }
+
+    fn secured_mut(&mut self) -> Option<&mut Secured> {
+        secured_in(&mut self.layers)
     }
 
     /// The header of a proxy comes first, from a peer that is trusted or not.
     pub fn expect_header(&mut self, is_trusted: bool) {
-        self.header = Some(Box::new(ProxyHeader::new(is_trusted)));
+        self.layers.get_or_insert_default().header = Some(Box::new(ProxyHeader::new(is_trusted)));
     }
 
     /// The client for which a proxy has said that it has connected. Returned once.
     pub fn take_source(&mut self) -> Option<Source> {
-        self.header.as_mut()?.take_source()
+        self.layers.as_mut()?.header.as_mut()?.take_source()
     }
 
     /// The parameters that a TLS handshake has agreed on.
     pub fn negotiated(&self) -> Option<&Negotiated> {
-        self.secured.as_ref()?.session.negotiated()
+        self.secured()?.session.negotiated()
     }
 
     /// Whether a handshake has to end before anything is said.
     pub fn is_handshaking(&self) -> bool {
-        self.secured.as_ref().is_some_and(|secured| secured.session.phase() == Phase::Handshaking)
+        self.secured().is_some_and(|secured| secured.session.phase() == Phase::Handshaking)
     }
 
     /// Whether a TLS handshake has ended, and the session has not.
     pub fn is_established(&self) -> bool {
-        self.secured.as_ref().is_some_and(|secured| secured.session.phase() == Phase::Open)
+        self.secured().is_some_and(|secured| secured.session.phase() == Phase::Open)
     }
 
     /// Whether TLS is spoken.
     pub fn is_secured(&self) -> bool {
-        self.secured.is_some()
+        self.secured().is_some()
     }
 
     /// The channel over which requests come.
     pub fn over(&self) -> Over<'_> {
-        let way = match &self.secured {
+        let way = match self.secured() {
             None if self.is_local => Way::Local,
             None => Way::Clear,
             Some(secured) => secured.session.negotiated().map_or(Way::Unsettled, Way::Secured),
@@ -144,23 +167,23 @@ impl Transport {
 
     /// Whether another process can go on with it. Keys stay where they were made, and so does what a proxy has said.
     pub fn is_transferable(&self) -> bool {
-        self.secured.is_none() && self.header.is_none()
+        self.layers.is_none()
     }
 
     /// Whether nothing is lost of it by closing it: no handshake is under way, and nothing waits to be sent or read.
     pub fn is_idle(&self) -> bool {
-        self.secured.as_ref().is_none_or(|secured| secured.session.is_idle())
+        self.secured().is_none_or(|secured| secured.session.is_idle())
     }
 
     /// Whether there is something to receive of which no event will tell.
     pub fn has_buffered_input(&self) -> bool {
-        self.secured.as_ref().is_some_and(|secured| secured.session.has_plaintext() || secured.has_untold_end())
+        self.secured().is_some_and(|secured| secured.session.has_plaintext() || secured.has_untold_end())
     }
 
     /// The events that a connection with `interest` of its own waits for. The end of a TLS session is said before it is
     /// closed.
     pub fn wants(&mut self, interest: Interest) -> Interest {
-        let Some(secured) = &mut self.secured else { return interest };
+        let Some(secured) = self.secured_mut() else { return interest };
         if secured.is_broken {
             return Interest::CLOSE;
         }
@@ -198,7 +221,7 @@ impl Transport {
 
     /// Until when the peer may take for a handshake, or to take what has been encrypted.
     fn own_timeout(&self, limits: &Limits) -> Option<Instant> {
-        let secured = self.secured.as_ref()?;
+        let secured = self.secured()?;
         match secured.session.phase() {
             Phase::Handshaking => Some(secured.since.after_ms(limits.head_timeout_ms)),
             _ => secured.taking.until(limits.send_timeout_ms),
@@ -210,7 +233,7 @@ impl Transport {
     /// the connection waits for is the connection's.
     pub fn handle_timeout(&mut self, limits: &Limits, now: Instant) -> bool {
         let is_late = self.own_timeout(limits).is_some_and(|until| until <= now);
-        if let Some(secured) = &mut self.secured {
+        if let Some(secured) = self.secured_mut() {
             secured.is_broken |= is_late;
         }
         is_late
@@ -218,7 +241,7 @@ impl Transport {
 
     /// The socket is of no use any more.
     pub fn handle_broken(&mut self) {
-        if let Some(secured) = &mut self.secured {
+        if let Some(secured) = self.secured_mut() {
             secured.is_broken = true;
         }
     }
@@ -236,15 +259,16 @@ impl Transport {
 
     /// Lets go of buffers that are not needed while it waits.
     pub fn settle(&mut self) {
-        if let Some(secured) = &mut self.secured {
+        if let Some(secured) = self.secured_mut() {
             secured.session.settle();
         }
     }
 
     /// Bytes of memory that it holds in buffers.
     pub fn held_bytes(&self) -> usize {
-        let header = self.header.as_ref().map_or(0, |header| header.held_bytes());
-        header + self.secured.as_ref().map_or(0, |secured| secured.session.held_bytes())
+        let Some(layers) = &self.layers else { return 0 };
+        let header = layers.header.as_ref().map_or(0, |header| header.held_bytes());
+        header + layers.secured.as_ref().map_or(0, |secured| secured.session.held_bytes())
     }
 }
 
@@ -252,7 +276,7 @@ impl Transport {
 impl Transport {
     /// Receives once for `connection`. Returns whether there may be more; `ending` says that the end is on its way.
     pub fn receive(&mut self, connection: &mut Connection, ending: bool, now: Instant) -> bool {
-        let Transport { socket, secured, header, .. } = self;
+        let Transport { socket, layers, .. } = self;
         let (mut asked, socket) = (None, socket.as_fd());
         let from_socket = |space: &mut [u8]| {
             let room = space.len();
@@ -268,11 +292,7 @@ impl Transport {
                 Err(_) => Received::Broken,
             }
         };
-        let source = behind(header, from_socket);
-        let received = match secured {
-            None => receive_plain(connection, now, source),
-            Some(secured) => secured.receive(connection, now, source),
-        };
+        let received = receive_through(layers, connection, now, from_socket);
         // Where the session had something left, the socket was not asked: what events have told of it goes on to hold.
         let is_full = asked != Some(false);
         self.report_failure();
@@ -286,26 +306,22 @@ impl Transport {
         now: Instant,
         source: impl FnOnce(&mut [u8]) -> Received,
     ) -> Received {
-        let source = behind(&mut self.header, source);
-        let received = match &mut self.secured {
-            None => receive_plain(connection, now, source),
-            Some(secured) => secured.receive(connection, now, source),
-        };
+        let received = receive_through(&mut self.layers, connection, now, source);
         self.report_failure();
         received
     }
 
     /// Says once in the error log why a handshake has failed. Who just leaves is not worth a line.
     fn report_failure(&mut self) {
-        let Some(secured) = &mut self.secured else { return };
+        let Transport { socket, layers, .. } = self;
+        let Some(secured) = secured_in(layers) else { return };
         let failure = match secured.session.failure() {
             Some(failure) if secured.session.negotiated().is_none() && !failure.is_departure() => failure,
             _ => return,
         };
         if !std::mem::replace(&mut secured.has_reported, true) {
             errors::report_peer(Peer::Handshake, "", "", || {
-                let peer =
-                    accept::client_of(self.socket.as_fd()).map_or_else(|| "a client".to_owned(), |ip| ip.to_string());
+                let peer = accept::client_of(socket.as_fd()).map_or_else(|| "a client".to_owned(), |ip| ip.to_string());
                 (Level::Info, format!("a TLS handshake of {peer} has failed: {failure}"))
             });
         }
@@ -313,28 +329,42 @@ impl Transport {
 
     /// Takes bytes back that were received and not looked at.
     pub fn return_received(&mut self, connection: &mut Connection, bytes: &[u8], now: Instant) {
-        if let Some(header) = self.header.as_mut().filter(|header| header.is_awaited()) {
+        let header = self.layers.as_mut().and_then(|layers| layers.header.as_mut());
+        if let Some(header) = header.filter(|header| header.is_awaited()) {
             return header.put_back(bytes);
         }
-        match &mut self.secured {
+        match self.secured_mut() {
             None => connection.return_received(bytes, now),
             Some(secured) => secured.session.return_received(bytes),
         }
     }
 }
 
-/// A source that strips the header of a proxy, where one is awaited, from the bytes of `source`.
-fn behind(
-    header: &mut Option<Box<ProxyHeader>>,
+/// Receives from `source` for `connection`, through the header of a proxy that is awaited and the TLS session.
+fn receive_through(
+    layers: &mut Option<Box<Layers>>,
+    connection: &mut Connection,
+    now: Instant,
     source: impl FnOnce(&mut [u8]) -> Received,
-) -> impl FnOnce(&mut [u8]) -> Received {
-    move |space| {
+) -> Received {
+    let Some(layers) = layers else { return receive_plain(connection, now, source) };
+    let Layers { header, secured } = &mut **layers;
+    let source = |space: &mut [u8]| {
         let received = source(space);
         match header {
             None => received,
             Some(header) => header.strip(space, received),
         }
+    };
+    match secured {
+        None => receive_plain(connection, now, source),
+        Some(secured) => secured.receive(connection, now, source),
     }
+}
+
+/// The TLS session of `layers`. Apart from [`Transport`], so that its socket can be used beside.
+fn secured_in(layers: &mut Option<Box<Layers>>) -> Option<&mut Secured> {
+    layers.as_mut()?.secured.as_mut()
 }
 
 fn receive_plain(connection: &mut Connection, now: Instant, source: impl FnOnce(&mut [u8]) -> Received) -> Received {
@@ -349,8 +379,8 @@ fn receive_plain(connection: &mut Connection, now: Instant, source: impl FnOnce(
 }
 
 impl Secured {
-    fn new(endpoint: &Arc<Endpoint>, limits: &Limits, now: Instant) -> Box<Secured> {
-        Box::new(Secured {
+    fn new(endpoint: &Arc<Endpoint>, limits: &Limits, now: Instant) -> Secured {
+        Secured {
             session: TlsSession::new(endpoint.clone()),
             since: now,
             taking: SendDeadline::NONE,
@@ -358,7 +388,7 @@ impl Secured {
             has_told: false,
             is_broken: false,
             has_reported: false,
-        })
+        }
     }
 
     fn receive(
@@ -432,10 +462,12 @@ impl Transport {
         used: u64,
         now: Instant,
     ) -> Option<(Sent, u64)> {
-        let Some(secured) = &mut self.secured else {
+        let Transport { socket, layers, .. } = self;
+        let socket = socket.as_fd();
+        let Some(secured) = secured_in(layers) else {
             let mut transmit = connection.poll_transmit()?;
             let weight = within_turn(&mut transmit, used);
-            return Some((sender.send(self.socket.as_fd(), &transmit), weight));
+            return Some((sender.send(socket, &transmit), weight));
         };
         loop {
             let (taken, weight) = secured.encrypt(connection, sender, used, now);
@@ -445,7 +477,7 @@ impl Transport {
             if secured.is_broken || secured.session.output().is_empty() {
                 return None;
             }
-            match secured.flush(self.socket.as_fd(), now) {
+            match secured.flush(socket, now) {
                 Sent::All(_) => {}
                 other => return Some((other, 1)),
             }
@@ -461,7 +493,7 @@ impl Transport {
         used: u64,
         now: Instant,
     ) -> Encrypted<'_> {
-        let Some(secured) = &mut self.secured else { return Encrypted::Plain };
+        let Some(secured) = self.secured_mut() else { return Encrypted::Plain };
         let (taken, weight) = secured.encrypt(connection, sender, used, now);
         match taken {
             Some(sent) => Encrypted::Taken(sent, weight),
@@ -472,12 +504,12 @@ impl Transport {
 
     /// Whether what was sent through this has not been taken by the socket yet.
     pub fn holds_output(&self) -> bool {
-        self.secured.as_ref().is_some_and(|secured| !secured.is_broken && !secured.session.output().is_empty())
+        self.secured().is_some_and(|secured| !secured.is_broken && !secured.session.output().is_empty())
     }
 
     /// So many bytes of [`Encrypted::Output`] are on their way.
     pub fn handle_sent(&mut self, bytes: usize) {
-        if let Some(secured) = &mut self.secured {
+        if let Some(secured) = self.secured_mut() {
             secured.session.handle_sent(bytes);
             secured.note_taking(0, secured.since);
         }
@@ -485,7 +517,7 @@ impl Transport {
 
     /// Takes bytes back that were on their way and have not left.
     pub fn return_unsent(&mut self, connection: &mut Connection, bytes: &[u8]) {
-        match &mut self.secured {
+        match self.secured_mut() {
             None => connection.return_unsent(bytes),
             Some(secured) => secured.session.return_unsent(bytes),
         }
@@ -496,7 +528,7 @@ impl Transport {
 impl Transport {
     /// Says `words` before it is closed, as far as the socket takes them. Nothing else waits to be sent.
     pub fn say_last(&mut self, words: &[u8]) {
-        match &mut self.secured {
+        match self.secured_mut() {
             // They leave with the end of the session.
             Some(secured) => {
                 secured.session.write([words, &[]], secured.since);
@@ -605,13 +637,14 @@ impl Secured {
 impl Drop for Transport {
     /// A session that is still open is not cut off without a word, as far as the socket takes it.
     fn drop(&mut self) {
-        if let Some(secured) = &mut self.secured
+        let Transport { socket, layers, .. } = self;
+        if let Some(secured) = secured_in(layers)
             && !secured.is_broken
             && matches!(secured.session.phase(), Phase::Open | Phase::Ended)
         {
             secured.session.end_sending();
             if !secured.session.output().is_empty() {
-                let _ = secured.flush(self.socket.as_fd(), Instant::from_ms(0));
+                let _ = secured.flush(socket.as_fd(), Instant::from_ms(0));
             }
         }
     }

@@ -446,7 +446,7 @@ fn rfc_9112_8_a_read_that_fails_later_ends_the_connection_after_what_could_be_se
 
 #[test]
 fn an_idle_connection_is_small_and_holds_nothing() {
-    assert!(size_of::<Connection>() <= 64, "{}", size_of::<Connection>());
+    assert!(size_of::<Connection>() <= 40, "{}", size_of::<Connection>());
     assert_eq!(Connection::new(Instant::from_ms(0)).memory_bytes(), 0);
     let mut peer = deferring();
     for path in ["/small", "/large", "/file", "/redirect"] {

@@ -370,7 +370,7 @@ fn run_seeds(protocol: Alpn, requests: impl Fn(&mut Dice) -> (Vec<u8>, Talk, usi
         poll.add_connection(ours.as_fd(), TOKEN).unwrap();
         let now = Instant::from_ms(1_000);
         let mut connection = ConnectionState::new(socket.try_clone().unwrap().into(), None, now);
-        connection.transport = Transport::secured(ours.into(), &endpoint, &shared.limits, now);
+        connection.transport = Transport::over_tls(ours.into(), &endpoint, &shared.limits, now);
         let (later, client) = (Later::default(), client(&config, "example.org"));
         let (is_queued, is_over, records, shared) = (false, false, Vec::new(), &shared);
         let mut world = World {

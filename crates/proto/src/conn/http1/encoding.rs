@@ -34,8 +34,8 @@ impl Connection {
         let mut encoded = Encoded::default();
         let to = &mut encoded;
         VERSION.write(to);
-        self.since.write(to);
-        self.received.write(to);
+        self.since().write(to);
+        self.received().write(to);
         (self.receiving as u8).write(to);
         let flags = [self.closing, self.draining, self.lingers, self.ended, self.broken];
         flags.iter().for_each(|flag| flag.write(to));
@@ -61,8 +61,8 @@ impl Connection {
         let mut connection = Connection {
             workspace: None,
             active: None,
-            since: Instant::read(from)?,
-            received: Instant::read(from)?,
+            since: Instant::read(from)?.into(),
+            received: Instant::read(from)?.into(),
             last_id: ExchangeId(0),
             receiving: Receiving::read(from)?,
             closing: bool::read(from)?,

@@ -44,7 +44,8 @@ impl Connection {
         let incoming = self.active.as_mut().and_then(|active| active.receiving.as_mut());
         let Some(incoming) = incoming else { return Ok(true) };
         loop {
-            let piece = incoming.take(workspace.input.unread(), &workspace.output_buffer.limits, self.received)?;
+            let piece =
+                incoming.take(workspace.input.unread(), &workspace.output_buffer.limits, self.received.into())?;
             workspace.input.consume(piece.consumed);
             if piece.ended {
                 self.end_content();

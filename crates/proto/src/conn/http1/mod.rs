@@ -30,7 +30,7 @@ use crate::exchange::state::State;
 use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, RequestedResource};
 use crate::limits::{LINGER_MS_MAX, Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::message::Request;
-use crate::time::Instant;
+use crate::time::{CompactInstant, Instant};
 use crate::transmit::{Segment, Transmit};
 use crate::workspace::Workspace;
 use active::Active;
@@ -43,9 +43,9 @@ pub struct Connection {
     workspace: Option<Box<Workspace>>,
     active: Option<Box<Active>>,
     /// Since when the current wait has lasted: the last progress, or the first byte of a head.
-    since: Instant,
+    since: CompactInstant,
     /// When the peer last sent something.
-    received: Instant,
+    received: CompactInstant,
     /// The newest exchange; that of the request in the input, if there is one.
     last_id: ExchangeId,
     receiving: Receiving,
@@ -91,8 +91,8 @@ impl Connection {
         Connection {
             workspace: None,
             active: None,
-            since: now,
-            received: now,
+            since: now.into(),
+            received: now.into(),
             last_id: ExchangeId(0),
             receiving: Receiving::Idle,
             closing: false,
@@ -127,6 +127,14 @@ impl Connection {
         if drains {
             self.drain_busy(true);
         }
+    }
+
+    fn since(&self) -> Instant {
+        self.since.into()
+    }
+
+    fn received(&self) -> Instant {
+        self.received.into()
     }
 
     /// Whether it has a workspace.
@@ -185,7 +193,7 @@ impl Connection {
     /// Leaves the workspace, and what has been received in it, to a connection of another version: and when that was.
     pub(super) fn give_up(&mut self) -> (Box<Workspace>, Instant) {
         self.broken = true;
-        (self.workspace.take().expect(DRIVEN), self.received)
+        (self.workspace.take().expect(DRIVEN), self.received())
     }
 
     /// The events to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
@@ -251,7 +259,7 @@ impl Connection {
         if !self.broken && self.is_waiting_program() {
             return self.running_timeout(limits);
         }
-        let since = |wait_ms| self.since.after_ms(wait_ms);
+        let since = |wait_ms| self.since().after_ms(wait_ms);
         let until = match self.wait() {
             Wait::Done | Wait::Close => return None,
             Wait::Send => self.taking_until(limits),
@@ -363,7 +371,7 @@ impl Connection {
     pub fn handle_received(&mut self, bytes: usize, now: Instant) {
         let workspace = driven(&mut self.workspace);
         workspace.input.received(bytes);
-        self.received = now;
+        self.received = now.into();
         if self.closing && workspace.http1.current.is_none() {
             self.lingers |= workspace.input.discard_if(true);
             return;
@@ -374,7 +382,7 @@ impl Connection {
             return;
         }
         if self.receiving != Receiving::Head {
-            self.since = now;
+            self.since = now.into();
         }
         if self.receiving == Receiving::Idle {
             self.receiving = Receiving::Head;
@@ -396,7 +404,7 @@ impl Connection {
         }
         match self.wait() {
             Wait::Receive if self.receiving != Receiving::Idle => {
-                self.since = now;
+                self.since = now.into();
                 self.refuse(Refusal::Timeout);
             }
             Wait::Send if self.let_go_of_content(now) => {}
@@ -437,7 +445,7 @@ impl Connection {
 
     fn take_sent(&mut self, bytes: u64, holds: bool, now: Instant) {
         if bytes > 0 {
-            self.since = now;
+            self.since = now.into();
         }
         let workspace = driven(&mut self.workspace);
         let least = u64::from(workspace.output_buffer.limits.send_bytes_min);
@@ -463,7 +471,7 @@ impl Connection {
 
     /// When something was received or left last.
     fn last(&self) -> Instant {
-        self.since.max(self.received)
+        self.since().max(self.received())
     }
 
     /// The peer is gone or has been given up: nothing more can be sent.
@@ -546,7 +554,7 @@ impl Connection {
             (Done::Failed, State::Answering(_)) => self.fail_front(),
             (done, state) => debug_assert!(false, "{done:?} does not answer {state:?}"),
         }
-        self.since = now;
+        self.since = now.into();
         self.advance();
         Ok(())
     }

@@ -44,7 +44,7 @@ impl Connection {
         if let Some((status, content_bytes)) =
             write_plain(request, resource, persistence, link, &mut workspace.output_buffer)
         {
-            let outcome = Outcome { status: status.0, content_bytes, started: self.received, over_http2: false };
+            let outcome = Outcome { status: status.0, content_bytes, started: self.received.into(), over_http2: false };
             let request = Some(request).filter(|_| workspace.keeps_requests);
             workspace.in_flight.push(workspace.output_buffer.bytes.len(), outcome, request);
             self.consume_current();
@@ -80,7 +80,7 @@ impl Connection {
         let index = match incoming {
             Some(id) => self.active().exchanges.iter().position(|exchange| exchange.id == id),
             None => {
-                let (id, state, started) = (self.new_id(), State::Wanting, self.received);
+                let (id, state, started) = (self.new_id(), State::Wanting, self.received());
                 let persistence = Persistence::Close;
                 let exchange = Exchange { id, request: None, state, persistence, awaits_content: false, started };
                 self.active().exchanges.push_back(exchange);
@@ -299,7 +299,7 @@ impl Connection {
             saved.link = driven(&mut self.workspace).link.take();
         }
         self.consume_current();
-        let (persistence, started) = (Persistence::default(), self.received);
+        let (persistence, started) = (Persistence::default(), self.received());
         Exchange { id, request, state, persistence, awaits_content: false, started }
     }
 

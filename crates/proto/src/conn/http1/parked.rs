@@ -63,13 +63,13 @@ impl Connection {
         if bytes.is_empty() || self.broken {
             return;
         }
-        self.received = now;
+        self.received = now.into();
         if self.closing {
             self.lingers = true;
             return;
         }
         if self.receiving != Receiving::Head {
-            self.since = now;
+            self.since = now.into();
         }
         if self.receiving == Receiving::Idle {
             self.receiving = Receiving::Head;

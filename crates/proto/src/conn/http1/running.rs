@@ -102,7 +102,7 @@ impl Connection {
         if !(exchange.awaits_content && running.awaits_content()) {
             return None;
         }
-        let until = self.since.after_ms(limits.body_timeout_ms);
+        let until = self.since().after_ms(limits.body_timeout_ms);
         let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
         let patience = incoming.and_then(|incoming| incoming.patience(limits));
         Some(patience.map_or(until, |patience| patience.min(until)))
@@ -127,7 +127,7 @@ impl Connection {
         if self.has_output() {
             self.handle_broken();
         } else {
-            self.since = now;
+            self.since = now.into();
             self.refuse(Refusal::Timeout);
         }
     }
@@ -174,7 +174,7 @@ impl Connection {
         if self.runnable().is_none() && length == 0 && !is_last {
             return None;
         }
-        let (room, received) = (self.has_room_for_part(), self.received);
+        let (room, received) = (self.has_room_for_part(), self.received());
         let (_, running) = self.front_running_mut()?;
         let program = running.begin_step(is_last, received)?;
         let input = &self.workspace.as_ref().expect(DRIVEN).input;
@@ -206,7 +206,8 @@ impl Connection {
                 };
             }
             let at = workspace.input.position();
-            let piece = incoming.take(workspace.input.unread(), &workspace.output_buffer.limits, self.received)?;
+            let piece =
+                incoming.take(workspace.input.unread(), &workspace.output_buffer.limits, self.received.into())?;
             workspace.input.consume(piece.consumed);
             let taken = Taken { at: at + piece.content.start, length: piece.content.len(), is_last: piece.ended };
             if taken.is_last || taken.length > 0 {
@@ -240,7 +241,7 @@ impl Connection {
         if let (Some(away_ms), Some(incoming)) = (running.away_ms(now), &mut active.receiving) {
             incoming.forgive(away_ms, now);
         }
-        self.since = now;
+        self.since = now.into();
         match after {
             After::GoOn => {}
             After::Give(part) => self.give(*part),
