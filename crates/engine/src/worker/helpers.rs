@@ -15,6 +15,7 @@ pub mod runners;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -203,12 +204,9 @@ impl HelperThreads {
     }
 
     fn spawn(&self) {
-        let pool = self.pool.clone();
-        let spawned = std::thread::Builder::new().name(format!("helper-{}", pool.worker)).spawn(move || pool.help());
-        if spawned.is_err() && self.pool.queue.has_lost_all() {
-            // No memory for even one thread: better slow than never.
-            self.pool.drain_queue();
-        }
+        let (pool, builder) = (self.pool.clone(), Builder::new().name(format!("helper-{}", self.pool.worker)));
+        // Better slow than never.
+        make(&self.pool.queue, builder, move || pool.help(), |submitted| self.pool.finish(submitted));
     }
 }
 
@@ -247,12 +245,6 @@ impl Pool {
         }
     }
 
-    fn drain_queue(&self) {
-        while let Some(submitted) = self.queue.take() {
-            self.finish(submitted);
-        }
-    }
-
     fn finish(&self, Submitted { job, at }: Submitted) {
         let counters = &self.shared.abilities.counters;
         counters.begin_helper_job(at.elapsed().as_micros() as u64);
@@ -272,6 +264,14 @@ impl Pool {
             Job::PageIn { range, .. } => contain(READ_FAILED, || read(shared, range)).unwrap_or(JobOutcome::Failed),
         };
         Finished { job, outcome }
+    }
+}
+
+/// Makes the thread of a helper that was hired for `queue`, which lives `life`. Where there is no memory for even one
+/// thread, `left` is given each job that waits.
+pub(crate) fn make<T>(queue: &Queue<T>, builder: Builder, life: impl FnOnce() + Send + 'static, left: impl FnMut(T)) {
+    if builder.spawn(life).is_err() && queue.has_lost_all() {
+        std::iter::from_fn(|| queue.take()).for_each(left);
     }
 }
 

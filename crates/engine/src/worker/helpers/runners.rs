@@ -6,6 +6,7 @@
 //! not wait for each other.
 
 use std::sync::Arc;
+use std::thread::Builder;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use lamna_policy::schedule::Schedule;
@@ -14,8 +15,8 @@ use lamna_proto::time::Instant;
 use lamna_sys::contain::contain;
 
 use crate::worker::executor::{Completed, PendingId};
-use crate::worker::helpers::RESERVE_TIME;
 use crate::worker::helpers::queue::Queue;
+use crate::worker::helpers::{self, RESERVE_TIME};
 use crate::worker::shared::Shared;
 
 /// The runners of one worker.
@@ -73,15 +74,9 @@ impl Runners {
         let runners_max = self.pool.shared.control.helpers();
         let (_, hires) = self.pool.queue.submit(runners_max, |job_queue| job_queue.add_at_once(step));
         if hires {
-            let pool = self.pool.clone();
-            let spawned =
-                std::thread::Builder::new().name(format!("runner-{}", pool.worker)).spawn(move || pool.work());
-            if spawned.is_err() && self.pool.queue.has_lost_all() {
-                // No memory for even one thread: better slow than never.
-                while let Some(step) = self.pool.queue.take() {
-                    self.pool.finish(step);
-                }
-            }
+            let (pool, builder) = (self.pool.clone(), Builder::new().name(format!("runner-{}", self.pool.worker)));
+            // Better slow than never.
+            helpers::make(&self.pool.queue, builder, move || pool.work(), |step| self.pool.finish(step));
         }
     }
 
