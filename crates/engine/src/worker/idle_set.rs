@@ -13,7 +13,7 @@ pub(crate) mod parked_connections;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use lamna_io::wait::{Awaited, Poll, Registrar, Token};
+use lamna_io::wait::{Awaited, Event, Poll, Registrar, Token};
 use lamna_proto::conn::Interest;
 use lamna_proto::message::Version;
 use lamna_proto::time::Instant;
@@ -33,7 +33,6 @@ mod sync {
 
     pub(super) use crate::worker::connection_state::ConnectionState;
     pub(super) use crate::worker::connection_table::ConnectionTable;
-    pub(super) use lamna_sys::metrics::scoreboard::WorkerScore;
 }
 
 /// Gives connections that have something to receive to threads.
@@ -70,10 +69,10 @@ pub struct Listener<'a, D> {
 }
 
 /// Tokens with this generation are listening sockets (by index) or the waker.
-const GENERATION_OURS: u32 = 0;
-const WAKER: u32 = u32::MAX;
+pub(crate) const GENERATION_OURS: u32 = 0;
+pub(crate) const WAKER: u32 = u32::MAX;
 /// How often it is looked whether all connections have ended that are being finished.
-const DRAIN_LOOK_MS: u32 = 20;
+pub(crate) const DRAIN_LOOK_MS: u32 = 20;
 
 impl<'a> IdleSet<'a> {
     /// An empty set, and what its listener thread, worker `index`, waits with.
@@ -90,7 +89,8 @@ impl<'a> IdleSet<'a> {
                 index,
                 registrar,
                 generation,
-                parked_connections: ParkedConnections::new(shared.score(index)),
+                // A store to the worker's own line.
+                parked_connections: ParkedConnections::new(move |idle, _| shared.score(index).show_idle(idle)),
             },
             poll,
         ))
@@ -212,8 +212,8 @@ impl<'a, D: Dispatch> Listener<'a, D> {
             self.poll.wait(due.map(|at| at.since(self.refuser.now()) + 1))?;
             self.refuser.flush_if_due();
             for index in 0..self.poll.event_count() {
-                let token = self.poll.event(index).token;
-                if contain(CONNECTION_ENDS, || self.handle_event(token)).is_none() {
+                let event = self.poll.event(index);
+                if contain(CONNECTION_ENDS, || self.handle_event(&event)).is_none() {
                     // What it was doing is lost with it.
                     self.refuser = Driver::refusing(self.shared);
                 }
@@ -238,9 +238,10 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         }
     }
 
-    fn handle_event(&mut self, token: Token) {
+    fn handle_event(&mut self, event: &Event) {
+        let token = event.token;
         if token.generation != GENERATION_OURS {
-            if let Some(connection) = self.set.parked_connections.take(token) {
+            if let Some(connection) = self.set.parked_connections.take(event) {
                 self.hand_over(connection);
             }
         } else if token.index == WAKER {
@@ -386,7 +387,8 @@ mod tests {
             // parked.
             connection = set.parked_connections.take_making_room(1).pop().unwrap();
             let token = connection.token();
-            assert!(set.parked_connections.take(token).is_none());
+            let event = Event { token, readable: true, writable: false, ending: false, failed: false };
+            assert!(set.parked_connections.take(&event).is_none());
             assert!(set.parked_connections.early_count() <= 1);
         }
         assert!(set.park(connection).is_none(), "it waits for the next event");
@@ -407,9 +409,23 @@ mod tests {
         connection.registered = true;
         peer.write_all(b"x").unwrap();
         poll.wait(None).unwrap();
-        assert!(set.parked_connections.take(poll.event(0).token).is_none());
+        assert!(set.parked_connections.take(&poll.event(0)).is_none());
         let back = set.park(connection).expect("it has received something");
         assert!(back.readable);
+    }
+
+    #[test]
+    fn a_connection_notices_all_of_an_event_that_comes_before_it() {
+        let (shared, _root) = testing::shared(1, 1);
+        let parked_connections = ParkedConnections::new(|_, _| {});
+        let (_peer, mut connection) = pair(&shared);
+        connection.readable = false;
+        let token = connection.token();
+        let event = Event { token, readable: true, writable: false, ending: true, failed: false };
+        assert!(parked_connections.take(&event).is_none());
+        let back = parked_connections.put(connection, token, None, ConnectionPhase::Idle).unwrap_err();
+        assert!(back.readable && back.ending);
+        assert!(parked_connections.put(back, token, None, ConnectionPhase::Idle).is_ok(), "once");
     }
 
     #[test]

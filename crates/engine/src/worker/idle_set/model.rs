@@ -8,41 +8,48 @@ mod parked_connections;
 
 /// The primitives and types of the model: loom's, and simple ones of its own.
 mod sync {
+    use std::borrow::Borrow;
+
     pub(super) use loom::sync::{Mutex, MutexGuard};
 
     use lamna_proto::time::Instant;
 
     use crate::worker::connection_state::ConnectionPhase;
     use crate::worker::room::Chosen;
-    use lamna_io::wait::Token;
-
-    /// No thread looks at it.
-    #[derive(Debug)]
-    pub(super) struct WorkerScore;
-
-    impl WorkerScore {
-        pub(super) fn show_idle(&self, _count: usize) {}
-    }
+    use lamna_io::wait::{Event, Token};
 
     /// A connection is its token.
     #[derive(Debug)]
     pub(super) struct ConnectionState(pub Token);
 
-    #[derive(Debug, Default)]
-    pub(super) struct ConnectionTable(Vec<(ConnectionState, Option<Instant>)>);
+    impl ConnectionState {
+        pub(super) fn notice(&mut self, _event: &Event) {}
+    }
 
-    impl ConnectionTable {
-        pub(super) fn adopt(&mut self, connection: ConnectionState) {
+    #[derive(Debug)]
+    pub(super) struct ConnectionTable<C>(Vec<(C, Option<Instant>)>);
+
+    impl<C> Default for ConnectionTable<C> {
+        fn default() -> ConnectionTable<C> {
+            ConnectionTable(Vec::new())
+        }
+    }
+
+    impl<C: Borrow<ConnectionState>> ConnectionTable<C> {
+        pub(super) fn adopt(&mut self, connection: C) {
             self.0.push((connection, None));
         }
 
-        pub(super) fn take(&mut self, token: Token) -> Option<ConnectionState> {
-            let place = self.0.iter().position(|(connection, _)| connection.0 == token)?;
+        pub(super) fn take(&mut self, token: Token) -> Option<C> {
+            let place = self.0.iter().position(|(connection, _)| connection.borrow().0 == token)?;
             Some(self.0.remove(place).0)
         }
 
         pub(super) fn set_deadline(&mut self, token: Token, deadline: Option<Instant>) {
-            self.0.iter_mut().filter(|(connection, _)| connection.0 == token).for_each(|place| place.1 = deadline);
+            self.0
+                .iter_mut()
+                .filter(|(connection, _)| connection.borrow().0 == token)
+                .for_each(|place| place.1 = deadline);
         }
 
         pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -50,7 +57,11 @@ mod sync {
         }
 
         pub(super) fn expired(&self, now: Instant) -> Vec<Token> {
-            self.0.iter().filter(|(_, at)| at.is_some_and(|at| at <= now)).map(|(connection, _)| connection.0).collect()
+            self.0
+                .iter()
+                .filter(|(_, at)| at.is_some_and(|at| at <= now))
+                .map(|(connection, _)| connection.borrow().0)
+                .collect()
         }
 
         pub(super) fn making_room(&self, most: usize, _can_go: impl Fn(Token) -> bool) -> Chosen {
@@ -68,22 +79,27 @@ mod sync {
         }
 
         pub(super) fn tokens(&self) -> Vec<Token> {
-            self.0.iter().map(|(connection, _)| connection.0).collect()
+            self.0.iter().map(|(connection, _)| connection.borrow().0).collect()
         }
     }
 }
 
 use std::sync::Arc;
 
-use lamna_io::wait::Token;
+use lamna_io::wait::{Event, Token};
 use lamna_loom::{Tally, Waker, check, spawn};
 use lamna_proto::time::Instant;
 
 use crate::worker::connection_state::ConnectionPhase;
 use parked_connections::ParkedConnections;
-use sync::{ConnectionState, WorkerScore};
+use sync::ConnectionState;
 
 const TOKEN: Token = Token { index: 7, generation: 1 };
+
+/// The event for which one wakes that waits for `token`.
+fn event_of(token: Token) -> Event {
+    Event { token, readable: true, writable: false, ending: false, failed: false }
+}
 
 /// Stands for the event set of the kernel, with one connection that reports once each time it is asked to.
 #[derive(Debug, Default)]
@@ -138,7 +154,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let parked_connections = Arc::new(ParkedConnections::new(&WorkerScore));
+        let parked_connections = Arc::new(ParkedConnections::new(|_, _| {}));
         World { parked_connections, kernel: Arc::default(), dispatched: Tally::default(), left: Tally::default() }
     }
 
@@ -167,7 +183,7 @@ fn a_connection_that_becomes_readable_while_it_is_parked_is_dispatched_once() {
         let token = world.kernel.wait().expect("nothing else wakes it");
         world
             .parked_connections
-            .take(token)
+            .take(&event_of(token))
             .into_iter()
             .for_each(|connection| world.dispatched.note(connection.0.index as usize));
         parker.join().unwrap();
