@@ -240,6 +240,15 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Ends a connection, with whatever is under way.
+    pub fn give_up(&mut self, mut connection: ConnectionState) {
+        connection.http.lend(self.workspace.take().expect(AT_HOME));
+        connection.handle_broken();
+        self.context.report(&mut connection.http, &connection.transport, connection.peer);
+        self.workspace = Some(connection.reclaim());
+        connection.close();
+    }
+
     /// The time of the last look at the clock.
     pub fn now(&self) -> Instant {
         self.context.now

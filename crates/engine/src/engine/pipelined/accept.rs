@@ -4,20 +4,18 @@
 //! is also the stage that the main thread wakes, and so the one that tells the others.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 use lamna_io::wait::Poll;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
-use super::inbox::Urgency;
 use super::job::Job;
-use super::pool::{End, Outputs, Pool};
-use super::rest::{BELL, GENERATION_OURS};
+use super::pool::{BELL, End, Outputs, Pool};
 use super::route::Duty;
 use crate::worker::acceptor::{self, Accepting, Acceptor, Freed, Share};
 use crate::worker::blocking::Driver;
 use crate::worker::connection_state::ConnectionState;
+use crate::worker::idle_set::{DRAIN_LOOK_MS, GENERATION_OURS};
 use crate::worker::shared::Shared;
 
 struct Accept<'a> {
@@ -42,33 +40,32 @@ pub(super) fn run(pool: &Pool) -> End {
     stage.poll.add_notifier(control.waker(pool.index).descriptor().as_fd(), BELL)?;
     stage.begin_accepting()?;
     control.report_begun();
-    loop {
-        stage.handle_orders();
-        if pool.is_over() || control.is_stopping() {
-            return Ok(());
-        }
+    stage.handle_orders();
+    // It ends when there are no more connections, and none can come.
+    let has_ended = |stage: &Accept<'_>| stage.acceptor.is_closed() && stage.connections() == 0;
+    while !(pool.is_over() || control.is_stopping() || has_ended(&stage)) {
         stage.wait()?;
     }
+    Ok(())
 }
 
 impl Accept<'_> {
-    /// Waits for connections or the main thread, and gives on what has come.
+    /// Gives on what has come, and waits for connections or the main thread.
     fn wait(&mut self) -> End {
-        let due = self.driver.flush_if_due().into_iter().chain(self.acceptor.due()).min();
+        self.outputs.deliver();
+        // The last connection to end wakes nobody.
+        let look_again = self.acceptor.is_closed().then(|| self.driver.now().after_ms(DRAIN_LOOK_MS));
+        let due = self.driver.flush_if_due().into_iter().chain(self.acceptor.due()).chain(look_again).min();
         // One more, because milliseconds are rounded: waking too early would only mean waiting again.
         self.poll.wait(due.map(|at| at.since(self.driver.now()) + 1))?;
         self.driver.flush_if_due();
         for index in 0..self.poll.event_count() {
-            let token = self.poll.event(index).token;
-            if token != BELL {
-                self.accept_from(token.index as usize);
+            match self.poll.event(index).token {
+                BELL => self.handle_orders(),
+                listener => self.accept_from(listener.index as usize),
             }
         }
-        if self.pool.has_room.swap(false, Ordering::Acquire) {
-            self.acceptor.handle_room(self.driver.now());
-        }
         self.settle_accepting();
-        self.outputs.deliver();
         Ok(())
     }
 
@@ -76,7 +73,6 @@ impl Accept<'_> {
     fn handle_orders(&mut self) {
         let (shared, index) = (&self.pool.shared, self.pool.index);
         shared.arrivals(index).into_iter().for_each(|state| self.give(state));
-        self.outputs.deliver();
         if !shared.control.is_closing() {
             return;
         }
@@ -86,16 +82,14 @@ impl Accept<'_> {
             if shared.control.is_handing_over() {
                 shared.close_arrivals(index);
             }
-            self.pool.count_out();
         }
         self.pool.ring_all();
     }
 
     fn give(&mut self, mut state: ConnectionState) {
-        self.pool.count_in();
         self.generation = self.generation.wrapping_add(1).max(GENERATION_OURS + 1);
         state.generation = self.generation;
-        self.outputs.put(Duty::Read, Job::new(state), Urgency::Now);
+        self.outputs.put(Duty::Read, Job::new(state));
     }
 }
 
@@ -126,9 +120,15 @@ impl<'a> Accepting<'a> for Accept<'a> {
         self.give(state);
     }
 
-    /// The read stage has the idle connections, and says when it has given up some.
-    fn shed(&mut self, _: usize) -> Freed {
-        self.pool.ask_for_room(Duty::Read);
-        Freed::Nothing
+    /// Where none of those at home makes room, one of those whose peers take nothing may.
+    fn shed(&mut self, most: usize) -> Freed {
+        let idle = self.pool.home.take_making_room(most);
+        if !idle.is_empty() {
+            return Freed::Now(idle.len());
+        }
+        let slow = self.pool.slow.take_making_room(most);
+        let count = slow.len();
+        slow.into_iter().for_each(|job| self.driver.give_up(job.state));
+        Freed::Now(count)
     }
 }

@@ -17,24 +17,17 @@ use lamna_sys::contain::contain;
 use super::pool::Pool;
 use crate::worker::blocking::{CONNECTION_ENDS, Driver, Left};
 use crate::worker::connection_state::ConnectionState;
-use crate::worker::helpers::RESERVE_TIME;
+use crate::worker::helpers::{self, RESERVE_TIME};
 use crate::worker::spawner::STACK_BYTES;
 
 /// Has a connection served until it is idle.
 pub(super) fn serve(pool: &Arc<Pool>, connection: ConnectionState) {
     let threads_max = pool.shared.control.threads_max();
     let ((), hires) = pool.applications.submit(threads_max, |waiting| waiting.add_at_once(connection));
-    if !hires {
-        return;
-    }
-    let own = pool.clone();
-    let spawned = Builder::new().name("application".to_owned()).stack_size(STACK_BYTES).spawn(move || live(&own));
-    if spawned.is_err() && pool.applications.has_lost_all() {
-        // No memory for even one thread: who waits cannot be served.
-        while let Some(lost) = pool.applications.take() {
-            drop(lost);
-            pool.count_out();
-        }
+    if hires {
+        let (own, builder) = (pool.clone(), Builder::new().name("application".to_owned()).stack_size(STACK_BYTES));
+        // Without a thread, those that wait cannot be served.
+        helpers::make(&pool.applications, builder, move || live(&own), drop);
     }
 }
 
@@ -43,9 +36,7 @@ fn live(pool: &Pool) {
     let mut driver = None;
     while let Some(connection) = pool.applications.next(RESERVE_TIME, pool.shared.control.threads_max()) {
         let own = driver.take().unwrap_or_else(|| Driver::new(&pool.shared));
-        // One that panics has ended its connection, and is counted out like the others.
         driver = contain(CONNECTION_ENDS, || serve_one(pool, own, connection));
-        pool.count_out();
     }
 }
 

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use super::inbox::Urgency;
 use super::job::Task;
 use super::pool::{End, Outputs, Pool};
 use super::route::Duty;
@@ -14,9 +13,6 @@ use crate::worker::context::find_once;
 use crate::worker::helpers::read_range;
 
 /// The life of the helper of `duty`.
-///
-/// # Errors
-/// None.
 pub(super) fn run(pool: &Arc<Pool>, duty: Duty) -> End {
     let (inbox, mut outputs, mut jobs) = (pool.inbox(duty), Outputs::new(pool, duty), Vec::new());
     let back = if duty == Duty::Path { Duty::Find } else { Duty::Data };
@@ -27,11 +23,12 @@ pub(super) fn run(pool: &Arc<Pool>, duty: Duty) -> End {
                 break;
             }
             counted(pool, || job.carry_out_first(duty, |task| carry_out(pool, task)));
-            outputs.put(back, job, Urgency::Now);
+            outputs.put(back, job);
             outputs.deliver();
         }
         if duty == Duty::Path {
-            for target in pool.aging().filter(|_| !pool.is_over() && !pool.shared.control.is_handing_over()) {
+            let targets = pool.aging.1.try_iter().take(pool.aging.1.len());
+            for target in targets.filter(|_| !pool.is_over() && !pool.shared.control.is_handing_over()) {
                 let now = pool.shared.clock.now();
                 counted(pool, || pool.shared.store.insert(target.key(), find_once(&pool.shared, &target, now)));
             }

@@ -32,6 +32,9 @@ pub(super) struct Job {
     pub sender_registered: bool,
 }
 
+/// Several of them. They are given on as they are, without copying or allocating.
+pub(super) type Jobs = Vec<Box<Job>>;
+
 impl Job {
     /// A connection that nothing is to be done for yet.
     pub(super) fn new(state: ConnectionState) -> Box<Job> {

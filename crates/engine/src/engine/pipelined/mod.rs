@@ -11,7 +11,7 @@
 //!
 //! # How the core's steps became stages
 //! Each stage (`stage`) gives a connection a turn of the drive loop that all engines have (`worker/drive.rs`), and does
-//! its own [`Duty`] of it. What it leaves is a [`Task`](job::Task) that goes with the connection.
+//! its own [`Duty`](route::Duty) of it. What it leaves is a [`Task`](job::Task) that goes with the connection.
 //! - *Read request* receives, and has the core parse what has arrived. It leaves looking up.
 //! - *Find file* looks the target up and tells the core, which writes the head. What is not in the cache is tried
 //!   without waiting, then left to the path helper, which passes the connection back with what it found. A translation
@@ -23,11 +23,8 @@
 //! - *Read file and send data* has what remains: files that are not held in memory, whose head the core writes only
 //!   when their first piece can be sent (a file that cannot be read is a 500, not a broken 200), and connections that
 //!   take less than they are offered.
-//! - Going home wakes no thread: the first event of an idle connection does (`Urgency::Whenever`).
-//!
-//! Stages that are spread over processors hand every connection from one processor's cache to another's: with the
-//! setting `pin` a pool stays on one processor (measured: 6 to 7 us for a small cached request, where two processors
-//! took 8.4).
+//! - Going home wakes no thread: whichever stage has answered parks the connection where the read stage waits for it
+//!   (`worker/idle_set/parked_connections.rs`), and its next event wakes that stage.
 //!
 //! A connection whose request an application answers leaves the stages for a thread that waits for the application
 //! (`applications`).
@@ -43,10 +40,8 @@ mod job;
 #[cfg(test)]
 mod model;
 mod pool;
-mod rest;
 mod route;
 mod stage;
-mod sync;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -55,7 +50,23 @@ use rustix::io::Errno;
 
 use crate::worker::shared::Shared;
 use pool::{End, EndsPool, Pool};
-use route::Duty;
+use route::{HELPERS, STAGES};
+
+/// The primitives of inboxes. The model has loom's in their place.
+mod sync {
+    use std::sync::PoisonError;
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+    use std::time::Duration;
+
+    pub(super) use lamna_io::waker::Waker;
+    use lamna_sys::metrics::step_timer::{self, Step};
+
+    /// Sleeps until another thread wakes it, or for `timeout`, and now and then without a reason.
+    pub(super) fn sleep<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, timeout: Duration) -> MutexGuard<'a, T> {
+        let _step = step_timer::step(Step::Wait);
+        condvar.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
 
 /// Serves as worker `index`, with a pool of seven threads of which this is one, until told to drain or stop.
 ///
@@ -64,14 +75,13 @@ use route::Duty;
 pub fn run(shared: &Arc<Shared>, index: usize) -> Result<(), Errno> {
     let pool = Arc::new(Pool::new(shared, index)?);
     let _ends = EndsPool(pool.clone());
-    let start = |duties: &[Duty], life: fn(&Arc<Pool>, Duty) -> End| -> Result<Vec<JoinHandle<End>>, Errno> {
-        duties.iter().map(|duty| pool.start(*duty, life)).collect()
-    };
-    let stages = start(&[Duty::Read, Duty::Find, Duty::Header, Duty::Data], stage::run)?;
-    let helpers = start(&[Duty::Path, Duty::Page], helpers::run)?;
+    let stages = STAGES.iter().map(|duty| pool.start(*duty, stage::run)).collect::<Result<Vec<_>, _>>()?;
+    let helpers = HELPERS.iter().map(|duty| pool.start(*duty, helpers::run)).collect::<Result<Vec<_>, _>>()?;
     accept::run(&pool)?;
     pool.end();
     let step = stages.into_iter().try_for_each(join);
+    // Nobody waits for those any more that rest.
+    drop((pool.home.close(), pool.slow.close()));
     // Told to stop, nobody waits for the disk, and so for a helper.
     if !shared.control.is_stopping() {
         return step.and(helpers.into_iter().try_for_each(join));

@@ -14,14 +14,14 @@ mod sync {
     pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     /// Time never passes.
-    pub(super) fn sleep<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, _: Option<Duration>) -> MutexGuard<'a, T> {
+    pub(super) fn sleep<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, _: Duration) -> MutexGuard<'a, T> {
         condvar.wait(guard).unwrap()
     }
 }
 
 use std::sync::Arc;
 
-use inbox::{Inbox, Outbox, Sleep, Urgency};
+use inbox::Inbox;
 use lamna_loom::{Waker, check, spawn};
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -37,14 +37,14 @@ fn polling() -> ModelInbox {
     Arc::new(Inbox::new(Some(Waker::default())))
 }
 
-/// Takes what lies ready, and sleeps so deep if that is nothing.
-fn take(inbox: &ModelInbox, sleep: Sleep) -> Vec<usize> {
+/// Takes what lies ready, and sleeps if that is nothing.
+fn take(inbox: &ModelInbox) -> Vec<usize> {
     let mut items = Vec::new();
-    let Some(waker) = inbox.waker() else {
+    let Some(waker) = &inbox.waker else {
         inbox.wait(&mut items, None);
         return items;
     };
-    if inbox.may_sleep(sleep) {
+    if inbox.may_sleep() {
         waker.wait();
         waker.reset();
     }
@@ -52,20 +52,16 @@ fn take(inbox: &ModelInbox, sleep: Sleep) -> Vec<usize> {
     items
 }
 
-/// Gives the numbers up to `count`, each with a delivery of its own.
+/// Delivers the numbers up to `count`, one by one.
 fn produce(inbox: &ModelInbox, count: usize) {
-    let mut outbox = Outbox::new(inbox);
-    for number in 0..count {
-        outbox.put(number, Urgency::Now);
-        outbox.deliver();
-    }
+    (0..count).for_each(|number| inbox.deliver(&mut vec![number]));
 }
 
 /// Takes numbers until there have been `count`.
 fn consume(inbox: &ModelInbox, count: usize) {
     let mut taken = Vec::new();
     while taken.len() < count {
-        taken.extend(take(inbox, Sleep::Light));
+        taken.extend(take(inbox));
     }
     assert!(taken.into_iter().eq(0..count), "in order, and once");
 }
@@ -86,16 +82,15 @@ fn everything_arrives_once_and_in_order_and_the_thread_sleeps_in_between() {
 }
 
 #[test]
-fn what_is_given_before_a_delivery_may_be_taken_and_what_is_delivered_is() {
+fn what_is_given_before_a_delivery_may_be_taken_and_afterwards_it_is() {
     check(|| {
         let inbox = parking();
         let consumer = {
             let inbox = inbox.clone();
-            spawn(move || consume(&inbox, 10))
+            spawn(move || consume(&inbox, 3))
         };
-        let mut outbox = Outbox::new(&*inbox);
-        (0..10).for_each(|number| outbox.put(number, Urgency::Now));
-        outbox.deliver();
+        (0..2).for_each(|number| inbox.give(&mut vec![number]));
+        inbox.deliver(&mut vec![2]);
         consumer.join().unwrap();
     });
 }
@@ -118,49 +113,7 @@ fn two_threads_that_give_each_other_everything_never_block_each_other() {
 }
 
 #[test]
-fn deep_sleep_ends_at_what_is_urgent_and_then_what_can_wait_is_there_too() {
-    check(|| {
-        let inbox = polling();
-        let giver = {
-            let inbox = inbox.clone();
-            spawn(move || {
-                let mut outbox = Outbox::new(&*inbox);
-                outbox.put(1, Urgency::Whenever);
-                outbox.deliver();
-                outbox.put(2, Urgency::Now);
-                outbox.deliver();
-            })
-        };
-        let mut taken = Vec::new();
-        while taken.len() < 2 {
-            taken.extend(take(&inbox, Sleep::Deep));
-        }
-        assert_eq!(taken, [1, 2]);
-        giver.join().unwrap();
-    });
-}
-
-#[test]
-fn light_sleep_ends_for_what_can_wait() {
-    for inbox in [parking, polling] {
-        check(move || {
-            let inbox = inbox();
-            let giver = {
-                let inbox = inbox.clone();
-                spawn(move || {
-                    let mut outbox = Outbox::new(&*inbox);
-                    outbox.put(0, Urgency::Whenever);
-                    outbox.deliver();
-                })
-            };
-            while take(&inbox, Sleep::Light).is_empty() {}
-            giver.join().unwrap();
-        });
-    }
-}
-
-#[test]
-fn whoever_is_rung_for_finds_what_was_to_be_looked_at_however_deep_it_sleeps() {
+fn whoever_is_rung_for_finds_what_was_to_be_looked_at() {
     for inbox in [parking, polling] {
         check(move || {
             let (inbox, is_over) = (inbox(), Arc::new(AtomicBool::new(false)));
@@ -172,7 +125,7 @@ fn whoever_is_rung_for_finds_what_was_to_be_looked_at_however_deep_it_sleeps() {
                 })
             };
             while !is_over.load(Relaxed) {
-                assert!(take(&inbox, Sleep::Deep).is_empty());
+                assert!(take(&inbox).is_empty());
             }
             caller.join().unwrap();
         });

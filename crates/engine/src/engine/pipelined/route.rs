@@ -32,15 +32,9 @@ pub(super) enum Duty {
     Accept,
 }
 
-impl Duty {
-    /// Whether connections that wait for their sockets rest here.
-    pub(super) fn has_resting(self) -> bool {
-        matches!(self, Duty::Read | Duty::Data)
-    }
-}
-
-/// Those that are given connections, in the order of their inboxes.
-pub(super) const RECEIVERS: [Duty; 6] = [Duty::Read, Duty::Find, Duty::Header, Duty::Data, Duty::Path, Duty::Page];
+/// Those that are given connections, in the order of their inboxes: the stages, and the helpers.
+pub(super) const STAGES: [Duty; 4] = [Duty::Read, Duty::Find, Duty::Header, Duty::Data];
+pub(super) const HELPERS: [Duty; 2] = [Duty::Path, Duty::Page];
 
 /// From which thread connections go to which.
 pub(super) const EDGES: [(Duty, Duty); 10] = [
@@ -126,8 +120,6 @@ mod tests {
         turns
     }
 
-    const STAGES: [Duty; 4] = [Duty::Read, Duty::Find, Duty::Header, Duty::Data];
-
     #[test]
     fn a_connection_goes_along_edges_of_the_drawing_only_and_rests_where_sockets_are_waited_for() {
         for duty in STAGES {
@@ -136,7 +128,7 @@ mod tests {
                     match route(duty, turn, &[task]) {
                         Output::To(to) => assert!(EDGES.contains(&(duty, to)), "{duty:?} to {to:?}"),
                         Output::Home => assert!(duty == Duty::Read || EDGES.contains(&(duty, Duty::Read))),
-                        Output::Rest => assert!(duty.has_resting(), "{duty:?}"),
+                        Output::Rest => assert!(matches!(duty, Duty::Read | Duty::Data), "{duty:?}"),
                         Output::Applications => assert_eq!(duty, Duty::Read),
                     }
                 }
@@ -169,7 +161,7 @@ mod tests {
             }
             reached
         };
-        for duty in RECEIVERS {
+        for duty in STAGES.into_iter().chain(HELPERS) {
             assert!(reached(Duty::Accept).contains(&duty), "{duty:?} gets nothing");
             assert!(reached(duty).contains(&Duty::Read), "{duty:?} keeps what it gets");
         }

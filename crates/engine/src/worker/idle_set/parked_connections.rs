@@ -108,6 +108,11 @@ impl<'a, C: BorrowMut<ConnectionState>> ParkedConnections<'a, C> {
         self.take_chosen(|parked| parked.connections.idle_tokens())
     }
 
+    /// Takes all.
+    pub(crate) fn take_all(&self) -> Vec<C> {
+        self.take_chosen(|parked| parked.connections.tokens())
+    }
+
     /// Takes all, and whatever comes later comes back.
     pub(crate) fn close(&self) -> Vec<C> {
         self.take_chosen(|parked| {
