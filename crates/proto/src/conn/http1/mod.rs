@@ -16,6 +16,7 @@ mod receive;
 mod rules;
 mod running;
 mod sending;
+mod timeouts;
 mod writer;
 
 use std::sync::Arc;
@@ -28,7 +29,6 @@ use crate::exchange::running::Running;
 use crate::exchange::sending::{Framing, Sending};
 use crate::exchange::state::State;
 use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, RequestedResource};
-use crate::limits::{LINGER_MS_MAX, Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::message::Request;
 use crate::time::{CompactInstant, Instant};
 use crate::transmit::{Segment, Transmit};
@@ -127,14 +127,6 @@ impl Connection {
         if drains {
             self.drain_busy(true);
         }
-    }
-
-    fn since(&self) -> Instant {
-        self.since.into()
-    }
-
-    fn received(&self) -> Instant {
-        self.received.into()
     }
 
     /// Whether it has a workspace.
@@ -254,52 +246,6 @@ impl Connection {
         given + self.active.as_ref().map_or(0, |active| active.waiting_bytes())
     }
 
-    /// Until when the current wait may last; none if it depends on us alone. Changes with every `handle_*`.
-    pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
-        if !self.broken && self.is_waiting_program() {
-            return self.running_timeout(limits);
-        }
-        let since = |wait_ms| self.since().after_ms(wait_ms);
-        let until = match self.wait() {
-            Wait::Done | Wait::Close => return None,
-            Wait::Send => self.taking_until(limits),
-            // Who still sends has not read the answer yet.
-            Wait::Linger => {
-                let most = since(limits.linger_timeout_ms.max(LINGER_MS_MAX));
-                self.last().after_ms(limits.linger_timeout_ms).min(most)
-            }
-            Wait::Receive => match self.receiving {
-                Receiving::Idle => since(limits.idle_timeout_ms),
-                Receiving::Head => since(limits.head_timeout_ms),
-                Receiving::Content => since(limits.body_timeout_ms),
-            },
-        };
-        if let Some(read) = self.front_answer().and_then(|answer| answer.read.as_ref()) {
-            return Some(until.min(read.since.after_ms(READ_CONTENT_TIMEOUT_MS)));
-        }
-        let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
-        let patience = incoming.filter(|_| self.receiving == Receiving::Content).and_then(|one| one.patience(limits));
-        Some(patience.map_or(until, |patience| patience.min(until)))
-    }
-
-    /// Until when the peer has to take more of what there is for it.
-    fn taking_until(&self, limits: &Limits) -> Instant {
-        let deadline = self.active.as_ref().and_then(|active| active.taking.until(limits.send_timeout_ms));
-        deadline.unwrap_or(self.last().after_ms(limits.send_timeout_ms))
-    }
-
-    /// Notes whether it is for the peer to go on.
-    fn note_taking(&mut self, now: Instant) {
-        let (has_output, is_amid) =
-            (self.has_output(), self.front_answer().is_some_and(|answer| answer.begun && !answer.is_finished()));
-        let Some(active) = &mut self.active else { return };
-        match (has_output, is_amid) {
-            (true, _) => active.taking.run(now),
-            (false, true) => active.taking.pause(now),
-            (false, false) => active.taking.clear(),
-        }
-    }
-
     /// Whether the connection closes as soon as `offered` bytes of the segment of `answer` have been sent.
     fn closes_after(&self, answer: &Answer, offered: u64) -> bool {
         let last = self.active.as_ref().is_some_and(|active| active.exchanges.len() == 1);
@@ -396,34 +342,6 @@ impl Connection {
         self.ended = true;
     }
 
-    /// The wait that `poll_timeout` named is over. A request half received is answered with 408 (RFC 9110 15.5.9).
-    /// Ignored if no wait was named: a timer may have been overtaken.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        if !self.broken && self.is_waiting_program() {
-            return self.handle_running_timeout(now);
-        }
-        match self.wait() {
-            Wait::Receive if self.receiving != Receiving::Idle => {
-                self.since = now.into();
-                self.refuse(Refusal::Timeout);
-            }
-            Wait::Send if self.let_go_of_content(now) => {}
-            Wait::Receive | Wait::Send | Wait::Linger => self.handle_broken(),
-            Wait::Done | Wait::Close => {}
-        }
-    }
-
-    /// Gives back what was read for a peer that has not taken it in time. False if there is none.
-    fn let_go_of_content(&mut self, now: Instant) -> bool {
-        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
-        let Some(Exchange { state: State::Answering(answer), .. }) = front else { return false };
-        let is_late = answer.read.as_ref().is_some_and(|read| read.since.after_ms(READ_CONTENT_TIMEOUT_MS) <= now);
-        if is_late {
-            answer.let_go();
-        }
-        is_late
-    }
-
     /// The socket has room: content that was let go of because it had none is wanted again.
     pub fn handle_writable(&mut self) {
         let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
@@ -467,11 +385,6 @@ impl Connection {
     /// Whether answers wait for `handle_left` to be counted.
     pub fn is_leaving(&self) -> bool {
         self.workspace.as_ref().is_some_and(|workspace| workspace.in_flight.is_held())
-    }
-
-    /// When something was received or left last.
-    fn last(&self) -> Instant {
-        self.since().max(self.received())
     }
 
     /// The peer is gone or has been given up: nothing more can be sent.
