@@ -240,6 +240,7 @@ pub fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
 
 impl Network {
     /// Whether `address` is in it. An IPv4 address that came over IPv6 is one of IPv4.
+    #[inline]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {

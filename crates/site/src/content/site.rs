@@ -210,6 +210,7 @@ impl Sites {
     }
 
     /// The site that `host` (in any case of letters, without port) names.
+    #[inline]
     pub fn find(&self, host: Option<&[u8]>) -> &Site {
         let index = match host {
             Some(host) if !(self.by_host.is_empty() && self.by_suffix.is_empty()) => self.find_named(host),
@@ -222,6 +223,7 @@ impl Sites {
     ///
     /// # Panics
     /// If there is none: indexes come from sites.
+    #[inline]
     pub fn at(&self, index: u32) -> &Site {
         &self.sites[index as usize]
     }
@@ -278,6 +280,7 @@ const STRUCTURES_BYTES_MAX: u64 = 16 << 20;
 
 impl Site {
     /// Whether it has a limit per user.
+    #[inline]
     pub fn limits_users(&self) -> bool {
         self.settings.limits.iter().any(|limit| limit.key == LimitKey::User)
     }

@@ -86,8 +86,13 @@ impl Trace {
 
     /// Whether a request may have to be accounted for. A trace that has lasted too long is closed: nobody came, or the
     /// connection has gone.
+    #[inline]
     pub fn is_open(&self, now: Instant) -> bool {
         let state = self.state.load(Relaxed);
+        !matches!(Phase::of(state), Phase::Idle | Phase::Over) && self.is_open_still(state, now)
+    }
+
+    fn is_open_still(&self, state: u64, now: Instant) -> bool {
         let after = match Phase::of(state) {
             Phase::Idle | Phase::Over => return false,
             Phase::Waiting => Phase::Idle,
