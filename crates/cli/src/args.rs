@@ -16,6 +16,7 @@ use lamna_policy::limit::Rate;
 use lamna_server::config::access::{check_user, hash_password};
 use lamna_server::config::acme::check_name;
 use lamna_server::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
+use lamna_server::config::password::PasswordHash;
 use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::upstream_address::{AddressError, UpstreamAddress};
 use lamna_server::config::{Overrides, field_from_text};
@@ -164,6 +165,10 @@ pub(crate) struct ExplainArgs {
 /// The arguments of `hash-password`. The secret is read from standard input: a terminal does not show it.
 #[derive(Debug, Args)]
 pub(crate) struct HashPasswordArgs {
+    /// The user whose password it is: prints the line NAME:HASH of a users file
+    #[arg(value_name = "NAME", conflicts_with = "token")]
+    pub(crate) name: Option<String>,
+
     /// Hash a token, which is long and random, and not a password
     #[arg(long)]
     pub(crate) token: bool,
@@ -375,7 +380,7 @@ pub(crate) struct ServeArgs {
     /// Ask for this name and password, whatever is asked for. In the place of the password, its hash by lamna
     /// hash-password: other users of this machine see arguments. Can be repeated
     #[arg(long, value_name = "NAME:PASSWORD", value_parser = user)]
-    auth: Vec<(String, String)>,
+    auth: Vec<(String, PasswordHash)>,
 
     /// Pass every request on to the application there, as in http://127.0.0.1:3000, https://app.internal or
     /// unix:/run/app.sock: a reverse proxy
@@ -502,15 +507,15 @@ fn domain(text: &str) -> Result<String, String> {
 }
 
 /// The name of a user, and the hash of the password.
-fn user(text: &str) -> Result<(String, String), String> {
+fn user(text: &str) -> Result<(String, PasswordHash), String> {
     let Some((name, password)) = text.split_once(':').filter(|(_, password)| !password.is_empty()) else {
         return Err("expected a name, a colon and a password, or its hash".to_owned());
     };
-    let hash = match password.starts_with("$argon2") {
+    let hash = match PasswordHash::is_meant(password) {
         true => password.to_owned(),
         false => hash_password(password.as_bytes())?,
     };
-    check_user(name, &hash).map_err(|why| format!("this user {why}"))?;
+    let hash = check_user(name, &hash).map_err(|why| format!("this user {why}"))?;
     Ok((name.to_owned(), hash))
 }
 

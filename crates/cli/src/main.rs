@@ -77,7 +77,14 @@ fn hash_password(args: &HashPasswordArgs) -> Result<(), Failed> {
         true => access::hash_token(&secret),
         false => access::hash_password(&secret).map_err(|why| refused(&why))?,
     };
-    Ok(writeln!(io::stdout(), "{hash}")?)
+    let line = match &args.name {
+        None => hash,
+        Some(name) => {
+            access::check_user(name, &hash).map_err(|why| refused(&format!("this user {why}")))?;
+            format!("{name}:{hash}")
+        }
+    };
+    Ok(writeln!(io::stdout(), "{line}")?)
 }
 
 fn report(failed: Failed) -> Exit {

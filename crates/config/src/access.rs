@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::gateway::GatewaySettings;
+use super::password::PasswordHash;
 use super::route::condition::Network;
 use super::route::render_service;
 
@@ -227,8 +228,8 @@ fn describe(rule: &AccessRule) -> String {
 /// The accounts of a site: names, and the hashes that passwords and tokens are compared with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Argon2id hashes of passwords, in the PHC format.
-    pub users: BTreeMap<String, String>,
+    /// Hashes of passwords.
+    pub users: BTreeMap<String, PasswordHash>,
     /// SHA-256 of tokens.
     pub tokens: BTreeMap<String, [u8; 32]>,
 }
@@ -258,29 +259,15 @@ pub(super) fn check_names(rules: &AccessRules, accounts: &Accounts, has_client_c
     Ok(())
 }
 
-/// Memory that one verification may take, in KiB, and how often it may go over it: the client would wait.
-const MEMORY_KIB_MAX: u32 = 256 * 1024;
-const PASSES_MAX: u32 = 16;
-
-/// Whether this is a user and the hash of a password.
+/// The hash that belongs to this user.
 ///
 /// # Errors
-/// The fault, as the rest of a sentence. The hash is not in it.
-pub fn check_user(name: &str, hash: &str) -> Result<(), String> {
+/// The fault of either, as the rest of a sentence. The hash is not in it.
+pub fn check_user(name: &str, hash: &str) -> Result<PasswordHash, String> {
     if name.is_empty() || name == "*" || name.contains(':') || name.chars().any(char::is_control) {
         return Err("has a name that cannot be typed: it is not empty, and has no colon".to_owned());
     }
-    let expected =
-        || "has no hash of a password: `lamna hash-password` prints one, as in $argon2id$v=19$...".to_owned();
-    let parsed = argon2::PasswordHash::new(hash).map_err(|_| expected())?;
-    if parsed.algorithm != argon2::Algorithm::Argon2id.ident() || parsed.hash.is_none() || parsed.salt.is_none() {
-        return Err(expected());
-    }
-    let params = argon2::Params::try_from(&parsed).map_err(|_| expected())?;
-    if params.m_cost() > MEMORY_KIB_MAX || params.t_cost() > PASSES_MAX || params.p_cost() > 16 {
-        return Err(format!("has a hash that costs too much: at most m={MEMORY_KIB_MAX}, t={PASSES_MAX} and p=16"));
-    }
-    Ok(())
+    PasswordHash::parse(hash)
 }
 
 pub(super) fn token_hash(text: &str) -> Option<[u8; 32]> {
@@ -327,7 +314,7 @@ mod tests {
     fn what_is_hashed_is_taken_and_two_hashes_of_a_password_differ() {
         let (one, other) = (hash_password(b"open sesame").unwrap(), hash_password(b"open sesame").unwrap());
         assert_ne!(one, other);
-        assert_eq!(check_user("ada", &one), Ok(()));
+        assert_eq!(check_user("ada", &one).map(|hash| hash.as_str().to_owned()), Ok(one));
         assert_eq!(token_hash(&hash_token(b"abc")).unwrap()[..2], [0xba, 0x78]);
         assert_eq!(token_hash("sha256:00"), None);
     }

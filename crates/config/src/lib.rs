@@ -36,6 +36,7 @@ mod limits;
 mod load;
 pub mod own_files;
 mod page;
+pub mod password;
 pub mod profile;
 pub mod proxies;
 mod redirect;

@@ -24,6 +24,7 @@ use super::site::field_from_text;
 use super::validate;
 use crate::access::AccessRules;
 use crate::gateway::GatewaySettings;
+use crate::password::PasswordHash;
 use crate::route::pattern::Pattern;
 use crate::route::{RouteSettings, Switch};
 
@@ -58,7 +59,7 @@ pub struct Overrides {
     pub spa: bool,
     /// Further users of every site, by name with the hash of the password: what is not for anybody in particular is for
     /// users. What [`check_user`](super::access::check_user) has accepted.
-    pub users: Vec<(String, String)>,
+    pub users: Vec<(String, PasswordHash)>,
     /// The application that answers whatever no route of a site answers, or runs the scripts of all sites. Without a
     /// file and a directory, one that answers everything is all that is served; one that runs scripts finds them in the
     /// working directory.

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::access::AccessRules;
 use super::error_log::{ErrorLogFormat, ErrorLogSettings, Level};
+use super::password::PasswordHash;
 use super::setting::Value;
 use super::setting::table::find;
 use super::settings::*;
@@ -241,7 +242,7 @@ fn the_command_line_overrides_the_file() {
     fs::write(&profile, "").unwrap();
     let overrides = Overrides {
         listen: vec![ListenAddress::Unix("x".into())],
-        users: vec![("ada".to_owned(), "$argon2id$...".to_owned())],
+        users: vec![("ada".to_owned(), PasswordHash::parse("{SHA}VBPuJHI7uixaa6LQGWx4s+5GKNE=").unwrap())],
         settings: given(&[
             ("arch", "sped"),
             ("workers", "2"),

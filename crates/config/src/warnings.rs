@@ -36,6 +36,7 @@ pub fn warnings(settings: &Settings) -> Vec<String> {
         said.extend(unused_lines(&name, site));
         said.extend(out_of_reach(&name, site, settings));
         said.extend(plain_passwords(&name, site, settings));
+        said.extend(weak_hashes(&name, site));
         said.extend(runs_uploads(&name, site));
         let own = own_files::of(settings, site);
         said.extend(exposed::warning(&name, site, &own));
@@ -116,6 +117,21 @@ fn plain_passwords(name: &str, site: &SiteSettings, settings: &Settings) -> Opti
         "{name} asks for passwords or tokens, and {} does not speak TLS: whoever is on the way reads them (docs/tls.md says how to \
          have it spoken)",
         open
+    ))
+}
+
+/// Users whose passwords are found soon once somebody has their hashes.
+fn weak_hashes(name: &str, site: &SiteSettings) -> Option<String> {
+    let weak = site.accounts.users.iter().filter_map(|(user, hash)| Some((user, hash.weakness()?)));
+    let (users, why): (Vec<&String>, Vec<String>) = weak.unzip();
+    let (first, why) = (users.first()?, why.first()?);
+    let of = match users.len() {
+        1 => format!("the hash of `{first}`"),
+        more => format!("the hashes of {more} users, `{first}` among them,"),
+    };
+    let are = if users.len() == 1 { "is" } else { "are" };
+    Some(format!(
+        "{of} in {name} {are} weaker than those of `lamna hash-password`: {why}. The passwords are taken; new hashes are better"
     ))
 }
 

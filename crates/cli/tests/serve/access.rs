@@ -2,6 +2,7 @@
 //!
 //! Owns: these cases, with every engine, and the recipes of the manual.
 
+mod hashes;
 mod identity;
 mod service;
 mod unread;
@@ -255,6 +256,8 @@ fn wrong_passwords_are_held_back_and_known_ones_are_not(engine: Engine) {
     let held_back = ask(&server, "GET", "/secret/a.txt", WRONG, "");
     assert_eq!(held_back.status, 429);
     assert!(held_back.field("Retry-After").is_some());
+    // Only for this user: another one of the same network is verified, for the first time.
+    assert_eq!(ask(&server, "GET", "/secret/bob/b.txt", BOB, "").status, 200);
     assert_eq!(ask(&server, "GET", "/open.txt", "", "").status, 200);
     server.finish();
 }

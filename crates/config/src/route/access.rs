@@ -151,10 +151,10 @@ pub(crate) fn accounts(
                     if line.is_empty() || line.starts_with('#') {
                         continue;
                     }
-                    let judged = line.split_once(':').ok_or("is not NAME:HASH".to_owned()).and_then(|(name, hash)| {
-                        check_user(name, hash)?;
-                        Ok(accounts.users.insert(name.to_owned(), hash.to_owned()))
-                    });
+                    let judged = line
+                        .split_once(':')
+                        .ok_or("is not NAME:HASH".to_owned())
+                        .and_then(|(name, hash)| Ok(accounts.users.insert(name.to_owned(), check_user(name, hash)?)));
                     match judged {
                         Err(why) => checker.expect(false, file, &format!("has a mistake: line {number} {why}")),
                         Ok(Some(_)) => checker.expect(false, file, &format!("names somebody twice: line {number}")),
@@ -165,11 +165,11 @@ pub(crate) fn accounts(
         }
     }
     for (name, hash) in users {
-        if let Err(why) = check_user(name.get_ref(), hash.get_ref()) {
+        match check_user(name.get_ref(), hash.get_ref()) {
+            Ok(hash) => _ = accounts.users.insert(name.get_ref().clone(), hash),
             // Never the value: it may be a password.
-            checker.problem(hash.span(), format!("the user `{}` {why}", name.get_ref().escape_debug()));
+            Err(why) => checker.problem(hash.span(), format!("the user `{}` {why}", name.get_ref().escape_debug())),
         }
-        accounts.users.insert(name.get_ref().clone(), hash.get_ref().clone());
     }
     for (name, hash) in tokens {
         match token_hash(hash.get_ref()) {

@@ -28,7 +28,7 @@ impl SiteKey for Persons {
             format!("{{ {} }}", entries.join(", "))
         };
         if !accounts.users.is_empty() {
-            page.line("users", table(&mut accounts.users.iter().map(|(name, hash)| (name, hash.clone()))));
+            page.line("users", table(&mut accounts.users.iter().map(|(name, hash)| (name, hash.as_str().to_owned()))));
         }
         if !accounts.tokens.is_empty() {
             page.line("tokens", table(&mut accounts.tokens.iter().map(|(name, hash)| (name, token_text(hash)))));

@@ -38,7 +38,7 @@ use lamna_config::route::condition::Network;
 use lamna_config::route::headers;
 use lamna_config::settings::Settings;
 use lamna_config::site_limit::{LimitKey, SiteLimit};
-use lamna_site::content::access::{Identity, WrongPasswords};
+use lamna_site::content::access::{Attempts, Identity, WrongPasswords};
 use lamna_site::content::answers::{self, Extras};
 use lamna_site::content::site::{Site, Sites};
 use lamna_site::upstream::shares::Payer;
@@ -145,16 +145,16 @@ impl Counted {
 }
 
 impl WrongPasswords for Counted {
-    fn wait(&self, of: (u32, (bool, u64)), rate: Rate, now: Instant) -> Option<u64> {
-        let arrival = table::arrival(&*self.buckets, self.hasher.hash_one((of, "wrong")));
+    fn wait(&self, attempts: Attempts<'_>, rate: Rate, now: Instant) -> Option<u64> {
+        let arrival = table::arrival(&*self.buckets, self.hasher.hash_one((attempts, "wrong")));
         match rate.decide(arrival, now.ms() * TICKS_PER_MS) {
             Decision::Admitted(_) => None,
             Decision::Refused(ticks) => Some(ticks),
         }
     }
 
-    fn count(&self, of: (u32, (bool, u64)), rate: Rate, now: Instant) {
-        let hash = self.hasher.hash_one((of, "wrong"));
+    fn count(&self, attempts: Attempts<'_>, rate: Rate, now: Instant) {
+        let hash = self.hasher.hash_one((attempts, "wrong"));
         // One that is not taken any more is one that was verified meanwhile: it does not count.
         _ = table::take(&*self.buckets, hash, rate, now.ms() * TICKS_PER_MS);
     }
@@ -482,12 +482,19 @@ mod tests {
     }
 
     #[test]
-    fn wrong_passwords_of_one_network_are_held_back_and_those_of_another_are_not() {
+    fn wrong_passwords_of_one_user_and_network_are_held_back_and_others_are_not() {
         let (counted, rate) = (Counted::new().unwrap(), "10/m".parse().unwrap());
         // Another process.
         let processes = [counted.clone(), counted];
         let at = Instant::from_ms;
-        let (one, other) = ((0, network_of("192.0.2.1".parse().unwrap())), (0, (false, 7)));
+        let network = network_of("192.0.2.1".parse().unwrap());
+        let one = Attempts { site: 0, network, name: Some(b"ada") };
+        let others = [
+            Attempts { network: (false, 7), ..one },
+            Attempts { site: 1, ..one },
+            Attempts { name: Some(b"bob"), ..one },
+            Attempts { name: None, ..one },
+        ];
         for number in 0..10 {
             assert_eq!(processes[0].wait(one, rate, at(1000)), None);
             processes[number % 2].count(one, rate, at(1000));
@@ -495,8 +502,9 @@ mod tests {
         for counted in &processes {
             let wait = counted.wait(one, rate, at(1000)).expect("ten are enough");
             assert!(wait <= 6 * 1000 * TICKS_PER_MS);
-            assert_eq!(counted.wait(other, rate, at(1000)), None);
-            assert_eq!(counted.wait((1, one.1), rate, at(1000)), None, "another site");
+            for other in others {
+                assert_eq!(counted.wait(other, rate, at(1000)), None, "{other:?}");
+            }
             assert_eq!(counted.wait(one, rate, at(7000)), None);
         }
     }

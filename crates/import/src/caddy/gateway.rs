@@ -3,6 +3,7 @@
 //! Owns: which of what they say is said here as well. Caddy tells applications what the client asked for, as this
 //! server does.
 
+use lamna_config::access::check_user;
 use lamna_config::render::quoted;
 use lamna_config::upstream_address::UpstreamAddress;
 
@@ -147,19 +148,19 @@ const TOLD: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-hos
 /// # Errors
 /// Why they cannot be asked for.
 pub(super) fn users(line: &Line, words: &[String]) -> Result<Vec<(String, String)>, String> {
-    if words.first().is_some_and(|algorithm| algorithm != "argon2id") {
-        return Err(HASHES.to_owned());
+    if let Some(algorithm) = words.first().filter(|one| !["argon2id", "bcrypt"].contains(&one.as_str())) {
+        return Err(format!("passwords hashed with `{algorithm}` are not taken: {HASHES}"));
     }
     let mut users = Vec::new();
     for inner in line.block.as_deref().unwrap_or_default() {
         let (name, hash) = (inner.word(0), inner.word(1));
-        if !hash.starts_with("$argon2id$") {
-            return Err(HASHES.to_owned());
+        if let Err(why) = check_user(name, hash) {
+            return Err(format!("the user `{}` {why}: {HASHES}", name.escape_debug()));
         }
         users.push((name.to_owned(), hash.to_owned()));
     }
     if users.is_empty() { Err("it names nobody".to_owned()) } else { Ok(users) }
 }
 
-const HASHES: &str = "hashes of passwords are those of argon2id here: make new ones with `lamna hash-password`, and name them in `users` and `access` \
-                      (docs/access.md)";
+const HASHES: &str =
+    "make new hashes with `lamna hash-password`, and name them in `users` and `access` (docs/access.md)";

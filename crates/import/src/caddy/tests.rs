@@ -262,12 +262,13 @@ fn applications_and_passwords_are_carried_over() {
     let (sites, lost) = imported(&format!(
         "http://a.example {{\n reverse_proxy 10.0.0.1:80 10.0.0.2:80 {{\n  lb_policy round_robin\n  header_up Host b\n }}\n}}\n\
          http://b.example {{\n root * ROOT/www\n file_server\n php_fastcgi unix//run/php.sock\n \
-         reverse_proxy /api/* localhost:3000\n basic_auth /in/* argon2id {{\n  ada {hash}\n }}\n}}\n"
+         reverse_proxy /api/* localhost:3000\n basic_auth /in/* argon2id {{\n  ada {hash}\n }}\n basic_auth /it/* {{\n  bob $2y$05$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC\n }}\n}}\n"
     ));
     assert_eq!(lost, []);
     let settings = lamna_config::settings::Settings { sites, ..Default::default() };
     let text = lamna_config::render(&settings);
-    for line in ["10.0.0.2:80", "host = \"b\"", "unix:/run/php.sock", "localhost:3000", "\"/index.php\"", "ada"] {
+    for line in ["10.0.0.2:80", "host = \"b\"", "unix:/run/php.sock", "localhost:3000", "\"/index.php\"", "ada", "bob"]
+    {
         assert!(text.contains(line), "{line}: {text}");
     }
 }

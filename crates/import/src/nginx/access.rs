@@ -343,16 +343,10 @@ fn users_of(directive: &Directive, draft: &mut Draft) -> Vec<(String, String)> {
         let (name, hash) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let why = match check_user(name, hash) {
             // nginx takes the first of a name.
-            Ok(()) if users.iter().any(|(other, _)| other == name) => continue,
-            Ok(()) => {
+            Ok(_) if users.iter().any(|(other, _)| other == name) => continue,
+            Ok(_) => {
                 users.push((name.to_owned(), hash.to_owned()));
                 continue;
-            }
-            Err(_) if kind_of(hash).is_some() => {
-                let kind = kind_of(hash).unwrap_or_default();
-                format!(
-                    "the hash is of {kind}, and those of argon2id are checked here: make a new one with `lamna hash-password`"
-                )
             }
             Err(why) => format!("it {why}"),
         };
@@ -362,25 +356,6 @@ fn users_of(directive: &Directive, draft: &mut Draft) -> Vec<(String, String)> {
         draft.lose(line, format!("`{}`: no user is left in it; {DENIED_WORDS}", directive.text()));
     }
     users
-}
-
-/// Which function has made a hash, by its beginning as `crypt(3)` and Apache write it.
-fn kind_of(hash: &str) -> Option<&'static str> {
-    const KINDS: [(&str, &str); 10] = [
-        ("$apr1$", "apr1 (MD5)"),
-        ("$1$", "MD5"),
-        ("$2a$", "bcrypt"),
-        ("$2b$", "bcrypt"),
-        ("$2y$", "bcrypt"),
-        ("$5$", "SHA-256 crypt"),
-        ("$6$", "SHA-512 crypt"),
-        ("$y$", "yescrypt"),
-        ("{SHA}", "SHA-1"),
-        ("{SSHA}", "SHA-1"),
-    ];
-    let is_des = hash.len() == 13 && hash.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"./".contains(&byte));
-    let known = KINDS.iter().find(|(start, _)| hash.starts_with(start)).map(|(_, kind)| *kind);
-    known.or(hash.starts_with("{PLAIN}").then_some("no function")).or(is_des.then_some("DES crypt"))
 }
 
 /// `remote_user` as `Remote-User`.

@@ -25,7 +25,9 @@ fn imported(text: &str) -> (Vec<SiteSettings>, Vec<(usize, String)>) {
 fn read(path: &str) -> Result<String, String> {
     let argon2 = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$kyj4KAQPkDHofxQqmZFrtcrDql5eltyrs3W6/tB5JPs";
     match path {
-        "a" => Ok(format!("ada:{argon2}:who made the engine\n# none\nbob:$2y$05$abc\neve:$apr1$x$y\nzoe:kaputt\n")),
+        "a" => Ok(format!(
+            "ada:{argon2}:who made the engine\n# none\nbob:$2y$05$abc\neve:$apr1$x$y\nzoe:kaputt\nivy:$apr1$r31.....$HqJZimcKQFAMYayBlzkrA/\n"
+        )),
         "old" => Ok("bob:$2y$05$abc\n".to_owned()),
         "ada" => Ok(format!("ada:{}\n", argon2.replace("kyj", "abc"))),
         _ => Err("No such file".to_owned()),
@@ -557,9 +559,9 @@ fn passwords_are_carried_over_where_their_hashes_can_be_checked() {
     let site = |inner: &str| imported(&format!("server {{ root ROOT/www;\n{inner} }}"));
     let (sites, lost) = site("auth_basic x; auth_basic_user_file a;\nlocation /open/ { auth_basic off; }");
     let names: Vec<&String> = sites[0].accounts.users.keys().collect();
-    assert_eq!(names, ["ada"]);
+    assert_eq!(names, ["ada", "ivy"]);
     let text = lamna_config::render(&lamna_config::settings::Settings { sites: sites.clone(), ..Default::default() });
-    assert!(text.contains("users = [\"ada\"]") && text.contains("anyone = true"), "{text}");
+    assert!(text.contains("users = [\"ada\", \"ivy\"]") && text.contains("anyone = true"), "{text}");
     let words: Vec<&str> = lost.iter().map(|(_, words)| &**words).collect();
     assert_eq!(lost.len(), 4, "{words:?}");
     assert!(words.iter().any(|one| one.contains("the realm of `auth_basic x`")), "{words:?}");
@@ -571,7 +573,7 @@ fn passwords_are_carried_over_where_their_hashes_can_be_checked() {
     // With networks as well, both are asked for.
     let (sites, _) = site("allow 10.0.0.0/8; deny all; auth_basic x; auth_basic_user_file a;");
     let text = lamna_config::render(&lamna_config::settings::Settings { sites, ..Default::default() });
-    assert!(text.contains("users = [\"ada\"]") && text.contains("allow = [\"10.0.0.0/8\"]"), "{text}");
+    assert!(text.contains("users = [\"ada\", \"ivy\"]") && text.contains("allow = [\"10.0.0.0/8\"]"), "{text}");
     // Where no user is left, or the same name has two passwords, no client is let in.
     for denied in
         ["auth_basic x; auth_basic_user_file old;", "auth_basic x; auth_basic_user_file gone;", "auth_basic x;"]

@@ -5,7 +5,7 @@
 //!          └─ network ─ no ──────────────────────────────────> 403
 //!              └─ nothing shown, or a wrong token ───────────> 401
 //!                  └─ a token, or a password that is remembered ─ named by the rules ─> served, or 403
-//!                  └─ another password ─ too many wrong ones of the network ──────────> 429
+//!                  └─ another password ─ too many wrong ones of the user, or of the network ─> 429
 //!                       └─ Verify ─ right: asked again ─ wrong: 401
 //!          └─ a service decides ─ it has let the request in ──> served
 //!              └─ Ask: gateway::Question ─ let in: asked again ─ not: what it answers
@@ -26,6 +26,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lamna_config::access::{AccessRule, Accounts, ServiceSettings};
+use lamna_config::password::PasswordHash;
 use lamna_policy::limit::{Period, Rate, TICKS_PER_MS};
 use lamna_proto::exchange::program::Program;
 use lamna_proto::exchange::{Finding, RequestedResource};
@@ -56,14 +57,17 @@ struct Verified {
 const REMEMBERED_MS: u32 = 10 * 60 * 1000;
 /// Passwords that are remembered.
 const REMEMBERED_MAX: usize = 1024;
-/// Wrong passwords of one network: so many at once, and so many in a minute.
-const WRONG_MAX: u32 = 10;
+/// Wrong passwords that one network sends for one user: so many at once, and so many in a minute.
+const WRONG_OF_USER_MAX: u32 = 10;
+/// Wrong passwords that one network sends for whatever users. More than for one, so that a client that goes on with an
+/// old password keeps no other user of its network out.
+const WRONG_OF_NETWORK_MAX: u32 = 100;
 /// How long a password waits until it is verified.
 const TURN_MS: u32 = 10_000;
 
 /// The credentials that a site accepts, and the users verified so far.
 pub struct Guard {
-    users: Vec<(String, String)>,
+    users: Vec<(String, PasswordHash)>,
     /// Keyed hashes of what the configuration has.
     tokens: Vec<(String, Tag)>,
     key: hmac::Key,
@@ -81,11 +85,22 @@ struct Held {
 
 /// Counts wrong passwords, for all processes of a server.
 pub trait WrongPasswords: fmt::Debug + Send + Sync {
-    /// In how many ticks another one of `network` is taken on the site of this number, if not now.
-    fn wait(&self, of: (u32, Network), rate: Rate, now: Instant) -> Option<u64>;
+    /// In how many ticks another one of `attempts` is taken, if not now.
+    fn wait(&self, attempts: Attempts<'_>, rate: Rate, now: Instant) -> Option<u64>;
 
     /// There was another one.
-    fn count(&self, of: (u32, Network), rate: Rate, now: Instant);
+    fn count(&self, attempts: Attempts<'_>, rate: Rate, now: Instant);
+}
+
+/// Wrong passwords that are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Attempts<'n> {
+    /// The number of the site.
+    pub site: u32,
+    /// The network that sent them.
+    pub network: Network,
+    /// The name that they were sent for, whether there is such a user or not; none for all names.
+    pub name: Option<&'n [u8]>,
 }
 
 impl fmt::Debug for Guard {
@@ -356,8 +371,12 @@ impl Guard {
         encoded: &[u8],
     ) -> Result<Verdict, HeadTooLong> {
         let network = access_request.client.filter(|_| !access_request.is_of_proxy).map(network_of);
-        let tries =
-            Tries { counted: access_request.wrong.clone(), of: network.map(|network| (access_request.site, network)) };
+        let name = authorization::name_and_password(encoded).map(|(name, _)| name.into_bytes());
+        let tries = Tries {
+            counted: access_request.wrong.clone(),
+            of: network.map(|network| (access_request.site, network)),
+            name: name.unwrap_or_default(),
+        };
         if let Some(wait_s) = tries.wait_s(access_request.now) {
             let wait = [("Retry-After".to_owned(), wait_s.to_string())];
             let cause = "Too many wrong passwords came from this network.";
@@ -401,27 +420,34 @@ impl Guard {
     }
 }
 
-/// The wrong passwords of one network.
+/// The wrong passwords of one network, for one user and for all.
 struct Tries {
     counted: Arc<dyn WrongPasswords>,
     /// The network, and the site that it tried; none if the network is not known.
     of: Option<(u32, Network)>,
+    /// The name of the user.
+    name: Vec<u8>,
 }
 
 impl Tries {
-    fn rate() -> Rate {
-        Rate::new(WRONG_MAX, Period::Minute, WRONG_MAX).expect("it is a rate")
+    /// The two counts, with the rate of each. None if the network is not known.
+    fn counts(&self) -> impl Iterator<Item = (Attempts<'_>, Rate)> {
+        let of = |name, most| {
+            let (site, network) = self.of?;
+            Some((Attempts { site, network, name }, Rate::new(most, Period::Minute, most).expect("it is a rate")))
+        };
+        [of(Some(&*self.name), WRONG_OF_USER_MAX), of(None, WRONG_OF_NETWORK_MAX)].into_iter().flatten()
     }
 
     /// In how many seconds another password is verified, if not now.
     fn wait_s(&self, now: Instant) -> Option<u64> {
-        let ticks = self.counted.wait(self.of?, Tries::rate(), now)?;
+        let ticks = self.counts().filter_map(|(of, rate)| self.counted.wait(of, rate, now)).max()?;
         Some(ticks.div_ceil(1000 * TICKS_PER_MS))
     }
 
     fn count(&self, now: Instant) {
-        if let Some(of) = self.of {
-            self.counted.count(of, Tries::rate(), now);
+        for (of, rate) in self.counts() {
+            self.counted.count(of, rate, now);
         }
     }
 }
