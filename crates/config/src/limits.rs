@@ -36,7 +36,7 @@ pub(super) static LIMITS: [Setting; 15] = [
         "A request head: request line and fields; the size of a connection's buffer"
     ),
     row!(target_bytes_max, Bytes, 64..=HEAD_BYTES, "A request target, else 414; less than `head_bytes_max`"),
-    row!(fields_max, Count, 8..=10_000, "Header fields of a request, else 431"),
+    row!(fields_max, Count, 8..=10_000, "Header fields of a request, else 431; all cookies are one"),
     row!(body_bytes_max, Bytes, 0..=1024 * MIB, "Request content that is read and discarded, else 413"),
     row!(chunk_overhead_bytes_max, Bytes, 0..=MIB, "Chunk extensions and trailer fields of a request"),
     row!(ranges_max, Count, 0..=1024, "Ranges of a request, else the whole representation is sent"),

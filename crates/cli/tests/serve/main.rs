@@ -5,6 +5,7 @@
 
 mod access;
 mod acme;
+mod brought;
 mod changes;
 mod client;
 mod compare;

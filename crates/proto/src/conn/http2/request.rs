@@ -151,15 +151,18 @@ impl<'a> RequestBuilder<'a> {
             return Err(Wrong::Malformed);
         }
         self.begin()?;
-        self.fields += 1;
+        // RFC 9113 8.2.3: crumbs of cookies are one field. Those without content add no byte that would bound them.
+        let is_crumb = name == b"cookie" && !value.is_empty() && !self.cookies.is_empty();
+        if !is_crumb {
+            self.fields += 1;
+        }
         if self.fields > self.limits.fields_max {
             return Err(Wrong::TooLarge(Refusal::FieldsTooLarge));
         }
         match name {
-            // RFC 9113 8.2.3.
             b"cookie" => {
                 self.make_room(value.len() + 2)?;
-                if !self.cookies.is_empty() {
+                if is_crumb {
                     self.cookies.extend_from_slice(b"; ");
                 }
                 self.cookies.extend_from_slice(value);
@@ -429,11 +432,24 @@ mod tests {
             Some(Wrong::TooLarge(Refusal::FieldsTooLarge))
         );
         assert_eq!(build(&with(&[("a", "b"); 6]), &limits).err(), Some(Wrong::TooLarge(Refusal::FieldsTooLarge)));
-        assert_eq!(build(&with(&[("cookie", "b"); 6]), &limits).err(), Some(Wrong::TooLarge(Refusal::FieldsTooLarge)));
+        assert_eq!(build(&with(&[("cookie", ""); 6]), &limits).err(), Some(Wrong::TooLarge(Refusal::FieldsTooLarge)));
         let mut fields = GET;
         let path = format!("/{}", "x".repeat(100));
         fields[3].1 = path.leak();
         assert_eq!(build(&fields, &limits).err(), Some(Wrong::TooLarge(Refusal::TargetTooLong)));
+    }
+
+    // RFC 9113 8.2.3.
+    #[test]
+    fn cookies_count_once_and_their_bytes_are_bounded() {
+        let limits = Limits { head_bytes_max: 1_000, fields_max: 2, ..Limits::default() };
+        let (text, ..) = build(&with(&[&[("a", "b")], &[("cookie", "c=1"); 100][..]].concat()), &limits).unwrap();
+        assert_eq!(text.matches("c=1").count(), 100);
+        assert_eq!(text.matches("cookie: ").count(), 1);
+        let more = [&[("cookie", "c=1"); 10][..], &[("a", "b"); 2]].concat();
+        assert_eq!(build(&with(&more), &limits).err(), Some(Wrong::TooLarge(Refusal::FieldsTooLarge)));
+        let large = [("cookie", "c=1"); 200];
+        assert_eq!(build(&with(&large), &limits).err(), Some(Wrong::TooLarge(Refusal::FieldsTooLarge)));
     }
 
     proptest! {
