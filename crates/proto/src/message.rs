@@ -78,35 +78,48 @@ impl Version {
     }
 }
 
+/// Bytes of a reason phrase of an application.
+const REASON_BYTES_MAX: usize = 128;
+
 /// A status code (RFC 9110 15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Status(pub u16);
 
 impl Status {
-    /// The reason phrase of RFC 9110, or an empty one.
+    /// The reason phrase of the IANA registry (HTTP Status Codes), or an empty one.
     pub fn reason_phrase(self) -> &'static str {
         match self.0 {
             100 => "Continue",
             101 => "Switching Protocols",
+            102 => "Processing",
             103 => "Early Hints",
+            104 => "Upload Resumption Supported",
             200 => "OK",
             201 => "Created",
             202 => "Accepted",
+            203 => "Non-Authoritative Information",
             204 => "No Content",
             205 => "Reset Content",
             206 => "Partial Content",
+            207 => "Multi-Status",
+            208 => "Already Reported",
+            226 => "IM Used",
+            300 => "Multiple Choices",
             301 => "Moved Permanently",
             302 => "Found",
             303 => "See Other",
             304 => "Not Modified",
+            305 => "Use Proxy",
             307 => "Temporary Redirect",
             308 => "Permanent Redirect",
             400 => "Bad Request",
             401 => "Unauthorized",
+            402 => "Payment Required",
             403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
             406 => "Not Acceptable",
+            407 => "Proxy Authentication Required",
             408 => "Request Timeout",
             409 => "Conflict",
             410 => "Gone",
@@ -117,8 +130,13 @@ impl Status {
             415 => "Unsupported Media Type",
             416 => "Range Not Satisfiable",
             417 => "Expectation Failed",
+            // Registered as unused, and known by this (RFC 2324).
+            418 => "I'm a teapot",
             421 => "Misdirected Request",
             422 => "Unprocessable Content",
+            423 => "Locked",
+            424 => "Failed Dependency",
+            425 => "Too Early",
             426 => "Upgrade Required",
             428 => "Precondition Required",
             429 => "Too Many Requests",
@@ -130,9 +148,21 @@ impl Status {
             503 => "Service Unavailable",
             504 => "Gateway Timeout",
             505 => "HTTP Version Not Supported",
+            506 => "Variant Also Negotiates",
             507 => "Insufficient Storage",
+            508 => "Loop Detected",
+            510 => "Not Extended",
+            511 => "Network Authentication Required",
             _ => "",
         }
+    }
+
+    /// The phrase that an application says in the place of the registered one, if it is visible ASCII and spaces. One
+    /// that is too long, or has other bytes, is not passed on (RFC 9112 4: a phrase means nothing).
+    pub fn own_reason_phrase(self, said: &[u8]) -> Option<&str> {
+        let is_clean = said.len() <= REASON_BYTES_MAX && said.iter().all(|&byte| matches!(byte, b' '..=b'~'));
+        let said = std::str::from_utf8(said).ok().filter(|_| is_clean).map(str::trim)?;
+        (!said.is_empty() && said != self.reason_phrase()).then_some(said)
     }
 }
 
@@ -439,5 +469,19 @@ impl<'a> Iterator for FieldLines<'a> {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_own_reason_phrase_is_clean_and_says_something_else() {
+        assert_eq!(Status(404).own_reason_phrase(b"No such thing"), Some("No such thing"));
+        let long = [b'x'; REASON_BYTES_MAX + 1];
+        for said in [&b""[..], b"  ", b"Not Found", b"a\tb", b"a\x1b[0m", b"\xe9", &long] {
+            assert_eq!(Status(404).own_reason_phrase(said), None, "{}", said.escape_ascii());
+        }
     }
 }

@@ -29,7 +29,7 @@ pub struct Resource {
     pub status: Status,
     /// The variants to choose from.
     pub variants: Variants,
-    /// A redirect whose location gets the query of the request (directory redirects keep it).
+    /// A redirect whose location gets the query of the request (directory redirects keep it), before its fragment.
     pub query_follows: bool,
 }
 
@@ -101,6 +101,8 @@ impl Resource {
 pub struct Description<'a> {
     /// The status of the prebuilt head.
     pub status: Status,
+    /// Its reason phrase, if it is not the registered one.
+    pub reason: Option<&'a str>,
     /// Content-Type with its parameters; none where there is no content.
     pub media_type: Option<&'a str>,
     /// Content-Encoding.
@@ -117,7 +119,7 @@ pub struct Description<'a> {
     pub vary: Option<&'a str>,
     /// Further fields, as they are.
     pub fields: &'a [(String, String)],
-    /// Location; the last line of the head, so that a query can be added to it.
+    /// Location; the last line of the head, so that a query can be put into it.
     pub location: Option<&'a str>,
     /// For the kept answer of an application: since when it ages, and its own date. Fields of ours are not added to it.
     pub aged: Option<Aged>,
@@ -128,6 +130,7 @@ impl Description<'_> {
     pub fn of(status: Status) -> Description<'static> {
         Description {
             status,
+            reason: None,
             media_type: None,
             coding: Coding::Identity,
             size: 0,
@@ -272,7 +275,7 @@ impl Representation {
             end - value.len()..end
         };
         let configured = |name: &str| description.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
-        status_line(&mut head, description.status);
+        status_line(&mut head, description.status, description.reason);
         let own_date = description.aged.map(|aged| date::format(aged.date));
         let date_text = own_date.as_ref().and_then(|text| std::str::from_utf8(text).ok());
         let date_at = line(&mut head, "Date", date_text.unwrap_or(EPOCH)).start;
@@ -405,7 +408,6 @@ impl Representation {
             }
         }
         let description = Description {
-            status: Status(200),
             media_type: (!media_type.is_empty()).then_some(media_type),
             coding,
             size: content.len() as u64,
@@ -414,8 +416,7 @@ impl Representation {
             ranges: self.ranges,
             vary,
             fields: &fields,
-            location: None,
-            aged: None,
+            ..Description::of(Status(200))
         };
         Representation::with_content(&description, content)
     }
@@ -517,6 +518,11 @@ const SNIFFING_FIELD: &str = "X-Content-Type-Options";
 /// The longest head that is sent, in bytes. No client that is known reads longer ones.
 pub const HEAD_BYTES_MAX: usize = u16::MAX as usize;
 
+/// A location in two parts, between which a query goes: before the fragment, if there is one (RFC 3986 3).
+pub(crate) fn split_location(location: &[u8]) -> (&[u8], &[u8]) {
+    location.split_at(memchr::memchr(b'#', location).unwrap_or(location.len()))
+}
+
 /// A head would have been longer than [`HEAD_BYTES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadTooLong;
@@ -537,11 +543,12 @@ const LINES_USUAL: usize = 12;
 const EPOCH: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
 
 /// `HTTP-version SP status-code SP reason-phrase CRLF`. A server answers with its own version (RFC 9110 6.2).
-pub fn status_line(out: &mut Vec<u8>, status: Status) {
+/// `reason` is said in the place of the registered phrase.
+pub fn status_line(out: &mut Vec<u8>, status: Status, reason: Option<&str>) {
     let code = status.0;
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(&[digit(code / 100), digit(code / 10), digit(code), b' ']);
-    out.extend_from_slice(status.reason_phrase().as_bytes());
+    out.extend_from_slice(reason.unwrap_or_else(|| status.reason_phrase()).as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 
@@ -556,6 +563,7 @@ mod tests {
     fn description() -> Description<'static> {
         Description {
             status: Status(200),
+            reason: None,
             media_type: Some("text/plain"),
             coding: Coding::Identity,
             size: 3,

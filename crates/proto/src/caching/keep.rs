@@ -88,6 +88,11 @@ const HEURISTIC: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 
 /// The greatest age that is derived from a last modification.
 const HEURISTIC_S_MAX: u64 = 24 * 3600;
 
+/// Whether an answer of this status speaks of the connection that it came over (RFC 9110 15.5.22).
+fn is_of_connection(status: u16) -> bool {
+    status == 426
+}
+
 /// Whether an answer of this status came of the conditions or the range of one request: it is for no other.
 pub fn is_of_condition(status: u16) -> bool {
     matches!(status, 206 | 304 | 412 | 416)
@@ -117,7 +122,9 @@ pub fn keepable(facts: &Facts, given: &Given<'_>, settings: &Settings) -> Result
     let has = |name: &str| fields.values(name).next().is_some();
     match () {
         () if !facts.is_get => return Err(NotKept::Method),
-        () if !(200..600).contains(&status) || is_of_condition(status) => return Err(NotKept::Status),
+        () if !(200..600).contains(&status) || is_of_condition(status) || is_of_connection(status) => {
+            return Err(NotKept::Status);
+        }
         () if directives.no_store || facts.directives.no_store => return Err(NotKept::NoStore),
         () if directives.private => return Err(NotKept::Private),
         () if has("set-cookie") || has("set-cookie2") => return Err(NotKept::SetCookie),

@@ -59,7 +59,7 @@ impl LinkField {
 
 /// Writes them as HTTP/1.1 does.
 pub(crate) fn write_http1<'l>(links: impl Iterator<Item = &'l LinkField>, output: &mut Vec<u8>) {
-    status_line(output, EARLY_HINTS);
+    status_line(output, EARLY_HINTS, None);
     links.for_each(|link| output.extend_from_slice(link.line()));
     output.extend_from_slice(b"\r\n");
 }

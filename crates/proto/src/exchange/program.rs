@@ -190,8 +190,10 @@ pub struct Part {
 pub struct StreamHead {
     /// The status.
     pub status: Status,
+    /// The reason phrase of an application, if it is not the registered one. HTTP/2 has none.
+    pub reason: Option<Box<str>>,
     /// Field lines as in HTTP/1.1, each with its CRLF: valid, without those of framing and connection. `Date` and
-    /// `Server` are added if they are not there.
+    /// `Server` are added if they are not there. A 426 has its `Upgrade`.
     pub fields: Vec<u8>,
     /// Bytes of content, if that is known. More are not sent, and end the program; fewer break the answer off. Not of
     /// the content that is left out because the request was HEAD, or for the status (204, 304).
@@ -224,6 +226,11 @@ impl StreamHead {
     /// Whether it is one before the answer. Those that mean something to the connection are not a program's.
     pub(crate) fn is_interim(&self) -> bool {
         (102..200).contains(&self.status.0)
+    }
+
+    /// Whether it names the protocols that are asked for (RFC 9110 15.5.22).
+    pub(crate) fn is_upgrade_required(&self) -> bool {
+        self.status.0 == 426 && self.has(b"upgrade")
     }
 
     /// The length to announce, if there is one. RFC 9110 8.6: never with 204.

@@ -123,7 +123,7 @@ pub struct EndToEnd<'a> {
     named: [&'a [u8]; NAMED_MAX],
     named_count: usize,
     skipped: &'static [&'static str],
-    /// A 101 says to what.
+    /// A 101 says to what, and a 426 to what it should be.
     keeps_upgrade: bool,
 }
 
@@ -144,6 +144,15 @@ impl<'a> EndToEnd<'a> {
             named_count += 1;
         }
         Ok(EndToEnd { fields, named, named_count, skipped: &[], keeps_upgrade: false })
+    }
+
+    /// That of an answer with this status. Its `Upgrade` belongs to a 426 (RFC 9110 15.5.22).
+    ///
+    /// # Errors
+    /// [`TooManyNamed`].
+    pub(crate) fn of_answer(fields: Fields<'a>, status: u16) -> Result<EndToEnd<'a>, TooManyNamed> {
+        let end_to_end = EndToEnd::of(fields)?;
+        Ok(if status == 426 { end_to_end.with_upgrade() } else { end_to_end })
     }
 
     /// Without these, which are written in lower case.

@@ -26,6 +26,8 @@ pub struct Aged {
 pub struct Answered<'a> {
     /// The status.
     pub status: Status,
+    /// The application's own reason phrase.
+    pub reason: Option<&'a str>,
     /// The fields as clients get them, without those of the connection and of framing.
     pub fields: Fields<'a>,
     /// Since when it ages.
@@ -63,6 +65,7 @@ impl Representation {
         }
         fields.push(("Cache-Status".to_owned(), answered.cache_status.to_owned()));
         let description = Description {
+            reason: answered.reason,
             media_type,
             modified,
             etag,
@@ -90,6 +93,12 @@ impl Representation {
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         let mut lines = self.lines(super::Part::All);
         lines.find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
+    }
+
+    /// The application's own reason phrase of a kept answer.
+    pub fn own_reason(&self) -> Option<&str> {
+        let line = self.head().split(|&byte| byte == b'\r').next()?;
+        self.status.own_reason_phrase(line.get(b"HTTP/1.1 200 ".len()..)?)
     }
 
     /// Whether it is a kept answer.
@@ -163,7 +172,7 @@ mod tests {
     fn kept() -> Representation {
         let fields = Fields::check(LINES, LineEnds::CrLf).unwrap();
         let aged = Aged { since: 1_000, date: 784_111_777 };
-        let answered = Answered { status: Status(200), fields, aged, cache_status: "Lamna; hit" };
+        let answered = Answered { status: Status(200), reason: None, fields, aged, cache_status: "Lamna; hit" };
         Representation::of_answer(&answered, b"abc").unwrap()
     }
 
@@ -216,7 +225,7 @@ mod tests {
     fn what_is_not_utf_8_is_not_kept() {
         let fields = Fields::check(b"X: \xff\r\n", LineEnds::CrLf).unwrap();
         let aged = Aged { since: 0, date: 0 };
-        let answered = Answered { status: Status(200), fields, aged, cache_status: "" };
+        let answered = Answered { status: Status(200), reason: None, fields, aged, cache_status: "" };
         assert!(Representation::of_answer(&answered, b"").is_err());
     }
 }

@@ -89,8 +89,13 @@ impl Ahead {
         if !has_come {
             return None;
         }
-        let head =
-            StreamHead { status: Status(200), fields: Vec::new(), length: Some(self.left as u64), tunnels: false };
+        let head = StreamHead {
+            status: Status(200),
+            reason: None,
+            fields: Vec::new(),
+            length: Some(self.left as u64),
+            tunnels: false,
+        };
         let content = pattern(self.made + bytes).split_off(self.made);
         (self.left, self.made) = (self.left - bytes, self.made + bytes);
         let head = (!std::mem::replace(&mut self.has_begun, true)).then_some(head);

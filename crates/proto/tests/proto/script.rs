@@ -136,7 +136,7 @@ impl Script {
 
 fn head(status: u16, length: Option<u64>) -> StreamHead {
     let fields = if status < 200 { &b"Link: </s.css>\r\n"[..] } else { b"X-Script: yes\r\n" };
-    StreamHead { status: Status(status), fields: fields.to_vec(), length, tunnels: false }
+    StreamHead { status: Status(status), reason: None, fields: fields.to_vec(), length, tunnels: false }
 }
 
 impl Program for Script {

@@ -249,7 +249,7 @@ impl Download {
         disposition.extend_from_slice(suffix);
         let own = [("Content-Type", media_type), ("Content-Disposition", &disposition)];
         let fields = stream_fields(&own, &extras);
-        StreamHead { status: Status(200), fields, length: None, tunnels: false }
+        StreamHead { status: Status(200), reason: None, fields, length: None, tunnels: false }
     }
 }
 

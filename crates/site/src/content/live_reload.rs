@@ -102,7 +102,7 @@ impl Program for Changes {
 fn head(site: &Site) -> StreamHead {
     let rules = site.routes.effective(PATH, &[]);
     let fields = stream_fields(&[("Content-Type", b"text/event-stream")], &rules.extras(200));
-    StreamHead { status: Status(200), fields, length: None, tunnels: false }
+    StreamHead { status: Status(200), reason: None, fields, length: None, tunnels: false }
 }
 
 /// A number for the state of all files of `site`. What cannot be read is as if it were not there.

@@ -478,7 +478,6 @@ impl Translation<'_> {
         }
         let vary = extras.vary_with(kind.vary);
         make(&Description {
-            status: kind.status,
             media_type: Some(kind.media_type),
             coding,
             size: stamp.size,
@@ -487,8 +486,7 @@ impl Translation<'_> {
             ranges: is_content,
             vary: vary.as_deref(),
             fields: &extras.fields,
-            location: None,
-            aged: None,
+            ..Description::of(kind.status)
         })
     }
 
@@ -496,8 +494,7 @@ impl Translation<'_> {
         let text = std::str::from_utf8(path).ok()?;
         self.site.settings.redirects.iter().find_map(|redirect| {
             let location = redirect.location(text)?;
-            let query_follows = !location.contains('?');
-            Some(self.redirect(redirect.status, &location, query_follows).unwrap_or_else(|HeadTooLong| {
+            Some(self.redirect(redirect.status, &location).unwrap_or_else(|HeadTooLong| {
                 // What `*` stands for is the client's: escaped, it is three times as long.
                 let page = &self.site.pages.refusals[Refusal::TargetTooLong as usize];
                 self.ready(page, Stamps::none())
@@ -505,14 +502,16 @@ impl Translation<'_> {
         })
     }
 
-    fn redirect(&self, status: u16, location: &str, query_follows: bool) -> Result<Arc<Entry>, HeadTooLong> {
+    /// The query of the request follows, unless `location` has one of its own. What is behind `#` is none.
+    fn redirect(&self, status: u16, location: &str) -> Result<Arc<Entry>, HeadTooLong> {
+        let query_follows = !location.split('#').next().unwrap_or_default().contains('?');
         let resource = answers::redirect(status, location, query_follows, &self.rules.extras(status))?;
         Ok(self.entry(resource, Stamps::none()))
     }
 
     /// A directory is found at its name with a slash, so that relative links in it work.
     fn slash_redirect(&self, path: &[u8]) -> Result<Arc<Entry>, HeadTooLong> {
-        self.redirect(301, &format!("{}/", lamna_proto::parse::path::encode(path)), true)
+        self.redirect(301, &format!("{}/", lamna_proto::parse::path::encode(path)))
     }
 
     /// The answer when a name cannot be served.

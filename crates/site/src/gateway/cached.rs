@@ -133,6 +133,7 @@ enum Progress {
 #[derive(Debug)]
 struct Collected {
     status: u16,
+    reason: Option<Box<str>>,
     /// Field lines as the client got them.
     fields: Vec<u8>,
     length: Option<u64>,
@@ -378,6 +379,7 @@ impl Inner {
         }
         Ok(Collected {
             status: head.status.0,
+            reason: head.reason.clone(),
             fields: head.fields.clone(),
             length: head.length,
             terms,
@@ -457,11 +459,13 @@ impl Inner {
 
     /// Keeps an answer that is whole.
     fn keep(&self, collected: &Collected) -> Option<(Arc<Entry>, Option<Selected>)> {
-        let Collected { status, fields, terms, received, unix_seconds, varies, content, .. } = collected;
+        let Collected { status, reason, fields, terms, received, unix_seconds, varies, content, .. } = collected;
         let aged = Aged { since: unix_seconds.saturating_sub(terms.age_s), date: terms.date };
         let cache_line = status::line(self.wanted.why, Ok(()));
         let fields = fields.strip_suffix(cache_line.as_bytes()).unwrap_or(fields);
-        let answered = Answered { status: Status(*status), fields: lines(fields), aged, cache_status: status::HIT };
+        let status_code = Status(*status);
+        let (reason, fields, cache_status) = (reason.as_deref(), lines(fields), status::HIT);
+        let answered = Answered { status: status_code, reason, fields, aged, cache_status };
         let representation = Representation::of_answer(&answered, content).ok()?;
         let resource = Arc::new(Resource::one(Status(*status), representation));
         if caching::is_of_request(*status) {
@@ -562,7 +566,7 @@ impl Inner {
         let date = terms.map_or(unix_seconds, |terms| terms.date);
         let aged = Aged { since: unix_seconds.saturating_sub(age_s), date };
         let build = |cache_status| {
-            let answered = Answered { status, fields: lines(&fields), aged, cache_status };
+            let answered = Answered { status, reason: old.own_reason(), fields: lines(&fields), aged, cache_status };
             let built = Representation::of_answer(&answered, old.content().unwrap_or_default());
             built.map(|representation| Arc::new(Resource::one(status, representation)))
         };
@@ -604,6 +608,7 @@ impl Inner {
             Aged { since: (unix_ms() / 1000).saturating_sub(answer.age_ms(now.ms()) / 1000), date: answer.terms.date };
         let answered = Answered {
             status: stale.resource.status,
+            reason: old.own_reason(),
             fields: lines(&fields),
             aged,
             cache_status: status::STALE_IF_ERROR,

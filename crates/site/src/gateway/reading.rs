@@ -58,7 +58,9 @@ pub(super) fn stream_head(head: &AnswerHead<'_>, rules: Option<&Effective>) -> S
             fields.iter().for_each(|(name, value)| push_line(&mut lines, name.as_bytes(), value.as_bytes()));
         }
     }
-    StreamHead { status: Status(head.status), fields: lines, length: head.content_bytes, tunnels: false }
+    let status = Status(head.status);
+    let reason = status.own_reason_phrase(head.reason).map(Box::from);
+    StreamHead { status, reason, fields: lines, length: head.content_bytes, tunnels: false }
 }
 
 fn push_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) {
@@ -74,5 +76,5 @@ pub(super) fn tunnel_head(head: &AnswerHead<'_>, is_stream: bool) -> StreamHead 
     let mut fields = Vec::new();
     let kept = head.fields.iter().filter(|(name, _)| !websocket::is_of_handshake(name));
     kept.for_each(|(name, value)| push_line(&mut fields, name, value));
-    StreamHead { status: Status(200), fields, length: None, tunnels: true }
+    StreamHead { status: Status(200), reason: None, fields, length: None, tunnels: true }
 }

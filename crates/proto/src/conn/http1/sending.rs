@@ -58,7 +58,7 @@ pub(super) fn write_given(sending: &mut Sending, output_buffer: &mut OutputBuffe
 /// An answer before the answer (RFC 9110 15.2).
 pub(super) fn write_interim(head: &StreamHead, output: &mut Vec<u8>) {
     if head.is_interim() {
-        status_line(output, head.status);
+        status_line(output, head.status, head.reason.as_deref());
         output.extend_from_slice(&head.fields);
         output.extend_from_slice(b"\r\n");
     }
@@ -75,7 +75,7 @@ pub(super) fn write_head(
     output_buffer: &mut OutputBuffer,
 ) {
     let OutputBuffer { bytes: output, date, .. } = output_buffer;
-    status_line(output, head.status);
+    status_line(output, head.status, head.reason.as_deref());
     let lines = [(&b"Date"[..], &date[..]), (b"Server", server)];
     for (name, value) in lines.into_iter().filter(|(name, value)| !value.is_empty() && !head.has(name)) {
         for part in [name, b": ", value, b"\r\n"] {
@@ -96,6 +96,9 @@ pub(super) fn write_head(
         (Framing::Nothing | Framing::Close | Framing::Tunnel, _) => {}
     }
     // RFC 9110 7.8.
+    if head.is_upgrade_required() {
+        output.extend_from_slice(b"Connection: upgrade\r\n");
+    }
     let connection = if framing == Framing::Tunnel { b"Connection: upgrade\r\n" } else { persistence.line() };
     output.extend_from_slice(connection);
     output.extend_from_slice(b"\r\n");

@@ -7,7 +7,7 @@ use crate::exchange::answer::{self, Answer, Kind, Piece};
 use crate::exchange::early_hints::LinkField;
 use crate::exchange::range::ByteRange;
 use crate::message::{Method, Request, RequestId, Status};
-use crate::resource::{Representation, Resource, status_line};
+use crate::resource::{Representation, Resource, split_location, status_line};
 use crate::workspace::output_buffer::OutputBuffer;
 
 /// How the answer says what becomes of the connection (RFC 9112 9.3).
@@ -127,7 +127,7 @@ fn write_head(answer: &Answer, persistence: Persistence, output_buffer: &mut Out
 /// Status line, Date and Server.
 fn open_head(answer: &Answer, output_buffer: &mut OutputBuffer) {
     let OutputBuffer { bytes: output, date, .. } = output_buffer;
-    status_line(output, answer.status);
+    status_line(output, answer.status, None);
     let date = answer.representation.own_date().unwrap_or(&date[..]);
     for part in [b"Date: ", date, b"\r\nServer: ", answer.representation.server(), b"\r\n"] {
         output.extend_from_slice(part);
@@ -159,7 +159,7 @@ pub(super) fn push_id(id: RequestId, output: &mut Vec<u8>) {
 }
 
 /// Copies a prebuilt head, and content if `message` goes on, with today's date, what the request is called and a link,
-/// if there are any. `query` goes behind the Location.
+/// if there are any. `query` goes into the Location, which is the last line of a head that has one.
 fn write_prebuilt(
     message: &[u8],
     representation: &Representation,
@@ -174,9 +174,10 @@ fn write_prebuilt(
         representation.push_part(0, message, *unix_seconds, output);
     } else {
         let (head, content) = message.split_at(representation.head().len());
-        let last_line_end = head.len() - 4;
-        representation.push_part(0, &head[..last_line_end], *unix_seconds, output);
-        for part in [query, b"\r\n", persistence.line(), link.map_or(b"", LinkField::line)] {
+        let lines = &head[..head.len() - 4];
+        let query_at = if query.is_empty() { lines.len() } else { place_in_location(lines) };
+        representation.push_part(0, &lines[..query_at], *unix_seconds, output);
+        for part in [query, &lines[query_at..], b"\r\n", persistence.line(), link.map_or(b"", LinkField::line)] {
             output.extend_from_slice(part);
         }
         push_id(id, output);
@@ -187,6 +188,12 @@ fn write_prebuilt(
     if representation.own_date().is_none() {
         output[date_at..date_at + date.len()].copy_from_slice(date);
     }
+}
+
+/// Where a query goes in the last of these lines.
+fn place_in_location(lines: &[u8]) -> usize {
+    let line_at = memchr::memrchr(b'\n', lines).map_or(0, |end| end + 1);
+    line_at + split_location(&lines[line_at..]).0.len()
 }
 
 fn push_content_length(out: &mut Vec<u8>, length: u64) {

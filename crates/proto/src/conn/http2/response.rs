@@ -11,7 +11,7 @@ use crate::exchange::early_hints::LinkField;
 use crate::exchange::program::StreamHead;
 use crate::message::{RequestId, Status};
 use crate::parse::connection_fields::is_http1_only;
-use crate::resource::{Part, Representation};
+use crate::resource::{Part, Representation, split_location};
 
 /// Writes HEADERS of the prebuilt head of `representation`.
 pub(super) fn write_prebuilt(
@@ -198,7 +198,7 @@ fn write_lines(lines: &[u8], out: &mut Vec<u8>) {
     write_fields(fields, b"", out);
 }
 
-/// Writes fields. `query` goes behind the Location.
+/// Writes fields. `query` goes into the Location.
 fn write_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, query: &[u8], out: &mut Vec<u8>) {
     let mut name = Vec::new();
     for (spelled, value) in fields {
@@ -206,7 +206,10 @@ fn write_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, query: &
         name.extend(spelled.iter().map(u8::to_ascii_lowercase));
         let value = value.trim_ascii();
         match &*name {
-            b"location" if !query.is_empty() => write_field(&name, &[value, query].concat(), out),
+            b"location" if !query.is_empty() => {
+                let (before, fragment) = split_location(value);
+                write_field(&name, &[before, query, fragment].concat(), out);
+            }
             name if is_http1_only(name) => {}
             name => write_field(name, value, out),
         }

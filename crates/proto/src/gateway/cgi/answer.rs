@@ -163,9 +163,11 @@ impl AnswerReader {
     /// As [`AnswerReader::read`].
     pub(crate) fn judge(&mut self, consumed: usize) -> Result<AnswerStep<'_>, GatewayError> {
         let lines = &self.head[..self.line_at];
-        let judged = Fields::check(lines, LineEnds::Any)
-            .map_err(field_error)
-            .and_then(|fields| Ok((EndToEnd::of(fields).map_err(|_| GatewayError::Field)?, judge(fields)?)));
+        let judged = Fields::check(lines, LineEnds::Any).map_err(field_error).and_then(|fields| {
+            let judged = judge(fields)?;
+            let end_to_end = EndToEnd::of_answer(fields, judged.status).map_err(|_| GatewayError::Field)?;
+            Ok((end_to_end, judged))
+        });
         let (end_to_end, judged) = match judged {
             Ok(judged) => judged,
             Err(error) => {

@@ -157,7 +157,7 @@ impl AnswerReader {
         };
         let (reason, fields) = take_apart(&input[..consumed])?;
         let content_bytes = found.content_bytes;
-        let end_to_end = EndToEnd::of(fields).map_err(|_| GatewayError::Field)?;
+        let end_to_end = EndToEnd::of_answer(fields, found.status).map_err(|_| GatewayError::Field)?;
         let head = AnswerHead { status: found.status, reason, content_bytes, fields: end_to_end };
         if found.status == 101 {
             return self.switch(consumed, head, fields);

@@ -146,8 +146,7 @@ impl Translation<'_> {
             // It would lead to any host that the client names.
             return None;
         }
-        let query_follows = !location.contains('?');
-        Some(self.redirect(redirect.status, &location, query_follows).unwrap_or_else(|_| {
+        Some(self.redirect(redirect.status, &location).unwrap_or_else(|_| {
             // What captures stand for is the client's: escaped, it is three times as long.
             let page = answers::refusal_page(Refusal::TargetTooLong, &self.rules.extras(414), self.rules.changes);
             match page {
