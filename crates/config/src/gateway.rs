@@ -212,12 +212,14 @@ pub struct ScriptSettings {
     pub extensions: Vec<String>,
     /// Names that stand for a directory before those of the site.
     pub index: Vec<String>,
+    /// Whether scripts are named by where the root really is, if its path has links.
+    pub resolve_root: bool,
 }
 
 impl Default for ScriptSettings {
     /// PHP.
     fn default() -> ScriptSettings {
-        ScriptSettings { extensions: vec!["php".to_owned()], index: vec!["index.php".to_owned()] }
+        ScriptSettings { extensions: vec!["php".to_owned()], index: vec!["index.php".to_owned()], resolve_root: true }
     }
 }
 

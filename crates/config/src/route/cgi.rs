@@ -43,7 +43,8 @@ pub(super) fn judge(given: &Spanned<SwitchOr<CgiTable>>, checker: &mut Checker<'
 
 fn of_table(table: &CgiTable, checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
     let names = |given: &Option<Spanned<_>>, checker: &mut Checker<'_>| names(given.as_ref(), checker);
-    let scripts = ScriptSettings { extensions: names(&table.extensions, checker), index: names(&table.index, checker) };
+    let (extensions, index) = (names(&table.extensions, checker), names(&table.index, checker));
+    let scripts = ScriptSettings { extensions, index, resolve_root: true };
     let mut settings = CgiSettings { interpreters: interpreters(table, checker), ..CgiSettings::default() };
     let mut amount = |key: &str, given: &Option<_>, unit, bounds: RangeInclusive<u64>, otherwise: u64| {
         let given = given.as_ref().and_then(|given| checker.amount(key, given, unit, &bounds));

@@ -188,12 +188,14 @@ pub(super) fn of_table(
         }
     });
     settings.tls = tls_of(table, settings.speaks_tls(), span.clone(), checker);
-    match (&mut settings.scripts, &table.extensions, &table.index) {
-        (None, None, None) => {}
+    match (&mut settings.scripts, &table.extensions, &table.index, &table.resolve_root) {
+        (None, None, None, None) => {}
         (None, ..) => {
-            checker.problem(span, "`extensions` and `index` are for `fastcgi`: a proxy passes every request on")
+            let message = "`extensions`, `index` and `resolve_root` are for `fastcgi`: a proxy passes every request on";
+            checker.problem(span, message);
         }
-        (Some(scripts), extensions, index) => {
+        (Some(scripts), extensions, index, resolve_root) => {
+            scripts.resolve_root = resolve_root.as_ref().is_none_or(|given| *given.get_ref());
             if let Some(given) = extensions {
                 scripts.extensions.clone_from(&given.get_ref().0);
                 scripts.index.retain(|name| scripts.extensions.iter().any(|one| name.ends_with(&format!(".{one}"))));
@@ -375,6 +377,7 @@ pub(super) fn render(gateway: &GatewaySettings) -> String {
         let scripts = gateway.scripts.as_ref();
         keys.push(format!("extensions = [{}]", list(scripts.map_or(&[], |scripts| &scripts.extensions))));
         keys.extend(scripts.map(|scripts| format!("index = [{}]", list(&scripts.index))));
+        keys.extend(scripts.filter(|scripts| !scripts.resolve_root).map(|_| "resolve_root = false".to_owned()));
         if let Some(command) = &gateway.command {
             keys.push(format!("command = [{}]", list(&command.program)));
             keys.push(match command.instances {
@@ -472,6 +475,7 @@ pub(super) fn keys() -> Map<String, Value> {
         ("verify", switch("Whether the application's certificate is looked at (https)")),
         ("extensions", several_or_none("Of files that it runs; `[]` for one that answers everything (fastcgi)")),
         ("index", several_or_none("Scripts for directories; `[]` is none (fastcgi)")),
+        ("resolve_root", switch("Whether it is told where the root really is, if its path has links (fastcgi)")),
         ("command", several("The program and its arguments, if the server is to start the application")),
         (
             "instances",
@@ -521,6 +525,7 @@ mod tests {
             r#"proxy = "http://127.0.0.1:3000""#,
             r#"proxy = "https://app.internal""#,
             r#"proxy = { to = ["https://a.test", "http://b.test:81"], weights = [1, 0], ca = "ca.pem", server_name = "c.test" }"#,
+            r#"fastcgi = { to = "127.0.0.1:9000", resolve_root = false }"#,
             r#"proxy = { to = "https://10.0.0.1:8443", verify = false, host = "a.test", body_bytes_max = 5 }"#,
             r#"proxy = { to = "http://a.test", send_proxy = "v1" }"#,
             r#"proxy = { to = "http://a.test", buffer = true }"#,
@@ -544,6 +549,7 @@ mod tests {
         for (keys, reason) in [
             (r#"fastcgi = "https://a.test""#, "FastCGI has none"),
             (r#"proxy = { to = "http://a.test", ca = "ca.pem" }"#, "are for places with https://"),
+            (r#"proxy = { to = "http://a.test", resolve_root = true }"#, "are for `fastcgi`"),
             (r#"proxy = { to = "http://a.test", verify = false }"#, "are for places with https://"),
             (r#"proxy = { to = "https://a.test", ca = "none.pem" }"#, "none.pem` cannot be read"),
             (r#"proxy = { to = "https://a.test", ca = "none.pem", verify = false }"#, "`ca` would have no effect"),

@@ -33,6 +33,7 @@ pub(super) struct GatewayTable {
     pub(super) verify: Option<Spanned<bool>>,
     pub(super) extensions: Option<Spanned<MayBeEmpty<Texts>>>,
     pub(super) index: Option<Spanned<MayBeEmpty<Texts>>>,
+    pub(super) resolve_root: Option<Spanned<bool>>,
     pub(super) command: Option<Spanned<Texts>>,
     pub(super) instances: Option<Spanned<Amount>>,
 }

@@ -173,6 +173,7 @@ fn the_reader_has_the_bounds_of_the_schema_in_every_table() {
         "instances",
         "buffer_directory",
         "extensions",
+        "resolve_root",
         "index",
         "socket",
         "send_proxy",

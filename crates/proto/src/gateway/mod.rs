@@ -76,7 +76,7 @@ pub struct Inbound<'a> {
 /// How a request was received, and from whom.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// The peer of the connection and its port; none on a Unix socket.
+    /// The peer of the connection and its port, 0 if that is not known; none on a Unix socket.
     pub client: Option<(IpAddr, u16)>,
     /// Which fields about the way of the request are kept and added to. The others are removed.
     pub believed: Believed,

@@ -50,7 +50,8 @@ pub struct GatewayRequest<'a> {
     pub client: Option<IpAddr>,
     /// The verified identity of the client, where access required one.
     pub identity: Option<Identity<'a>>,
-    /// Both ends of the client's connection, for applications that are told them; none if it has no address.
+    /// Both ends of the client's connection, for applications that are told them; none if it has no address. The port
+    /// of a client behind a proxy is not known, and 0.
     pub ends: Option<(SocketAddr, SocketAddr)>,
     /// Which words of `client`, if that is a trusted proxy, are believed about the client behind it.
     pub believed: Believed,
@@ -226,7 +227,10 @@ fn end_head(gateway_request: &GatewayRequest<'_>, head: &mut Vec<u8>) {
 
 fn origin_of(gateway_request: &GatewayRequest<'_>) -> Origin {
     Origin {
-        client: gateway_request.client.map(|address| (address, 0)),
+        client: gateway_request.client.map(|address| {
+            let known = gateway_request.ends.filter(|(client, _)| client.ip() == address);
+            (address, known.map_or(0, |(client, _)| client.port()))
+        }),
         believed: gateway_request.believed,
         behind: gateway_request.behind,
         is_secure: gateway_request.is_secure,
@@ -351,7 +355,8 @@ fn write_fastcgi(
         }
         None => cgi::mounted(b"", &decoded).ok_or(Refusal::TargetPath)?,
     };
-    let server = cgi::Server { software: SOFTWARE, name: b"localhost", address: None };
+    let address = gateway_request.ends.map(|(_, own)| (own.ip(), own.port()));
+    let server = cgi::Server { software: SOFTWARE, name: b"localhost", address };
     let user = gateway_request.identity.map(|identity| (identity.scheme(), identity.name().as_bytes()));
     let variables = cgi::Variables { request: inbound, paths: &paths, server, user };
     let mut is_named_too_often = false;

@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use lamna_config::answer_cache::{AnswerCache, is_among};
+use lamna_config::gateway::GatewayProtocol;
 use lamna_proto::caching::status::Forwarded;
 use lamna_proto::caching::{Facts, Use, VaryNames, usable, write_conditions};
 use lamna_proto::counter::add;
@@ -355,11 +356,12 @@ impl ApplicationRequest<'_> {
         let script = script.map(LetIn::script);
         let requested = &RequestedResource { query, ..*asked.requested };
         let site = asked.site;
-        // A proxy adds its peer to what trusted proxies have said; a script is told who the client is.
-        let client = if script.is_some() { asked.client() } else { asked.peer.address };
+        // A proxy adds its peer to what trusted proxies have said; programs of CGI are told who the client is.
+        let is_cgi = group.settings.protocol == GatewayProtocol::FastCgi;
+        let client = if is_cgi { asked.client() } else { asked.peer.address };
         let (is_secure, called) = (asked.is_secure(), &*asked.name());
         let (believed, behind) = (asked.believed(), asked.client());
-        let socket = asked.over.socket.filter(|_| group.settings.send_proxy.is_some());
+        let socket = asked.over.socket.filter(|_| is_cgi || group.settings.send_proxy.is_some());
         let ends = socket.and_then(|socket| ends_of(socket, asked.client()?));
         let payer = shared.limiter.payer(asked.client());
         let payer = payer.as_ref();

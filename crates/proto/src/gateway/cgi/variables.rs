@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use super::script::ScriptPaths;
 use crate::gateway::fields::{EndToEnd, TooManyNamed};
-use crate::gateway::{Inbound, RequestContent, forwarding, usually_has_content};
+use crate::gateway::{Believed, Inbound, RequestContent, forwarding, usually_has_content};
 use crate::parse::host;
 
 /// The server's description for a script.
@@ -102,18 +102,17 @@ fn give_parties(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
     let asked = of.request.authority.and_then(|authority| host::parse(authority).ok());
     give(b"SERVER_SOFTWARE", of.server.software.as_bytes());
     give(b"SERVER_NAME", asked.map_or(of.server.name, |host| host.name));
-    if let Some((address, port)) = of.server.address {
+    if let Some((address, _)) = of.server.address {
         give(b"SERVER_ADDR", address.to_canonical().to_string().as_bytes());
-        give(b"SERVER_PORT", port.to_string().as_bytes());
-    } else {
-        // It must be there (4.1.15): what the scheme means.
-        give(b"SERVER_PORT", if of.request.origin.is_secure { b"443" } else { b"80" });
     }
+    give(b"SERVER_PORT", server_port(of, asked.and_then(|host| host.port)).to_string().as_bytes());
     // 4.1.8 wants one; no client has an address on a Unix socket.
     match of.request.origin.client {
         Some((address, port)) => {
             give(b"REMOTE_ADDR", address.to_canonical().to_string().as_bytes());
-            give(b"REMOTE_PORT", port.to_string().as_bytes());
+            if port != 0 {
+                give(b"REMOTE_PORT", port.to_string().as_bytes());
+            }
         }
         None => give(b"REMOTE_ADDR", b""),
     }
@@ -121,6 +120,14 @@ fn give_parties(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
         give(b"AUTH_TYPE", scheme.as_bytes());
         give(b"REMOTE_USER", user);
     }
+}
+
+/// The port on which the request was received (4.1.15). For the client of a trusted proxy, and on a Unix socket, it is
+/// the one that was asked for, or that of the scheme: a program makes addresses for clients of it.
+fn server_port(of: &Variables<'_>, asked_port: Option<u16>) -> u16 {
+    let origin = &of.request.origin;
+    let own = of.server.address.filter(|_| origin.believed == Believed::Nothing).map(|(_, port)| port);
+    own.or(asked_port).unwrap_or(if origin.is_secure { 443 } else { 80 })
 }
 
 /// 4.1.18. Lines of one field are joined (RFC 9110 5.3), those of `Cookie` as its own syntax wants it (RFC 9113 8.2.3).
@@ -278,6 +285,21 @@ mod tests {
         assert!(!all.contains_key("HTTP_AUTHORIZATION"));
         assert_eq!((&*all["AUTH_TYPE"], &*all["REMOTE_USER"]), ("Basic", "me"));
         assert!(variables(&request(fields), None).contains_key("HTTP_AUTHORIZATION"));
+    }
+
+    #[test]
+    fn the_client_of_a_trusted_proxy_has_the_port_that_it_asked_for() {
+        let behind =
+            Origin { client: Some((IpAddr::from([192, 0, 2, 2]), 0)), believed: Believed::XForwarded, ..ORIGIN };
+        let secure = Origin { is_secure: true, ..behind };
+        for (authority, origin, port) in [("a", behind, "80"), ("a", secure, "443"), ("a:8443", secure, "8443")] {
+            let all = variables(&Inbound { authority: Some(authority.as_bytes()), origin, ..request("") }, None);
+            assert_eq!(
+                (&*all["SERVER_PORT"], &*all["SERVER_ADDR"], &*all["REMOTE_ADDR"]),
+                (port, "127.0.0.1", "192.0.2.2")
+            );
+            assert!(!all.contains_key("REMOTE_PORT"));
+        }
     }
 
     #[test]

@@ -4,11 +4,14 @@
 //! files of some extension, no such file is ever served as text; a script is a regular file beneath the root, found
 //! from the root down, so that `/image.png/x.php` never has a picture run.
 
-use std::os::fd::OwnedFd;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use lamna_io::Blocked;
 use lamna_io::file_state::Stamps;
+use lamna_io::{Blocked, open};
 use rustix::io::Errno;
 
 use super::{Open, Previous, Translation};
@@ -24,13 +27,25 @@ pub(super) struct Runner<'a> {
     prefix: &'a [u8],
     /// The root that the file is beneath; none for the directory of a user.
     root: Option<&'a Root>,
+    /// The open directory of that root.
+    directory: &'a OwnedFd,
+}
+
+impl Runner<'_> {
+    /// Where the root is for the application. Without links, unless it is to have them: a program that keeps what it
+    /// knows of a path, as PHP does, would go on with what a link led to before.
+    fn root_path(&self, root: &Root) -> PathBuf {
+        let is_resolved = self.group.settings.scripts.as_ref().is_some_and(|scripts| scripts.resolve_root);
+        let real = is_resolved.then(|| open::real_path(self.directory.as_fd()).ok()).flatten();
+        real.map_or_else(|| root.path(), |path| PathBuf::from(OsString::from_vec(path)))
+    }
 }
 
 impl Translation<'_> {
     /// The application that runs the file `name` beneath `directory`, if it is a script: by the routes of the request,
     /// or else by those of the file's own path. So a script that a request reaches in another way, as an index file or
     /// by `try`, is never served as text.
-    pub(super) fn runner(&self, directory: &OwnedFd, name: &[u8]) -> Option<Runner<'_>> {
+    pub(super) fn runner<'a>(&'a self, directory: &'a OwnedFd, name: &[u8]) -> Option<Runner<'a>> {
         let routes = &self.site.routes;
         if !routes.run_files() {
             return None;
@@ -39,7 +54,7 @@ impl Translation<'_> {
         let (prefix, root) = place.map_or((&b"/"[..], None), |(prefix, root)| (prefix, Some(root)));
         let of_request = self.rules.gateway.as_ref().filter(|group| runs(group, name));
         let group = of_request.or_else(|| routes.runner(&[prefix, name].concat()))?;
-        Some(Runner { group, prefix, root })
+        Some(Runner { group, prefix, root, directory })
     }
 
     /// Whether the file `name` beneath `directory` is left to files at its own path, though the application of the
@@ -59,7 +74,7 @@ impl Translation<'_> {
     /// The entry of a script.
     pub(super) fn script(&self, runner: &Runner<'_>, open: &Open, path_info: &[u8]) -> Result<Arc<Entry>, Blocked> {
         // Directories of users are theirs alone: nothing of them is run by the application of the site.
-        let root = runner.root.ok_or(Blocked::Failed(Errno::NOENT))?.path();
+        let root = runner.root_path(runner.root.ok_or(Blocked::Failed(Errno::NOENT))?);
         let stamps = Stamps::new(vec![open.stamp]);
         let prefix = runner.prefix;
         let other_places = self.other_places(&[prefix, &open.name].concat(), &open.file)?;
