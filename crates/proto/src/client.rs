@@ -2,7 +2,8 @@
 //!
 //! Owns: where a response ends and whether the connection can carry another one. Guarantees: the outcome does not
 //! depend on how the input is divided; a message whose end two readers could find in different places is an error;
-//! content is skipped, not read. Interim responses (1xx) are given out as heads of their own with `interim` set.
+//! content is skipped, not read. Lines of a head may end with LF alone (RFC 9112 2.2). Interim responses (1xx) are
+//! given out as heads of their own with `interim` set.
 //!
 //! The load generator reads with it, and `gateway::http1`, which adds what a server must know before it passes an
 //! answer on. Here is only what decides where a response ends: it costs the load generator a comparison a field.
@@ -22,7 +23,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
 
 use crate::parse::chunked::{ChunkError, ChunkedDecoder};
 
@@ -208,7 +209,7 @@ impl ResponseDecoder {
         if input[..seen] != BEGINNING[..seen] {
             return Err(ResponseError::StatusLine);
         }
-        let Some(end) = memmem::find(input, b"\r\n\r\n") else {
+        let Some((fields_end, end)) = head_end(input) else {
             // With room for the empty line: or it would matter whether that arrived together with what is before it.
             return if input.len() > HEAD_BYTES_MAX + 3 {
                 Err(ResponseError::HeadTooLong)
@@ -216,13 +217,22 @@ impl ResponseDecoder {
                 Ok(Step::Incomplete)
             };
         };
-        if end > HEAD_BYTES_MAX {
+        if fields_end > HEAD_BYTES_MAX + 2 {
             return Err(ResponseError::HeadTooLong);
         }
-        let (head, framing) = read_head(&input[..end + 2], to_head)?;
+        let (head, framing) = read_head(&input[..fields_end], to_head)?;
         self.state = if head.interim { State::Head } else { framing };
-        Ok(Step::Head(end + 4, head))
+        Ok(Step::Head(end, head))
     }
+}
+
+/// Where the fields of a head end, behind their last line end, and where the empty line behind them does.
+fn head_end(input: &[u8]) -> Option<(usize, usize)> {
+    memchr::memchr_iter(b'\n', input).find_map(|at| match input[at + 1..] {
+        [b'\n', ..] => Some((at + 1, at + 2)),
+        [b'\r', b'\n', ..] => Some((at + 1, at + 3)),
+        _ => None,
+    })
 }
 
 /// Reads a head that ends with the line end of its last field.
@@ -251,7 +261,7 @@ fn read_head(head: &[u8], to_head: bool) -> Result<(ResponseHead, State), Respon
 /// The three digits at the beginning; a space or the end of the line follows.
 fn status(digits: &[u8]) -> Result<u16, ResponseError> {
     match digits {
-        [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b' ' | b'\r', ..] => {
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b' ' | b'\r' | b'\n', ..] => {
             Ok([a, b, c].into_iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0')))
         }
         _ => Err(ResponseError::StatusLine),
@@ -272,7 +282,7 @@ fn read_fields(head: &[u8]) -> Result<Fields, ResponseError> {
     // The caller found an empty line behind, so every line here ends in LF.
     let mut rest = &head[memchr(b'\n', head).map_or(head.len(), |end| end + 1)..];
     while let Some(end) = memchr(b'\n', rest) {
-        let line = rest[..end].strip_suffix(b"\r").ok_or(ResponseError::Field)?;
+        let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
         rest = &rest[end + 1..];
         read_field(line, &mut fields)?;
     }

@@ -259,7 +259,7 @@ fn answer<L: Line>(
         "cut-chunk" => say(line, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n").and(None),
         "half" => say(line, b"HTTP/1.1 200 OK\r\nContent-Le").and(None),
         "nonsense" => say(line, b"220 mail.example ESMTP\r\n\r\n").and(None),
-        "line-feeds" => say(line, b"HTTP/1.1 200 OK\nContent-Length: 0\n\n").and(None),
+        "line-feeds" => say(line, b"HTTP/1.1 200 OK\nContent-Length: 2\nA: b\n\nhi"),
         "long-head" => say(line, format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(300_000)).as_bytes()).and(None),
         "two-lengths" => say(line, b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab").and(None),
         "two-answers" => {
@@ -416,7 +416,7 @@ fn what_an_application_does_wrong_is_told_by_its_status(engine: Engine) {
     let application = Application::start();
     let server = start(engine, &application);
     let mut client = server.connect();
-    for manner in ["half", "nonsense", "line-feeds", "long-head", "two-lengths", "nothing"] {
+    for manner in ["half", "nonsense", "long-head", "two-lengths", "nothing"] {
         assert_eq!(client.get(&format!("/app/{manner}")).unwrap().status, 502, "{manner}");
     }
     assert_eq!(client.get("/app/silence/short").unwrap().status, 504);

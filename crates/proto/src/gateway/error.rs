@@ -54,8 +54,6 @@ gateway_errors! {
     StatusLine = 502, "The answer does not begin with an HTTP/1 status line.";
     /// A line of the head that is not a field.
     Field = 502, "A line of the head of the answer is not a header field.";
-    /// A line that ends in something else than CR LF.
-    LineEnd = 502, "A line of the head of the answer does not end in CR LF.";
     /// The head is too long, or has too many fields.
     HeadTooLong = 502, "The head of the answer is too long.";
     /// More than one length, or one that is not a number.

@@ -30,9 +30,9 @@ pub enum FieldError {
 /// Whether lines may end in LF alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnds {
-    /// CR LF only (RFC 9112 2.2).
+    /// CR LF only.
     CrLf,
-    /// CR LF or LF, as in the output of CGI scripts (RFC 3875 6.2 and 7.2).
+    /// CR LF or LF: in heads of applications (RFC 9112 2.2), and in the output of CGI scripts (RFC 3875 6.2 and 7.2).
     Any,
 }
 

@@ -163,11 +163,12 @@ impl AnswerReader {
     /// As [`AnswerReader::read`].
     pub(crate) fn judge(&mut self, consumed: usize) -> Result<AnswerStep<'_>, GatewayError> {
         let lines = &self.head[..self.line_at];
-        let judged = Fields::check(lines, LineEnds::Any).map_err(field_error).and_then(|fields| {
-            let judged = judge(fields)?;
-            let end_to_end = EndToEnd::of_answer(fields, judged.status).map_err(|_| GatewayError::Field)?;
-            Ok((end_to_end, judged))
-        });
+        let judged =
+            Fields::check(lines, LineEnds::Any).map_err(|_: FieldError| GatewayError::Field).and_then(|fields| {
+                let judged = judge(fields)?;
+                let end_to_end = EndToEnd::of_answer(fields, judged.status).map_err(|_| GatewayError::Field)?;
+                Ok((end_to_end, judged))
+            });
         let (end_to_end, judged) = match judged {
             Ok(judged) => judged,
             Err(error) => {
@@ -202,13 +203,6 @@ impl Content {
             Content::ToEnd => (self, 0..input.len()),
             Content::None => (self, 0..0),
         }
-    }
-}
-
-fn field_error(error: FieldError) -> GatewayError {
-    match error {
-        FieldError::LineEnd => GatewayError::LineEnd,
-        FieldError::Name | FieldError::Value => GatewayError::Field,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Reading what an application answers over HTTP/1.1 (RFC 9112 4, 6.3 and 7).
 //!
 //! Owns: what may be passed on of an answer, and when its connection may be kept. Guarantees: a head has one reading
-//! (CR LF, tokens, no folding, no control bytes, one length); trailers, interim answers and heads are bounded; an
-//! answer is ended only if it is whole. The framing is [`ResponseDecoder`]'s. Holds no content: it is given out where
+//! (tokens, no folding, no control bytes, one length; lines that end with CR LF or LF); trailers, interim answers and
+//! heads are bounded; an answer is ended only if it is whole. The framing is [`ResponseDecoder`]'s. Holds no content: it is given out where
 //! it lies in the input.
 //!
 //! ```text
@@ -15,7 +15,7 @@
 //!            +------- anything else ---+--------------> Failed
 //! ```
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
 
 use crate::client::{self, ResponseDecoder, ResponseError, ResponseHead, Step};
 use crate::gateway::fields::{EndToEnd, Fields, LineEnds, is_value};
@@ -151,7 +151,6 @@ impl AnswerReader {
         let (consumed, found) = match self.decoder.decode(input, self.asked.is_head) {
             Ok(Step::Head(consumed, head)) => (consumed, head),
             // Between answers there is no other step.
-            _ if has_bare_line_feed(input) => return Err(GatewayError::LineEnd),
             Ok(_) => return Ok(AnswerStep::Incomplete { consumed: 0 }),
             Err(error) => return Err(told(error)),
         };
@@ -233,29 +232,26 @@ fn told(error: ResponseError) -> GatewayError {
     }
 }
 
-/// Whether a line of the head ends in LF alone: such a head never ends for us, which is better said at once than when
-/// the time is up.
-fn has_bare_line_feed(input: &[u8]) -> bool {
-    let end = memmem::find(input, b"\r\n\r\n").unwrap_or(input.len()).min(HEAD_BYTES_MAX);
-    let is_bare = |at: usize| at == 0 || input[at - 1] != b'\r';
-    input.starts_with(b"HTTP/1.") && memchr::memchr_iter(b'\n', &input[..end]).any(is_bare)
-}
-
 /// The reason phrase, and the fields, of a head that the decoder accepted.
 fn take_apart(head: &[u8]) -> Result<(&[u8], Fields<'_>), GatewayError> {
     let line_end = memchr(b'\n', head).ok_or(GatewayError::StatusLine)?;
-    let line = head[..line_end].strip_suffix(b"\r").ok_or(GatewayError::LineEnd)?;
+    let line = without_return(&head[..line_end]);
     // After `HTTP/1.1 200`.
     let reason = line.get(13..).unwrap_or_default();
     if !is_value(reason) {
         return Err(GatewayError::StatusLine);
     }
-    let lines = head[line_end + 1..].strip_suffix(b"\r\n").ok_or(GatewayError::LineEnd)?;
-    let fields = Fields::check(lines, LineEnds::CrLf).map_err(|_| GatewayError::Field)?;
+    // The empty line is the last one.
+    let lines = without_return(head[line_end + 1..].strip_suffix(b"\n").ok_or(GatewayError::Field)?);
+    let fields = Fields::check(lines, LineEnds::Any).map_err(|_| GatewayError::Field)?;
     if fields.iter().count() > FIELDS_MAX {
         return Err(GatewayError::HeadTooLong);
     }
     Ok((reason, fields))
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// RFC 9112 6.1 and RFC 9110 8.6: a 204 has no length and no coding, a 304 has no coding. An application that announces
@@ -449,6 +445,20 @@ mod tests {
         }
     }
 
+    // 2.2
+    #[test]
+    fn lines_of_a_head_may_end_with_line_feed_alone() {
+        let plain = steps("HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 4\r\n\r\n\n\nhi");
+        for answer in [
+            "HTTP/1.1 200 OK\nA: b\nContent-Length: 4\n\n\n\nhi",
+            "HTTP/1.1 200 OK\r\nA: b\nContent-Length: 4\r\n\n\n\nhi",
+            "HTTP/1.1 200 OK\nA: b\r\nContent-Length: 4\n\r\n\n\nhi",
+        ] {
+            assert_eq!(steps(answer), plain, "{answer:?}");
+        }
+        assert_eq!(steps("HTTP/1.1 200\n\nhi"), steps("HTTP/1.1 200 \r\n\r\nhi"));
+    }
+
     #[test]
     fn garbage_is_told_by_kind() {
         let long = format!("HTTP/1.1 200 OK\r\nA: {}", "b".repeat(HEAD_BYTES_MAX));
@@ -458,8 +468,11 @@ mod tests {
             ("HTTP/2 200\r\n\r\n", "StatusLine"),
             ("HTTP/1.1 2000 OK\r\n\r\n", "StatusLine"),
             ("HTTP/1.1 200 O\x01K\r\n\r\n", "StatusLine"),
-            ("HTTP/1.1 200 OK\nContent-Length: 0\n\n", "LineEnd"),
-            ("HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n", "LineEnd"),
+            ("HTTP/1.1 200 OK\nA: b\rc\n\n", "Field"),
+            ("HTTP/1.1 200 OK\nA\n\n", "Field"),
+            ("HTTP/1.1 200 OK\nContent-Length: 1\nContent-Length: 2\n\n", "Length"),
+            ("HTTP/1.1 200 OK\nContent-Length: 1\nTransfer-Encoding: chunked\n\n", "Length"),
+            ("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n1\nx\n0\n\n", "Chunked"),
             ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", "Field"),
             ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", "Field"),
             ("HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n", "Field"),
