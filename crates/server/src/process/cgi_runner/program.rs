@@ -5,7 +5,8 @@
 //! killed when this is dropped. Does not move bytes (`pump`).
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -113,9 +114,29 @@ fn refused(file: &Path, interpreter: Option<&String>, error: &io::Error) -> Refu
     let what =
         interpreter.map_or_else(|| file.display().to_string(), |program| format!("{program} for {}", file.display()));
     let (status, hint) = match (error.kind(), interpreter) {
-        (io::ErrorKind::PermissionDenied, None) => ("403 Forbidden", ": is it executable?"),
-        (io::ErrorKind::NotFound, None) => ("404 Not Found", ": is what its first line names there?"),
-        _ => ("502 Bad Gateway", ""),
+        (io::ErrorKind::PermissionDenied, None) => ("403 Forbidden", ": is it executable?".to_owned()),
+        (io::ErrorKind::NotFound, None) if !file.exists() => ("404 Not Found", String::new()),
+        // The system says of the program what is so of the one that is to run it.
+        (io::ErrorKind::NotFound, None) => ("502 Bad Gateway", first_line(file).map_or_else(String::new, hint_about)),
+        _ => ("502 Bad Gateway", String::new()),
     };
     Refused { status, why: format!("{what} cannot be started: {error}{hint}") }
+}
+
+/// Bytes of a first line that the kernel reads, at most.
+const FIRST_LINE_BYTES: u64 = 256;
+
+/// The first line of a program, as far as the kernel reads it, if it names what is to run it.
+fn first_line(file: &Path) -> Option<Vec<u8>> {
+    let mut beginning = Vec::new();
+    File::open(file).ok()?.take(FIRST_LINE_BYTES).read_to_end(&mut beginning).ok()?;
+    let line = beginning.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    Some(line.to_vec())
+}
+
+/// The fault in a first line that names nothing that is there.
+fn hint_about(line: Vec<u8>) -> String {
+    let name = line.trim_ascii_start().split(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
+    let ends = if line.ends_with(b"\r") { "; its lines end with CR LF, and have to end with LF" } else { "" };
+    format!(": its first line names `{}`, which is not there{ends}", name.escape_ascii())
 }
