@@ -3,13 +3,17 @@
 //! Owns: an application that gives the answers of a table ([`application`]), and what each engine does with fields,
 //! redirects and answers that are rare, over HTTP/1.1 and HTTP/2.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
 use std::thread;
 
+use crate::client::PATIENCE;
 use crate::engine::{Engine, for_engines};
 use crate::http2::{Http2, request};
-use crate::server::Launch;
+use crate::server::{Launch, eventually};
 
 for_engines!([
     mp = MP,
@@ -24,10 +28,15 @@ for_engines!([
     cookies_are_one_field,
     a_query_goes_before_the_fragment,
     an_application_says_its_own_reason,
+    a_program_knows_both_ends_of_the_connection,
+    a_program_is_named_by_where_the_root_really_is,
+    a_program_without_its_interpreter_is_an_error_that_is_told,
+    lines_of_an_application_may_end_with_line_feed_alone,
+    what_can_be_asked_twice_is_when_a_kept_connection_ends,
 ]);
 
 /// An application without content in its requests, which answers each path with its answer of the table. `/head` gets
-/// the head of the request.
+/// the head of the request. An empty answer ends the connection, if that is not new.
 pub(crate) fn application(answers: &'static [(&'static str, &'static str)]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -35,12 +44,15 @@ pub(crate) fn application(answers: &'static [(&'static str, &'static str)]) -> S
         for stream in listener.incoming().flatten() {
             thread::spawn(move || {
                 let mut line = BufReader::new(stream);
+                let mut is_new = true;
                 while let Some(head) = read_head(&mut line) {
                     let path = head.split([' ', '?']).nth(1).unwrap_or_default();
                     let answer = match answers.iter().find(|(of, _)| *of == path) {
-                        Some((_, answer)) => (*answer).to_owned(),
-                        None => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{head}", head.len()),
+                        Some((_, "")) if !is_new => return,
+                        Some((_, answer)) if !answer.is_empty() => (*answer).to_owned(),
+                        _ => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{head}", head.len()),
                     };
+                    is_new = false;
                     if line.get_mut().write_all(answer.as_bytes()).is_err() {
                         return;
                     }
@@ -151,6 +163,138 @@ fn an_application_says_its_own_reason(engine: Engine) {
             assert_eq!(answer.status, response.status, "{path}");
             assert!(!answer.fields.iter().any(|(name, _)| matches!(&**name, "upgrade" | "connection")), "{path}");
         }
+    }
+    server.finish();
+}
+
+/// A program that prints its environment, in the site.
+fn with_program(launch: Launch, root: &str) -> Launch {
+    let launch = launch.file(&format!("{root}/told.cgi"), "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nenv\n");
+    let path = launch.site().join(root).join("told.cgi");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    launch
+}
+
+/// The value of a variable that the program has printed.
+fn variable<'t>(told: &'t str, name: &str) -> Option<&'t str> {
+    told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+}
+
+// RFC 3875 4.1.15.
+fn a_program_knows_both_ends_of_the_connection(engine: Engine) {
+    let config = "trusted_proxies = [\"127.0.0.1\"]\n[[site]]\nroot = \"site\"\n\
+                  route = [{ match = \"/*.cgi\", cgi = { extensions = \"cgi\" } }]\n";
+    for (config, is_trusted) in [(config, true), (&config.replace("127.0.0.1", "192.0.2.1"), false)] {
+        let server = with_program(Launch::new(engine).argument("--h2c").config(config), ".").start();
+        let own = server.address().port().to_string();
+        let mut client = server.connect();
+        let port = client.stream.local_addr().unwrap().port().to_string();
+        client.send(
+            b"GET /told.cgi HTTP/1.1\r\nHost: a.test:4433\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\n\r\n",
+        );
+        let response = client.receive(true).unwrap();
+        let told = String::from_utf8(response.content).unwrap();
+        let names = ["SERVER_ADDR", "SERVER_PORT", "REMOTE_ADDR", "REMOTE_PORT", "REQUEST_SCHEME", "HTTPS"];
+        let direct = ["127.0.0.1", &own, "127.0.0.1", &port, "http"].map(Some);
+        let expected = match is_trusted {
+            true => [Some("127.0.0.1"), Some("4433"), Some("192.0.2.7"), None, Some("https"), Some("on")],
+            false => [direct[0], direct[1], direct[2], direct[3], direct[4], None],
+        };
+        assert_eq!(names.map(|name| variable(&told, name)), expected, "{told}");
+        let told = String::from_utf8(Http2::connect(server.address()).get("/told.cgi").content).unwrap();
+        let asked_port = if is_trusted { Some("80") } else { direct[1] };
+        assert_eq!([names[0], names[1]].map(|name| variable(&told, name)), [direct[0], asked_port], "{told}");
+        assert_ne!(variable(&told, "REMOTE_PORT"), Some("0"), "{told}");
+        server.finish();
+    }
+}
+
+fn a_program_is_named_by_where_the_root_really_is(engine: Engine) {
+    let config =
+        "[[site]]\nroot = \"site/current\"\nroute = [{ match = \"/*.cgi\", cgi = { extensions = \"cgi\" } }]\n";
+    let launch = with_program(with_program(Launch::new(engine).config(config), "releases/6"), "releases/7");
+    let site = launch.site().canonicalize().unwrap();
+    symlink("releases/6", site.join("current")).unwrap();
+    let server = launch.start();
+    let ask = || {
+        let response = server.connect().get("/told.cgi").unwrap();
+        let told = String::from_utf8(response.content).unwrap();
+        ["DOCUMENT_ROOT", "SCRIPT_FILENAME"].map(|name| variable(&told, name).map(PathBuf::from))
+    };
+    let of_release = |number: u8| {
+        let root = site.join(format!("releases/{number}"));
+        [Some(root.clone()), Some(root.join("told.cgi"))]
+    };
+    assert_eq!(ask(), of_release(6));
+    symlink("releases/7", site.join("next")).unwrap();
+    fs::rename(site.join("next"), site.join("current")).unwrap();
+    eventually("the new release is run", PATIENCE, || (ask() == of_release(7)).then_some(()));
+    server.finish();
+}
+
+fn a_program_without_its_interpreter_is_an_error_that_is_told(engine: Engine) {
+    let config = "[[site]]\nroot = \"site\"\nroute = [{ match = \"/*.cgi\", cgi = { extensions = \"cgi\" } }]\n";
+    let mut launch = Launch::new(engine).config(config);
+    for (name, text) in [("returns.cgi", "#!/bin/sh\r\necho\r\n"), ("none.cgi", "#!/no/such/perl -w\nprint\n")] {
+        launch = launch.file(name, text);
+        fs::set_permissions(launch.site().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut server = launch.start();
+    let mut client = server.connect();
+    for (path, said) in [
+        ("/returns.cgi", "its first line names `/bin/sh\\r`, which is not there; its lines end with CR LF"),
+        ("/none.cgi", "its first line names `/no/such/perl`, which is not there"),
+    ] {
+        assert_eq!(client.get(path).unwrap().status, 502, "{path}");
+        server.wait_to_hear(said);
+    }
+    assert_eq!(client.get("/absent.cgi").unwrap().status, 404);
+    server.finish();
+}
+
+const LINE_FEEDS: &[(&str, &str)] = &[
+    ("/plain", "HTTP/1.1 203 So\nX-Own: 1\nContent-Length: 5\n\n\n\nabc"),
+    ("/mixed", "HTTP/1.1 203 So\r\nX-Own: 1\nContent-Length: 5\r\n\n\n\nabc"),
+    ("/chunked", "HTTP/1.1 203 So\nX-Own: 1\nTransfer-Encoding: chunked\n\n5\r\n\n\nabc\r\n0\r\n\r\n"),
+    ("/lengths", "HTTP/1.1 203 So\nContent-Length: 5\nContent-Length: 6\n\n\n\nabc"),
+    ("/both", "HTTP/1.1 203 So\nContent-Length: 5\nTransfer-Encoding: chunked\n\n5\r\n\n\nabc\r\n0\r\n\r\n"),
+    ("/chunks", "HTTP/1.1 203 So\nTransfer-Encoding: chunked\n\n5\n\n\nabc\n0\n\n"),
+];
+
+// RFC 9112 2.2.
+fn lines_of_an_application_may_end_with_line_feed_alone(engine: Engine) {
+    let server = passing_on(engine, application(LINE_FEEDS), "").start();
+    let mut http2 = Http2::connect(server.address());
+    for (path, _) in &LINE_FEEDS[..3] {
+        let response = server.connect().get(path).unwrap();
+        assert_eq!((response.status, response.field("X-Own")), (203, Some("1")), "{path}");
+        assert_eq!(response.content, b"\n\nabc", "{path}");
+        let answer = http2.get(path);
+        assert_eq!((answer.status, &answer.content[..]), (203, &b"\n\nabc"[..]), "{path}");
+    }
+    for (path, _) in &LINE_FEEDS[3..5] {
+        assert_eq!(server.connect().get(path).unwrap().status, 502, "{path}");
+        assert_eq!(http2.get(path).status, 502, "{path}");
+    }
+    // That may be found out when the head has been passed on: the answer does not end then.
+    assert!(server.connect().get("/chunks").map_or(true, |response| response.status == 502));
+    server.finish();
+}
+
+// RFC 9110 9.2.2.
+fn what_can_be_asked_twice_is_when_a_kept_connection_ends(engine: Engine) {
+    let server = passing_on(engine, application(&[("/gone", "")]), "").start();
+    let mut client = server.connect();
+    for (method, status) in [("GET", 200), ("DELETE", 200), ("PUT", 200), ("POST", 502), ("PATCH", 502)] {
+        // A connection is kept.
+        assert_eq!(client.get("/head").unwrap().status, 200);
+        client.send(format!("{method} /gone HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").as_bytes());
+        let response = client.receive(true).unwrap();
+        assert_eq!(response.status, status, "{method}");
+        // The same over HTTP/2, and without a length.
+        let mut http2 = Http2::connect(server.address());
+        assert_eq!(http2.get("/head").status, 200);
+        assert_eq!(http2.try_ask(request(method, "/gone", &[])).unwrap().status, status, "{method}");
     }
     server.finish();
 }

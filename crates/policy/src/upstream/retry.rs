@@ -1,7 +1,8 @@
 //! Which requests may be given to another upstream when the first has failed.
 //!
 //! Owns: the rule, and the bound on how many. Guarantees: what may have had an effect is not asked again, unless the
-//! route says that idempotent methods may be (RFC 9110 9.2.2: a proxy must not retry other methods by itself); nothing
+//! method is idempotent, and the route lets those be asked again or a connection was kept that ended before the answer
+//! began (RFC 9110 9.2.2: a proxy must not retry other methods by itself); nothing
 //! is asked again of which the client has been told anything; retries are a bounded part of all requests, so that they
 //! cannot multiply the load of what is failing.
 
@@ -50,6 +51,9 @@ pub enum Failure {
     NothingSent,
     /// The application says that it has not taken the request (FastCGI: overloaded).
     NotTaken,
+    /// A connection that had been kept ended before the answer began: most likely it was closed as idle, before the
+    /// request was there.
+    KeptClosed,
     /// The connection ended before the answer, or in it.
     Closed,
     /// The time for the answer was over. Another attempt would take as long, and the application may still be at work.
@@ -82,7 +86,8 @@ impl Failed {
         match (self.failure, rule) {
             (_, Retries::Never) | (Failure::TimedOut | Failure::Malformed, _) => false,
             (Failure::NothingSent | Failure::NotTaken, _) => true,
-            (Failure::Closed, Retries::NotTaken) => false,
+            (Failure::KeptClosed | Failure::Closed, Retries::NotTaken) => false,
+            (Failure::KeptClosed, _) => self.effect != Effect::Any,
             (Failure::Closed, Retries::Safe) => self.effect == Effect::Safe,
             (Failure::Closed, Retries::Idempotent) => self.effect != Effect::Any,
         }
@@ -168,6 +173,15 @@ mod tests {
         assert_eq!(["GET", "PUT", "POST"].map(|method| may(method, Retries::NotTaken)), [false, false, false]);
         assert_eq!(["GET", "PUT", "POST"].map(|method| may(method, Retries::Safe)), [true, false, false]);
         assert_eq!(["GET", "PUT", "POST"].map(|method| may(method, Retries::Idempotent)), [true, true, false]);
+    }
+
+    #[test]
+    fn what_was_sent_over_a_kept_connection_is_retried_if_it_is_idempotent() {
+        let may = |method, rule| failed(method, Failure::KeptClosed).may_be_retried(rule, 1);
+        for rule in [Retries::Safe, Retries::Idempotent] {
+            assert_eq!(["GET", "DELETE", "POST"].map(|method| may(method, rule)), [true, true, false]);
+        }
+        assert!(!may("DELETE", Retries::NotTaken) && !may("DELETE", Retries::Never));
     }
 
     #[test]

@@ -529,6 +529,7 @@ impl Gateway {
         let failure = match problem.error {
             GatewayError::Unreachable | GatewayError::Handshake | GatewayError::ConnectTimedOut => Failure::NothingSent,
             GatewayError::Closed if phase == Phase::Unsent => Failure::NothingSent,
+            GatewayError::Closed if was_stale => Failure::KeptClosed,
             GatewayError::Closed | GatewayError::BrokenOff => Failure::Closed,
             GatewayError::Overloaded => Failure::NotTaken,
             GatewayError::SendTimedOut | GatewayError::AnswerTimedOut => Failure::TimedOut,
