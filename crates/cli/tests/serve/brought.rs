@@ -33,6 +33,8 @@ for_engines!([
     a_program_without_its_interpreter_is_an_error_that_is_told,
     lines_of_an_application_may_end_with_line_feed_alone,
     what_can_be_asked_twice_is_when_a_kept_connection_ends,
+    text_in_another_encoding_is_not_called_utf_8,
+    a_compressed_picture_says_its_coding,
 ]);
 
 /// An application without content in its requests, which answers each path with its answer of the table. `/head` gets
@@ -295,6 +297,77 @@ fn what_can_be_asked_twice_is_when_a_kept_connection_ends(engine: Engine) {
         let mut http2 = Http2::connect(server.address());
         assert_eq!(http2.get("/head").status, 200);
         assert_eq!(http2.try_ask(request(method, "/gone", &[])).unwrap().status, status, "{method}");
+    }
+    server.finish();
+}
+
+// RFC 7303 3: what the field says counts before what the text says.
+fn text_in_another_encoding_is_not_called_utf_8(engine: Engine) {
+    let filler = vec![b' '; 3_000_000];
+    let large = |text: &[u8]| [text, &filler].concat();
+    let files: [(&str, Vec<u8>, &str); 12] = [
+        ("utf8.html", "<meta charset=utf-8>caf\u{e9}".into(), "text/html; charset=utf-8"),
+        ("plain.html", b"<p>cafe".to_vec(), "text/html; charset=utf-8"),
+        ("latin.html", b"<meta charset=iso-8859-1>caf\xe9".to_vec(), "text/html"),
+        ("unsaid.html", [&filler[..500], b"caf\xe9"].concat(), "text/html"),
+        ("large.html", large(b"<meta charset=iso-8859-1>cafe"), "text/html"),
+        ("large-utf8.html", large(b"<meta charset=utf-8>"), "text/html; charset=utf-8"),
+        ("latin.xml", b"<?xml version='1.0' encoding='ISO-8859-1'?><a>caf\xe9</a>".to_vec(), "application/xml"),
+        ("large.svg", large(b"<?xml version='1.0' encoding='Shift_JIS'?><svg/>"), "image/svg+xml"),
+        ("latin.css", b"@charset \"iso-8859-1\"; a { content: '\xe9' }".to_vec(), "text/css"),
+        ("wide.txt", b"\xff\xfea\0".to_vec(), "text/plain"),
+        ("marked.txt", b"\xef\xbb\xbfcaf\xc3\xa9".to_vec(), "text/plain; charset=utf-8"),
+        ("said.txt", b"caf\xe9".to_vec(), "text/plain; charset=utf-8"),
+    ];
+    let config = "[[site]]\nroot = \"site\"\nroute = [{ match = \"/said.txt\", headers = { Content-Type = \"text/plain; charset=utf-8\" } }]\n";
+    let launch = Launch::new(engine).argument("--h2c").config(config);
+    let launch = files.iter().fold(launch, |launch, (name, content, _)| launch.file(name, content));
+    let server = launch.file("latin.html.gz", b"compressed").start();
+    let (mut client, mut http2) = (server.connect(), Http2::connect(server.address()));
+    for (name, content, media_type) in &files {
+        let path = format!("/{name}");
+        // Found out, and then kept.
+        for _ in 0..2 {
+            let response = client.get(&path).unwrap();
+            assert_eq!(response.field("Content-Type"), Some(*media_type), "{name}");
+            assert!(response.content == *content, "{name}");
+            client.send(format!("HEAD {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n").as_bytes());
+            let head = client.receive(false).unwrap();
+            assert_eq!(head.field("Content-Type"), Some(*media_type), "{name}, in any coding");
+            let answer = http2.get(&path);
+            let told = answer.fields.iter().find(|(name, _)| name == "content-type").map(|(_, value)| &**value);
+            assert_eq!(told, Some(*media_type), "{name}");
+        }
+    }
+    // A new version of a file is looked at anew.
+    fs::write(server.site().join("latin.html"), "<meta charset=utf-8>now").unwrap();
+    fs::remove_file(server.site().join("latin.html.gz")).unwrap();
+    eventually("the new version is served", PATIENCE, || {
+        let response = client.get("/latin.html").unwrap();
+        (response.content == b"<meta charset=utf-8>now")
+            .then(|| assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8")))
+    });
+    server.finish();
+}
+
+fn a_compressed_picture_says_its_coding(engine: Engine) {
+    let launch =
+        Launch::new(engine).argument("--h2c").file("a.svgz", b"\x1f\x8b small").file("a.tar.gz", b"\x1f\x8b archive");
+    let server = launch.file("large.svgz", vec![7; 3_000_000]).start();
+    let (mut client, mut http2) = (server.connect(), Http2::connect(server.address()));
+    for (path, media_type, coding) in [
+        ("/a.svgz", "image/svg+xml", Some("gzip")),
+        ("/large.svgz", "image/svg+xml", Some("gzip")),
+        ("/a.tar.gz", "application/gzip", None),
+    ] {
+        for _ in 0..2 {
+            let response = client.get(path).unwrap();
+            let told = (response.field("Content-Type"), response.field("Content-Encoding"), response.field("Vary"));
+            assert_eq!(told, (Some(media_type), coding, None), "{path}");
+            let answer = http2.get(path);
+            let told = answer.fields.iter().find(|(name, _)| name == "content-encoding").map(|(_, value)| &**value);
+            assert_eq!(told, coding, "{path}");
+        }
     }
     server.finish();
 }

@@ -1,7 +1,10 @@
 //! The media type of a file by its name.
 //!
 //! Owns: finding the extension and looking it up in the table of `media_types`. Allocates nothing and does not look
-//! into files: content is never sniffed, and responses say `nosniff` so that browsers do not either.
+//! into files: content is never sniffed, and responses say `nosniff` so that browsers do not either. Only whether text
+//! is UTF-8 is looked at (`charset`).
+
+use lamna_proto::exchange::negotiate::Coding;
 
 use super::media_types::{ROWS, Row};
 
@@ -9,7 +12,7 @@ use super::media_types::{ROWS, Row};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaType {
     /// The value of Content-Type: type and subtype (RFC 9110 8.3.1), followed by `; charset=utf-8` where the content is
-    /// text, which we take to be UTF-8 without looking.
+    /// text, which is taken to be UTF-8 unless it is something else.
     pub essence: &'static str,
     /// Whether compressing such content is usually worth it; false where the format is compressed already.
     pub compressible: bool,
@@ -44,6 +47,13 @@ pub fn is_told_by(file_name: &[u8]) -> bool {
     by_name(file_name) != MediaType::UNKNOWN
 }
 
+/// The coding that the name of a file implies beside its media type. Of an archive (`.tar.gz`), or a copy of another
+/// file (`.js.gz`), it implies none: such a file is meant to be stored as it is.
+pub fn coding_by_name(file_name: &[u8]) -> Coding {
+    let is_coded = extension(file_name).is_some_and(|extension| extension.eq_ignore_ascii_case(b"svgz"));
+    if is_coded { Coding::Gzip } else { Coding::Identity }
+}
+
 /// The extension: the part behind the last dot of the last segment, if a character precedes the dot.
 fn extension(file_name: &[u8]) -> Option<&[u8]> {
     let start = memchr::memrchr(b'/', file_name).map_or(0, |slash| slash + 1);
@@ -65,6 +75,14 @@ mod tests {
 
     fn essence(name: &str) -> &'static str {
         by_name(name.as_bytes()).essence
+    }
+
+    #[test]
+    fn a_compressed_picture_has_its_coding_in_its_name_and_an_archive_has_not() {
+        assert_eq!((essence("a.SVGZ"), coding_by_name(b"/x/a.SVGZ")), ("image/svg+xml", Coding::Gzip));
+        for name in ["a.svg", "a.tar.gz", "a.tgz", "a.js.gz", "a.svg.gz", ".svgz", "svgz", ""] {
+            assert_eq!(coding_by_name(name.as_bytes()), Coding::Identity, "{name}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod admission;
 pub mod answers;
 pub mod at_once;
 mod change_poller;
+mod charset;
 pub mod directory;
 mod download;
 mod escape;

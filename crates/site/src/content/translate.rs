@@ -14,6 +14,7 @@ mod script;
 mod structured;
 #[cfg(test)]
 mod tests;
+mod text;
 #[cfg(test)]
 mod verdicts;
 
@@ -138,6 +139,7 @@ struct Open {
 }
 
 /// Metadata that all representations of a file share.
+#[derive(Clone, Copy)]
 struct CommonMetadata<'a> {
     media_type: &'a str,
     vary: Option<&'a str>,
@@ -307,10 +309,13 @@ impl Translation<'_> {
         if let Some(unavailable) = &self.rules.unavailable {
             return self.unavailable(unavailable, Stamps::new(vec![open.stamp]));
         }
-        if let Some(filters) = self.filters(self.media_type(media.essence, status), status, directory, &open) {
+        let coding = media_type::coding_by_name(&open.name);
+        let text_type = self.media_type(media.essence, status);
+        let filters = (coding == Coding::Identity).then(|| self.filters(text_type, status, directory, &open)).flatten();
+        if let Some(filters) = filters {
             return self.through(filters, directory, (open, status, is_immutable));
         }
-        let mut files = vec![(Coding::Identity, open)];
+        let mut files = vec![(coding, open)];
         if media.compressible && status.0 == 200 {
             self.add_siblings(directory, &mut files)?;
         }
@@ -340,9 +345,13 @@ impl Translation<'_> {
         let mut steady = stamps.settled;
         let mut representations = Vec::with_capacity(files.len());
         for (coding, open) in files {
+            // The type is that of the text, in whichever coding it is.
+            let first: Option<Arc<Representation>> = representations.first().cloned();
+            let kind = first.as_ref().map_or(kind, |first| CommonMetadata { media_type: first.media_type(), ..kind });
             let (representation, held) = match known.and_then(|entry| held(entry, coding)) {
                 Some(content) => {
                     let state = State { coding, stamp: open.stamp, is_steady: true };
+                    let kind = self.without_false_charset(&kind, coding, content, true).unwrap_or(kind);
                     (self.describe(&state, &kind, Content::Held(content))?, true)
                 }
                 None => self.represent(coding, open, &kind, stamps.settled)?,
@@ -413,8 +422,9 @@ impl Translation<'_> {
             let description = State { coding, stamp, is_steady };
             if stamp.size > self.content_bytes_max {
                 // Of a file that is written to all the time a length is told, and no state.
+                let kind = self.kind_of_file(kind, coding, &file)?;
                 if !is_steady || file_state::inspect(file.as_fd())?.1 == stamp {
-                    return Ok((self.describe(&description, kind, Content::In(Arc::new(file)))?, is_steady));
+                    return Ok((self.describe(&description, &kind, Content::In(Arc::new(file)))?, is_steady));
                 }
             } else if let Some(representation) = self.describe_and_read(&description, kind, &file)? {
                 return Ok((representation, is_steady));
@@ -424,7 +434,8 @@ impl Translation<'_> {
         }
         // It changes faster than it can be read: send it from the file, where every range is checked.
         let state = State { coding, stamp, is_steady: false };
-        Ok((self.describe(&state, kind, Content::In(Arc::new(file)))?, false))
+        let kind = self.kind_of_file(kind, coding, &file)?;
+        Ok((self.describe(&state, &kind, Content::In(Arc::new(file)))?, false))
     }
 
     fn describe(
@@ -457,8 +468,13 @@ impl Translation<'_> {
             (wait, None) => file_state::read_whole(file, stamp, content, wait, self.abilities),
         };
         let make = |description: &Description<'_>| Representation::with_content_read(description, read);
-        let representation = self.with_description(state, kind, make)?;
-        Ok(representation.map(|made| described(made, (stamp, state.is_steady), self.abilities)))
+        let Some(mut made) = self.with_description(state, kind, make)? else { return Ok(None) };
+        let content = made.content().unwrap_or_default();
+        if let Some(kind) = self.without_false_charset(kind, state.coding, content, true) {
+            made =
+                self.with_description(state, &kind, |description| Representation::with_content(description, content))?;
+        }
+        Ok(Some(described(made, (stamp, state.is_steady), self.abilities)))
     }
 
     fn with_description<T>(

@@ -193,6 +193,7 @@ impl Translation<'_> {
         let by_format = self.recipe.filter(|recipe| recipe.contains("format=auto")).map(|_| "Accept");
         let vary = makes_codings.then_some("Accept-Encoding").or(by_format);
         let kind = CommonMetadata { media_type: &media_type, vary, status, is_immutable, fields: &fields };
+        let kind = self.without_false_charset(&kind, Coding::Identity, &made, true).unwrap_or(kind);
         let stamp = stamp.of_derived(self.rules.filters.number(self.recipe), made.len() as u64);
         let stamp = parts.iter().fold(stamp, |stamp, part| stamp.with_part(&part.stamp));
         let state = State { coding: Coding::Identity, stamp, is_steady };
