@@ -32,7 +32,7 @@ use pixels::Section;
 pub(crate) const KIND: Kind = Kind {
     name: "images",
     about: "Gives other sizes, sections and formats of pictures, as the query asks (JPEG, PNG, WebP).",
-    version: 4,
+    version: 5,
     effect: Effect::None,
     required: &[],
     optional: &[
@@ -408,7 +408,9 @@ impl Filter for Making {
         let recipe = self.recipe.as_ref().map_err(|why| Fault::Request(why.clone()))?;
         // For reading, for every step and for writing: it is held to the end.
         let mut bounds = codecs::Bounds::new(self.pixels_max, self.room.as_ref());
-        let mut picture = codecs::read(self.source, &self.bytes, &mut bounds)?;
+        // Names are often wrong: programs that show pictures go by what they are.
+        let format = Format::of(&self.bytes).unwrap_or(self.source);
+        let mut picture = codecs::read(format, &self.bytes, &mut bounds)?;
         let is_as_it_was = recipe.is_adapted && self.into == self.source;
         let as_it_was = is_as_it_was.then(|| std::mem::take(&mut self.bytes));
         self.bytes = Vec::new();

@@ -24,6 +24,16 @@ pub(super) enum Format {
 impl Format {
     pub(super) const ALL: [Format; 3] = [Format::Jpeg, Format::Png, Format::WebP];
 
+    /// That of the picture which begins with these bytes.
+    pub(super) fn of(bytes: &[u8]) -> Option<Format> {
+        match bytes {
+            [0xff, 0xd8, 0xff, ..] => Some(Format::Jpeg),
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Format::Png),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Format::WebP),
+            _ => None,
+        }
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Format::Jpeg => "jpeg",
@@ -98,9 +108,15 @@ pub(super) fn read(format: Format, bytes: &[u8], bounds: &mut Bounds<'_>) -> Res
     if is_whole { Ok(picture) } else { Err(malformed(format, &"it has no pixels")) }
 }
 
+/// A fault in the words of a decoder, which may hold bytes of the picture.
 fn malformed(format: Format, why: &dyn std::fmt::Display) -> Fault {
+    let is_shown = |letter: &char| !letter.is_control() && *letter != char::REPLACEMENT_CHARACTER;
+    let why: String = why.to_string().chars().filter(is_shown).take(WHY_CHARACTERS_MAX).collect();
     Fault::Unreadable(format!("it cannot be read as {}: {why}", format.name()))
 }
+
+/// Characters of the words of a decoder that are passed on.
+const WHY_CHARACTERS_MAX: usize = 200;
 
 /// Whether it is a sequential JPEG (T.81 4.11) whose colours have a scan each. The usual decoder gives the wrong ones
 /// for some of these.
@@ -146,7 +162,12 @@ fn read_jpeg(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
     if picture.bytes.len() != width * height * 3 || picture.bytes.is_empty() {
         return Err(fault(&"it is of no kind that is known"));
     }
-    Ok(match orientation {
+    Ok(upright(picture, orientation))
+}
+
+/// A picture the way that its camera was held.
+fn upright(picture: Picture, orientation: u16) -> Picture {
+    match orientation {
         2 => picture.mirrored(),
         3 => picture.rotated(2),
         4 => picture.rotated(2).mirrored(),
@@ -155,7 +176,7 @@ fn read_jpeg(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
         7 => picture.rotated(3).mirrored(),
         8 => picture.rotated(3),
         _ => picture,
-    })
+    }
 }
 
 /// The pixels of a JPEG whose colours have a scan each, by a decoder that keeps all coefficients until the last scan:
@@ -216,8 +237,11 @@ fn read_png(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
         }
         png::ColorType::Indexed => return Err(fault(&"its palette cannot be read")),
     };
+    // It may stand behind the pixels. What else is wrong there takes nothing from the picture.
+    let _ = reader.finish();
+    let orientation = reader.info().exif_metadata.as_deref().map_or(1, orientation);
     // Of a picture that moves the first frame may be smaller.
-    Ok(Picture { width: frame.width as usize, height: frame.height as usize, channels, bytes })
+    Ok(upright(Picture { width: frame.width as usize, height: frame.height as usize, channels, bytes }, orientation))
 }
 
 fn read_webp(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {

@@ -199,6 +199,66 @@ fn a_camera_that_was_held_upright_is_believed() {
     assert_eq!((read.width, read.height), (40, 60));
 }
 
+/// A PNG with the chunk `eXIf` before or behind its pixels.
+fn with_exif(png: &[u8], tiff: &[u8], is_behind: bool) -> Vec<u8> {
+    let mut chunk = (tiff.len() as u32).to_be_bytes().to_vec();
+    chunk.extend_from_slice(&[b"eXIf", tiff].concat());
+    let sum = chunk[4..].iter().fold(!0_u32, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| sum >> 1 ^ if sum & 1 == 1 { 0xedb8_8320 } else { 0 })
+    });
+    chunk.extend_from_slice(&(!sum).to_be_bytes());
+    // The signature and IHDR have 33 bytes, and IEND has 12.
+    let (before, behind) = png.split_at(if is_behind { png.len() - 12 } else { 33 });
+    [before, &chunk, behind].concat()
+}
+
+#[test]
+fn a_png_is_shown_the_way_that_its_camera_was_held() {
+    let png = written(Format::Png, picture(60, 40, 3));
+    for (orientation, expected) in [(1, (60, 40)), (6, (40, 60)), (3, (60, 40)), (8, (40, 60))] {
+        let entry = [&b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"[..], &[orientation], &b"\0\0\0\0\0\0"[..]];
+        for is_behind in [false, true] {
+            let read = read(Format::Png, &with_exif(&png, &entry.concat(), is_behind), 10_000).unwrap();
+            assert_eq!((read.width, read.height), expected, "{orientation}, {is_behind}");
+            let turns = match orientation {
+                6 => 1,
+                3 => 2,
+                8 => 3,
+                _ => 0,
+            };
+            assert!(read == picture(60, 40, 3).rotated(turns));
+        }
+    }
+}
+
+#[test]
+fn a_picture_is_what_it_begins_with_whatever_its_name_is() {
+    for format in Format::ALL {
+        assert_eq!(Format::of(&written(format, picture(20, 10, 3))), Some(format));
+        for named in Format::ALL {
+            let (_, made) = asked(&*images(&[]), named, &written(format, picture(60, 40, 3)), "scale=32");
+            let made = made.unwrap_or_else(|why| panic!("{named:?} that is {format:?}: {why}"));
+            assert_eq!(Format::of(&made), Some(named), "it becomes what its name says");
+        }
+    }
+    assert_eq!([&b""[..], b"GIF89a", b"\xff\xd8", b"RIFF1234WAVE"].map(Format::of), [None; 4]);
+}
+
+#[test]
+fn a_decoder_is_not_quoted_with_bytes_that_cannot_be_shown() {
+    let garbage: Vec<u8> = (0..=255).cycle().take(4_000).collect();
+    for format in Format::ALL {
+        for at in [4, 12, 20, 40] {
+            let mut bytes = written(format, picture(60, 40, 3));
+            bytes.truncate(at);
+            bytes.extend_from_slice(&garbage);
+            let Err(why) = read(format, &bytes, 10_000) else { continue };
+            let text = why.to_string();
+            assert!(!text.chars().any(|letter| letter.is_control() || letter == '\u{fffd}'), "{text:?}");
+        }
+    }
+}
+
 #[test]
 fn a_jpeg_whose_colours_have_a_scan_each_is_read_as_any_other() {
     let written = |is_optimized: bool| {
