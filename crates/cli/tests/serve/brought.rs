@@ -35,6 +35,7 @@ for_engines!([
     what_can_be_asked_twice_is_when_a_kept_connection_ends,
     text_in_another_encoding_is_not_called_utf_8,
     a_compressed_picture_says_its_coding,
+    an_application_says_more_to_the_cache_than_to_clients,
 ]);
 
 /// An application without content in its requests, which answers each path with its answer of the table. `/head` gets
@@ -368,6 +369,43 @@ fn a_compressed_picture_says_its_coding(engine: Engine) {
             let told = answer.fields.iter().find(|(name, _)| name == "content-encoding").map(|(_, value)| &**value);
             assert_eq!(told, coding, "{path}");
         }
+    }
+    server.finish();
+}
+
+const TARGETED: &[(&str, &str)] = &[
+    (
+        "/for-clients",
+        "HTTP/1.1 200 OK\r\nCDN-Cache-Control: no-store\r\nCache-Control: max-age=60\r\nContent-Length: 0\r\n\r\n",
+    ),
+    (
+        "/for-the-cache",
+        "HTTP/1.1 200 OK\r\nCDN-Cache-Control: max-age=60\r\nCache-Control: no-store\r\n\
+                        Last-Modified: Sun Nov  6 08:49:37 1994\r\nAge: 7\r\nAge: 30\r\nContent-Length: 2\r\n\r\nhi",
+    ),
+];
+
+// RFC 9213, RFC 9111 5.1, RFC 9110 5.6.7.
+fn an_application_says_more_to_the_cache_than_to_clients(engine: Engine) {
+    let server = passing_on(engine, application(TARGETED), ", cache = true").start();
+    let mut client = server.connect();
+    let ask = |client: &mut crate::client::Client<std::net::TcpStream>, path: &str, fields: &str| {
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+        client.receive(true).unwrap()
+    };
+    for (path, is_kept) in [("/for-clients", false), ("/for-the-cache", true)] {
+        ask(&mut client, path, "");
+        let again = ask(&mut client, path, "");
+        let told = again.field("Cache-Status").unwrap_or_default();
+        assert_eq!(told.contains("hit"), is_kept, "{path}: {told}");
+    }
+    let kept = ask(&mut client, "/for-the-cache", "");
+    let ages: Vec<_> = kept.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("age")).collect();
+    assert!(ages.len() == 1 && ages[0].1.parse::<u32>().unwrap() < 30, "{ages:?}");
+    for written in ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
+        client
+            .send(format!("GET /for-the-cache HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: {written}\r\n\r\n").as_bytes());
+        assert_eq!(client.receive(false).unwrap().status, 304, "{written}");
     }
     server.finish();
 }

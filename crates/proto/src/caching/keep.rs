@@ -4,6 +4,7 @@
 
 use super::directives::{ResponseDirectives, seconds};
 use super::serve::Facts;
+use super::targeted;
 use crate::date;
 use crate::gateway::fields::Fields;
 
@@ -111,7 +112,10 @@ pub fn is_of_request(status: u16) -> bool {
 /// Why not.
 pub fn keepable(facts: &Facts, given: &Given<'_>, settings: &Settings) -> Result<Terms, NotKept> {
     let Given { status, fields, .. } = *given;
-    let mut directives = ResponseDirectives::read(fields.values("cache-control"));
+    // RFC 9213 2.2: it counts in the place of `Cache-Control` and `Expires`.
+    let targeted = targeted::read(fields.values("cdn-cache-control"));
+    let is_targeted = targeted.is_some();
+    let mut directives = targeted.unwrap_or_else(|| ResponseDirectives::read(fields.values("cache-control")));
     let is_understood = HEURISTIC.contains(&status) || matches!(status, 302 | 303 | 307);
     if directives.must_understand {
         match is_understood {
@@ -136,7 +140,8 @@ pub fn keepable(facts: &Facts, given: &Given<'_>, settings: &Settings) -> Result
         return Err(NotKept::Authorization);
     }
     let date = fields.values("date").next().and_then(date::parse).unwrap_or(given.unix_seconds);
-    let explicit = explicit_lifetime(&directives, fields, date);
+    let expires = if is_targeted { Fields::default() } else { fields };
+    let explicit = explicit_lifetime(&directives, expires, date);
     let is_default = HEURISTIC.contains(&status);
     if explicit.is_none() && !directives.public && !is_default {
         return Err(NotKept::Status);
@@ -182,11 +187,11 @@ fn heuristic_lifetime(fields: Fields<'_>, date: u64) -> u64 {
     modified.map_or(0, |at| (date.saturating_sub(at) / 10).min(HEURISTIC_S_MAX))
 }
 
-/// RFC 9111 4.2.3. Of several ages the greatest counts.
+/// RFC 9111 4.2.3. Of several ages the first counts (5.1).
 fn initial_age(given: &Given<'_>, date: u64) -> u64 {
     let apparent = given.unix_seconds.saturating_sub(date);
-    let members = given.fields.values("age").filter_map(|line| crate::parse::list::members(line).next());
-    let said = members.filter_map(|member| seconds(Some(member))).max().unwrap_or(0);
+    let first = given.fields.values("age").find_map(|line| crate::parse::list::members(line).next());
+    let said = first.and_then(|member| seconds(Some(member))).unwrap_or(0);
     apparent.max(u64::from(said).saturating_add(given.delay_s))
 }
 
@@ -273,6 +278,13 @@ mod tests {
             ("GET", 500, "Cache-Control: max-age=160", Ok(160)),
             ("GET", 302, "Last-Modified: Sun, 06 Nov 1994 08:33:17 GMT", Err(NotKept::Status)),
             ("GET", 599, "Cache-Control: max-age=160", Ok(160)),
+            // RFC 9213 2.2.
+            ("GET", 200, "CDN-Cache-Control: max-age=160 | Cache-Control: no-store", Ok(160)),
+            ("GET", 200, "Cache-Control: max-age=5 | CDN-Cache-Control: private", Err(Private)),
+            ("GET", 200, "CDN-Cache-Control: no-store | Cache-Control: max-age=160", Err(NoStore)),
+            ("GET", 200, "CDN-Cache-Control: NO-STORE | Cache-Control: max-age=160", Ok(160)),
+            // RFC 9110 5.6.7.
+            ("GET", 200, "Date: Sun Nov  6 08:49:37 1994 | Expires: Sunday, 06-Nov-94 08:52:17 GMT", Ok(160)),
         ] {
             // Without a date it has just been made.
             let is_old = lines.contains("Age: 59") || lines.contains("stale-while");
@@ -290,6 +302,8 @@ mod tests {
         assert_eq!(age(&format!("{DATE} | Age: 130")).unwrap().age_s, 130);
         assert_eq!(age("Age: 30").unwrap().age_s, 30);
         assert_eq!(age("Age: 30, 40 | Age: 7").unwrap().age_s, 30);
+        assert_eq!(age("Age: 7 | Age: 30").unwrap().age_s, 7);
+        assert_eq!(age("Age: old | Age: 30").unwrap().age_s, 0);
         assert_eq!(age("Age: old").unwrap().age_s, 0);
         assert_eq!(age("Date: Sun, 06 Nov 2094 08:49:37 GMT").unwrap().age_s, 0, "a clock that is ahead");
         let text = b"Cache-Control: max-age=60\r\nAge: 3\r\n";

@@ -23,6 +23,7 @@ mod keep;
 mod named;
 mod serve;
 pub mod status;
+mod targeted;
 mod update;
 mod vary;
 

@@ -7,7 +7,7 @@
 
 use std::io::Write;
 
-use super::{Description, HeadTooLong, Representation};
+use super::{Description, HeadTooLong, Modified, Representation};
 use crate::date;
 use crate::gateway::fields::Fields;
 use crate::message::{RequestId, Status};
@@ -49,6 +49,8 @@ impl Representation {
     pub fn of_answer(answered: &Answered<'_>, content: &[u8]) -> Result<Representation, HeadTooLong> {
         let mut fields: Vec<(String, String)> = Vec::new();
         let (mut media_type, mut etag, mut modified) = (None, None, None);
+        // Last modifications in one of the obsolete forms (RFC 9110 5.6.7).
+        let mut obsolete: Vec<u64> = Vec::new();
         for (name, value) in answered.fields.iter() {
             let name = std::str::from_utf8(name).map_err(|_| HeadTooLong)?;
             let value = std::str::from_utf8(value).map_err(|_| HeadTooLong)?;
@@ -60,7 +62,10 @@ impl Representation {
                 () if is("last-modified") && modified.is_none() && written_date(value).is_some() => {
                     modified = written_date(value);
                 }
-                () => fields.push((name.to_owned(), value.to_owned())),
+                () => {
+                    obsolete.extend(date::parse(value.as_bytes()).filter(|_| is("last-modified")));
+                    fields.push((name.to_owned(), value.to_owned()));
+                }
             }
         }
         fields.push(("Cache-Status".to_owned(), answered.cache_status.to_owned()));
@@ -73,7 +78,14 @@ impl Representation {
             aged: Some(answered.aged),
             ..Description::of(answered.status)
         };
-        Representation::with_content(&description, content)
+        let mut representation = Representation::with_content(&description, content)?;
+        // As the application has written it, it is what the application is asked by. Clients may write it otherwise.
+        if modified.is_none()
+            && let [written] = obsolete[..]
+        {
+            representation.modified = Modified::of(Some(written));
+        }
+        Ok(representation)
     }
 
     /// The fields of a kept answer as the application gave them, as lines: without `Date` and `Age`, and without
@@ -168,6 +180,19 @@ mod tests {
     const LINES: &[u8] =
         b"Content-Type: text/html\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nAge: 7\r\nETag: \"e\"\r\nX-A: 1\r\n\
         Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nServer: app\r\n";
+
+    #[test]
+    fn a_last_modification_in_an_obsolete_form_is_kept_as_it_is_and_validates() {
+        for written in ["Sun Nov  6 08:49:37 1994", "Sunday, 06-Nov-94 08:49:37 GMT"] {
+            let lines = format!("Last-Modified: {written}\r\n");
+            let fields = Fields::check(lines.as_bytes(), LineEnds::CrLf).unwrap();
+            let aged = Aged { since: 0, date: 0 };
+            let answered = Answered { status: Status(200), reason: None, fields, aged, cache_status: "" };
+            let kept = Representation::of_answer(&answered, b"").unwrap();
+            assert_eq!(kept.field("last-modified"), Some(written.as_bytes()));
+            assert_eq!(kept.validators().modified_unix_seconds, Some(784_111_777));
+        }
+    }
 
     fn kept() -> Representation {
         let fields = Fields::check(LINES, LineEnds::CrLf).unwrap();
