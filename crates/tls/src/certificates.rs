@@ -16,12 +16,11 @@ use lamna_config::settings::{Settings, SiteTls, TlsFiles};
 use rustls::RootCertStore;
 use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 
-use super::{crypto, der};
+use super::{crypto, der, pem};
 
 /// The most bytes of a file with certificates or a key.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -154,15 +153,7 @@ pub fn load_unjudged(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair
     let stamps = stamps(files);
     let wrong = |file: &Path, words: String| PairError { file: file.to_owned(), words };
     let certificates = chain(&files.certificate)?;
-    let text = read(&files.key)?;
-    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
-        let words = if contains(&text, b"ENCRYPTED") {
-            "the key is encrypted: write it without a passphrase, readable by the server only"
-        } else {
-            "there is no private key in it: expected PEM, as in -----BEGIN PRIVATE KEY-----"
-        };
-        wrong(&files.key, words.to_owned())
-    })?;
+    let key = pem::key(&read(&files.key)?).map_err(|words| wrong(&files.key, words))?;
     let key = provider.key_provider.load_private_key(key).map_err(|error| {
         wrong(
             &files.key,
@@ -171,6 +162,8 @@ pub fn load_unjudged(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair
             ),
         )
     })?;
+    let is_own = |one: &CertificateDer<'static>| CertifiedKey::new(vec![one.clone()], key.clone()).keys_match().is_ok();
+    let certificates = pem::in_order(certificates, is_own);
     let certified = CertifiedKey::new(certificates, key);
     let clients = files.client_ca.as_ref().map(|client_ca| -> Result<Clients, PairError> {
         let authorities = chain(&client_ca.file)?;
@@ -184,10 +177,6 @@ pub fn load_unjudged(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair
         return Err(wrong(&files.certificate, "the files change while they are read".to_owned()));
     }
     Ok(Pair { certified: Arc::new(certified), clients, stamps })
-}
-
-fn contains(text: &[u8], word: &[u8]) -> bool {
-    memchr::memmem::find(text, word).is_some()
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, PairError> {
@@ -209,14 +198,7 @@ fn read(path: &Path) -> Result<Vec<u8>, PairError> {
 /// # Errors
 /// It cannot be read, or has none.
 pub fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, PairError> {
-    let text = read(path)?;
-    let wrong = |words: String| PairError { file: path.to_owned(), words };
-    let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
-    let chain = chain.map_err(|error| wrong(format!("is not whole PEM: {error}")))?;
-    match chain.is_empty() {
-        true => Err(wrong("there is no certificate in it: expected PEM, as in -----BEGIN CERTIFICATE-----".to_owned())),
-        false => Ok(chain),
-    }
+    pem::certificates(&read(path)?).map_err(|words| PairError { file: path.to_owned(), words })
 }
 
 pub(super) fn roots(path: &Path) -> Result<Arc<RootCertStore>, PairError> {

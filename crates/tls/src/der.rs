@@ -83,6 +83,16 @@ pub fn identifier(certificate: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
+/// The names of the issuer and the subject of `certificate`, as they are encoded.
+pub fn names(certificate: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut tbs = tbs(certificate)?;
+    tbs.expect(INTEGER)?;
+    tbs.expect(SEQUENCE)?;
+    let issuer = tbs.expect(SEQUENCE)?;
+    tbs.expect(SEQUENCE)?;
+    Some((issuer, tbs.expect(SEQUENCE)?))
+}
+
 /// The contents of validity and subject.
 fn fields(certificate: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut tbs = tbs(certificate)?;

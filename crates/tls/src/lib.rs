@@ -25,6 +25,7 @@ pub mod endpoint;
 pub mod handshake;
 pub mod local_ca;
 pub mod negotiated;
+mod pem;
 pub mod plain_http;
 pub mod record;
 pub mod selection;

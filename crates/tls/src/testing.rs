@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lamna_config::settings::TlsFiles;
-use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
@@ -40,6 +40,24 @@ pub fn pair_of(name: &str, from: (i32, u8, u8), until: (i32, u8, u8)) -> Made {
     let key = KeyPair::generate().unwrap();
     let certificate = parameters.self_signed(&key).unwrap();
     Made { certificate: certificate.der().to_vec(), certificate_pem: certificate.pem(), key_pem: key.serialize_pem() }
+}
+
+/// A certificate of `name`, and those of its issuer and of the issuer of that.
+pub fn chain(name: &str) -> (CertificateDer<'static>, Vec<CertificateDer<'static>>) {
+    let authority = |name: &str| {
+        let mut parameters = CertificateParams::new(Vec::<String>::new()).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        parameters
+    };
+    let (root_key, middle_key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let root = authority("Root").self_signed(&root_key).unwrap();
+    let root_issuer = Issuer::new(authority("Root"), root_key);
+    let middle = authority("Middle").signed_by(&middle_key, &root_issuer).unwrap();
+    let issuer = Issuer::new(authority("Middle"), middle_key);
+    let own = CertificateParams::new([name.to_owned()]).unwrap();
+    let own = own.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap();
+    (own.into(), vec![middle.into(), root.into()])
 }
 
 /// Writes it to files.

@@ -8,12 +8,17 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
+
+use rustls::pki_types::ServerName;
+use rustls::version::TLS13;
 
 use crate::client::PATIENCE;
 use crate::engine::{Engine, for_engines};
 use crate::http2::{Http2, request};
 use crate::server::{Launch, eventually};
+use crate::tls::{CERTIFIED, config_for, connect_as, make_pair};
 
 for_engines!([
     mp = MP,
@@ -21,7 +26,7 @@ for_engines!([
     thread_per_request = THREAD_PER_REQUEST,
     sped = SPED,
     amped = AMPED,
-    amped_caches_off = AMPED_CACHES_OFF,
+    thread_per_session = THREAD_PER_SESSION,
     pipelined = PIPELINED,
     proactor = PROACTOR,
 ] => [
@@ -36,6 +41,7 @@ for_engines!([
     text_in_another_encoding_is_not_called_utf_8,
     a_compressed_picture_says_its_coding,
     an_application_says_more_to_the_cache_than_to_clients,
+    a_pair_that_an_editor_has_marked_is_served,
 ]);
 
 /// An application without content in its requests, which answers each path with its answer of the table. `/head` gets
@@ -407,5 +413,24 @@ fn an_application_says_more_to_the_cache_than_to_clients(engine: Engine) {
             .send(format!("GET /for-the-cache HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: {written}\r\n\r\n").as_bytes());
         assert_eq!(client.receive(false).unwrap().status, 304, "{written}");
     }
+    server.finish();
+}
+
+fn a_pair_that_an_editor_has_marked_is_served(engine: Engine) {
+    let launch = Launch::new(engine).config(CERTIFIED).file("a.txt", "a");
+    make_pair(launch.directory(), &["site.test"]);
+    let plain = fs::read(launch.directory().join("certificate.pem")).unwrap();
+    for name in ["certificate.pem", "key.pem"] {
+        let path = launch.directory().join(name);
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, [b"\xef\xbb\xbf", &text[..]].concat()).unwrap();
+    }
+    let server = launch.start();
+    // The client of the test reads what was there before.
+    fs::write(server.directory().join("plain.pem"), plain).unwrap();
+    let config = Arc::new(config_for(&[&server.directory().join("plain.pem")], &[&TLS13]));
+    assert_eq!(connect_as(&server, &config, "site.test").get("/a.txt").unwrap().content, b"a");
+    let name = ServerName::try_from("site.test").unwrap();
+    assert_eq!(Http2::connect_secured(server.address(), &config, name).get("/a.txt").content, b"a");
     server.finish();
 }

@@ -9,6 +9,7 @@ use super::{ask, settled};
 use crate::client::PATIENCE;
 use crate::engine::{AMPED, Engine, PIPELINED, PROACTOR, SPED, THREAD_POOL, for_engines};
 use crate::held::memory_of;
+use crate::http2::Http2;
 use crate::server::{Launch, Server, eventually};
 
 for_engines!(all images_are_tried_with_every_architecture: [
@@ -30,6 +31,7 @@ for_engines!(all images_are_tried_with_every_architecture: [
     the_format_is_one_that_the_client_takes,
     ever_new_forms_of_a_picture_are_refused_and_others_are_not,
     who_says_what_he_shows_is_given_no_more,
+    a_picture_is_read_as_what_it_is_and_not_as_its_name_says,
 ]);
 
 /// A PNG of so many pixels, which get lighter to the right.
@@ -252,5 +254,21 @@ fn who_says_what_he_shows_is_given_no_more(engine: Engine) {
         }
         assert_eq!(ask(&server, "GET", "/broken.png?rotate=90", "Sec-CH-Width: 100\r\n").status, 422);
     }
+    server.finish();
+}
+
+fn a_picture_is_read_as_what_it_is_and_not_as_its_name_says(engine: Engine) {
+    let config = "[[site]]\nroot = \"site\"\nroute = [{ match = \"*\", filters = [{ name = \"images\" }] }]\n";
+    let launch = Launch::new(engine).argument("--h2c").config(config).file("a.jpg", png(60, 40));
+    let server = launch.file("broken.png", b"\x89PNG\r\n\x1a\n\0\0\0\xff\x01\x02\x1b[0m").start();
+    let response = server.connect().get("/a.jpg?scale=48").unwrap();
+    assert_eq!((response.status, response.field("Content-Type")), (200, Some("image/jpeg")));
+    assert!(response.content.starts_with(b"\xff\xd8\xff"));
+    assert_eq!(Http2::connect(server.address()).get("/a.jpg?scale=48").content, response.content);
+    let page = server.connect().get("/broken.png?scale=48").unwrap();
+    assert_eq!((page.status, &*page.reason), (422, "Unprocessable Content"));
+    let text = String::from_utf8(page.content).unwrap();
+    assert!(!text.contains("422 422") && !text.contains('\u{fffd}'), "{text}");
+    assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'), "{text:?}");
     server.finish();
 }
