@@ -1,4 +1,4 @@
-//! What is in a file with certificates or a key: PEM (RFC 7468), or DER.
+//! The content of a file with certificates or a key: PEM (RFC 7468), or DER.
 //!
 //! Owns: taking such files apart, the order of a chain, and the words for what is not right. Guarantees: no certificate
 //! is left out without a word. Does not judge what a certificate says.
@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::der;
 
-/// What editors of Windows put in front of a text. It may stand wherever a file was appended to another.
+/// The bytes that editors of Windows put in front of a text. They may stand wherever a file was appended to another.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Begins DER of all that is read here.
 const SEQUENCE: u8 = 0x30;

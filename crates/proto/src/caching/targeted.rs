@@ -111,7 +111,7 @@ fn number(text: &[u8]) -> Option<(Value, &[u8])> {
     Some((Value::Integer(sign * number), rest))
 }
 
-/// What follows a string, whose first quote is not in `text`.
+/// The rest behind a string, whose first quote is not in `text`.
 fn quoted(mut text: &[u8]) -> Option<&[u8]> {
     loop {
         text = match text {
@@ -124,7 +124,7 @@ fn quoted(mut text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What follows an inner list, whose first parenthesis is not in `text`.
+/// The rest behind an inner list, whose first parenthesis is not in `text`.
 fn inner_list(mut text: &[u8]) -> Option<&[u8]> {
     loop {
         text = trim_spaces(text);
@@ -140,7 +140,7 @@ fn inner_list(mut text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What follows parameters, which mean nothing here.
+/// The rest behind parameters, which mean nothing here.
 fn parameters(mut text: &[u8]) -> Option<&[u8]> {
     while let Some(rest) = text.strip_prefix(b";") {
         let (_, rest) = key(trim_spaces(rest))?;

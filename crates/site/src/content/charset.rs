@@ -7,7 +7,7 @@
 /// Bytes of a file that may say which encoding it has: those that the HTML standard looks at.
 pub(super) const LOOKED_AT_BYTES: usize = 1024;
 
-/// What ends the media type of text that is taken to be UTF-8.
+/// The end of the media type of text that is taken to be UTF-8.
 const PARAMETER: &str = "; charset=utf-8";
 
 /// The media type without its parameter, if that says UTF-8.
@@ -32,7 +32,8 @@ fn declared(content: &[u8]) -> Option<&[u8]> {
     of_css(beginning).or_else(|| of_xml(beginning)).or_else(|| of_html(beginning))
 }
 
-/// Of a label (Encoding standard 4.2). UTF-16 is not what can have been read so far (HTML standard, 13.2.3.2).
+/// Whether a label names UTF-8 (Encoding standard 4.2). UTF-16 means it, because no label could be read in UTF-16 (HTML
+/// standard 13.2.3.2).
 fn means_utf8(label: &[u8]) -> bool {
     const LABELS: [&[u8]; 9] = [
         b"utf-8",
@@ -97,7 +98,7 @@ fn value(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What is before `end`, if that is there.
+/// The text before `end`, if that is there.
 fn until<'t>(text: &'t [u8], end: &[u8]) -> Option<&'t [u8]> {
     memchr::memmem::find(text, end).map(|at| &text[..at])
 }

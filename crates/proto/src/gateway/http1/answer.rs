@@ -2,8 +2,8 @@
 //!
 //! Owns: what may be passed on of an answer, and when its connection may be kept. Guarantees: a head has one reading
 //! (tokens, no folding, no control bytes, one length; lines that end with CR LF or LF); trailers, interim answers and
-//! heads are bounded; an answer is ended only if it is whole. The framing is [`ResponseDecoder`]'s. Holds no content: it is given out where
-//! it lies in the input.
+//! heads are bounded; an answer is ended only if it is whole. The framing is [`ResponseDecoder`]'s. Holds no content:
+//! it is given out where it lies in the input.
 //!
 //! ```text
 //!            +-- 1xx but 101 --+
