@@ -130,8 +130,8 @@ impl Saved {
 /// The path that `request` asks for. What is no path counts where all do.
 fn normal_path(request: Request<'_>) -> Box<[u8]> {
     let mut normal = Vec::new();
-    match path::normalise(requested_resource_of(request).path, &mut normal) {
-        Ok(()) => normal.into(),
+    match path::normalise_for_rules(requested_resource_of(request).path, &mut normal) {
+        Ok(_) => normal.into(),
         Err(_) => b"/"[..].into(),
     }
 }

@@ -87,7 +87,7 @@ fn request_line(input: &[u8], limits: &Limits) -> Result<Option<(Head, usize)>, 
     let rest = &line[method_length + 1..];
     let space = memchr::memchr(b' ', rest).ok_or(Refusal::RequestLine)?;
     let (target, version) = (&rest[..space], &rest[space + 1..]);
-    if !is_visible(target) {
+    if !is_target(target) {
         return Err(Refusal::TargetForm);
     }
     if target.is_empty() {
@@ -199,9 +199,10 @@ fn trim_end(mut value: &[u8]) -> &[u8] {
     value
 }
 
-/// VCHAR only. Folds without early exit, so that the compiler can use vector instructions.
-pub(crate) fn is_visible(bytes: &[u8]) -> bool {
-    bytes.iter().fold(true, |valid, byte| valid & (byte.wrapping_sub(0x21) < 0x5e))
+/// VCHAR, and bytes above 0x7F, which a path may have (`parse::target`). Folds without early exit, so that the compiler
+/// can use vector instructions.
+pub(crate) fn is_target(bytes: &[u8]) -> bool {
+    bytes.iter().fold(true, |valid, &byte| valid & ((byte > 0x20) & (byte != 0x7f)))
 }
 
 /// field-vchar, SP and HTAB (RFC 9110 5.5); obs-text is opaque data and passes.

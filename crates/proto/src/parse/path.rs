@@ -25,6 +25,8 @@ pub enum PathError {
     Backslash,
     /// `..` at the root.
     AboveRoot,
+    /// A dot segment that only some applications see ([`DotSegments::Hidden`]).
+    HiddenDots,
 }
 
 impl fmt::Display for PathError {
@@ -37,6 +39,7 @@ impl fmt::Display for PathError {
             PathError::EncodedSlash => "the path has an encoded slash",
             PathError::Backslash => "the path has a backslash that is not encoded",
             PathError::AboveRoot => "the path leads above the root",
+            PathError::HiddenDots => "the path has a dot segment beside an encoded slash or parameters",
         })
     }
 }
@@ -56,6 +59,93 @@ impl std::error::Error for PathError {}
 pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     out.clear();
     normalise_into(path, out).inspect_err(|_| out.clear())
+}
+
+/// The same for the rules of a request that an application may answer, which may read `%2F` as a slash: here it
+/// separates as one. Says how long what came before the first one is in `out`; none if there is none. No file has a
+/// name with a slash, so that a path with one leads to no file behind that place.
+///
+/// # Errors As [`normalise`]; and [`PathError::EncodedSlash`] if there is a dot segment beside an encoded slash.
+pub fn normalise_for_rules(path: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, PathError> {
+    let Some(first) = encoded_slash(path) else { return normalise(path, out).map(|()| None) };
+    out.clear();
+    let mut separated = path[..first].to_vec();
+    let mut rest = &path[first..];
+    while let Some(at) = encoded_slash(rest) {
+        separated.extend_from_slice(&rest[..at]);
+        separated.push(b'/');
+        rest = &rest[at + ENCODED_SLASH.len()..];
+    }
+    separated.extend_from_slice(rest);
+    if dot_segments(&separated) != DotSegments::None {
+        return Err(PathError::EncodedSlash);
+    }
+    normalise(&path[..first], out)?;
+    let before = out.len();
+    normalise(&separated, out)?;
+    Ok(Some(before))
+}
+
+const ENCODED_SLASH: &[u8] = b"%2f";
+
+/// Where the first encoded slash of a path begins.
+pub fn encoded_slash(path: &[u8]) -> Option<usize> {
+    find_escape(path, ENCODED_SLASH)
+}
+
+/// Whether a path has an encoded backslash, which some systems take for a slash.
+pub fn has_encoded_backslash(path: &[u8]) -> bool {
+    find_escape(path, b"%5c").is_some()
+}
+
+fn find_escape(path: &[u8], escape: &[u8]) -> Option<usize> {
+    let is_there = |at: &usize| path[*at..].get(..escape.len()).is_some_and(|one| one.eq_ignore_ascii_case(escape));
+    memchr::memchr_iter(b'%', path).find(is_there)
+}
+
+/// The segments `.` and `..` of a path, however they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DotSegments {
+    /// There are none.
+    None,
+    /// Each is a segment of its own for every reader.
+    Plain,
+    /// One is there for some readers only: beside an encoded slash or backslash, or with parameters (`..;a=b`), which
+    /// servlets leave out (RFC 3986 3.3).
+    Hidden,
+}
+
+/// Finds the dot segments of a path.
+pub fn dot_segments(path: &[u8]) -> DotSegments {
+    let mut found = DotSegments::None;
+    for segment in path.split(|&byte| byte == b'/') {
+        // Dots since the last separator; none if there was something else.
+        let mut dots = Some(0);
+        let mut is_whole = true;
+        let mut rest = segment;
+        while let [byte, after @ ..] = rest {
+            let (byte, after) = if *byte == b'%' { octet(after).unwrap_or((b'%', after)) } else { (*byte, after) };
+            rest = after;
+            match byte {
+                b'/' | b'\\' | b';' => {
+                    if matches!(dots, Some(1 | 2)) {
+                        return DotSegments::Hidden;
+                    }
+                    // What follows a semicolon is a parameter.
+                    dots = (byte != b';').then_some(0);
+                    is_whole = false;
+                }
+                b'.' => dots = dots.map(|dots| dots + 1),
+                _ => dots = None,
+            }
+        }
+        match (dots, is_whole) {
+            (Some(1 | 2), true) => found = DotSegments::Plain,
+            (Some(1 | 2), false) => return DotSegments::Hidden,
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Whether [`normalise`] would give `path` out as it is. False for some of which it would, names that begin with a dot:
@@ -151,6 +241,18 @@ pub fn encode(path: &[u8]) -> String {
         push_segment(&mut encoded, segment);
     }
     encoded
+}
+
+/// `target`, which has no control bytes, with bytes above 0x7F percent-encoded: as it may stand in a URL.
+pub fn to_ascii(target: &[u8]) -> String {
+    let mut url = String::with_capacity(target.len());
+    for byte in target {
+        match byte.is_ascii() {
+            true => url.push(char::from(*byte)),
+            false => push_segment(&mut url, &[*byte]),
+        }
+    }
+    url
 }
 
 /// Appends bytes as one segment of a URL's path: all but the unreserved characters (RFC 3986 2.3) are percent-encoded,
@@ -257,6 +359,46 @@ mod tests {
     fn an_encoded_byte_that_a_file_name_may_hold_is_a_byte_of_a_name() {
         assert_eq!(normalised("/a%0Ab%09%5C%7f%1b"), Ok("/a\nb\t\\\u{7f}\u{1b}".into()));
         assert_eq!(normalised("/..%5c..%5ca"), Ok("/..\\..\\a".into()));
+    }
+
+    #[test]
+    fn an_encoded_slash_separates_for_rules_and_leads_no_file_beyond_it() {
+        for (path, expected) in [
+            ("/a%2Fb", Ok(("/a/b", Some(2)))),
+            ("/a/%2fb", Ok(("/a/b", Some(3)))),
+            ("/%2F%2Fa%2F", Ok(("/a/", Some(1)))),
+            ("/a//b%2F/c", Ok(("/a/b/c", Some(4)))),
+            ("/a%252Fb", Ok(("/a%2Fb", None))),
+            ("/a/../b", Ok(("/b", None))),
+            ("/a/..%2Fb", Err(PathError::EncodedSlash)),
+            ("/a%2F%2e%2E/b", Err(PathError::EncodedSlash)),
+            ("/a/../b%2Fc", Err(PathError::EncodedSlash)),
+            ("/a%2F.", Err(PathError::EncodedSlash)),
+            ("/a%2F%00", Err(PathError::Nul)),
+            ("%2Fa", Err(PathError::Relative)),
+            ("/a%2F%zz", Err(PathError::Escape)),
+        ] {
+            let mut out = b"left over".to_vec();
+            let found = normalise_for_rules(path.as_bytes(), &mut out);
+            let found = found.map(|before| (str::from_utf8(&out).unwrap(), before));
+            assert_eq!(found, expected, "{path}");
+            assert!(found.is_ok() || out.is_empty(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_dot_segment_is_hidden_where_only_some_readers_see_it() {
+        for path in ["/a/..b/.c./...", "/a;../b", "/", "/%2e%2ea"] {
+            assert_eq!(dot_segments(path.as_bytes()), DotSegments::None, "{path}");
+        }
+        for path in ["/a/../b", "/.", "/a/%2e%2E", "/.%2e/a"] {
+            assert_eq!(dot_segments(path.as_bytes()), DotSegments::Plain, "{path}");
+        }
+        for path in
+            ["/a/..%2Fb", "/a%2F..", "/a/..%5cb", "/a%5C%2e%2e/b", "/..;/a", "/a/.;x=1/b", "/..%3Ba", "/a%2F./b"]
+        {
+            assert_eq!(dot_segments(path.as_bytes()), DotSegments::Hidden, "{path}");
+        }
     }
 
     // RFC 8615 3.

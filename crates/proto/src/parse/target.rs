@@ -46,7 +46,7 @@ pub enum Scheme {
 /// Why a target was refused: 400, in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetError {
-    /// A byte that is not visible ASCII, or there are no bytes.
+    /// A control byte or a space, a byte that is not ASCII outside of the path, or there are no bytes.
     Byte,
     /// A fragment: clients keep it to themselves (RFC 9110 4.2.5).
     Fragment,
@@ -61,7 +61,7 @@ pub enum TargetError {
 impl fmt::Display for TargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TargetError::Byte => f.write_str("the request target is empty or has bytes that are not visible ASCII"),
+            TargetError::Byte => f.write_str("the request target is empty or has bytes that no target has"),
             TargetError::Fragment => f.write_str("the request target has a fragment"),
             TargetError::Form => f.write_str("the request target has none of the forms that the method allows"),
             TargetError::Port => f.write_str("the request target has no port"),
@@ -80,9 +80,9 @@ impl From<HostError> for TargetError {
 
 /// Reads a request target; `connect` says that the method is CONNECT, which has a form of its own (RFC 9112 3.2).
 ///
-/// # Errors
-/// Whatever has none of the forms. Bytes are checked for being visible only, as browsers send some that RFC 3986
-/// reserves; what a path must not contain is found by [`super::path::normalise`].
+/// # Errors Whatever has none of the forms. Bytes are checked for being visible only, as browsers send some that RFC
+/// 3986 reserves; what a path must not contain is found by [`super::path::normalise`]. A path may have bytes above
+/// 0x7F, which clients should have encoded (RFC 3987 3.1) and some do not.
 pub fn parse(target: &[u8], connect: bool) -> Result<Target<'_>, TargetError> {
     match plain_origin_form(target) {
         Some(origin) if !connect => Ok(origin),
@@ -91,7 +91,7 @@ pub fn parse(target: &[u8], connect: bool) -> Result<Target<'_>, TargetError> {
 }
 
 fn any_form(target: &[u8], connect: bool) -> Result<Target<'_>, TargetError> {
-    if target.is_empty() || !target.iter().all(u8::is_ascii_graphic) {
+    if target.is_empty() || !target.iter().all(|byte| byte.is_ascii_graphic() || !byte.is_ascii()) {
         return Err(TargetError::Byte);
     }
     if target.contains(&b'#') {
@@ -101,7 +101,7 @@ fn any_form(target: &[u8], connect: bool) -> Result<Target<'_>, TargetError> {
         _ if connect => authority_form(target),
         b"*" => Ok(Target::Asterisk),
         [b'/', ..] => {
-            let (path, query) = split_query(target);
+            let (path, query) = split_query(target)?;
             Ok(Target::Origin { path, query })
         }
         _ => absolute_form(target),
@@ -115,13 +115,13 @@ fn plain_origin_form(target: &[u8]) -> Option<Target<'_>> {
     is_origin.then_some(Target::Origin { path: target, query: None })
 }
 
-/// Visible bytes that neither end a path nor are wrong in a target.
+/// Bytes that neither end a path nor are wrong in one.
 static PLAIN: [bool; 256] = {
     let mut table = [false; 256];
-    let mut visible = 0x21;
-    while visible < 0x7f {
-        table[visible] = visible != b'#' as usize && visible != b'?' as usize;
-        visible += 1;
+    let mut byte = 0x21;
+    while byte < table.len() {
+        table[byte] = byte != 0x7f && byte != b'#' as usize && byte != b'?' as usize;
+        byte += 1;
     }
     table
 };
@@ -145,15 +145,17 @@ fn absolute_form(target: &[u8]) -> Result<Target<'_>, TargetError> {
     let end = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
     let (authority, path_and_query) = rest.split_at(end);
     host::parse(authority)?;
-    let (path, query) = split_query(path_and_query);
+    let (path, query) = split_query(path_and_query)?;
     let path = if path.is_empty() { b"/" } else { path };
     Ok(Target::Absolute { scheme, authority, path, query })
 }
 
-fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+/// Path and query. A query is passed on and repeated as it is, so it has to be ASCII.
+fn split_query(target: &[u8]) -> Result<(&[u8], Option<&[u8]>), TargetError> {
     match memchr::memchr(b'?', target) {
-        Some(mark) => (&target[..mark], Some(&target[mark + 1..])),
-        None => (target, None),
+        Some(mark) if !target[mark..].is_ascii() => Err(TargetError::Byte),
+        Some(mark) => Ok((&target[..mark], Some(&target[mark + 1..]))),
+        None => Ok((target, None)),
     }
 }
 
@@ -172,6 +174,7 @@ mod tests {
         assert_eq!(target("/where?q=now"), Ok(Target::Origin { path: b"/where", query: Some(b"q=now") }));
         assert_eq!(target("/"), Ok(Target::Origin { path: b"/", query: None }));
         assert_eq!(target("/?"), Ok(Target::Origin { path: b"/", query: Some(b"") }));
+        assert_eq!(target("/\u{e9}?q"), Ok(Target::Origin { path: "/\u{e9}".as_bytes(), query: Some(b"q") }));
         assert_eq!(target("//a/?b?/c"), Ok(Target::Origin { path: b"//a/", query: Some(b"b?/c") }));
     }
 
@@ -215,8 +218,11 @@ mod tests {
 
     #[test]
     fn other_targets_are_refused() {
-        for text in ["", "/a b", "/\t", "/\u{e9}", "/a\0", "/\u{7f}", "\r"] {
+        for text in ["", "/a b", "/\t", "/a?\u{e9}", "/a\0", "/\u{7f}", "\r", "http://a/?\u{e9}"] {
             assert_eq!(target(text), Err(TargetError::Byte), "{text}");
+        }
+        for text in ["\u{e9}", "\u{e9}://a/", "http://\u{e9}/"] {
+            assert!(target(text).is_err(), "{text}");
         }
         assert_eq!(target("/a#b"), Err(TargetError::Fragment));
         for text in ["a", "?q", "ftp://a/", "http:/a", "http:a", "file:///etc/passwd"] {
@@ -235,7 +241,7 @@ mod tests {
         }
 
         #[test]
-        fn the_short_way_reads_what_the_long_one_does(text in "[/?#a*\u{7f} ]{0,8}") {
+        fn the_short_way_reads_what_the_long_one_does(text in "[/?#a*\u{7f}\u{e9} ]{0,8}") {
             if let Some(origin) = plain_origin_form(text.as_bytes()) {
                 prop_assert_eq!(any_form(text.as_bytes(), false), Ok(origin));
             }

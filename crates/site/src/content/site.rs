@@ -23,6 +23,7 @@ use lamna_io::{Blocked, Wait, open};
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::message::Request;
+use lamna_proto::parse::path;
 use lamna_proto::resource::{HeadTooLong, Resource};
 use lamna_proto::workspace::{Pages, PagesByHost};
 use lamna_sys::clock::Clock;
@@ -336,8 +337,7 @@ impl Site {
             Some(host) if !host.is_empty() => str::from_utf8(host).map_err(|_| Refusal::HostInvalid)?,
             _ => self.settings.hosts.iter().find(|host| !host.contains('*')).ok_or(Refusal::HostMissing)?,
         };
-        // Targets are visible ASCII (RFC 9112 3.2).
-        let target = str::from_utf8(requested.path_and_query).map_err(|_| Refusal::TargetForm)?;
+        let target = path::to_ascii(requested.path_and_query);
         let extras = answers::Extras::of(&self.settings.headers);
         let port = port.map(|port| format!(":{port}")).unwrap_or_default();
         answers::redirect(308, &format!("https://{host}{port}{target}"), false, &extras)

@@ -19,7 +19,7 @@ use crate::error::Refusal;
 use crate::limits::Limits;
 use crate::message::{Field, FieldSet, Head, Method, RequestId, Span, Version};
 use crate::parse::connection_fields::is_http1_only;
-use crate::parse::head::{is_field_value, is_visible};
+use crate::parse::head::{is_field_value, is_target};
 use crate::parse::list::is_token_byte;
 
 /// Where requests are put together; one for a worker, and used again for each.
@@ -209,7 +209,7 @@ impl<'a> RequestBuilder<'a> {
         let text = target.of(self.pseudo);
         let is_authority = is_connect && protocol.is_none();
         let is_path = text.first() == Some(&b'/') || text == b"*" && protocol.is_none();
-        let is_target = is_visible(text) && (is_authority || is_path);
+        let is_target = is_target(text) && (is_authority || is_path);
         if !(is_token && is_http && is_target && !text.is_empty()) {
             return Err(Wrong::Malformed);
         }
