@@ -12,6 +12,7 @@ index = ["a.html", "b.html"]
 error_pages = { "404" = "/gone.html", "500" = "/sorry.html" }
 cors = { origins = "https://a.example", headers = "X-A" }
 proxy = "http://127.0.0.1:3000"
+path = "as-sent"
 cache = { fresh_s = 3 }
 filters = ["markdown"]
 structured = { save_data = true }
@@ -32,6 +33,7 @@ redirect = { to = "/c/$1", status = 308, if_missing = true }
 rewrite = "/d"
 try = ["$path", "/e"]
 fastcgi = false
+path = "normal"
 cors = false
 cache = false
 filters = []
@@ -49,6 +51,7 @@ immutable = true
 index = ["a.html", "b.html"]
 error_pages = { "404" = "/gone.html", "500" = "/sorry.html" }
 proxy = { to = ["127.0.0.1:3000"], connect_timeout_ms = 5000, timeout_ms = 60000 }
+path = "as-sent"
 cors = { origins = ["https://a.example"], headers = ["X-A"], credentials = false }
 cache = { fresh_s = 3, stale_if_error_s = 0, bytes_max = 1048576, ignore_reload = false }
 filters = ["markdown", { name = "structured", save_data = "true" }]
@@ -67,6 +70,7 @@ redirect = { to = "/c/$1", status = 308, if_missing = true }
 rewrite = "/d"
 try = ["$path", "/e"]
 proxy = false
+path = "normal"
 cors = false
 cache = false
 filters = []
@@ -80,6 +84,7 @@ access = [{ actions = ["read"], anyone = true }]
 const REPORTED: &str = "\
 #   /a/*, if method GET
 #       proxy to 127.0.0.1:3000
+#       it is asked for paths as clients send them
 #       answers are kept, for 3 s where they do not say for how long
 #       index files a.html, b.html
 #       filters markdown, then structured (save_data `true`)
@@ -137,6 +142,7 @@ fn of_contradictions_the_first_in_an_order_is_told() {
         ("search = true", "search = false", "`search`"),
         ("early_hints = true", "early_hints = false", "`early_hints`"),
         ("link_prefetch = true", "link_prefetch = false", "`link_prefetch`"),
+        ("path = \"as-sent\"", "path = \"normal\"", "`path`"),
         ("cache = true", "cache = false", "`cache`"),
         ("cors = true", "cors = false", "`cors`"),
         ("upload = true", "upload = false", "`upload`"),
@@ -186,7 +192,7 @@ fn what_contradicts_itself_is_told_in_an_order() {
 #[test]
 fn a_key_that_is_not_known_in_a_route_is_answered_with_all_that_are() {
     let told = parsed(&["\nmatch = \"/x\"\nqqqqqqqqqqqq = 1\n"]).unwrap_err();
-    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, proxy, fastcgi, cgi, cache, filters, \
+    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, proxy, fastcgi, cgi, path, cache, filters, \
                  structured, upload, delete, search, early_hints, link_prefetch, mkdir, access";
     assert!(told.ends_with(&format!("known here: {known}")), "{told}");
 }

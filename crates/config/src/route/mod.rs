@@ -40,6 +40,7 @@ mod rows;
 pub mod sent;
 mod services;
 pub(super) mod shapes;
+mod spelling;
 #[cfg(test)]
 mod table_tests;
 pub mod template;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use lamna_filter::Step;
+use lamna_proto::gateway::path::Spelling;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toml::Spanned;
@@ -22,6 +23,7 @@ use super::shapes::{
     AccessValue, AnswerCacheTable, CgiTable, CorsTable, FilterStep, GatewayTable, Headers, MatchTable, Never,
     RedirectTable, StructuredTable, SwitchOr, TextsOr,
 };
+use super::spelling::{self, PathSpelling};
 use super::template::Template;
 use super::ways::{self, RouteRedirect};
 use super::{Source, Switch, access, cgi, kept_answers};
@@ -131,6 +133,16 @@ route_keys! {
         cgi = "cgi": Option<Spanned<SwitchOr<CgiTable>>> =
             Key::other("boolean or table", cgi::schema, "Whether the files of the route are programs (RFC 3875)")
                 .more(": docs/gateways.md");
+    }
+
+    /// The spelling in which the application is asked for paths; none for the one that suits the rules.
+    path_spelling: Option<Spelling> => Option<Spelling>, by PathSpelling {
+        path = "path": Option<Text> = Key::other(
+            "`\"as-sent\"` or `\"normal\"`",
+            spelling::schema,
+            "The spelling in which the application is asked for a path",
+        )
+        .more(": [gateways.md](gateways.md#paths)");
     }
 
     /// How the answers of applications are kept; of rules none if they are not.
