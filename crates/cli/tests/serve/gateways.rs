@@ -14,6 +14,7 @@ mod imported;
 mod kept;
 mod languages;
 mod path_info;
+pub(crate) mod paths;
 pub(crate) mod php;
 mod programs;
 mod proxy_protocol;

@@ -9,6 +9,7 @@ mod backends;
 mod content;
 mod early;
 mod kept;
+mod paths;
 mod things;
 mod transport;
 mod ways;

@@ -21,6 +21,8 @@ use lamna_site::content::site::Site;
 pub struct CacheKeyParts<'k> {
     /// The path, normalised; empty if it cannot be.
     pub path: &'k [u8],
+    /// The bytes of it that come before an encoded slash; none if it has none.
+    pub before_encoded_slash: Option<usize>,
     /// The form of a listing.
     pub view: View,
     /// The outcome of the conditions of its routes for the request: see
@@ -32,16 +34,28 @@ impl<'k> CacheKeyParts<'k> {
     /// Those of a key. No path has a zero byte.
     pub fn of(key: &'k [u8]) -> CacheKeyParts<'k> {
         let end = memchr::memchr(0, key).unwrap_or(key.len());
-        let view = key.get(end + 1).map_or_else(View::default, |number| View::of_number(*number));
-        CacheKeyParts { path: &key[..end], view, outcome: key.get(end + 2..).unwrap_or_default() }
+        let (path, rest) = (&key[..end], key.get(end + 1..).unwrap_or_default());
+        let (before_encoded_slash, view, outcome) = match rest {
+            [ENCODED_SLASH, low, high, outcome @ ..] => {
+                (Some(usize::from(u16::from_le_bytes([*low, *high]))), View::default(), outcome)
+            }
+            [number, outcome @ ..] => (None, View::of_number(*number), outcome),
+            [] => (None, View::default(), &b""[..]),
+        };
+        CacheKeyParts { path, before_encoded_slash, view, outcome }
     }
 }
 
+/// Stands where other keys have the number of a view, of which there are few: the path has an encoded slash. How much
+/// of it comes before that follows.
+const ENCODED_SLASH: u8 = 0xfe;
+
 /// The key by which caches find a target, the same for every spelling: so everything is looked for, read, compressed
 /// and kept once. The path is normalised; if it cannot be it is empty, as all such targets are answered alike. More
-/// follows for a listing that is not the default one, and where more of the request than its path decides about its
-/// routes. It is a zero byte, the number of the form of the listing and the outcome of the conditions. Other queries
-/// change nothing.
+/// follows for a listing that is not the default one, for a path with an encoded slash, and where more of the request
+/// than its path decides about its routes. It is a zero byte, the number of the form of the listing or the place of
+/// that slash, and the outcome of the conditions. Other queries change nothing. A path with an encoded slash is that of
+/// no file: only where an application may answer it is it told from others that cannot be normalised.
 #[derive(Debug)]
 pub struct CacheKey<'t> {
     site: u32,
@@ -110,16 +124,23 @@ impl CacheKeys {
             return CacheKey { site: site.index, name: Name::Given(path) };
         }
         let mut name = std::mem::take(&mut self.names);
+        let mut before = None;
         match path::is_normal(path) {
             true => {
                 name.clear();
                 name.extend_from_slice(path);
             }
             // What cannot be normalised leaves nothing.
-            false => _ = path::normalise(path, &mut name),
+            false if site.routes.groups().is_empty() => _ = path::normalise(path, &mut name),
+            false => before = path::normalise_for_rules(path, &mut name).ok().flatten(),
         }
         let (path_length, view) = (name.len(), view(&name));
-        if view != View::default() {
+        if let Some(before) = before {
+            // A target is not as long as that.
+            let before = u16::try_from(before).unwrap_or(0).to_le_bytes();
+            name.extend([0, ENCODED_SLASH]);
+            name.extend(before);
+        } else if view != View::default() {
             name.extend([0, view.number()]);
         }
         if depends {

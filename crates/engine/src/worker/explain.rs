@@ -11,6 +11,7 @@
 //! asked, and nothing is sent. What is said beyond that is `content::explain`'s. Waits for the disk.
 
 mod handshake;
+mod spelling;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
@@ -44,6 +45,7 @@ use lamna_tls::{Alpn, ConfiguredCertificates, Endpoint, Over, Way};
 
 use crate::worker::context::{InLine, Outcome, TranslationTarget, WorkerContext, target_of};
 use crate::worker::explain::handshake::Handshake;
+use crate::worker::explain::spelling::spelling_asked;
 use crate::worker::helpers::runners;
 use crate::worker::shared::Shared;
 
@@ -119,7 +121,7 @@ impl Explainer {
         let mut normal = Vec::new();
         // What cannot be normalised leaves nothing.
         let target = asked.target.split('?').next().unwrap_or_default();
-        let _ = path::normalise(target.as_bytes(), &mut normal);
+        let _ = path::normalise_for_rules(target.as_bytes(), &mut normal);
         let path = String::from_utf8_lossy(&normal).into_owned();
         let handshake = match self.handshake(asked, site)? {
             Handshake::Ends(why) => {
@@ -142,7 +144,10 @@ impl Explainer {
         }
         let rules = walk.rules.clone();
         let furthest = let_in.as_ref().map_or(&walk, |(_, walk)| walk);
-        let because = rules.map_or_else(Vec::new, |rules| furthest.because(site, &normal, &rules, &self.shared));
+        let because = rules.map_or_else(Vec::new, |rules| {
+            let spelling = spelling_asked(site, &rules, target, furthest.found.is_some());
+            spelling.into_iter().chain(furthest.because(site, &normal, &rules, &self.shared)).collect()
+        });
         Ok(Explanation {
             site: site.label(),
             site_because,

@@ -430,7 +430,7 @@ fn counted_path<'a>(path: &'a [u8], made: &'a mut Vec<u8>) -> &'a [u8] {
     if path::is_normal(path) {
         return path;
     }
-    let _ = path::normalise(path, made);
+    let _ = path::normalise_for_rules(path, made);
     if made.is_empty() { b"/" } else { &made[..] }
 }
 

@@ -58,7 +58,8 @@ impl Asked {
     pub fn path(&self) -> Result<Vec<u8>, String> {
         let (target, _) = self.target.split_once('?').unwrap_or((&self.target, ""));
         let mut normal = Vec::new();
-        path::normalise(target.as_bytes(), &mut normal).map_err(|_| format!("no request has the path {target}"))?;
+        path::normalise_for_rules(target.as_bytes(), &mut normal)
+            .map_err(|_| format!("no request has the path {target}"))?;
         Ok(normal)
     }
 

@@ -37,7 +37,8 @@ impl Purge {
                 None => (&*asked.target, None),
             };
             let mut path = Vec::new();
-            path::normalise(target.as_bytes(), &mut path).map_err(|_| format!("no request has the path {target}"))?;
+            path::normalise_for_rules(target.as_bytes(), &mut path)
+                .map_err(|_| format!("no request has the path {target}"))?;
             Ok::<_, String>((asked.host_name()?.map(str::to_ascii_lowercase), path, query))
         });
         let meant = meant.transpose()?;
@@ -48,7 +49,7 @@ impl Purge {
             // However it was spelled where it was asked for.
             let mut normal = Vec::new();
             is_host
-                && path::normalise(key.path, &mut normal).is_ok()
+                && path::normalise_for_rules(key.path, &mut normal).is_ok()
                 && match is_prefix {
                     true => normal.starts_with(path),
                     false => normal == *path && key.query == query.as_deref(),
@@ -114,6 +115,8 @@ mod tests {
     fn what_was_asked_for_in_another_spelling_is_meant_as_well() {
         let one = Purge { url: asked(None, "/a;b c"), prefix: None };
         assert!(is_meant(&one, "any", "/a;b%20c", None) && is_meant(&one, "any", "/a%3Bb%20c", None));
+        let with_slash = Purge { url: asked(None, "/a%2Fb"), prefix: None };
+        assert!(["/a/b", "/a%2fb", "/a//b"].iter().all(|path| is_meant(&with_slash, "any", path, None)));
         let beneath = Purge { url: None, prefix: asked(None, "/a%20b/") };
         assert!(is_meant(&beneath, "any", "/a%20b/c", None));
     }

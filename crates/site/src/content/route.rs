@@ -550,7 +550,7 @@ impl Routes {
             _ => return self.plain.clone(),
         };
         let mut path = Vec::new();
-        if self.is_empty() || path::normalise(given, &mut path).is_err() {
+        if self.is_empty() || path::normalise_for_rules(given, &mut path).is_err() {
             return self.plain.clone();
         }
         // A preflight asks about a request that is yet to come.

@@ -63,6 +63,8 @@ pub struct Translation<'a> {
     pub recipe: Option<&'a str>,
     /// The path, [normalised](lamna_proto::parse::path::normalise); empty if it cannot be.
     pub path: &'a [u8],
+    /// The bytes of it that come before an encoded slash; none if it has none. No file is beyond them.
+    pub before_encoded_slash: Option<usize>,
     /// The form of a listing.
     pub view: View,
     /// Whether it may wait.
@@ -167,6 +169,10 @@ impl Translation<'_> {
     fn resolve(&self) -> Result<Arc<Entry>, Blocked> {
         if self.path.is_empty() {
             return Ok(self.ready(&self.rules.errors.malformed, Stamps::none()));
+        }
+        if let Some(before) = self.before_encoded_slash {
+            let script = self.script_before_slash(before)?;
+            return Ok(script.unwrap_or_else(|| self.ready(&self.rules.errors.malformed, Stamps::none())));
         }
         match self.configured_redirect(self.path) {
             Some(redirect) => Ok(redirect),

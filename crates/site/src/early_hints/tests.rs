@@ -69,6 +69,7 @@ impl Setup {
             host: &[],
             recipe: None,
             path,
+            before_encoded_slash: None,
             view: View::default(),
             wait: Wait::Yes,
             makes_until: None,

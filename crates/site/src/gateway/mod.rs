@@ -12,6 +12,7 @@
 //! file or read it, which say so; memory for one exchange is bounded by a buffer each way; a request that may have had
 //! an effect is sent once. Speaks through the codecs of `lamna_proto::gateway`; where applications are is `upstream`'s.
 
+mod asked_path;
 mod cached;
 mod codec;
 mod exchange;
@@ -26,10 +27,10 @@ mod spare;
 mod tests;
 mod websocket;
 
+pub use asked_path::write_asked_path;
 pub use cached::{Cached, Role, Wanted};
 pub use exchange::Gateway;
 pub use request::{
-    GatewayRequest, authority_of, begin, begin_auth_request, begin_with, may_be_cached, told_authority,
-    write_asked_path, write_told_way,
+    GatewayRequest, authority_of, begin, begin_auth_request, begin_with, may_be_cached, told_authority, write_told_way,
 };
 pub use service::AuthRequest;

@@ -17,10 +17,12 @@ use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::gateway::forwarding::spells;
 use lamna_proto::gateway::http1::{self, Asked, HostChoice, Unwritable, requested_upgrade};
 use lamna_proto::gateway::proxy::{self, Sender};
-use lamna_proto::gateway::{Believed, Inbound, Origin, Protocol, RequestContent, fastcgi, forwarding, path};
+use lamna_proto::gateway::{Believed, Inbound, Origin, Protocol, RequestContent, fastcgi, forwarding};
 use lamna_proto::message::{Content, Field, Method, Request, RequestId, Version};
+use lamna_proto::parse::path::normalise_for_rules;
 use lamna_proto::parse::target::{self, Target};
 
+use super::asked_path::write_asked_path;
 use super::exchange::Gateway;
 use super::service::AuthRequest;
 use super::websocket::Opening;
@@ -97,7 +99,7 @@ pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> R
         None => fields,
     };
     let mut path = Vec::new();
-    write_asked_path(requested, &mut path)?;
+    write_asked_path(gateway_request.site, rules, gateway_request.script, requested.path, &mut path)?;
     let stream_for = stream_for(request, group)?;
     let content = match RequestContent::from(request.content()) {
         // What comes on a stream that is opened for another protocol is that protocol's.
@@ -138,14 +140,6 @@ pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> R
     Ok(Gateway::new(gateway_request, asked, opening, content, head))
 }
 
-/// Appends the path that an application is asked for. Cache keys are made of it as well.
-///
-/// # Errors
-/// It is none.
-pub fn write_asked_path(requested: &RequestedResource<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
-    path::write(requested.path, out).map_err(|_| Refusal::TargetPath)
-}
-
 /// The program that asks `service`, which is at `asking.group`, whether a request is let in. `before` is what others
 /// have said of it.
 ///
@@ -157,9 +151,9 @@ pub fn begin_auth_request(
     before: Option<Arc<AuthAssertions>>,
 ) -> Result<AuthRequest, Refusal> {
     let GatewayRequest { site, request, requested, group, rules, .. } = *gateway_request;
-    // In the one spelling by which it is judged here.
+    // As the application is asked for it.
     let mut asked_for = Vec::new();
-    path::write(requested.path, &mut asked_for).map_err(|_| Refusal::TargetPath)?;
+    write_asked_path(site, rules, None, requested.path, &mut asked_for)?;
     if let Some(query) = requested.query {
         asked_for.push(b'?');
         asked_for.extend_from_slice(query);
@@ -346,7 +340,7 @@ fn write_fastcgi(
         return Err(Refusal::LengthRequired);
     }
     let mut decoded = Vec::new();
-    lamna_proto::parse::path::normalise(inbound.path, &mut decoded).map_err(|_| Refusal::TargetPath)?;
+    normalise_for_rules(inbound.path, &mut decoded).map_err(|_| Refusal::TargetPath)?;
     let root;
     let paths = match gateway_request.script {
         Some(script) => {

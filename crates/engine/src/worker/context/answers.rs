@@ -162,7 +162,15 @@ impl WorkerContext<'_> {
         let Key { site, path: key } = cache_key.key();
         let outcome = CacheKeyParts::of(key).outcome;
         self.asked_path.clear();
-        let is_path = gateway::write_asked_path(requested, &mut self.asked_path).is_ok();
+        let script = application_request.script.map(LetIn::script);
+        let is_path = gateway::write_asked_path(
+            asked.site,
+            application_request.rules,
+            script,
+            requested.path,
+            &mut self.asked_path,
+        )
+        .is_ok();
         let (authority, is_secure) = (gateway::told_authority(request, asked.believed()), asked.is_secure());
         gateway::write_told_way(request, asked.believed(), (authority, is_secure), &mut self.told_way);
         let answer_key = AnswerKey {

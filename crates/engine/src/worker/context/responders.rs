@@ -9,6 +9,7 @@ use lamna_proto::error::Refusal;
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::program::Program;
 use lamna_proto::message::Method;
+use lamna_proto::parse::path;
 use lamna_proto::workspace::PagesByHost;
 use lamna_site::cache::Entry;
 use lamna_site::content::access::Rules;
@@ -66,6 +67,10 @@ impl WorkerContext<'_> {
 fn handler(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let handlers = &context.shared.handlers;
     let Some(request) = asked.requested.request.filter(|_| !handlers.is_empty()) else { return Outcome::Next };
+    // A handler is given the path as it came, and may read an encoded slash otherwise than its route.
+    if path::encoded_slash(asked.requested.path).is_some() {
+        return Outcome::Next;
+    }
     let rules = context.rules(asked);
     match rules.rules.handler.as_ref().and_then(|name| handlers.get(name)) {
         Some(handler) => context.run(handler::begin(handler, &rules, asked.requested, request)),

@@ -135,6 +135,6 @@ impl WorkerContext<'_> {
 fn is_asked_beyond(requested: &RequestedResource<'_>, place: &[u8], script: &Script) -> bool {
     let mut asked = Vec::new();
     !script.path_info.is_empty()
-        && path::normalise(requested.path, &mut asked).is_ok()
+        && path::normalise_for_rules(requested.path, &mut asked).is_ok()
         && asked.strip_prefix(place) == Some(&script.path_info[..])
 }

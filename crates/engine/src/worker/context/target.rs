@@ -88,13 +88,14 @@ impl TranslationTarget {
     /// The same, with `sources`.
     pub fn translation_of<'a>(&'a self, sources: Sources<'a>, wait: Wait, now: Instant) -> Translation<'a> {
         let Sources { sites, store, abilities, reads_elsewhere } = sources;
-        let CacheKeyParts { path, view, outcome } = CacheKeyParts::of(&self.key);
+        let CacheKeyParts { path, before_encoded_slash, view, outcome } = CacheKeyParts::of(&self.key);
         Translation {
             site: sites.at(self.site),
             rules: &self.rules,
             host: Routes::host_of(outcome),
             recipe: Routes::recipe_of(outcome),
             path,
+            before_encoded_slash,
             view,
             wait,
             makes_until: None,

@@ -32,7 +32,7 @@ impl WorkerContext<'_> {
         let requested = asked.requested;
         let mut normal = Vec::new();
         // What cannot be normalised leaves nothing, as in the keys of caches.
-        let _ = path::normalise(requested.path, &mut normal);
+        let _ = path::normalise_for_rules(requested.path, &mut normal);
         let target = trace.target();
         let is_meant =
             target == target_of(requested.host.unwrap_or_default(), &normal) || target == target_of(b"", &normal);

@@ -185,6 +185,7 @@ fn help(tasks: &OwnedFd, text: &str) -> Option<()> {
                     host: Routes::host_of(parts.outcome),
                     recipe: Routes::recipe_of(parts.outcome),
                     path: parts.path,
+                    before_encoded_slash: parts.before_encoded_slash,
                     view: View::default(),
                     wait: Wait::Yes,
                     makes_until: None,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lamna_config::access::Allowed;
 use lamna_config::route::matcher::RouteId;
 use lamna_config::route::template::Template;
+use lamna_proto::gateway::path::Spelling;
 use lamna_proto::parse::path;
 
 use super::{Effective, Routes, keep_private};
@@ -25,6 +26,11 @@ impl Routes {
         let mut normal = Vec::new();
         path::normalise(path::encode(&filled).as_bytes(), &mut normal).ok()?;
         Some(normal)
+    }
+
+    /// Whether the same routes are for both paths, whatever else they ask of a request.
+    pub fn match_alike(&self, one: &[u8], other: &[u8]) -> bool {
+        self.matcher.by_path(one) == self.matcher.by_path(other)
     }
 
     /// The rules for `path` and the request to which `asked` applies for another one. Routes for `path` that depend on
@@ -56,5 +62,15 @@ impl Routes {
             keep_private(&mut rules, &access);
             (rules, vary, access, (asked.matched.clone(), asked.failed.clone(), asked.origin))
         })
+    }
+}
+
+impl Effective {
+    /// The spelling in which an application is asked for a path. A service that decides by the path has rules of its
+    /// own about it, of which nothing is known here: unless a route says otherwise, it is told the one spelling, and so
+    /// is the application.
+    pub fn spelling(&self) -> Spelling {
+        let asks_service = || self.access.services().next().is_some();
+        self.rules.path_spelling.unwrap_or_else(|| if asks_service() { Spelling::Normal } else { Spelling::AsSent })
     }
 }

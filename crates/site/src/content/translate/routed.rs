@@ -73,6 +73,34 @@ impl Translation<'_> {
         Err(Blocked::Failed(Errno::NOENT))
     }
 
+    /// The script of a path with an encoded slash, `before` which are so many bytes: the path names no file itself, so
+    /// that what is tried is a script before that slash, or one that stands for many targets. None if there is none.
+    pub(super) fn script_before_slash(&self, before: usize) -> Result<Option<Arc<Entry>>, Blocked> {
+        let redirects = self.rules.rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing);
+        if !self.site.routes.run_files() || redirects || self.is_hidden(self.path) {
+            return Ok(None);
+        }
+        // What the slash is in, behind whatever a template has put before it.
+        let script_in = |path: &[u8]| match path.strip_suffix(self.path) {
+            Some(added) => self.script_before(path, added.len() + before),
+            None => Ok(None),
+        };
+        let path = self.rewritten()?;
+        let Some((tried, from)) = self.tried() else { return script_in(&path) };
+        for template in tried {
+            let filled = self.filled(template, from, &path).filter(|path| !self.is_hidden(path));
+            let found = match filled {
+                Some(candidate) if template.is_fixed() => self.script_for_many(&candidate, &path)?,
+                Some(candidate) => script_in(&candidate)?,
+                None => None,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
     /// The path that is looked for.
     fn rewritten(&self) -> Result<Cow<'_, [u8]>, Blocked> {
         match &self.rules.rules.rewrite {

@@ -103,10 +103,15 @@ impl Translation<'_> {
     /// down (RFC 3875 4.1.5). Where the client asks for that, and no route leads to it, a request for the path of the
     /// script has to run it as well.
     pub(super) fn script_before_its_end(&self, path: &[u8]) -> Result<Option<Arc<Entry>>, Blocked> {
+        self.script_before(path, path.len())
+    }
+
+    /// The same for a script within the first `length` bytes of `path`.
+    pub(super) fn script_before(&self, path: &[u8], length: usize) -> Result<Option<Arc<Entry>>, Blocked> {
         if !self.site.routes.run_files() || self.is_hidden(path) {
             return Ok(None);
         }
-        for end in memchr::memchr_iter(b'/', path).skip(1) {
+        for end in memchr::memchr_iter(b'/', path).skip(1).take_while(|end| *end < length) {
             let name_at = self.name_at(&path[..end])?;
             let Some(runner) = self.runner(&name_at.directory, name_at.name) else { continue };
             let Some(open) = self.open_regular(&name_at.directory, name_at.name)? else { continue };

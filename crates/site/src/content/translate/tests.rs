@@ -50,6 +50,7 @@ fn translation<'a>(
         host: b"",
         recipe: None,
         path,
+        before_encoded_slash: None,
         view: View::default(),
         wait,
         makes_until: Some(std::time::Instant::now() + std::time::Duration::from_secs(30)),

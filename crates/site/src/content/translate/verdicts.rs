@@ -130,6 +130,7 @@ fn check(sites: &Sites, base: &str, other: Option<&str>, rules: &[OfPath], ways:
             host: b"",
             recipe: None,
             path: asked_path.as_bytes(),
+            before_encoded_slash: None,
             view: View::default(),
             wait: Wait::Yes,
             request: "",
