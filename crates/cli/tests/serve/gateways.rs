@@ -366,7 +366,8 @@ fn answers_come_through_whole(engine: Engine) {
     assert_eq!(client.receive(true).unwrap().status, 200);
     let told = String::from_utf8(client.get("/app/told/%7Ex").unwrap().content).unwrap();
     assert!(
-        told.starts_with("GET /app/told/~x HTTP/1.1\r\nHost: ") && told.contains("\r\nX-Forwarded-For: 127.0.0.1\r\n")
+        told.starts_with("GET /app/told/%7Ex HTTP/1.1\r\nHost: ")
+            && told.contains("\r\nX-Forwarded-For: 127.0.0.1\r\n")
     );
     for (method, of_application, of_file) in [("OPTIONS", 200, 204), ("PROPFIND", 200, 501), ("DELETE", 200, 405)] {
         for (path, status) in [("/app/sized/2", of_application), ("/a.txt", of_file)] {

@@ -48,8 +48,8 @@ fn is_as_sent(path: &[u8], written: &[u8]) -> bool {
 
 /// Calls `each` with every path that some application may find in `path`, which has no dot segment, if it gets it as it
 /// came. They are decoded, as paths are that rules are compared with. An application decodes its path or not; takes an
-/// encoded slash or backslash for a slash or not, before it looks at segments or after; merges slashes or not; and may
-/// take what follows `//` for an authority (RFC 3986 4.2). A path may be told several times.
+/// encoded slash or backslash for a slash or not, before it looks at segments or after; and merges slashes or not. A path
+/// may be told several times.
 fn readings(path: &[u8], each: &mut dyn FnMut(&[u8])) {
     let mut reading = Vec::with_capacity(path.len());
     let mut merged = Vec::with_capacity(path.len());
@@ -57,10 +57,6 @@ fn readings(path: &[u8], each: &mut dyn FnMut(&[u8])) {
         reading.clear();
         decoding.decode(path, &mut reading);
         each(&reading);
-        if let Some(rest) = reading.strip_prefix(b"//") {
-            let authority = memchr::memchr(b'/', rest);
-            each(authority.map_or(b"/", |end| &rest[end..]));
-        }
         merged.clear();
         merge(&reading, &mut merged);
         each(&merged);
@@ -124,14 +120,18 @@ pub enum Spelling {
 }
 
 /// Appends `path` in `spelling`. `are_alike` says whether the rules for two paths, decoded, are the same: the first is
-/// the one that rules go by. A path whose [`readings`] they tell apart goes in the one spelling, or not at all if it
-/// has none; so does one with dot segments, of which there are only the resolved ones for rules.
+/// the one that rules go by. The application does not get the first `prefix_bytes` of it, if it begins as rules see it.
+/// A path whose [`readings`] rules tell apart goes in the one spelling, or not at all if it has none. So does one with
+/// dot segments, of which there are only the resolved ones for rules, and one in which somebody finds `//` at the
+/// beginning: what follows that is an authority in a reference (RFC 3986 4.2), such as one that leads to the same path.
 ///
-/// # Errors Whatever [`normalise`](crate::parse::path::normalise) refuses, an encoded slash or backslash by which
+/// # Errors
+/// Whatever [`normalise`](crate::parse::path::normalise) refuses, an encoded slash or backslash by which
 /// readings differ, and dot segments that only some readers see; `out` is then as it was.
 pub fn write_asked(
     path: &[u8],
     spelling: Spelling,
+    prefix_bytes: usize,
     are_alike: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     out: &mut Vec<u8>,
 ) -> Result<(), PathError> {
@@ -158,8 +158,15 @@ pub fn write_asked(
     }
     let mut judged = Vec::new();
     normalise_for_rules(path, &mut judged)?;
+    let prefix = path.get(..prefix_bytes).filter(|prefix| judged.starts_with(prefix)).unwrap_or_default();
     let mut is_one = true;
-    readings(path, &mut |reading| is_one = is_one && (reading == judged || are_alike(&judged, reading)));
+    let mut whole = Vec::new();
+    readings(&path[prefix.len()..], &mut |reading| {
+        whole.clear();
+        whole.extend_from_slice(prefix);
+        whole.extend_from_slice(reading);
+        is_one = is_one && !reading.starts_with(b"//") && (whole == judged || are_alike(&judged, &whole));
+    });
     if is_one {
         out.truncate(start);
         write_as_sent(path, out);
@@ -297,7 +304,7 @@ mod tests {
     fn asked(path: &str, spelling: Spelling, rule: fn(&[u8]) -> bool) -> Result<String, PathError> {
         let mut out = b"before".to_vec();
         let mut are_alike = |one: &[u8], other: &[u8]| rule(one) == rule(other);
-        let outcome = write_asked(path.as_bytes(), spelling, &mut are_alike, &mut out);
+        let outcome = write_asked(path.as_bytes(), spelling, 0, &mut are_alike, &mut out);
         let text = String::from_utf8(out.split_off(6)).unwrap();
         assert_eq!(out, b"before");
         assert!(outcome.is_ok() || text.is_empty());
@@ -311,7 +318,6 @@ mod tests {
             "/a/b/",
             "/api/queues/%2F/q",
             "/a//b",
-            "//a",
             "/%7Euser/%41",
             "/a|b\"<>^`{}[]",
             "/%c3%a9%5c%0a",
@@ -322,6 +328,11 @@ mod tests {
             assert_eq!(asked(same, Spelling::AsSent, |_| true).as_deref(), Ok(same), "{same}");
         }
         assert_eq!(asked("/caf\u{e9}%c3", Spelling::AsSent, |_| true).as_deref(), Ok("/caf%C3%A9%c3"));
+        // In a reference, what follows two slashes would be a host.
+        assert_eq!(asked("//host/%61", Spelling::AsSent, |_| true).as_deref(), Ok("/host/a"));
+        for path in ["/%2Fhost", "/%5Chost", "//a%2F"] {
+            assert!(asked(path, Spelling::AsSent, |_| true).is_err(), "{path}");
+        }
         // Clients resolve dot segments before they ask.
         assert_eq!(asked("/a//../%62", Spelling::AsSent, |_| true).as_deref(), Ok("/b"));
     }
@@ -332,7 +343,6 @@ mod tests {
             ("/%61dmin", Ok("/admin")),
             ("//admin/", Ok("/admin/")),
             ("/x//admin", Ok("/x//admin")),
-            // Where a path begins with an authority, as parsers of URLs have it.
             ("//x/admin", Ok("/x/admin")),
             ("/admin//x", Ok("/admin//x")),
             ("/admin%2Fsecret", Err(PathError::EncodedSlash)),
@@ -352,6 +362,22 @@ mod tests {
             ("/../admin", Err(PathError::AboveRoot)),
         ] {
             assert_eq!(asked(path, Spelling::AsSent, is_admin).as_deref(), expected.as_deref(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_that_the_application_does_not_get_hides_no_slashes() {
+        for (path, expected) in [
+            ("/app/a%2Fb//c", Some("/app/a%2Fb//c")),
+            ("/app", Some("/app")),
+            ("/app//host/%61", Some("/app/host/a")),
+            ("/app/%2Fhost", None),
+            ("/app%2Fa%2Fb", None),
+        ] {
+            let mut out = Vec::new();
+            let mut are_alike = |one: &[u8], other: &[u8]| one.starts_with(b"/app/") == other.starts_with(b"/app/");
+            let outcome = write_asked(path.as_bytes(), Spelling::AsSent, 4, &mut are_alike, &mut out);
+            assert_eq!(outcome.is_ok().then_some(&*out), expected.map(str::as_bytes), "{path}");
         }
     }
 

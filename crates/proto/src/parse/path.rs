@@ -65,7 +65,8 @@ pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
 /// separates as one. Says how long what came before the first one is in `out`; none if there is none. No file has a
 /// name with a slash, so that a path with one leads to no file behind that place.
 ///
-/// # Errors As [`normalise`]; and [`PathError::EncodedSlash`] if there is a dot segment beside an encoded slash.
+/// # Errors
+/// As [`normalise`]; and [`PathError::EncodedSlash`] if there is a dot segment beside an encoded slash.
 pub fn normalise_for_rules(path: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, PathError> {
     let Some(first) = encoded_slash(path) else { return normalise(path, out).map(|()| None) };
     out.clear();

@@ -80,7 +80,8 @@ impl From<HostError> for TargetError {
 
 /// Reads a request target; `connect` says that the method is CONNECT, which has a form of its own (RFC 9112 3.2).
 ///
-/// # Errors Whatever has none of the forms. Bytes are checked for being visible only, as browsers send some that RFC
+/// # Errors
+/// Whatever has none of the forms. Bytes are checked for being visible only, as browsers send some that RFC
 /// 3986 reserves; what a path must not contain is found by [`super::path::normalise`]. A path may have bytes above
 /// 0x7F, which clients should have encoded (RFC 3987 3.1) and some do not.
 pub fn parse(target: &[u8], connect: bool) -> Result<Target<'_>, TargetError> {

@@ -33,7 +33,7 @@ pub fn write_asked_path(
         };
         are_alike(judged, reading) && path_info.is_none_or(is_within_alike)
     };
-    path::write_asked(path, rules.spelling(), &mut are_all_alike, out).map_err(|_| Refusal::TargetPath)
+    path::write_asked(path, rules.spelling(), 0, &mut are_all_alike, out).map_err(|_| Refusal::TargetPath)
 }
 
 /// Whether the same limits count requests for both paths.

@@ -111,8 +111,9 @@ fn what_the_application_tells_apart_is_kept_apart(engine: Engine) {
             }
         }
     }
-    assert_eq!(text(get(&mut client, "/%7Ea%41", "").content), "/~aA of test");
-    assert_eq!(get(&mut client, "/~aA", "").field("Cache-Status"), Some(HIT));
+    assert_eq!(text(get(&mut client, "/%7Ea%41", "").content), "/%7Ea%41 of test");
+    assert_eq!(text(get(&mut client, "/~aA", "").content), "/~aA of test");
+    assert_eq!(get(&mut client, "/%7Ea%41", "").field("Cache-Status"), Some(HIT));
     // The application never gets what is not in the key.
     for (given, expected) in [
         ("/q?q=1&utm_a=1;q=evil", "/q?q=1"),
