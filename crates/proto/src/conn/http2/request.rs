@@ -413,12 +413,16 @@ mod tests {
             assert_eq!(build(&fields, &Limits::default()).err(), Some(Wrong::Malformed), "{left_out}");
         }
         for (at, value) in
-            [(0, ""), (0, "G T"), (1, "ftp"), (2, ""), (3, ""), (3, "p"), (3, "http://a/"), (3, "/a b"), (3, "/\u{e9}")]
+            [(0, ""), (0, "G T"), (1, "ftp"), (2, ""), (3, ""), (3, "p"), (3, "http://a/"), (3, "/a b"), (3, "/\u{7f}")]
         {
             let mut fields = GET;
             fields[at].1 = value;
             assert_eq!(build(&fields, &Limits::default()).err(), Some(Wrong::Malformed), "{value}");
         }
+        // A path is judged with the target, whatever the version.
+        let mut raw = GET;
+        raw[3].1 = "/\u{e9}";
+        assert!(build(&raw, &Limits::default()).is_ok());
         let connect = [(":method", "CONNECT"), (":authority", "b:80"), (":path", "/")];
         assert_eq!(build(&connect, &Limits::default()).err(), Some(Wrong::Malformed));
     }
