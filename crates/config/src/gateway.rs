@@ -22,6 +22,8 @@ pub struct GatewaySettings {
     pub protocol: GatewayProtocol,
     /// Where it is: at any of these, at least one.
     pub upstreams: Vec<UpstreamSettings>,
+    /// The path beneath which it is asked: empty, or without a slash at its end.
+    pub base_path: String,
     /// The value of `Host`; none for the host that the client asked for.
     pub host: Option<String>,
     /// How long a connection to it may take to be established.
@@ -264,6 +266,7 @@ impl GatewaySettings {
         GatewaySettings {
             protocol,
             upstreams,
+            base_path: String::new(),
             host: None,
             connect_timeout_ms: CONNECT_TIMEOUT_MS,
             timeout_ms: TIMEOUT_MS,

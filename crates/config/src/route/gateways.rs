@@ -12,7 +12,7 @@ use super::bounds;
 use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{GatewayTable, SwitchOr, SwitchOrAmount};
-use super::{RouteSettings, RouteTable, Switch, cgi, checks, programs, ways};
+use super::{RouteSettings, RouteTable, Switch, cgi, checks, prefixes, programs, ways};
 use crate::checker::Checker;
 use crate::gateway::{
     BUFFER_DIRECTORY, BUFFERED_BYTES_MAX, BufferSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
@@ -100,12 +100,41 @@ fn judge(given: &RouteTable, checker: &mut Checker<'_>) -> Switch<GatewaySetting
             Switch::Unset
         }
         SwitchOr::Text(text) => {
-            let address = upstream(text, span, protocol, checker);
+            let (place, base_path) = base_path_of(text, protocol);
+            let base_path = judged_base_path(&[base_path], &span, checker);
+            let address = upstream(place, span, protocol, checker);
             let upstreams = address.map(|address| vec![UpstreamSettings::new(address)]);
-            upstreams.map_or(Switch::Unset, |upstreams| Switch::Set(GatewaySettings::new(protocol, upstreams)))
+            upstreams.map_or(Switch::Unset, |upstreams| {
+                Switch::Set(GatewaySettings { base_path, ..GatewaySettings::new(protocol, upstreams) })
+            })
         }
         SwitchOr::Table(table) => of_table(protocol, table, span, checker),
     }
+}
+
+/// The place of an address of HTTP, and the path behind it, without a slash at its end.
+fn base_path_of(text: &str, protocol: GatewayProtocol) -> (&str, &str) {
+    let scheme = ["http://", "https://"].into_iter().find(|scheme| text.starts_with(scheme));
+    let Some(scheme) = scheme.filter(|_| protocol == GatewayProtocol::Http) else { return (text, "") };
+    match text[scheme.len()..].find('/') {
+        Some(at) if !text[scheme.len()..].starts_with("unix:") => {
+            let (place, path) = text.split_at(scheme.len() + at);
+            (place, path.strip_suffix('/').unwrap_or(path))
+        }
+        _ => (text, ""),
+    }
+}
+
+/// The path that is behind every place.
+fn judged_base_path(paths: &[&str], span: &std::ops::Range<usize>, checker: &mut Checker<'_>) -> String {
+    let path = paths.first().copied().unwrap_or_default();
+    if paths.iter().any(|other| *other != path) {
+        checker.problem(span.clone(), "all places of an application have the same path behind them");
+    } else if !path.is_empty() && !prefixes::is_plain_path(path) {
+        let message = format!("`{path}` is not a path of letters, digits and -._~, beneath which an application is");
+        checker.problem(span.clone(), message);
+    }
+    path.to_owned()
 }
 
 fn upstream(
@@ -152,14 +181,17 @@ pub(super) fn of_table(
         checker.problem_with_hint(span, "`to` says where the application is, and it is missing", hint);
         return Switch::Unset;
     };
-    let addresses = to.get_ref().0.iter().filter_map(|text| upstream(text, to.span(), protocol, checker));
+    let (places, paths): (Vec<&str>, Vec<&str>) =
+        to.get_ref().0.iter().map(|text| base_path_of(text, protocol)).unzip();
+    let base_path = judged_base_path(&paths, &to.span(), checker);
+    let addresses = places.iter().filter_map(|text| upstream(text, to.span(), protocol, checker));
     let mut upstreams: Vec<UpstreamSettings> =
         addresses.collect::<Vec<_>>().into_iter().map(UpstreamSettings::new).collect();
     if upstreams.len() < to.get_ref().0.len() {
         return Switch::Unset;
     }
     weigh(&mut upstreams, table.weights.as_ref(), checker);
-    let mut settings = GatewaySettings::new(protocol, upstreams);
+    let mut settings = GatewaySettings { base_path, ..GatewaySettings::new(protocol, upstreams) };
     settings.host = table.host.as_ref().and_then(|host| host_of(host, checker));
     let mut ms = |key: &str, given: &Option<_>, otherwise: u32| {
         let given = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Milliseconds, &bounds::TIME_MS));
@@ -349,7 +381,7 @@ pub(super) fn render(gateway: &GatewaySettings) -> String {
         return cgi::render(gateway, settings);
     }
     let quoted = |text: &str| toml::Value::from(text).to_string();
-    let places = gateway.upstreams.iter().map(|upstream| quoted(&upstream.address.to_string()));
+    let places = gateway.upstreams.iter().map(|upstream| quoted(&place_and_path(upstream, gateway)));
     let mut keys = vec![format!("to = [{}]", places.collect::<Vec<_>>().join(", "))];
     if gateway.upstreams.iter().any(|upstream| upstream.weight != 1) {
         let weights = gateway.upstreams.iter().map(|upstream| upstream.weight.to_string());
@@ -394,6 +426,16 @@ pub(super) fn render(gateway: &GatewaySettings) -> String {
     format!("{{ {} }}", keys.join(", "))
 }
 
+/// The address of a place, with the path behind it.
+fn place_and_path(upstream: &UpstreamSettings, gateway: &GatewaySettings) -> String {
+    let address = upstream.address.to_string();
+    match &*gateway.base_path {
+        "" => address,
+        path if upstream.address.is_secure => format!("{address}{path}"),
+        path => format!("http://{address}{path}"),
+    }
+}
+
 /// In words.
 pub fn describe(gateway: &GatewaySettings) -> String {
     if let Some(settings) = &gateway.cgi {
@@ -402,8 +444,8 @@ pub fn describe(gateway: &GatewaySettings) -> String {
     let program = gateway.command.as_ref().map(|command| &command.program);
     let program = program.or(gateway.programs.first().map(|program| &program.program));
     let place = |upstream: &UpstreamSettings| match program {
-        Some(program) => format!("{} (started as `{}`)", upstream.address, program.join(" ")),
-        None => upstream.address.to_string(),
+        Some(program) => format!("{} (started as `{}`)", place_and_path(upstream, gateway), program.join(" ")),
+        None => place_and_path(upstream, gateway),
     };
     let places: Vec<String> = gateway.upstreams.iter().map(place).collect();
     match gateway.protocol {
@@ -524,6 +566,7 @@ mod tests {
         for keys in [
             r#"proxy = "http://127.0.0.1:3000""#,
             r#"proxy = "https://app.internal""#,
+            r#"proxy = { to = ["https://app.internal/base/", "http://10.0.0.1/base"] }"#,
             r#"proxy = { to = ["https://a.test", "http://b.test:81"], weights = [1, 0], ca = "ca.pem", server_name = "c.test" }"#,
             r#"fastcgi = { to = "127.0.0.1:9000", resolve_root = false }"#,
             r#"proxy = { to = "https://10.0.0.1:8443", verify = false, host = "a.test", body_bytes_max = 5 }"#,
@@ -567,6 +610,11 @@ mod tests {
             (r#"proxy = { to = "http://a.test", check = { path = "/", interval_ms = 5 } }"#, "interval_ms"),
             (r#"proxy = { to = "http://a.test", check = { path = "/", misses = 0 } }"#, "misses"),
             (r#"proxy = { to = "http://a.test", check = { path = "/", status = "good" } }"#, "`status` has"),
+            (r#"proxy = { to = ["http://a.test/a", "http://b.test/b"] }"#, "the same path"),
+            (r#"proxy = "http://a.test/a//b""#, "beneath which an application is"),
+            (r#"proxy = "http://a.test/a?b""#, "beneath which an application is"),
+            (r#"proxy = "http://a.test", strip_prefix = "/app""#, "not every path of this route is beneath `/app`"),
+            (r#"proxy = "http://a.test", strip_prefix = "/a%20""#, "`strip_prefix` is a path as /app"),
             (r#"proxy = "https://unix:/run/a.sock""#, "Unix socket"),
             (r#"proxy = "ftp://a.test""#, "neither http nor https"),
         ] {

@@ -13,6 +13,7 @@ error_pages = { "404" = "/gone.html", "500" = "/sorry.html" }
 cors = { origins = "https://a.example", headers = "X-A" }
 proxy = "http://127.0.0.1:3000"
 path = "as-sent"
+strip_prefix = "/a"
 cache = { fresh_s = 3 }
 filters = ["markdown"]
 structured = { save_data = true }
@@ -52,6 +53,7 @@ index = ["a.html", "b.html"]
 error_pages = { "404" = "/gone.html", "500" = "/sorry.html" }
 proxy = { to = ["127.0.0.1:3000"], connect_timeout_ms = 5000, timeout_ms = 60000 }
 path = "as-sent"
+strip_prefix = "/a"
 cors = { origins = ["https://a.example"], headers = ["X-A"], credentials = false }
 cache = { fresh_s = 3, stale_if_error_s = 0, bytes_max = 1048576, ignore_reload = false }
 filters = ["markdown", { name = "structured", save_data = "true" }]
@@ -85,6 +87,7 @@ const REPORTED: &str = "\
 #   /a/*, if method GET
 #       proxy to 127.0.0.1:3000
 #       it is asked for paths as clients send them
+#       it is asked for paths without /a
 #       answers are kept, for 3 s where they do not say for how long
 #       index files a.html, b.html
 #       filters markdown, then structured (save_data `true`)
@@ -192,7 +195,7 @@ fn what_contradicts_itself_is_told_in_an_order() {
 #[test]
 fn a_key_that_is_not_known_in_a_route_is_answered_with_all_that_are() {
     let told = parsed(&["\nmatch = \"/x\"\nqqqqqqqqqqqq = 1\n"]).unwrap_err();
-    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, proxy, fastcgi, cgi, path, cache, filters, \
+    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, proxy, fastcgi, cgi, path, strip_prefix, cache, filters, \
                  structured, upload, delete, search, early_hints, link_prefetch, mkdir, access";
     assert!(told.ends_with(&format!("known here: {known}")), "{told}");
 }

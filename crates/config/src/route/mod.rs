@@ -33,6 +33,7 @@ pub mod matcher;
 #[cfg(test)]
 mod merge_tests;
 pub mod pattern;
+mod prefixes;
 mod programs;
 mod report;
 mod row;

@@ -18,6 +18,7 @@ use super::filters;
 use super::gateways;
 use super::headers::{HeaderRule, IMMUTABLE};
 use super::pattern::Pattern;
+use super::prefixes::StripPrefix;
 use super::row::{Answer, Field, Matching, Order, RouteKey, Row, Section, SwitchKey, route_keys};
 use super::shapes::{
     AccessValue, AnswerCacheTable, CgiTable, CorsTable, FilterStep, GatewayTable, Headers, MatchTable, Never,
@@ -143,6 +144,13 @@ route_keys! {
             "The spelling in which the application is asked for a path",
         )
         .more(": [gateways.md](gateways.md#paths)");
+    }
+
+    /// The beginning of paths that the application does not know; without a slash at its end.
+    strip_prefix: Option<String> => Option<String>, by StripPrefix {
+        strip_prefix = "strip_prefix": Option<Text> =
+            Key::other("path", || text(""), "The beginning of paths that is taken away for the application")
+                .more(", as `/app`: [gateways.md](gateways.md#a-prefix)");
     }
 
     /// How the answers of applications are kept; of rules none if they are not.

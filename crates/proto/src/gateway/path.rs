@@ -48,8 +48,8 @@ fn is_as_sent(path: &[u8], written: &[u8]) -> bool {
 
 /// Calls `each` with every path that some application may find in `path`, which has no dot segment, if it gets it as it
 /// came. They are decoded, as paths are that rules are compared with. An application decodes its path or not; takes an
-/// encoded slash or backslash for a slash or not, before it looks at segments or after; and merges slashes or not. A path
-/// may be told several times.
+/// encoded slash or backslash for a slash or not, before it looks at segments or after; and merges slashes or not. A
+/// path may be told several times.
 fn readings(path: &[u8], each: &mut dyn FnMut(&[u8])) {
     let mut reading = Vec::with_capacity(path.len());
     let mut merged = Vec::with_capacity(path.len());

@@ -4,6 +4,8 @@
 //! about a request, and into the keys of kept answers. Guarantees: in whatever way an application reads the path, the
 //! routes and the limits of the site are those by which the request was judged.
 
+use std::borrow::Cow;
+
 use lamna_proto::error::Refusal;
 use lamna_proto::gateway::path;
 
@@ -33,7 +35,23 @@ pub fn write_asked_path(
         };
         are_alike(judged, reading) && path_info.is_none_or(is_within_alike)
     };
-    path::write_asked(path, rules.spelling(), 0, &mut are_all_alike, out).map_err(|_| Refusal::TargetPath)
+    let prefix_bytes = rules.rules.strip_prefix.as_deref().map_or(0, str::len);
+    path::write_asked(path, rules.spelling(), prefix_bytes, &mut are_all_alike, out).map_err(|_| Refusal::TargetPath)
+}
+
+/// The path that the application of `rules` knows for `asked`, which [`write_asked_path`] has written: without the
+/// prefix that is taken away, and beneath the path of the application itself.
+///
+/// # Errors
+/// It is not beneath that prefix.
+pub(super) fn path_at_application<'p>(rules: &Effective, asked: &'p [u8]) -> Result<Cow<'p, [u8]>, Refusal> {
+    let prefix = rules.rules.strip_prefix.as_deref().unwrap_or_default();
+    let base = rules.rules.gateway.as_ref().map_or("", |gateway| &gateway.base_path);
+    let rest = asked.strip_prefix(prefix.as_bytes()).filter(|rest| matches!(rest, [] | [b'/', ..]));
+    Ok(match rest.ok_or(Refusal::TargetPath)? {
+        rest @ [_, ..] if base.is_empty() => Cow::Borrowed(rest),
+        rest => Cow::Owned([base.as_bytes(), if rest.is_empty() { b"/" } else { rest }].concat()),
+    })
 }
 
 /// Whether the same limits count requests for both paths.

@@ -22,7 +22,7 @@ use lamna_proto::message::{Content, Field, Method, Request, RequestId, Version};
 use lamna_proto::parse::path::normalise_for_rules;
 use lamna_proto::parse::target::{self, Target};
 
-use super::asked_path::write_asked_path;
+use super::asked_path::{path_at_application, write_asked_path};
 use super::exchange::Gateway;
 use super::service::AuthRequest;
 use super::websocket::Opening;
@@ -114,9 +114,22 @@ pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> R
     let is_kept = rules.rules.answer_cache.is_some();
     let lower = |authority: &'_ [u8]| Cow::Owned(authority.to_ascii_lowercase());
     let authority = authority_of(request).map(|one| if is_kept { lower(one) } else { Cow::Borrowed(one) });
+    let speaks_http = group.settings.protocol == GatewayProtocol::Http;
+    // Scripts are told the whole path, and which part of it leads to them.
+    let at_application = if speaks_http { path_at_application(rules, &path)? } else { Cow::Borrowed(&path[..]) };
+    let mut lines = Vec::new();
+    let prefix = rules.rules.strip_prefix.as_deref().filter(|_| speaks_http);
+    let prefix = prefix.map(|prefix| forwarded_prefix(fields, gateway_request.believed, prefix));
+    let fields = match &prefix {
+        Some(_) => {
+            keep_lines(fields, |name| !spells(name, FORWARDED_PREFIX), &mut lines);
+            Fields::check(&lines, LineEnds::CrLf).map_err(|_| Refusal::FieldsTooLarge)?
+        }
+        None => fields,
+    };
     let inbound = Inbound {
         method: if stream_for.is_some() { b"GET" } else { request.method_token() },
-        path: &path,
+        path: &at_application,
         query: requested.query,
         authority: authority.as_deref(),
         fields,
@@ -132,12 +145,26 @@ pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> R
             // In front of the empty line.
             head.truncate(head.len() - b"\r\n".len());
             opening = stream_for.map(|_| Opening::begin(&mut head));
+            for part in prefix.iter().flat_map(|prefix| [b"X-Forwarded-Prefix: ", &prefix[..], b"\r\n"]) {
+                head.extend_from_slice(part);
+            }
             head.extend_from_slice(gateway_request.assertions().map_or(&[], |assertions| &assertions.lines));
             end_head(gateway_request, &mut head);
         }
         GatewayProtocol::FastCgi => write_fastcgi(&inbound, gateway_request, &mut head)?,
     }
     Ok(Gateway::new(gateway_request, asked, opening, content, head))
+}
+
+/// The field that tells an application which prefix of the path it does not get. It is of no standard; proxies and
+/// frameworks agree on it.
+const FORWARDED_PREFIX: &str = "x-forwarded-prefix";
+
+/// Its value: `prefix`, behind what a trusted proxy has taken away before.
+fn forwarded_prefix(fields: Fields<'_>, believed: Believed, prefix: &str) -> Vec<u8> {
+    let before = fields.values(FORWARDED_PREFIX).next().filter(|_| believed == Believed::XForwarded);
+    let before = before.unwrap_or_default();
+    [before.strip_suffix(b"/").unwrap_or(before), prefix.as_bytes()].concat()
 }
 
 /// The program that asks `service`, which is at `asking.group`, whether a request is let in. `before` is what others
@@ -347,7 +374,10 @@ fn write_fastcgi(
             root = script.root.as_os_str().as_bytes();
             ScriptPaths::of_script(&script.prefix, &script.name, &script.path_info, root)
         }
-        None => cgi::mounted(b"", &decoded).ok_or(Refusal::TargetPath)?,
+        None => {
+            let prefix = gateway_request.rules.rules.strip_prefix.as_deref().unwrap_or_default();
+            cgi::mounted(prefix.as_bytes(), &decoded).ok_or(Refusal::TargetPath)?
+        }
     };
     let address = gateway_request.ends.map(|(_, own)| (own.ip(), own.port()));
     let server = cgi::Server { software: SOFTWARE, name: b"localhost", address };

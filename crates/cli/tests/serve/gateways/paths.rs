@@ -3,7 +3,7 @@
 //! Owns: an application that answers with the target that it is asked for ([`Echo`]).
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ for_engines!([
     an_application_gets_no_spelling_that_its_rules_read_otherwise,
     a_script_is_told_the_path_decoded_and_the_target_as_it_came,
     spellings_that_an_application_may_tell_apart_are_kept_apart,
+    an_application_is_asked_without_a_prefix_that_it_does_not_know,
 ]);
 
 /// An application that answers with the target that it is asked for, for caches to keep.
@@ -75,7 +76,10 @@ fn echo(mut stream: TcpStream) -> Option<()> {
             }
         }
         let target = head.split(' ').nth(1)?;
-        let said = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n", target.len());
+        let prefix = head.lines().find(|line| line.starts_with("X-Forwarded-Prefix: ")).unwrap_or("X-Without: prefix");
+        let length = target.len();
+        let said =
+            format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n{prefix}\r\nContent-Length: {length}\r\n\r\n");
         stream.write_all(format!("{said}{target}").as_bytes()).ok()?;
     }
 }
@@ -242,6 +246,71 @@ fn a_script_is_told_the_path_decoded_and_the_target_as_it_came(engine: Engine) {
         assert_eq!(ask(&server, b"/x.cgi/admin%2Fa", ADA).0, 400, "{round}");
         let told = "/x.cgi|/admin/a/b|/x.cgi/admin/a%2Fb";
         assert_eq!(ask(&server, b"/x.cgi/admin/a%2Fb", ADA), (200, told.to_owned()), "{round}");
+    }
+    server.finish();
+}
+
+fn an_application_is_asked_without_a_prefix_that_it_does_not_know(engine: Engine) {
+    let echo = Echo::start();
+    let routes = format!(
+        "[[site.route]]\nmatch = [\"/app\", \"/app/*\"]\nproxy = \"http://{to}\"\nstrip_prefix = \"/app/\"\ncache = true\n\
+         [[site.route]]\nmatch = \"/other/*\"\nproxy = \"http://{to}/app/\"\nstrip_prefix = \"/other\"\ncache = true\n\
+         [[site.route]]\nmatch = \"/base/*\"\nproxy = \"http://{to}/v1\"\n\
+         [[site.route]]\nmatch = \"/app/admin/*\"\naccess = {{ users = [\"ada\"] }}\n",
+        to = echo.address
+    );
+    let server = Launch::new(engine).argument("--h2c").config(&site(&routes)).start();
+    for round in ["from the start", "once more", "after a reload"] {
+        if round == "after a reload" {
+            order(&server, &["reload"]).unwrap();
+        }
+        for (target, status, told) in [
+            ("/app/x?y=/app/z", 200, "/x?y=/app/z"),
+            ("/app", 200, "/"),
+            ("/app/", 200, "/"),
+            ("/app/a%2Fb//%7E", 200, "/a%2Fb//%7E"),
+            ("/%61pp/x", 200, "/x"),
+            ("/app//host/x", 200, "/host/x"),
+            ("/app/%2Fhost", 400, ""),
+            ("/app/../x", 404, ""),
+            ("/app/..%2Fx", 400, ""),
+            ("/apple", 404, ""),
+            ("/other/x", 200, "/app/x"),
+            ("/other//x%2Fy", 400, ""),
+            ("/base/x", 200, "/v1/base/x"),
+            ("/app/admin/x", 401, ""),
+            ("/app//admin/x", 401, ""),
+            ("/app/admin%2Fx", 401, ""),
+        ] {
+            assert_eq!(ask(&server, target.as_bytes(), ""), (status, told.to_owned()), "{round}: {target}");
+        }
+        assert_eq!(ask(&server, b"/app/admin%2Fx", ADA).0, 400, "{round}");
+        // A client that is no trusted proxy does not say it.
+        let mut client = server.connect();
+        client.send(b"GET /app/y HTTP/1.1\r\nHost: a\r\nX-Forwarded-Prefix: /evil\r\n\r\n");
+        assert_eq!(client.receive(true).unwrap().field("X-Forwarded-Prefix"), Some("/app"), "{round}");
+        let answer = Http2::connect(server.address()).get("/app/a%2Fb");
+        assert_eq!((answer.status, &answer.content[..]), (200, &b"/a%2Fb"[..]), "{round}");
+    }
+    server.finish();
+    // Over FastCGI the prefix is what leads to the application.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let asked = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(APPLICATION_PATIENCE)).unwrap();
+        let mut records = vec![0; 4096];
+        let bytes = stream.read(&mut records).unwrap();
+        String::from_utf8_lossy(&records[..bytes]).into_owned()
+    });
+    let route = format!(
+        "[[site.route]]\nmatch = \"/app/*\"\nfastcgi = {{ to = \"{to}\", extensions = [] }}\nstrip_prefix = \"/app\"\n"
+    );
+    let server = Launch::new(engine).config(&site(&route)).start();
+    assert_eq!(ask(&server, b"/app/x%2Fy", "").0, 502);
+    let asked = asked.join().unwrap();
+    for variable in ["SCRIPT_NAME/app", "PATH_INFO/x/y", "REQUEST_URI/app/x%2Fy"] {
+        assert!(asked.contains(variable), "{variable}: {asked:?}");
     }
     server.finish();
 }
