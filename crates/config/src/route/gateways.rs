@@ -611,6 +611,7 @@ mod tests {
             (r#"proxy = { to = "http://a.test", check = { path = "/", misses = 0 } }"#, "misses"),
             (r#"proxy = { to = "http://a.test", check = { path = "/", status = "good" } }"#, "`status` has"),
             (r#"proxy = { to = ["http://a.test/a", "http://b.test/b"] }"#, "the same path"),
+            (r#"access = { service = { to = "http://a.test/a", path = "/b" } }"#, "`to` has no path for a service"),
             (r#"proxy = "http://a.test/a//b""#, "beneath which an application is"),
             (r#"proxy = "http://a.test/a?b""#, "beneath which an application is"),
             (r#"proxy = "http://a.test", strip_prefix = "/app""#, "not every path of this route is beneath `/app`"),

@@ -55,6 +55,10 @@ pub(super) fn judge(given: &Spanned<Box<ServiceTable>>, checker: &mut Checker<'_
         ..GatewayTable::default()
     };
     let gateway = gateways::of_table(GatewayProtocol::Http, &copy, span.clone(), checker);
+    if matches!(&gateway, Switch::Set(gateway) if !gateway.base_path.is_empty()) {
+        checker.problem(span, "`to` has no path for a service: what it is asked for is in `path`");
+        return None;
+    }
     let Some(path) = &table.path else {
         checker.problem(span, "`path` says what the service is asked for, and it is missing");
         return None;
