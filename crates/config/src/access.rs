@@ -73,6 +73,16 @@ impl AccessRule {
         deny: Vec::new(),
     };
 
+    /// One that lets nobody in.
+    pub fn nobody() -> AccessRule {
+        AccessRule { deny: Network::all().into(), ..AccessRule::NONE }
+    }
+
+    /// Whether it lets nobody in, whatever else it says.
+    pub fn is_for_nobody(&self) -> bool {
+        Network::all().iter().all(|network| self.deny.contains(network))
+    }
+
     /// Whether clients have to authenticate.
     pub fn asks_for_credentials(&self) -> bool {
         !(self.users.is_empty() && self.tokens.is_empty() && self.certificates.is_empty())
@@ -197,6 +207,9 @@ impl AccessRules {
 }
 
 fn describe(rule: &AccessRule) -> String {
+    if rule.is_for_nobody() {
+        return "no client".to_owned();
+    }
     let named = |names: &[String], one: &str, all: &str| match names {
         [] => None,
         names if names.iter().any(|name| name == "*") => Some(all.to_owned()),

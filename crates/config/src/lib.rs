@@ -26,6 +26,7 @@ mod depth;
 pub mod early_hints;
 mod environment;
 pub mod error_log;
+pub mod error_pages;
 mod explain;
 mod exposed;
 mod file;

@@ -167,7 +167,7 @@ mod tests {
                 spa,
                 headers,
                 redirects,
-                error_pages,
+                error_pages: error_pages.into_iter().collect(),
                 aliases,
                 user_directory,
                 rule_files: browse,

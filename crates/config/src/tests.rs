@@ -1,6 +1,5 @@
 //! Behaviour of configuration as a whole: files in, settings or reports out, and back.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -205,7 +204,7 @@ fn one_file_holds_everything() {
             spa: true,
             headers: vec![field("X-Z", "1"), field("X-A", "2"), field("X-A", "3")],
             redirects: vec![redirect("/old/*", "https://example.org/new/*", 301), redirect("/a", "/b", 302)],
-            error_pages: BTreeMap::from([(404, "/404.html".into())]),
+            error_pages: [(404, "/404.html".into())].into(),
             aliases: vec![alias("/a/b/", "site"), alias("/a/", "other")],
             user_directory: Some("public_html".into()),
             ..SiteSettings::new(base.join("site"))

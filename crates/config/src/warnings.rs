@@ -2,22 +2,21 @@
 //!
 //! Owns: these sentences. Nothing here keeps a server from starting, as files come and go while it serves.
 
-use std::path::PathBuf;
-
+use lamna_policy::size::format_size;
 use lamna_sys::denied::denied;
 
 use super::access::Allowed;
+use super::error_pages::{LOOKED_UP, PAGE_BYTES_MAX, file_of};
 use super::exposed;
 use super::gateway::GatewaySettings;
 use super::own_files;
+use super::route::headers::Statuses;
 use super::route::matcher::Matcher;
 use super::route::pattern::Pattern;
+use super::route::sent::Sent;
 use super::route::{self, Switch};
 use super::service::{ServiceDefinition, What};
 use super::settings::{ListenAddress, Settings, SiteSettings};
-
-/// The statuses that a page of the site's own is sent with. Others are answered where no file may be looked for.
-const PAGE_STATUSES: [u16; 3] = [403, 404, 500];
 
 /// One line each.
 pub fn warnings(settings: &Settings) -> Vec<String> {
@@ -31,7 +30,7 @@ pub fn warnings(settings: &Settings) -> Vec<String> {
             let line = skipped.line.map(|line| format!(", line {line}")).unwrap_or_default();
             format!("`{}`{line}, of {name} is not done: {}", skipped.file, skipped.why)
         });
-        let mut said = [unreadable(&name, site), error_pages(&name, site)].concat();
+        let mut said = [unreadable(&name, site), unsent_pages(&name, site)].concat();
         said.extend(skipped);
         said.extend(unused_lines(&name, site));
         said.extend(out_of_reach(&name, site, settings));
@@ -197,49 +196,59 @@ fn unreadable(name: &str, site: &SiteSettings) -> Vec<String> {
     roots.filter_map(|root| denied(root)).map(|denied| format!("{name} cannot be listed: {denied}")).collect()
 }
 
-fn error_pages(name: &str, site: &SiteSettings) -> Vec<String> {
-    let warning = |(status, page): (&u16, &String)| {
-        let file = file_of(site, page);
-        if !PAGE_STATUSES.contains(status) {
-            let message =
-                format!("{name} has a page for {status} that is never sent: it may have one for 403, 404 and 500");
-            return Some(message);
-        }
+/// Pages for errors, and files of fixed answers, that are not sent.
+fn unsent_pages(name: &str, site: &SiteSettings) -> Vec<String> {
+    let sent = Sent::new(site).ok();
+    let why_not = |path: &str, is_held: bool| {
+        let file = file_of(site, path);
         let shown = file.display().to_string();
-        let message = format!(
-            "{name} has `{}` as its page for {status}, and `{}` is not a file: Lamna's own page is sent",
-            page.escape_debug(),
-            shown.escape_debug()
-        );
-        (!file.is_file()).then_some(message)
+        let shown = shown.escape_debug();
+        match file.metadata() {
+            _ if !site.has_root() => Some("the site has no `root` that it could be beneath".to_owned()),
+            Ok(found) if !found.is_file() => Some(format!("`{shown}` is not a file")),
+            Err(_) => Some(format!("`{shown}` is not a file")),
+            Ok(found) if is_held && found.len() > PAGE_BYTES_MAX => {
+                Some(format!("`{shown}` has more than {}", format_size(PAGE_BYTES_MAX)))
+            }
+            Ok(_) if is_held && sent.as_ref().is_some_and(|sent| !sent.is_open(path.as_bytes())) => Some(format!(
+                "not every client may read it: a route for it with access = \"anyone\" lets `{}` be sent",
+                path.escape_debug()
+            )),
+            Ok(_) => None,
+        }
     };
-    let of_routes = site.routes.iter().flat_map(|route| &route.error_pages);
-    let mut said: Vec<String> = site.error_pages.iter().chain(of_routes).filter_map(warning).collect();
+    let of_routes = site.routes.iter().flat_map(|route| route.error_pages.iter());
+    let pages = site.error_pages.iter().chain(of_routes).filter_map(|(statuses, page)| {
+        // What is looked up is judged for each client.
+        let is_held = !LOOKED_UP.iter().any(|status| statuses == Statuses::One(*status));
+        let why = why_not(page, is_held)?;
+        let (page, statuses) = (page.escape_debug(), statuses.text());
+        Some(format!("{name} has `{page}` as its page for {statuses}, and {why}: Lamna's own page is sent"))
+    });
+    let answers = site.routes.iter().filter_map(|route| {
+        let Switch::Set(respond) = &route.respond else { return None };
+        let file = respond.file()?;
+        let (why, title, file) = (why_not(file, true)?, route.title(), file.escape_debug());
+        let status = if respond.status >= 400 { respond.status } else { 404 };
+        Some(format!("{name} answers `{title}` with `{file}`, and {why}: the page for {status} is sent"))
+    });
+    let mut said: Vec<String> = pages.chain(answers).collect();
     said.sort();
     said.dedup();
     said
-}
-
-/// The file that a path of a site stands for. A query would be a part of its name.
-fn file_of(site: &SiteSettings, path: &str) -> PathBuf {
-    // The longest prefix is the first.
-    let alias = site.aliases.iter().find_map(|alias| Some((&alias.root, path.strip_prefix(&alias.prefix)?)));
-    let (root, rest) = alias.unwrap_or((&site.root, path.trim_start_matches('/')));
-    root.join(rest)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::settings::Alias;
     use super::*;
-    use std::collections::BTreeMap;
 
     fn warnings_of(pages: &[(u16, &str)]) -> Vec<String> {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("404.html"), "gone").unwrap();
         std::fs::create_dir(directory.path().join("sub")).unwrap();
         let mut site = SiteSettings::new(directory.path().to_owned());
-        site.error_pages = pages.iter().map(|(status, page)| (*status, (*page).to_owned())).collect::<BTreeMap<_, _>>();
+        site.error_pages = pages.iter().map(|(status, page)| (*status, (*page).to_owned())).collect();
         warnings(&Settings { sites: vec![site], ..Settings::default() })
     }
 
@@ -254,9 +263,36 @@ mod tests {
     }
 
     #[test]
-    fn a_page_for_a_status_that_no_file_is_sent_with_is_warned_of() {
-        let said = warnings_of(&[(503, "/404.html")]);
-        assert!(said.len() == 1 && said[0].contains("503"), "{said:?}");
+    fn a_page_that_is_held_and_that_not_every_client_may_read_is_warned_of() {
+        let directory = tempfile::tempdir().unwrap();
+        let of = |routes: &str| {
+            std::fs::write(directory.path().join("e.html"), "sorry").unwrap();
+            let text = format!(
+                "[[site]]\nroot = {:?}\nerror_pages = {{ \"4xx\" = \"/e.html\", \"404\" = \"/e.html\" }}\n{routes}",
+                directory.path()
+            );
+            warnings(&crate::parse(&text, &directory.path().join("a.toml")).unwrap())
+        };
+        assert_eq!(of(""), Vec::<String>::new());
+        let found = of("access = \"deny\"\n");
+        assert!(found.len() == 1 && found[0].contains("page for 4xx, and not every client may read it"), "{found:?}");
+        let open = "access = \"deny\"\n[[site.route]]\nmatch = \"/e.html\"\naccess = \"anyone\"\n";
+        assert_eq!(of(open), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_page_that_is_held_and_too_large_and_an_answer_without_its_file_are_warned_of() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("large"), vec![b'x'; 1 + PAGE_BYTES_MAX as usize]).unwrap();
+        let of = |keys: &str| {
+            let text = format!("[[site]]\nroot = {:?}\n{keys}", directory.path());
+            warnings(&crate::parse(&text, &directory.path().join("a.toml")).unwrap())
+        };
+        assert_eq!(of("error_pages = { \"404\" = \"/large\" }"), Vec::<String>::new());
+        let found = of("error_pages = { \"502\" = \"/large\" }");
+        assert!(found.len() == 1 && found[0].contains("has more than 1MiB"), "{found:?}");
+        let found = of("route = [{ match = \"/x\", respond = { status = 410, file = \"/absent\" } }]");
+        assert!(found.len() == 1 && found[0].contains("answers `/x` with `/absent`"), "{found:?}");
     }
 
     #[test]

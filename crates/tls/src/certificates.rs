@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lamna_config::error_pages;
 use lamna_config::settings::{Settings, SiteTls, TlsFiles};
 use rustls::RootCertStore;
 use rustls::client::verify_server_name;
@@ -100,11 +101,13 @@ impl Stamp {
     }
 }
 
-/// The state of the files of all pairs that settings name, and of the authorities of clients among them alone.
+/// The state of the files that settings name and that are read before they are used: those of all pairs, of the
+/// authorities of clients among them alone, and pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileStates {
     of_pairs: Vec<Option<Stamp>>,
     of_client_authorities: Vec<Option<Stamp>>,
+    of_pages: Vec<Option<Stamp>>,
 }
 
 impl FileStates {
@@ -118,6 +121,8 @@ impl FileStates {
             }
             let authorities = site.gateways().filter_map(|gateway| gateway.tls.ca.as_ref());
             states.of_pairs.extend(authorities.map(|file| stamp(file)));
+            let pages = error_pages::held(site).map(|path| error_pages::file_of(site, path));
+            states.of_pages.extend(pages.map(|file| stamp(&file)));
         }
         states
     }

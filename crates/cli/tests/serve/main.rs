@@ -34,6 +34,7 @@ mod live_reload;
 mod liveness;
 mod matrix;
 mod negotiated;
+mod pages;
 mod panics;
 mod preview;
 mod processes;

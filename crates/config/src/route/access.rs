@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toml::Spanned;
 
 use super::condition::Network;
@@ -17,7 +17,7 @@ use crate::access::{
     ACTIONS, AccessRule, AccessRules, Accounts, Allowed, SUBJECT_CHARACTERS_MAX, check_user, token_hash,
 };
 use crate::checker::Checker;
-use crate::schema::values::{names, one_or_several, several, switch, table};
+use crate::schema::values::{list_of, names, one_or_several, several, switch, table};
 use crate::written::{Text, Texts};
 
 /// `access` of a route.
@@ -55,6 +55,7 @@ pub(crate) fn access(given: &Spanned<AccessValue>, checker: &mut Checker<'_>) ->
     let tables = match given.get_ref() {
         AccessValue::One(table) => std::slice::from_ref(&**table),
         AccessValue::Several(tables) => tables,
+        AccessValue::Word(word) => return word_of_access(word, given, checker),
     };
     let mut rules = AccessRules::default();
     for table in tables {
@@ -77,6 +78,20 @@ pub(crate) fn access(given: &Spanned<AccessValue>, checker: &mut Checker<'_>) ->
         }
     }
     rules
+}
+
+/// The rules of `"deny"` and `"anyone"`, for every action.
+fn word_of_access(word: &str, given: &Spanned<AccessValue>, checker: &mut Checker<'_>) -> AccessRules {
+    let whom = match word {
+        "deny" => Allowed::Only(Arc::new(AccessRule::nobody())),
+        "anyone" => Allowed::Anyone,
+        _ => {
+            let message = format!("`{}` is no access: expected \"deny\", \"anyone\" or a table", word.escape_debug());
+            checker.problem(given.span(), message);
+            return AccessRules::default();
+        }
+    };
+    AccessRules(ACTIONS.map(|_| Some(whom.clone())))
 }
 
 fn whom(table: &AccessTable, given: &Spanned<AccessValue>, checker: &mut Checker<'_>) -> Allowed {
@@ -196,7 +211,7 @@ pub(crate) fn schema() -> Value {
         ("deny", several("Networks of clients that may not")),
     ];
     let rule = table(keys, &[], "Who may do what");
-    one_or_several(rule, "")
+    json!({ "anyOf": [names(&["deny", "anyone"], ""), rule, list_of(rule.clone())] })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use lamna_proto::message::{Method, Request};
@@ -239,6 +239,12 @@ pub fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 impl Network {
+    /// Networks that every address is in one of.
+    pub fn all() -> [Network; 2] {
+        [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)]
+            .map(|address| Network { address, bits: 0 })
+    }
+
     /// Whether `address` is in it. An IPv4 address that came over IPv6 is one of IPv4.
     #[inline]
     pub fn contains(&self, address: IpAddr) -> bool {

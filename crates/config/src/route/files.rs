@@ -294,7 +294,7 @@ mod tests {
         let texts = |templates: &[Template]| templates.iter().map(|one| one.text().to_owned()).collect::<Vec<_>>();
         assert_eq!(texts(found.routes[0].try_files.as_ref().unwrap()), ["$path", "/index.html"]);
         assert_eq!(found.routes[1].rewrite, Switch::Set(Template::parse("/v2/${1}").unwrap()));
-        assert_eq!(found.routes[2].error_pages.get(&404).map(String::as_str), Some("/404.html"));
+        assert_eq!(found.routes[2].error_pages.get(404), Some("/404.html"));
     }
 
     #[test]

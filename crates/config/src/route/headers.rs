@@ -21,7 +21,7 @@ pub struct HeaderRule {
 }
 
 /// Some statuses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Statuses {
     /// This one.
     One(u16),
@@ -48,7 +48,24 @@ impl Statuses {
         }
     }
 
-    fn contains(self, status: u16) -> bool {
+    /// Whether `other` is one of these, or they are the same.
+    pub fn cover(self, other: Statuses) -> bool {
+        match other {
+            Statuses::One(status) => self.contains(status),
+            Statuses::Class(_) => self == other,
+        }
+    }
+
+    /// Whether they are all errors.
+    pub fn are_of_errors(self) -> bool {
+        match self {
+            Statuses::One(status) => status >= 400,
+            Statuses::Class(class) => class >= 4,
+        }
+    }
+
+    /// Whether `status` is one of them.
+    pub fn contains(self, status: u16) -> bool {
         match self {
             Statuses::One(one) => one == status,
             Statuses::Class(class) => status / 100 == class,

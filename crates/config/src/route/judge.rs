@@ -20,7 +20,9 @@ use crate::written::Texts;
 impl RouteTable {
     /// Whether it answers requests without a file.
     pub(crate) fn needs_no_root(&self) -> bool {
-        self.redirect.is_some() || self.proxy.is_some() // What FastCGI runs is in files, as a rule.
+        // What FastCGI runs is in files, as a rule.
+        let responds = self.respond.as_ref().is_some_and(|respond| respond.get_ref().needs_no_root());
+        responds || self.redirect.is_some() || self.proxy.is_some()
     }
 }
 

@@ -11,6 +11,7 @@ immutable = true
 index = ["a.html", "b.html"]
 error_pages = { "404" = "/gone.html", "500" = "/sorry.html" }
 cors = { origins = "https://a.example", headers = "X-A" }
+intercept_errors = true
 proxy = "http://127.0.0.1:3000"
 path = "as-sent"
 strip_prefix = "/a"
@@ -33,6 +34,8 @@ immutable = "all"
 redirect = { to = "/c/$1", status = 308, if_missing = true }
 rewrite = "/d"
 try = ["$path", "/e"]
+respond = false
+intercept_errors = false
 fastcgi = false
 path = "normal"
 cors = false
@@ -51,6 +54,7 @@ headers = [{ set = { "X-A" = ["1"] }, status = ["4xx"] }, { set = { "Content-Typ
 immutable = true
 index = ["a.html", "b.html"]
 error_pages = { "404" = "/gone.html", "500" = "/sorry.html" }
+intercept_errors = true
 proxy = { to = ["127.0.0.1:3000"], connect_timeout_ms = 5000, timeout_ms = 60000 }
 path = "as-sent"
 strip_prefix = "/a"
@@ -71,6 +75,8 @@ immutable = "all"
 redirect = { to = "/c/$1", status = 308, if_missing = true }
 rewrite = "/d"
 try = ["$path", "/e"]
+respond = false
+intercept_errors = false
 proxy = false
 path = "normal"
 cors = false
@@ -96,6 +102,7 @@ const REPORTED: &str = "\
 #       its pages may be fetched ahead, those of applications as well
 #       page for 404: /gone.html
 #       page for 500: /sorry.html
+#       errors of the application are answered with these pages
 #       Content-Type: text/plain (files)
 #       Cache-Control: public, max-age=31536000, immutable (names with a hash)
 #       X-B: 2
@@ -160,6 +167,8 @@ fn of_contradictions_the_first_in_an_order_is_told() {
         ("try = [\"/a\"]", "try = [\"/b\"]"),
         ("proxy = \"http://127.0.0.1:1\"", "proxy = \"http://127.0.0.1:2\""),
         ("fastcgi = \"127.0.0.1:1\"", "fastcgi = \"127.0.0.1:2\""),
+        ("respond = 410", "respond = 404"),
+        ("respond = 410", "proxy = false"),
         ("redirect = \"/a\"", "try = []"),
         ("rewrite = false", "proxy = false"),
     ];
@@ -174,8 +183,7 @@ fn of_contradictions_the_first_in_an_order_is_told() {
         assert!(told.contains(&format!("and differ in {}\n", keys[from].2)), "{told}");
         for (a, b) in ways {
             let told = differ(&format!("{one}{a}"), &format!("{two}{b}"));
-            let words =
-                "and differ in where answers come from (`redirect`, `rewrite`, `try`, `proxy`, `fastcgi`, `cgi`)\n";
+            let words = "and differ in where answers come from (`redirect`, `rewrite`, `try`, `respond`, `proxy`, `fastcgi`, `cgi`)\n";
             assert!(told.contains(words), "{told}");
         }
         assert_eq!(differ(&one, &one), "");
@@ -195,7 +203,7 @@ fn what_contradicts_itself_is_told_in_an_order() {
 #[test]
 fn a_key_that_is_not_known_in_a_route_is_answered_with_all_that_are() {
     let told = parsed(&["\nmatch = \"/x\"\nqqqqqqqqqqqq = 1\n"]).unwrap_err();
-    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, proxy, fastcgi, cgi, path, strip_prefix, cache, filters, \
+    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, respond, intercept_errors, proxy, fastcgi, cgi, path, strip_prefix, cache, filters, \
                  structured, upload, delete, search, early_hints, link_prefetch, mkdir, access";
     assert!(told.ends_with(&format!("known here: {known}")), "{told}");
 }

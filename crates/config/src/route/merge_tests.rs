@@ -1,13 +1,13 @@
 //! Tests of what several routes come to.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use super::headers::HeaderRule;
 use super::pattern::Pattern;
 use super::template::Template;
 use super::{Changes, Immutable, RouteRedirect, RouteSettings, Rules, Source, Switch, merge};
 use crate::answer_cache::AnswerCache;
+use crate::error_pages::ErrorPages;
 use crate::gateway::GatewaySettings;
 
 fn route(path: &str) -> RouteSettings {
@@ -24,7 +24,7 @@ fn merged(routes: &[RouteSettings]) -> Rules {
 
 #[test]
 fn the_most_specific_decides_and_the_others_fill_in() {
-    let pages = |status: u16, page: &str| BTreeMap::from([(status, page.to_owned())]);
+    let pages = |status: u16, page: &str| ErrorPages::from([(status, page.to_owned())]);
     let more = RouteSettings { index: Some(vec!["a".into()]), error_pages: pages(404, "/m"), ..route("/a/*") };
     let less = RouteSettings {
         index: Some(vec!["b".into()]),

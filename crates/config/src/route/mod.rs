@@ -36,6 +36,7 @@ pub mod pattern;
 mod prefixes;
 mod programs;
 mod report;
+mod respond;
 mod row;
 mod rows;
 pub mod sent;
@@ -62,6 +63,7 @@ pub(super) use filters::schema as filters_schema;
 pub use gateways::describe as describe_gateway;
 pub(super) use judge::routes;
 pub use report::{render, report, unused_lines};
+pub use respond::{Respond, RespondContent};
 #[cfg(test)]
 pub(super) use rows::PRIORITY;
 pub use rows::{Immutable, RouteSettings, Rules, keys};

@@ -16,13 +16,14 @@ use super::cors::{self, Cors};
 use super::fields;
 use super::filters;
 use super::gateways;
-use super::headers::{HeaderRule, IMMUTABLE};
+use super::headers::{HeaderRule, IMMUTABLE, Statuses};
 use super::pattern::Pattern;
 use super::prefixes::StripPrefix;
+use super::respond::{self, Respond};
 use super::row::{Answer, Field, Matching, Order, RouteKey, Row, Section, SwitchKey, route_keys};
 use super::shapes::{
     AccessValue, AnswerCacheTable, CgiTable, CorsTable, FilterStep, GatewayTable, Headers, MatchTable, Never,
-    RedirectTable, StructuredTable, SwitchOr, TextsOr,
+    RedirectTable, RespondValue, StructuredTable, SwitchOr, TextsOr,
 };
 use super::spelling::{self, PathSpelling};
 use super::template::Template;
@@ -31,6 +32,7 @@ use super::{Source, Switch, access, cgi, kept_answers};
 use crate::access::AccessRules;
 use crate::answer_cache::AnswerCache;
 use crate::checker::Checker;
+use crate::error_pages::ErrorPages;
 use crate::gateway::GatewaySettings;
 use crate::key::Key;
 use crate::page::{list, quoted};
@@ -107,10 +109,13 @@ route_keys! {
     }
 
     /// Pages for errors, by status, where they differ from those of the site.
-    error_pages: BTreeMap<u16, String> => BTreeMap<u16, String>, by ErrorPages {
-        error_pages = "error_pages": BTreeMap<Text, Text> =
-            Key::other("table", || json!({ "type": "object" }), "By status: the path of the page, beneath the root")
-                .more("; as that of the site");
+    error_pages: ErrorPages => ErrorPages, by OwnPages {
+        error_pages = "error_pages": BTreeMap<Text, Text> = Key::other(
+            "table",
+            ErrorPages::schema,
+            "By status, 400 to 599, 4xx or 5xx: the path of the page, beneath the root",
+        )
+        .more("; as that of the site: [pages.md](pages.md)");
     }
 
     /// Rights of other origins.
@@ -118,6 +123,20 @@ route_keys! {
         cors = "cors": Option<Spanned<SwitchOr<CorsTable>>> =
             Key::other("boolean or table", cors::schema, "Whether pages of other origins may read")
                 .more("; a table is below");
+    }
+
+    /// The fixed answer.
+    respond: Switch<Respond> => Option<Respond>, by respond::Responds {
+        respond = "respond": Option<Spanned<RespondValue>> =
+            Key::other("status, table or `false`", respond::schema, "The fixed answer to every request, or false")
+                .more("; the table has `status` (200), `text` or `file`, and `headers`: [pages.md](pages.md)");
+    }
+
+    /// Whether errors of applications are answered with the pages for their status.
+    intercept_errors: Option<bool> => Option<bool>, by InterceptErrors {
+        intercept_errors = "intercept_errors": Option<bool> =
+            Key::switch("Whether errors of applications are answered with the pages of `error_pages`")
+                .more("; otherwise an application's own content is sent: [pages.md](pages.md)");
     }
 
     /// The application that answers.
@@ -223,7 +242,7 @@ route_keys! {
     access: AccessRules => AccessRules, by access::Access {
         access = "access": Option<Spanned<AccessValue>> =
             Key::other(
-                "table, or list of tables",
+                "table, list of tables, `\"deny\"` or `\"anyone\"`",
                 access::schema,
                 "Who may read, upload, delete and make directories",
             )
@@ -455,34 +474,49 @@ impl RouteKey for Index {
 }
 
 /// `error_pages`.
-pub(super) struct ErrorPages;
+pub(super) struct OwnPages;
 
-impl RouteKey for ErrorPages {
+impl RouteKey for OwnPages {
     const ORDER: Order = Order { shown: 0, reported: Section::Pages, judged: 7 };
     const ANSWER: Answer = Answer::There;
 
-    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> BTreeMap<u16, String> {
-        site::error_pages(&given.error_pages, checker)
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> ErrorPages {
+        ErrorPages::judge(&given.error_pages, checker)
     }
 
-    fn render(said: &BTreeMap<u16, String>) -> Option<String> {
-        let pages = said.iter().map(|(status, page)| format!("\"{status}\" = {}", quoted(page)));
+    fn render(said: &ErrorPages) -> Option<String> {
+        let pages = said.render().map(|(statuses, page)| format!("{statuses} = {page}"));
         (!said.is_empty()).then(|| format!("{{ {} }}", pages.collect::<Vec<_>>().join(", ")))
     }
 
-    /// One by one.
-    fn merge(routes: &Matching<'_>) -> BTreeMap<u16, String> {
-        routes.iter().rev().flat_map(|(_, route)| route.error_pages.clone()).collect()
+    /// One by one, and a class in place of each status of it in less specific routes.
+    fn merge(routes: &Matching<'_>) -> ErrorPages {
+        routes.iter().rev().fold(ErrorPages::default(), |pages, (_, route)| pages.with(&route.error_pages))
     }
 
     fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
-        let differs =
-            |(status, page): &(&u16, &String)| two.error_pages.get(status).is_some_and(|other| other != *page);
-        one.error_pages.iter().find(differs).map(|(status, _)| format!("the page for {status}"))
+        let said = |statuses| two.error_pages.iter().find(|(other, _)| *other == statuses);
+        let differs = |(statuses, page): &(Statuses, &str)| said(*statuses).is_some_and(|(_, other)| other != *page);
+        one.error_pages.iter().find(differs).map(|(statuses, _)| format!("the page for {}", statuses.text()))
     }
 
-    fn report(rule: &BTreeMap<u16, String>) -> Vec<String> {
-        rule.iter().map(|(status, page)| format!("page for {status}: {page}")).collect()
+    fn report(rule: &ErrorPages) -> Vec<String> {
+        rule.iter().map(|(statuses, page)| format!("page for {}: {page}", statuses.text())).collect()
+    }
+}
+
+/// `intercept_errors`.
+pub(super) struct InterceptErrors;
+
+impl SwitchKey for InterceptErrors {
+    const ORDER: Order = Order { shown: 1, reported: Section::Pages, judged: 7 };
+
+    fn given(table: &RouteTable) -> Option<bool> {
+        table.intercept_errors
+    }
+
+    fn report(is_on: bool) -> Option<String> {
+        is_on.then(|| "errors of the application are answered with these pages".to_owned())
     }
 }
 

@@ -58,8 +58,9 @@ impl<'s> Sent<'s> {
 
     /// Whether any client may read what is at `path`, except those of denied networks.
     pub(crate) fn is_open(&self, path: &[u8]) -> bool {
-        let names_some =
-            |rule: &AccessRule| rule.asks_for_credentials() || rule.service.is_some() || !rule.allow.is_empty();
+        let names_some = |rule: &AccessRule| {
+            rule.asks_for_credentials() || rule.service.is_some() || !rule.allow.is_empty() || rule.is_for_nobody()
+        };
         for id in self.matcher.by_path(path) {
             let route = self.matcher.route(id);
             match route.access.readers() {
@@ -74,6 +75,10 @@ impl<'s> Sent<'s> {
     }
 
     fn by(&self, asked: &[u8], rules: &Rules, found: &mut BTreeSet<Vec<u8>>) {
+        if let Some(respond) = &rules.respond {
+            respond.file().into_iter().for_each(|file| self.push(file.as_bytes().to_vec(), None, found));
+            return;
+        }
         let is_redirected = rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing);
         let answers = |gateway: &GatewaySettings| match &gateway.scripts {
             None => true,
@@ -87,8 +92,8 @@ impl<'s> Sent<'s> {
         {
             return;
         }
-        let pages = rules.error_pages.values().chain(self.site.error_pages.values());
-        pages.for_each(|page| self.push(page.clone().into_bytes(), None, found));
+        let pages = rules.error_pages.iter().chain(self.site.error_pages.iter());
+        pages.for_each(|(_, page)| self.push(page.as_bytes().to_vec(), None, found));
         let filled = |template: &Template, from: usize, path: &[u8]| {
             let filled = template.fill(path, &self.matcher.captures(from as RouteId, asked)); // It is from `merge`.
             let mut normal = Vec::new();

@@ -101,6 +101,24 @@ pub(crate) struct RedirectTable {
     pub(super) if_missing: bool,
 }
 
+/// `respond = { ... }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RespondTable {
+    pub(super) status: Option<Spanned<Amount>>,
+    pub(super) text: Option<Text>,
+    pub(super) file: Option<Text>,
+    pub(super) headers: BTreeMap<Text, Spanned<Texts>>,
+}
+
+/// A status, a table, or `false`.
+#[derive(Debug)]
+pub(super) enum RespondValue {
+    Off,
+    Status(i64),
+    Table(RespondTable),
+}
+
 /// `cors = { ... }`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
@@ -225,6 +243,8 @@ pub(crate) enum AccessValue {
     One(Box<AccessTable>),
     /// `[{ ... }, { ... }]`
     Several(Vec<AccessTable>),
+    /// `"deny"`, `"anyone"`
+    Word(String),
 }
 
 /// Where no table is taken.
@@ -435,8 +455,32 @@ impl Shape for Headers {
     }
 }
 
+impl Shape for RespondValue {
+    const EXPECTED: &'static str = "a status as in 410, a table as in { status = 410, text = \"gone\" }, or false";
+
+    fn of_bool(is: bool) -> Option<Self> {
+        (!is).then_some(RespondValue::Off)
+    }
+
+    fn of_number(number: i64) -> Option<Self> {
+        Some(RespondValue::Status(number))
+    }
+
+    fn of_list<'de, A: SeqAccess<'de>>(_: A) -> Option<Result<Self, A::Error>> {
+        None
+    }
+
+    fn of_map<'de, A: MapAccess<'de>>(map: A) -> Option<Result<Self, A::Error>> {
+        Some(RespondTable::deserialize(MapAccessDeserializer::new(map)).map(RespondValue::Table))
+    }
+}
+
 impl Shape for AccessValue {
-    const EXPECTED: &'static str = "a table as in { users = [\"*\"] }, or a list of such tables";
+    const EXPECTED: &'static str = "a table as in { users = [\"*\"] }, a list of such tables, \"deny\" or \"anyone\"";
+
+    fn of_texts(mut texts: Vec<String>) -> Option<Self> {
+        (texts.len() == 1).then(|| AccessValue::Word(texts.remove(0)))
+    }
 
     fn of_map<'de, A: MapAccess<'de>>(map: A) -> Option<Result<Self, A::Error>> {
         Some(Box::deserialize(MapAccessDeserializer::new(map)).map(AccessValue::One))
@@ -457,4 +501,15 @@ macro_rules! read_by_shape {
     )*};
 }
 
-read_by_shape!(TextsOr<T>, SwitchOr<T>, SwitchOrAmount, Value, FieldValue, FilterStep, Statuses, Headers, AccessValue);
+read_by_shape!(
+    TextsOr<T>,
+    SwitchOr<T>,
+    SwitchOrAmount,
+    Value,
+    FieldValue,
+    FilterStep,
+    Statuses,
+    Headers,
+    RespondValue,
+    AccessValue
+);

@@ -46,7 +46,7 @@ try = ["$path", "$path.html"]
 index = ["a.html"]
 cache = { fresh_s = 3, ignore_query = ["utm_*"], ignore_cookies = "_ga", ignore_reload = true, bytes_max = "2MiB" }
 filters = ["markdown", { name = "insert", where = "head", html = "<link>" }]
-error_pages = { "404" = "/gone.html" }
+error_pages = { "404" = "/gone.html", "4xx" = "/4.html" }
 
 [[site.route]]
 match = { path = "/old/*", header = { Accept-Language = { regex = "^de" } } }
@@ -68,6 +68,19 @@ match = "*"
 headers = [{ set = { Cache-Control = "no-cache" }, add = { Link = "</a>" }, remove = ["X-D"], default = { X-F = "1" }, keep = ["X-E"], status = [200, "4xx"] }, { set = { Content-Type = "text/plain" } }]
 
 [[site.route]]
+match = "/gone/*"
+respond = { status = 410, text = "It is\ngone: \"é\"", headers = { Retry-After = "60", Content-Type = "text/x", X-A = ["1", "2"] } }
+
+[[site.route]]
+match = "/robots.txt"
+respond = { file = "/other.txt" }
+
+[[site.route]]
+match = "/none"
+respond = 404
+access = "deny"
+
+[[site.route]]
 match = { method = "GET" }
 error_pages = { "500" = "/sorry.html" }
 "#;
@@ -78,7 +91,7 @@ fn everything_that_can_be_written_is_shown_so_that_it_loads_to_the_same() {
     fs::create_dir(directory.path().join("site")).unwrap();
     fs::write(directory.path().join("site/_redirects"), "/x /y\n").unwrap();
     let settings = load_in(directory.path(), EVERYTHING).unwrap();
-    assert_eq!(settings.sites[0].routes.len(), 8);
+    assert_eq!(settings.sites[0].routes.len(), 11);
     let shown = render(&settings);
     assert_eq!(load_in(directory.path(), &shown).as_ref(), Ok(&settings), "{shown}");
 }
@@ -145,6 +158,19 @@ fn what_is_wrong_with_a_route_is_said_at_its_line() {
         ("[[site.route]]\nmatch = \"/a\"\ncors = { credentials = true }", "5:8", "does not go with `*`"),
         ("[[site.route]]\nmatch = \"/a\"\ncors = { origins = \"https://a.example/b\" }", "5:20", "and no path"),
         ("[[site.route]]\nmatch = \"/a\"\ncors = \"*\"", "5:8", "write cors = true"),
+        ("[[site.route]]\nmatch = \"/a\"\nrespond = true", "5:11", "a status as in 410"),
+        ("[[site.route]]\nmatch = \"/a\"\nrespond = 99", "5:11", "must be between"),
+        ("[[site.route]]\nmatch = \"/a\"\nrespond = 301", "5:11", "`redirect` is for"),
+        ("[[site.route]]\nmatch = \"/a\"\nrespond = { status = 204, text = \"a\" }", "5:11", "has no content"),
+        ("[[site.route]]\nmatch = \"/a\"\nrespond = { text = \"a\", file = \"/b\" }", "5:32", "and not both"),
+        ("[[site.route]]\nmatch = \"/a\"\nrespond = { file = \"b\" }", "5:20", "must start with `/`"),
+        (
+            "[[site.route]]\nmatch = \"/a\"\nrespond = { headers = { ETag = \"1\" } }",
+            "5:25",
+            "is computed by the server",
+        ),
+        ("[[site.route]]\nmatch = \"/a\"\nrespond = 404\nredirect = \"/b\"", "3:", "answered by `respond`"),
+        ("[[site.route]]\nmatch = \"/a\"\naccess = \"nobody\"", "5:10", "is no access"),
         ("[[site.route]]\nmatch = \"/a\"\nmach = 1", "5:1", "did you mean `match`?"),
         ("rout = []", "3:1", "did you mean `root`?"),
     ] {

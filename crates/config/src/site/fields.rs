@@ -131,9 +131,14 @@ pub enum FieldUse {
     Site,
     /// It is sent with answers of a route, which may say of what type its files are.
     Route,
+    /// It is sent with one fixed answer, which may say what the server computes for others.
+    Answer,
     /// It is looked for in requests.
     Request,
 }
+
+/// Fields that the server computes, and that a fixed answer may have.
+const FIXED_FIELDS: [&str; 3] = ["Allow", "Content-Type", "Retry-After"];
 
 fn is_among(name: &str, names: &[&str]) -> bool {
     names.iter().any(|other| other.eq_ignore_ascii_case(name))
@@ -141,7 +146,7 @@ fn is_among(name: &str, names: &[&str]) -> bool {
 
 /// Whether a field has one value in an answer.
 pub fn is_single(name: &str) -> bool {
-    is_among(name, &SINGLE_FIELDS) || name.eq_ignore_ascii_case("Content-Type")
+    is_among(name, &SINGLE_FIELDS) || ["Content-Type", "Retry-After"].iter().any(|one| one.eq_ignore_ascii_case(name))
 }
 
 pub(crate) fn field_name(name: &Text, of: FieldUse, checker: &mut Checker<'_>) {
@@ -155,7 +160,8 @@ fn check_field_name(name: &str, of: FieldUse) -> Result<(), &'static str> {
         return Err("is not the name of a field: expected letters, digits and !#$%&'*+-.^_`|~");
     }
     let is_type_of_files = of == FieldUse::Route && name.eq_ignore_ascii_case("Content-Type");
-    if of != FieldUse::Request && is_among(name, &OWNED_FIELDS) && !is_type_of_files {
+    let is_fixed = of == FieldUse::Answer && is_among(name, &FIXED_FIELDS);
+    if of != FieldUse::Request && is_among(name, &OWNED_FIELDS) && !is_type_of_files && !is_fixed {
         return Err("is computed by the server for each response and cannot be fixed");
     }
     Ok(())

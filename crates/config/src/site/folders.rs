@@ -3,16 +3,17 @@
 //! Owns: their judgement. Looks whether directories are there, where the checker looks at anything.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::SiteTable;
 use super::row::SiteKey;
 use crate::checker::Checker;
+use crate::error_pages::ErrorPages;
 use crate::page::{Page, list, path, quoted};
 use crate::schema::values::{list_of, pattern, table, text};
 use crate::written::Text;
@@ -73,55 +74,23 @@ fn is_segment(text: &str) -> bool {
 }
 
 /// `error_pages`.
-pub(super) struct ErrorPages;
+pub(super) struct OwnPages;
 
-impl SiteKey for ErrorPages {
-    type Value = BTreeMap<u16, String>;
+impl SiteKey for OwnPages {
+    type Value = ErrorPages;
 
-    fn judge(given: &SiteTable, _: &Range<usize>, pages: &mut Self::Value, checker: &mut Checker<'_>) {
-        *pages = error_pages(&given.error_pages, checker);
+    fn judge(given: &SiteTable, _: &Range<usize>, pages: &mut ErrorPages, checker: &mut Checker<'_>) {
+        *pages = ErrorPages::judge(&given.error_pages, checker);
     }
 
-    fn render(pages: &Self::Value, page: &mut Page) {
+    fn render(pages: &ErrorPages, page: &mut Page) {
         if !pages.is_empty() {
             page.table("[site.error_pages]");
         }
-        for (status, target) in pages {
-            page.line(&quoted(&status.to_string()), quoted(target));
+        for (statuses, target) in pages.render() {
+            page.line(&statuses, target);
         }
     }
-}
-
-/// The schema of `error_pages`.
-pub(super) fn error_pages_schema() -> Value {
-    json!({
-        "type": "object",
-        "patternProperties": { "^[45][0-9][0-9]$": { "type": "string", "pattern": "^/" } },
-        "additionalProperties": false,
-    })
-}
-
-pub(crate) fn error_pages(given: &BTreeMap<Text, Text>, checker: &mut Checker<'_>) -> BTreeMap<u16, String> {
-    let mut pages = BTreeMap::new();
-    for (status, page) in given {
-        checker.expect(
-            page.get_ref().starts_with('/') && !page.get_ref().contains('\0'),
-            page,
-            "must start with `/`: it is a path beneath the root",
-        );
-        match error_status(status.get_ref()) {
-            Some(number) => _ = pages.insert(number, page.get_ref().clone()),
-            None => checker.expect(false, status, "is not the status of an error: expected 400 to 599"),
-        }
-    }
-    pages
-}
-
-/// Three digits, so that there is one way to write a status.
-fn error_status(text: &str) -> Option<u16> {
-    let is_number = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let status = text.parse().ok().filter(|_| is_number)?;
-    (400..=599).contains(&status).then_some(status)
 }
 
 /// `[[site.alias]]`

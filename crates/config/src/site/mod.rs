@@ -24,7 +24,7 @@ mod tls;
 pub use fields::{FieldUse, field_from_text, is_sendable, is_single};
 pub(super) use fields::{HEADERS_BYTES_MAX, check_headers, field_name, field_values};
 pub use folders::Alias;
-pub(super) use folders::{error_pages, index_name};
+pub(super) use folders::index_name;
 pub(super) use hosts::host;
 pub use judge::{admit_the_same, keys};
 pub(super) use judge::{render, sites};

@@ -17,6 +17,7 @@ use super::tls::SiteTls;
 use super::{access, fields, hosts, routes, tls};
 use crate::access::{AccessRules, Accounts};
 use crate::early_hints::{EarlyHintSettings, LinkPrefetchSettings, PERCENT};
+use crate::error_pages::ErrorPages;
 use crate::key::Key;
 use crate::redirect::{self, Redirect, RedirectTable};
 use crate::reload::Reload;
@@ -178,7 +179,7 @@ site_keys! {
     /// Access rules where no route says otherwise.
     access: AccessRules = AccessRules::default(), by access::Access {
         access: Option<Spanned<AccessValue>> = Key::other(
-            "table, or list of tables",
+            "table, list of tables, `\"deny\"` or `\"anyone\"`",
             route::access_schema,
             "Who may read, upload, delete and make directories",
         )
@@ -250,16 +251,16 @@ site_keys! {
                 .more(": a string, or a list of strings for several lines; see below");
     }
 
-    /// Path beneath the root of the page sent as the body of an error of this status.
-    error_pages: BTreeMap<u16, String> = BTreeMap::new(), by folders::ErrorPages {
+    /// Path beneath the root of the page sent as the content of an error of this status.
+    error_pages: ErrorPages = ErrorPages::default(), by folders::OwnPages {
         error_pages: BTreeMap<Text, Text> = Key::other(
             "table",
-            folders::error_pages_schema,
-            "By status: the path of the page, beneath the root",
+            ErrorPages::schema,
+            "By status, 400 to 599, 4xx or 5xx: the path of the page, beneath the root",
         )
         .more(
-            ": `\"403\"`, `\"404\"` or `\"500\"`. Without the file Lamna's own is sent. Without a page for 404, \
-             `404.html` in the root is one",
+            ". Without the file Lamna's own is sent. Without a page for 404, `404.html` in the root is one: \
+             [pages.md](pages.md)",
         );
     }
 

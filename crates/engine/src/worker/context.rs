@@ -94,8 +94,8 @@ pub struct WorkerContext<'a> {
     /// The last answer that is kept nowhere else: a redirect to https, the answer to a challenge, the answer to
     /// OPTIONS.
     passing: Option<Arc<Resource>>,
-    /// The last answer to a request over a limit, with the index of its site and the limit.
-    limited: Option<((u32, Exceeded), Arc<Resource>)>,
+    /// The last answer to a request over a limit, with the index of its site, the number of its rules and the limit.
+    limited: Option<((u32, u32, Exceeded), Arc<Resource>)>,
     /// The rates that limits set for the answer to the last request.
     pub rate_limits: Option<Box<RateLimits>>,
     cache_keys: CacheKeys,

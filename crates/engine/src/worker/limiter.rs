@@ -40,6 +40,7 @@ use lamna_config::settings::Settings;
 use lamna_config::site_limit::{LimitKey, SiteLimit};
 use lamna_site::content::access::{Attempts, Identity, WrongPasswords};
 use lamna_site::content::answers::{self, Extras};
+use lamna_site::content::page_file::PageFile;
 use lamna_site::content::site::{Site, Sites};
 use lamna_site::upstream::shares::Payer;
 use lamna_sys::metrics::counters::Counters;
@@ -392,7 +393,7 @@ impl Exceeded {
     /// The answer with 429, with `Retry-After` (RFC 9110 10.2.3), `RateLimit` and `RateLimit-Policy`
     /// (draft-ietf-httpapi-ratelimit-headers). Without the fields of the site where they leave no room for
     /// them.
-    pub fn answer(&self, site: &Site) -> Arc<Resource> {
+    pub fn answer(&self, site: &Site, page: Option<&PageFile>) -> Arc<Resource> {
         let mut fields = headers::fields(&site.routes.plain().rules.headers, 429);
         let Exceeded { limit, of, wait_s } = self;
         let (what, policy) = match of {
@@ -415,7 +416,9 @@ impl Exceeded {
             Limited::Bytes(_) => "You have got as much as you may for now. Please come again later.",
         };
         // Whatever the fields of the site are, there is an answer: nobody is served for want of one.
-        let with = |fields: &[(String, String)]| answers::error(429, cause, &Extras::of(fields)).map(Arc::new);
+        let with = |fields: &[(String, String)]| {
+            answers::error(429, cause, &Extras { page, ..Extras::of(fields) }).map(Arc::new)
+        };
         with(&fields).or_else(|_| with(&own)).unwrap_or_else(|_| site.routes.plain().errors.overloaded.clone())
     }
 }

@@ -88,7 +88,7 @@ http {
     assert_eq!(lost, []);
     assert_eq!((sites.len(), sites[0].hosts.len(), sites[0].index.len()), (2, 2, 2));
     assert_eq!(sites[0].headers, [("X-Frame-Options".to_owned(), "SAMEORIGIN".to_owned())]);
-    assert_eq!(sites[0].error_pages.get(&404).map(String::as_str), Some("/404.html"));
+    assert_eq!(sites[0].error_pages.get(404), Some("/404.html"));
     assert!(!sites[1].has_root() && sites[1].routes.len() == 1);
 }
 

@@ -363,7 +363,7 @@ impl AdminService<'_> {
     fn take_files(&mut self, settings: Settings) -> Result<Progress, Refusal> {
         let files = FileStates::of(&settings);
         let have_changed = files != self.start_config.files;
-        let read = if have_changed { "; certificates have been read again" } else { "" };
+        let read = if have_changed { "; files that it names have been read again" } else { "" };
         let done = format!("the configuration is as it was{read}; the access log has been opened again");
         // Processes that serve have read them when they began.
         if self.settings().architecture.is_of_processes() && !have_changed {

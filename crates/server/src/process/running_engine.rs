@@ -68,8 +68,8 @@ pub(crate) struct RunningEngine {
     pub(super) remainder: OnceLock<Arc<Remainder>>,
 }
 
-/// The treatment of files that the configuration of sites names and clients do not see, the authorities of
-/// applications, by an engine that takes the place of another.
+/// The treatment of files that are read when sites are opened (pages, authorities of applications), by an engine that
+/// takes the place of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SiteFiles {
     /// The same sites are the same as they were opened, whatever the files hold now.
@@ -616,12 +616,12 @@ fn open_sites(
     counters: &SharedMemory<Counters>,
     clock: Clock,
 ) -> Result<Sites, ServeError> {
-    let open = || {
-        let sites = Sites::with_services(settings, services).map_err(|(path, errno)| ServeError::Root(path, errno))?;
-        sites.prepare_applications(counters, clock).map_err(ServeError::Tls)?;
-        Ok(sites)
-    };
-    confinement.agents.within(open)?
+    let open = || Sites::with_services(settings, services).map_err(|(path, errno)| ServeError::Root(path, errno));
+    // Pages of sites are read.
+    let sites = confinement.workers.within(open)??;
+    let prepare = || sites.prepare_applications(counters, clock).map_err(ServeError::Tls);
+    confinement.agents.within(prepare)??;
+    Ok(sites)
 }
 
 fn open_log(

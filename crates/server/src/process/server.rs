@@ -231,7 +231,7 @@ impl Server {
         }
     }
 
-    /// Has what the files of certificates and authorities hold now count from now on.
+    /// Has what the files of certificates, authorities and pages hold now count from now on.
     fn read_files(&mut self) -> Result<(), SwitchError> {
         self.check_staying()?;
         if let Some(tls) = &self.running.shared.tls {
@@ -239,7 +239,8 @@ impl Server {
             words.iter().for_each(|(level, words)| errors::report(*level, format_args!("{words}")));
             self.certificates_seen = Some(Instant::now());
         }
-        if !self.running.shared.sites.have_current_trust() {
+        let (sites, now_ms) = (&self.running.shared.sites, self.running.shared.clock.now().ms());
+        if !(sites.have_current_trust() && sites.have_current_pages(now_ms)) {
             let settings = self.settings().clone();
             self.go_over(&settings, SiteFiles::ReadAgain)?;
         }

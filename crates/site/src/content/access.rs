@@ -482,7 +482,7 @@ impl AccessRequest<'_> {
     fn answer(&self, status: u16, cause: &str, fields: &[(String, String)]) -> Result<Arc<Resource>, HeadTooLong> {
         let extras = self.effective.extras(status);
         let fields = [&*extras.fields, fields].concat();
-        answers::error(status, cause, &Extras { fields: fields.into(), vary: extras.vary }).map(Arc::new)
+        answers::error(status, cause, &Extras { fields: fields.into(), ..extras }).map(Arc::new)
     }
 }
 

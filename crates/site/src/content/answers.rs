@@ -13,6 +13,7 @@ use lamna_proto::message::Status;
 use lamna_proto::resource::{Description, HeadTooLong, Representation, Resource, Variants};
 use lamna_proto::workspace::Pages;
 
+use super::page_file::PageFile;
 use super::pages::{self, Page};
 use crate::cache::compress::compress_quickly;
 
@@ -26,12 +27,14 @@ pub struct Extras<'a> {
     pub fields: Cow<'a, [(String, String)]>,
     /// Names of request fields that decided about the answer.
     pub vary: Option<&'a str>,
+    /// The page that is sent in place of the server's own, if the answer is an error.
+    pub page: Option<&'a PageFile>,
 }
 
 impl<'a> Extras<'a> {
     /// These fields and nothing else.
     pub fn of(fields: &'a [(String, String)]) -> Extras<'a> {
-        Extras { fields: fields.into(), vary: None }
+        Extras { fields: fields.into(), vary: None, page: None }
     }
 
     /// The value of `Vary` of an answer that depends on the field `own`, too.
@@ -75,7 +78,7 @@ pub fn refusal_page(refusal: Refusal, extras: &Extras<'_>, changes: Changes) -> 
     }
     let fields = [&*extras.fields, &[allow(changes)]].concat();
     let cause = if changes == Changes::default() { refusal.cause() } else { CHANGE_CAUSE };
-    error(405, cause, &Extras { fields: fields.into(), vary: extras.vary })
+    error(405, cause, &Extras { fields: fields.into(), ..extras.clone() })
 }
 
 /// Forms come by POST, whatever they do.
@@ -96,18 +99,23 @@ const CHANGE_CAUSE: &str =
 /// The text of a 503 while a service, or the application of a route, cannot be used.
 pub const NOT_AVAILABLE: &str = "A part of this server is not available at the moment.";
 
-/// An error page.
+/// An error page: that of the site or the route, or the server's own.
 ///
 /// # Errors
 /// The fields are too long for a head.
 pub fn error(status: u16, cause: &str, extras: &Extras<'_>) -> Result<Resource, HeadTooLong> {
     let status = Status(status);
-    let page = pages::error(status.0, status.reason_phrase(), cause);
     let mut fields = extras.fields.to_vec();
-    if status.0 == 503 {
+    if status.0 == 503 && !fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Retry-After")) {
         fields.push(("Retry-After".to_owned(), "1".to_owned()));
     }
-    let extras = Extras { fields: fields.into(), vary: extras.vary };
+    if let Some(PageFile { media_type, content }) = extras.page {
+        let (media_type, fields, vary) = (Some(*media_type), &*fields, extras.vary);
+        let description = Description { media_type, fields, vary, ..Description::of(status) };
+        return Ok(Resource::one(status, Representation::with_content(&description, content)?));
+    }
+    let page = pages::error(status.0, status.reason_phrase(), cause);
+    let extras = Extras { fields: fields.into(), ..extras.clone() };
     typed(&Description::of(status), &extras, &page, "application/problem+json")
 }
 

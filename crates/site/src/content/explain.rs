@@ -365,7 +365,7 @@ impl Account<'_> {
         } else if self.status == 404 && settings.spa {
             sentences.push("`spa` is on, but not for names of a known type of file".to_owned());
         }
-        if let Some(page) = settings.error_pages.get(&self.status) {
+        if let Some(page) = self.rules.error_pages.get(self.status) {
             sentences.push(format!("the page for {} is `{page}`", self.status));
         }
         sentences

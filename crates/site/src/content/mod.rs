@@ -23,6 +23,8 @@ pub mod listing;
 mod live_reload;
 pub mod media_type;
 mod media_types;
+pub mod page_file;
+mod page_files;
 pub mod pages;
 mod permitted;
 pub mod purge;

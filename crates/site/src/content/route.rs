@@ -5,39 +5,39 @@
 //! configured fields and a hit looks nothing up here. Where more than the path decides, the outcome is a part of the
 //! cache key (`worker/context.rs`). Waits for nothing, and opens no file.
 
+mod additions;
 mod cors;
 mod elsewhere;
+mod refusals;
 mod runner;
 mod services;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use lamna_config::access::{AccessRule, AccessRules, Allowed, ServiceSettings};
+use lamna_config::error_pages::ErrorPages;
 use lamna_config::gateway::GatewaySettings;
 use lamna_config::own_files::OwnPath;
 use lamna_config::route::condition::Asked;
-use lamna_config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
+use lamna_config::route::headers::{self, HeaderRule, has_hash};
 use lamna_config::route::matcher::{Dependence, Matcher, RouteId};
 use lamna_config::route::template::Captures;
-use lamna_config::route::{Changes, Immutable, RULE_FILES, Rules, merge};
+use lamna_config::route::{Changes, Immutable, RULE_FILES, Rules, Switch, merge};
 use lamna_config::settings::SiteSettings;
 use lamna_filter::Chain;
-use lamna_proto::error::Refusal;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::gateway::forwarding::spells;
-use lamna_proto::message::Request;
-use lamna_proto::parse::path;
-use lamna_proto::parse::target::{self, Target};
 use lamna_proto::resource::{HeadTooLong, Resource};
 
-use self::cors::{ALLOW_ORIGIN, PREFLIGHT_METHOD, preflight, shared_with};
+use self::additions::fixed;
+use self::cors::shared_with;
 use self::services::steps;
 use crate::content::action::Action;
-use crate::content::answers::{self, Errors, Extras};
+use crate::content::answers::{Errors, Extras};
+use crate::content::page_file::PageFiles;
 use crate::service::{Registry, Unavailable};
 use crate::upstream::group::Group;
 
@@ -66,6 +66,12 @@ pub struct Routes {
     services: Vec<Arc<Group>>,
     /// The services that filters may be.
     registry: Arc<Registry>,
+    /// The pages of the site for errors.
+    error_pages: ErrorPages,
+    /// The files of pages and of fixed answers.
+    files: Arc<PageFiles>,
+    /// Whether some route has a fixed answer.
+    respond: bool,
     /// Fields that only these say to applications.
     own_fields: Vec<String>,
     /// The rules without any route.
@@ -109,6 +115,12 @@ pub struct Effective {
     has_services: bool,
     /// The epoch of the services that this was made with.
     epoch: u64,
+    /// The pages for errors, of the site and of its routes.
+    pub error_pages: ErrorPages,
+    /// The files of them, and of fixed answers.
+    files: Arc<PageFiles>,
+    /// The fixed answer to every request.
+    pub respond: Option<Arc<Resource>>,
     /// Fields of an answer with 200.
     fields: Vec<(String, String)>,
     /// Access rules.
@@ -134,17 +146,24 @@ const RECIPE: u16 = 0xfffe;
 const HOST: u16 = u16::MAX;
 
 impl Routes {
-    /// Those of `site`, which does not serve what is at the paths `own`.
+    /// Those of `site`, which does not serve what is at the paths `own`, and holds `files`.
     ///
     /// # Errors
     /// The fields of the site are too long for a head, which no configuration has that was checked.
-    pub fn new(site: &SiteSettings, own: Vec<OwnPath>, registry: &Arc<Registry>) -> Result<Routes, HeadTooLong> {
+    pub fn new(
+        site: &SiteSettings,
+        own: Vec<OwnPath>,
+        registry: &Arc<Registry>,
+        files: PageFiles,
+    ) -> Result<Routes, HeadTooLong> {
+        let files = Arc::new(files);
         let fields_of_site = base(site);
         let mut base = Rules { headers: fields_of_site.clone(), ..Rules::default() };
         let keeps_out = site.access.keeps_out() || site.routes.iter().any(|route| route.access.keeps_out());
         keep_private(&mut base, &site.access);
         let fields = |status| headers::fields(&base.headers, status);
-        let errors = Errors::new(|status| Extras { fields: fields(status).into(), vary: None })?;
+        let page = |status| files.get(site.error_pages.get(status)?).map(|page| &**page);
+        let errors = Errors::new(|status| Extras { fields: fields(status).into(), vary: None, page: page(status) })?;
         let fields = fields(200);
         let (changes, errors, gateway) = (site.changes(), Arc::new(errors), None);
         let filters = Chain::new(&steps(None, site.live_reload)).unwrap_or_default();
@@ -159,6 +178,9 @@ impl Routes {
             unavailable: None,
             has_services: false,
             epoch: 0,
+            error_pages: site.error_pages.clone(),
+            files: files.clone(),
+            respond: None,
             fields,
             access: site.access.clone(),
             is_for_anybody: !matches!(site.access.0[Action::Read as usize], Some(Allowed::Only(_))),
@@ -198,6 +220,9 @@ impl Routes {
             groups,
             services,
             registry: registry.clone(),
+            error_pages: site.error_pages.clone(),
+            files,
+            respond: site.routes.iter().any(|route| matches!(route.respond, Switch::Set(_))),
             own_fields,
             plain,
             made: Mutex::default(),
@@ -225,6 +250,21 @@ impl Routes {
     /// Whether there is any route.
     pub fn is_empty(&self) -> bool {
         self.matcher.is_empty()
+    }
+
+    /// Whether some route has a fixed answer.
+    pub fn respond(&self) -> bool {
+        self.respond
+    }
+
+    /// The files of pages and of fixed answers.
+    pub fn files(&self) -> &PageFiles {
+        &self.files
+    }
+
+    /// Whether some file is held that is sent in place of the server's own pages.
+    pub fn have_pages(&self) -> bool {
+        !self.files.is_empty()
     }
 
     /// Whether some application runs files.
@@ -465,7 +505,8 @@ impl Routes {
         }
         made.last_number = made.last_number.wrapping_add(1).max(1);
         let number = made.last_number;
-        let errors = self.errors(&rules, vary.as_deref(), &mut made);
+        let error_pages = self.error_pages.clone().with(&rules.error_pages);
+        let errors = self.errors(&rules, &error_pages, vary.as_deref(), &mut made);
         let fields = headers::fields(&rules.headers, 200);
         let gateway = rules.gateway.as_ref();
         let gateway =
@@ -476,7 +517,7 @@ impl Routes {
         let mut asked = [&matched[..], &failed].concat();
         asked.sort_unstable();
         let is_for_anybody = self.are_for_anybody(asked);
-        let effective = Effective {
+        let mut effective = Effective {
             number,
             rules,
             changes,
@@ -487,6 +528,9 @@ impl Routes {
             unavailable,
             has_services,
             epoch,
+            error_pages,
+            files: self.files.clone(),
+            respond: None,
             fields,
             access,
             is_for_anybody,
@@ -494,6 +538,10 @@ impl Routes {
             failed,
             origin,
         };
+        effective.respond = effective.rules.respond.as_ref().map(|respond| {
+            // What several routes come to may be too long for a head, though each of them is not.
+            fixed(respond, &effective).map_or_else(|_| self.plain.errors.failed.clone(), Arc::new)
+        });
         let effective = Arc::new(effective);
         if made.epoch == epoch || !effective.has_services {
             made.by_routes.insert(key, effective.clone());
@@ -525,13 +573,16 @@ impl Routes {
         (rules, (!names.is_empty()).then(|| names.join(", ")))
     }
 
-    fn errors(&self, rules: &Rules, vary: Option<&str>, made: &mut Made) -> Arc<Errors> {
+    fn errors(&self, rules: &Rules, pages: &ErrorPages, vary: Option<&str>, made: &mut Made) -> Arc<Errors> {
         let mut key: Vec<_> = Errors::STATUSES.iter().map(|status| headers::fields(&rules.headers, *status)).collect();
         key.push(vec![(String::new(), vary.unwrap_or_default().to_owned())]);
+        key.push(pages.iter().map(|(statuses, page)| (statuses.text(), page.to_owned())).collect());
         if let Some(errors) = made.errors.get(&key) {
             return errors.clone();
         }
-        let extras = |status| Extras { fields: headers::fields(&rules.headers, status).into(), vary };
+        let page = |status| self.files.get(pages.get(status)?).map(|page| &**page);
+        let fields = |status| headers::fields(&rules.headers, status);
+        let extras = |status| Extras { fields: fields(status).into(), vary, page: page(status) };
         // What several routes come to may be too long for a head, though each of them is not.
         let errors = Errors::new(extras).map_or_else(|_| self.plain.errors.clone(), Arc::new);
         made.errors.insert(key, errors.clone());
@@ -543,21 +594,6 @@ impl Routes {
         self.matcher.captures(id as RouteId, path) // It is from `merge`, which was given one.
     }
 
-    /// The rules for a request that is answered without a translation.
-    fn of_request(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Effective> {
-        let (given, query) = match target::parse(request.target(), false) {
-            Ok(Target::Origin { path, query } | Target::Absolute { path, query, .. }) => (path, query),
-            _ => return self.plain.clone(),
-        };
-        let mut path = Vec::new();
-        if self.is_empty() || path::normalise_for_rules(given, &mut path).is_err() {
-            return self.plain.clone();
-        }
-        // A preflight asks about a request that is yet to come.
-        let method = request.lines_named(PREFLIGHT_METHOD).next();
-        self.applying(&path, &Asked { host, query, method, request: Some(request), client: None })
-    }
-
     /// The rules for `path`, which is normalised, and a request with these facts.
     pub fn applying(&self, path: &[u8], asked: &Asked<'_>) -> Arc<Effective> {
         let mut outcome = Vec::new();
@@ -565,31 +601,6 @@ impl Routes {
             self.push_outcome(&self.dependence(path), asked, &mut outcome);
         }
         self.effective(path, &outcome)
-    }
-
-    /// The page for a request that is refused, if it is another one than that of the site.
-    pub fn refusal(&self, refusal: Refusal, host: Option<&[u8]>, request: Request<'_>) -> Option<Arc<Resource>> {
-        let effective = self.of_request(host, request);
-        let status = refusal.status().0;
-        let is_alike = *effective.fields(status) == *self.plain.fields(status) && effective.vary.is_none();
-        if effective.number == 0 || is_alike && effective.changes == self.changes {
-            return None;
-        }
-        answers::refusal_page(refusal, &effective.extras(status), effective.changes).ok().map(Arc::new)
-    }
-
-    /// The answer to OPTIONS, if it is another one than that of the site.
-    pub fn options(&self, host: Option<&[u8]>, request: Request<'_>) -> Option<Arc<Resource>> {
-        let effective = self.of_request(host, request);
-        if effective.number == 0 {
-            return None;
-        }
-        let mut extras = effective.extras(204);
-        if let Some(cors) = effective.rules.cors.as_ref().filter(|_| is_preflight(request)) {
-            let is_let_in = extras.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(ALLOW_ORIGIN));
-            extras.fields.to_mut().extend(is_let_in.then(|| preflight(cors)).into_iter().flatten());
-        }
-        answers::options(&extras, effective.changes).ok().map(Arc::new)
     }
 }
 
@@ -630,14 +641,6 @@ fn base(site: &SiteSettings) -> Vec<HeaderRule> {
 }
 
 impl Effective {
-    /// The configured fields of an answer with `status`.
-    pub fn fields(&self, status: u16) -> Cow<'_, [(String, String)]> {
-        match status {
-            200 => Cow::Borrowed(&self.fields),
-            _ => Cow::Owned(headers::fields(&self.rules.headers, status)),
-        }
-    }
-
     /// The rule about who may do an action; none if every client may.
     pub fn whom(&self, action: Action) -> Option<&AccessRule> {
         match &self.access.0[action as usize] {
@@ -662,22 +665,6 @@ impl Effective {
         self.access.sentences()
     }
 
-    /// The additions to an answer of `status`.
-    pub fn extras(&self, status: u16) -> Extras<'_> {
-        Extras { fields: self.fields(status), vary: self.vary.as_deref() }
-    }
-
-    /// Whether it says anything about the fields of answers.
-    pub fn changes_answers(&self) -> bool {
-        !self.rules.headers.is_empty() || self.vary.is_some()
-    }
-
-    /// Does to the fields of an answer of `status`, which an application has given, what the routes say.
-    pub fn change(&self, status: u16, fields: &mut Vec<(String, String)>) {
-        self.rules.headers.iter().for_each(|rule| rule.apply(status, fields));
-        fields.extend(self.vary.iter().map(|names| ("Vary".to_owned(), names.clone())));
-    }
-
     /// Whether the file at `path` never changes.
     pub fn is_immutable(&self, path: &[u8]) -> bool {
         match self.rules.immutable {
@@ -685,16 +672,5 @@ impl Effective {
             Some(Immutable::Hashed) => has_hash(path),
             Some(Immutable::None) | None => false,
         }
-    }
-
-    /// The additions to a file.
-    pub fn extras_of_file(&self, status: u16, is_immutable: bool) -> Extras<'_> {
-        let mut extras = self.extras(status);
-        if is_immutable {
-            let fields = extras.fields.to_mut();
-            fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Cache-Control"));
-            fields.push(("Cache-Control".into(), IMMUTABLE.into()));
-        }
-        extras
     }
 }

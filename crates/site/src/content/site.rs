@@ -40,6 +40,8 @@ use crate::content::answers;
 use crate::content::change_poller::ChangePoller;
 use crate::content::fair_lock::FormCounts;
 use crate::content::file_state_cache::FileStateCache;
+use crate::content::page_file::PageFiles;
+use crate::content::page_files;
 use crate::content::route::{Effective, Routes, variant_of};
 use crate::content::site::users::Users;
 use crate::content::texts::Texts;
@@ -54,8 +56,8 @@ pub struct Sites {
     by_host: HashMap<Vec<u8>, usize>,
     by_suffix: HashMap<Vec<u8>, usize>,
     look_at_clients: bool,
-    /// Whether a route of some site names an application.
-    has_applications: bool,
+    /// Whether a route of some site names an application, or has a fixed answer: to requests of every method.
+    answer_all_methods: bool,
     have_limits: bool,
     have_guards: bool,
     /// Whether any site demands something of connections.
@@ -114,7 +116,7 @@ impl Sites {
             by_host: HashMap::new(),
             by_suffix: HashMap::new(),
             look_at_clients: false,
-            has_applications: false,
+            answer_all_methods: false,
             have_limits: settings.sites.iter().any(|site| !site.limits.is_empty()),
             have_guards: false,
             have_demands: settings.speak_tls(),
@@ -133,9 +135,9 @@ impl Sites {
             }
             let is_alike = |other: &&Site| {
                 let of = |site: &SiteSettings| (site.headers.clone(), site.changes(), site.access.clone());
-                of(&other.settings) == of(site)
+                of(&other.settings) == of(site) && other.settings.error_pages.is_empty()
             };
-            let alike = sites.sites.iter().find(is_alike);
+            let alike = sites.sites.iter().find(is_alike).filter(|_| site.error_pages.is_empty());
             let pages = alike.map(|other| other.pages.clone());
             sites.look_at_clients |=
                 site.routes.iter().any(|route| route.conditions.iter().any(Condition::looks_at_client));
@@ -148,7 +150,8 @@ impl Sites {
                 registry,
             )?);
         }
-        sites.has_applications = sites.sites.iter().any(|site| !site.routes.groups().is_empty());
+        let answers_all = |site: &Site| site.routes.respond() || !site.routes.groups().is_empty();
+        sites.answer_all_methods = sites.sites.iter().any(answers_all);
         sites.have_guards = sites.sites.iter().any(|site| site.guard.is_some());
         Ok(sites)
     }
@@ -164,6 +167,12 @@ impl Sites {
     /// Whether applications are known by what the files of their `ca` hold now.
     pub fn have_current_trust(&self) -> bool {
         self.groups().all(|(_, group)| group.has_current_trust())
+    }
+
+    /// Whether pages and fixed answers are what their files hold now.
+    pub fn have_current_pages(&self, now_ms: u64) -> bool {
+        let is_current = |site: &Site| *site.routes.files() == page_files::read(site, now_ms);
+        self.sites.iter().filter(|site| page_files::are_named(&site.settings)).all(is_current)
     }
 
     /// Whether some application speaks HTTP, and so may speak what HTTP is changed to.
@@ -263,7 +272,11 @@ impl PagesByHost for Sites {
 
     fn asks_for_every_method(&self, host: Option<&[u8]>) -> bool {
         // Where a connection may be the wrong one, what the core answers by itself waits for that to be known.
-        self.have_demands || self.has_applications && !self.find(host).routes.groups().is_empty()
+        let answers_all = || {
+            let routes = &self.find(host).routes;
+            routes.respond() || !routes.groups().is_empty()
+        };
+        self.have_demands || self.answer_all_methods && answers_all()
     }
 
     fn options_of(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Resource> {
@@ -301,8 +314,8 @@ impl Site {
             aliases.push((alias.prefix.as_bytes().to_vec(), root(&alias.root)?));
         }
         aliases.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        let routes = Routes::new(settings, own, registry).map_err(too_long)?;
-        let site = Site {
+        let routes = Routes::new(settings, own.clone(), registry, PageFiles::new()).map_err(too_long)?;
+        let mut site = Site {
             index,
             root: if settings.has_root() { root(&settings.root)? } else { Root::none() },
             aliases,
@@ -324,6 +337,12 @@ impl Site {
             demand: Demand::of(settings.tls.as_ref()),
             settings: settings.clone(),
         };
+        // Which files may be held is for routes to say, and what they answer with is made of these.
+        if page_files::are_named(settings) {
+            site.routes = Routes::new(settings, own, registry, page_files::read(&site, 0)).map_err(too_long)?;
+            let extras = |status| site.routes.plain().extras(status);
+            site.pages = Arc::new(answers::pages(extras, settings.changes()).map_err(too_long)?);
+        }
         Ok(site)
     }
 

@@ -581,7 +581,11 @@ impl Translation<'_> {
             let Some(open) = self.open_regular(&directory, index.as_bytes())? else { continue };
             let is_judged = self.runner(&directory, &open.name).is_some();
             let may_be_had = is_judged || self.permit(&directory, &open.name, &open.file).is_some();
-            return if may_be_had { self.page(&directory, open, Status(200)).map(Some) } else { Ok(None) };
+            return if may_be_had {
+                self.page(&directory, open, (index.as_bytes(), Status(200))).map(Some)
+            } else {
+                Ok(None)
+            };
         }
         Ok(None)
     }
@@ -591,14 +595,15 @@ impl Translation<'_> {
         let Some(page) = self.page_for(status).filter(|_| self.site.settings.has_root()) else {
             return Ok(ours);
         };
-        let directory = self.site.root.directory(self.wait, self.now_ms)?;
-        match self.open_regular(&directory, page.trim_start_matches('/').as_bytes()) {
+        let (root, name) = self.site.root_of(page.as_bytes());
+        let directory = root.directory(self.wait, self.now_ms)?;
+        match self.open_regular(&directory, name) {
             // A script is no page: it has a status of its own.
             Ok(Some(open))
                 if self.runner(&directory, &open.name).is_none()
                     && self.permit(&directory, &open.name, &open.file).is_some() =>
             {
-                self.page(&directory, open, Status(status))
+                self.page(&directory, open, (page.as_bytes(), Status(status)))
             }
             Ok(_) | Err(Blocked::Failed(_)) => Ok(ours),
             Err(Blocked::Disk) => Err(Blocked::Disk),
@@ -607,14 +612,14 @@ impl Translation<'_> {
 
     /// A file that stands for many targets: its resource is made once for all of them, and kept under a name of its
     /// own, which is that of no path.
-    fn page(&self, directory: &OwnedFd, open: Open, status: Status) -> Result<Arc<Entry>, Blocked> {
+    fn page(&self, directory: &OwnedFd, open: Open, (path, status): (&[u8], Status)) -> Result<Arc<Entry>, Blocked> {
         let shares = self.caches == CacheSwitches::ALL && self.runner(directory, &open.name).is_none();
         let Some(store) = self.store.filter(|_| shares) else {
             return self.file_as(directory, open, status, false);
         };
         let recipe = self.recipe.filter(|_| status.0 == 200).unwrap_or_default().as_bytes();
         let number = self.rules.number.to_ne_bytes();
-        let name = [b"\0", &status.0.to_ne_bytes()[..], &number, recipe, b"\0", &open.name].concat();
+        let name = [b"\0", &status.0.to_ne_bytes()[..], &number, recipe, b"\0", path].concat();
         let key = Key { site: self.site.index, path: &name };
         let kept = store.lookup(key, 1);
         let previous = kept.as_ref().map(Previous::of);

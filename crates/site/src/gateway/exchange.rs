@@ -22,6 +22,7 @@
 mod buffer;
 mod connecting;
 mod filtered;
+mod intercepted;
 mod invariants;
 mod progress;
 mod sending;
@@ -285,9 +286,14 @@ impl Gateway {
         // looked for in vain.
         let is_early = has_sent && self.is_sent() && !self.codec.has_begun();
         let received = if input.room && !is_early { self.receive()? } else { Receipt::default() };
-        let Receipt { part, redirect, has_received, has_more } = received;
+        let Receipt { mut part, redirect, has_received, mut has_more } = received;
         if let Some(target) = redirect {
             return Ok(StepResult::Redirected(target));
+        }
+        if let Some(part) = &mut part
+            && self.intercept(part)
+        {
+            has_more = false;
         }
         if has_sent || has_received {
             self.postpone();

@@ -125,6 +125,10 @@ pub(super) const THINGS: &[Thing] = &[
     // As an application.
     thing("/R/app/x", ByItsPath, Runs, true),
     thing("/R/kept/x", ByItsPath, Runs, true),
+    // As a fixed answer, and as the file of one.
+    thing("/R/fixed", ByItsPath, Runs, true),
+    thing("/fixed-R", ByAnother, File, false),
+    thing("/refused-R", InAnother, File, false),
     // As a folder: its names, archives of it, searching it.
     thing("/R/names/", ByItsPath, Names, true),
     thing("/R/names/?download=tar", ByItsPath, Names, true),
@@ -180,6 +184,10 @@ pub(super) fn config(rules: &[Rule], site_lines: &str, service: SocketAddr, appl
              [[site.route]]\nmatch = \"/rewrite-{r}/*\"\nrewrite = \"/{r}/$1\"\n\
              [[site.route]]\nmatch = \"/clean-{r}/*\"\ntry = [\"/$1-{r}.txt\"]\n\
              [[site.route]]\nmatch = \"/scripted-{r}/*\"\ntry = [\"/x-{r}.cgi\"]\n\
+             [[site.route]]\nmatch = \"/{r}/fixed\"\n\
+             respond = {{ text = \"SECRET-{r}\", headers = {{ X-Secret = \"SECRET-{r}\" }} }}\n\
+             [[site.route]]\nmatch = \"/fixed-{r}\"\nrespond = {{ file = \"/x-{r}.html\" }}\n\
+             [[site.route]]\nmatch = \"/refused-{r}\"\nrespond = 410\nerror_pages = {{ \"410\" = \"/x-{r}.html\" }}\n\
              [[site.route]]\nmatch = \"/missing-{r}/*\"\nerror_pages = {{ \"404\" = \"/x-{r}.html\" }}\n"
         );
     }

@@ -485,7 +485,7 @@ fn processes_that_judge_by_another_authority_are_there_when_a_reload_is_done() {
         assert_eq!(status(&server, &alice, "b.test", "b.test"), Some(200));
         fs::copy(other.join("ca.pem"), server.directory().join("ca.pem")).unwrap();
         let said = order(&server, &["reload"]).unwrap();
-        assert!(said.contains("certificates have been read again"), "{said}");
+        assert!(said.contains("files that it names have been read again"), "{said}");
         eventually("the other authority counts", PATIENCE, || {
             let statuses = [&alice, &eve].map(|config| status(&server, config, "b.test", "b.test"));
             (statuses == [None, Some(200)]).then_some(())

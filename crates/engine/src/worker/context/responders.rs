@@ -1,6 +1,6 @@
 //! The responders: they answer requests that are let in, in place of the file that the target stands for.
 //!
-//! Owns: the order: embedded handlers, applications and OPTIONS, those of content (the table
+//! Owns: the order: embedded handlers, fixed answers, applications and OPTIONS, those of content (the table
 //! [`RESPONDERS`], to which new ones are added), uploads. Guarantees: none of them is
 //! asked about a request that has not been let in. Does not carry programs out.
 
@@ -8,13 +8,13 @@ use lamna_proto::counter::add;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::program::Program;
-use lamna_proto::message::Method;
+use lamna_proto::message::{Method, Request};
 use lamna_proto::parse::path;
 use lamna_proto::workspace::PagesByHost;
 use lamna_site::cache::Entry;
 use lamna_site::content::access::Rules;
 use lamna_site::content::responder::{Client, Incoming, Responder};
-use lamna_site::content::route::Effective;
+use lamna_site::content::route::{Effective, is_preflight};
 use lamna_site::content::upload::Resources;
 use lamna_site::content::{RESPONDERS, handler, upload};
 
@@ -25,8 +25,12 @@ use super::steps::{Admitted, Outcome, Step};
 use super::trace::Does;
 
 /// Steps before the responders of content. [`Outcome::LookUp`] leaves a request to what its target stands for.
-const BEFORE_CONTENT: [Step; 3] =
-    [Step::new("handler", handler), Step::new("application", application), Step::new("options", options)];
+const BEFORE_CONTENT: [Step; 4] = [
+    Step::new("handler", handler),
+    Step::new("respond", respond),
+    Step::new("application", application),
+    Step::new("options", options),
+];
 
 /// The step behind them, which refuses what changes something.
 const BEHIND_CONTENT: Step = Step::new("upload", upload);
@@ -76,6 +80,22 @@ fn handler(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         Some(handler) => context.run(handler::begin(handler, &rules, asked.requested, request)),
         None => Outcome::Next,
     }
+}
+
+/// The fixed answer of a route, to requests of every method. A question whether another request may be made is answered
+/// as for files.
+fn respond(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    if !asked.site.routes.respond() {
+        return Outcome::Next;
+    }
+    let rules = context.rules(asked);
+    let Some(fixed) = &rules.respond else { return Outcome::Next };
+    let is_asked_about = |request: Request<'_>| matches!(request.head.method, Method::Options) && is_preflight(request);
+    if rules.rules.cors.is_some() && asked.requested.request.is_some_and(is_asked_about) {
+        return without_application(context, asked);
+    }
+    add(&context.work.requests, 1);
+    Outcome::Answer(fixed.clone())
 }
 
 /// The application that a route names. Which file it is that one runs, and whether it is a script, is found out for

@@ -243,9 +243,12 @@ impl WorkerContext<'_> {
     /// The answer to a client over a limit. One answer is kept, because refusals come in bursts.
     pub(super) fn limited_with(&mut self, asked: &Asked<'_>, exceeded: Exceeded) -> Outcome {
         add(&self.work.requests_limited, 1);
-        let of = (asked.site.index, exceeded);
+        let routes = &asked.site.routes;
+        let rules = if routes.have_pages() { self.rules(asked) } else { routes.plain().clone() };
+        let of = (asked.site.index, rules.number, exceeded);
         let kept = self.limited.take().filter(|(other, _)| *other == of);
-        let (_, resource) = self.limited.insert(kept.unwrap_or_else(|| (of, exceeded.answer(asked.site))));
+        let page = rules.page(429).map(|page| &**page);
+        let (_, resource) = self.limited.insert(kept.unwrap_or_else(|| (of, exceeded.answer(asked.site, page))));
         Outcome::Answer(resource.clone())
     }
 }
@@ -307,7 +310,7 @@ fn check_transport(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcom
 /// The answer to a client without a certificate.
 fn refuse_unknown(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     add(&context.work.requests, 1);
-    let rules = asked.site.routes.plain();
+    let rules = context.rules(asked);
     let page = answers::error(403, UNKNOWN, &rules.extras(403));
     Outcome::Answer(page.map_or_else(|_| rules.errors.forbidden.clone(), Arc::new))
 }

@@ -5,7 +5,9 @@ use lamna_config::route::condition::Condition;
 use lamna_config::route::pattern::Pattern;
 use lamna_config::route::{RouteSettings, Switch};
 
+use super::cors::ALLOW_ORIGIN;
 use super::*;
+use crate::content::page_file::PageFiles;
 use std::path::PathBuf;
 
 fn route(path: &str, field: &str) -> RouteSettings {
@@ -14,7 +16,13 @@ fn route(path: &str, field: &str) -> RouteSettings {
 }
 
 fn routes(routes: Vec<RouteSettings>) -> Routes {
-    Routes::new(&SiteSettings { routes, ..SiteSettings::new(PathBuf::from("/")) }, Vec::new(), &Arc::default()).unwrap()
+    Routes::new(
+        &SiteSettings { routes, ..SiteSettings::new(PathBuf::from("/")) },
+        Vec::new(),
+        &Arc::default(),
+        PageFiles::new(),
+    )
+    .unwrap()
 }
 
 fn names(effective: &Effective) -> Vec<String> {

@@ -159,7 +159,7 @@ impl Translation<'_> {
         }
         let name_at = self.name_at(path)?;
         match self.open_regular(&name_at.directory, name_at.name)? {
-            Some(open) => self.page(&name_at.directory, open, Status(200)).map(Some),
+            Some(open) => self.page(&name_at.directory, open, (path, Status(200))).map(Some),
             None => Ok(None),
         }
     }
@@ -231,9 +231,7 @@ impl Translation<'_> {
 
     /// The path beneath the root of the page for `status`.
     pub(super) fn page_for(&self, status: u16) -> Option<&str> {
-        let of_route = self.rules.rules.error_pages.get(&status);
-        let configured = of_route.or_else(|| self.site.settings.error_pages.get(&status)).map(String::as_str);
-        configured.or_else(|| (status == 404).then_some(NOT_FOUND_PAGE))
+        self.rules.error_pages.get(status).or_else(|| (status == 404).then_some(NOT_FOUND_PAGE))
     }
 }
 

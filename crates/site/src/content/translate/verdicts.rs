@@ -1,6 +1,5 @@
 //! Over generated configurations: no translation, by whatever way, gives a client a file that it has no access to.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -100,9 +99,7 @@ fn settings(root: &Path, base: &str, rules: &[OfPath], ways: &[Way], spa: bool) 
             Way::Rewrite(from, path) => RouteSettings { rewrite: Switch::Set(to(path)), ..at(from) },
             Way::Try(from, path) => RouteSettings { try_files: Some(vec![to(path)]), ..at(from) },
             Way::Index(from, name) => RouteSettings { index: Some(vec![(*name).to_owned()]), ..at(from) },
-            Way::Error(page) => {
-                RouteSettings { error_pages: BTreeMap::from([(404, format!("{base}{page}"))]), ..at("/*") }
-            }
+            Way::Error(page) => RouteSettings { error_pages: [(404, format!("{base}{page}"))].into(), ..at("/*") },
         });
     }
     Settings { sites: vec![site], ..Settings::default() }
