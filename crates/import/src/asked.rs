@@ -26,7 +26,7 @@ impl Asked<'_> {
         Asked { path, query: "", fields: "", client: "192.0.2.7" }
     }
 
-    /// `nothing`, `application`, `to` and an address, or `file` and what is looked for.
+    /// `nothing` (a fixed answer among it), `application`, `to` and an address, or `file` and what is looked for.
     pub(crate) fn answer(&self, text: &str, host: &str) -> String {
         let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap_or_else(|why| panic!("{why}\n{text}"));
         let named = settings.sites.iter().find(|site| site.hosts.iter().any(|one| *one == host));
@@ -47,6 +47,9 @@ impl Asked<'_> {
             .try_files
             .map_or(String::new(), |(tried, _)| tried.iter().map(|one| format!(" {}", one.text())).collect::<String>());
         let rewritten = rules.rewrite.map(|(to, _)| to.text().to_owned());
+        if rules.respond.is_some() {
+            return "nothing".to_owned();
+        }
         match (rules.redirect, rules.gateway, rewritten) {
             (Some((redirect, _)), ..) => format!("to {}", redirect.to.text()),
             (None, Some(gateway), _) if gateway.scripts.as_ref().is_none_or(|one| one.extensions.is_empty()) => {

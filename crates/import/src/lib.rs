@@ -16,6 +16,7 @@ mod caddy;
 mod nginx;
 mod proof;
 mod reach;
+mod respond;
 mod told;
 
 use std::collections::BTreeMap;

@@ -2,8 +2,6 @@
 //!
 //! Owns: their keys, and for what they are where Caddy asks more than a route can: for more rather than less.
 
-use lamna_config::render::quoted;
-
 use super::matcher::Matcher;
 use super::syntax::Line;
 use super::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, denied};
@@ -40,13 +38,6 @@ pub(super) fn deny_beyond(line: &Line, matcher: &Matcher, site: &mut Site, draft
     draft.lose(line.line, format!("`{}`: {why}; what fits {beyond} is answered with 404", line.text()));
     let keys = [("match", beyond)].into_iter().chain(deny_keys()).collect();
     site.routes.push(Route { line: line.line, keys });
-}
-
-/// Keys of the route by which nothing is there for paths that no block is for.
-pub(super) fn refuse_rest() -> Vec<(&'static str, String)> {
-    let mut keys = vec![("match", quoted("*"))];
-    keys.extend(denied());
-    keys
 }
 
 /// Whether nothing is answered for it.

@@ -5,6 +5,7 @@
 
 mod address;
 mod deny;
+mod errors;
 mod fields;
 mod gateway;
 mod matcher;
@@ -26,7 +27,7 @@ use super::{
     DENIED_PRIORITY, DENIED_WORDS, Draft, Imported, Note, PASSED_WORDS, Route, Site, audit, denied, is_program, list,
     may_be_run,
 };
-use deny::{deny, deny_beyond, deny_changed, deny_keys, is_denied, refuse_rest};
+use deny::{deny, deny_beyond, deny_changed, deny_keys, is_denied};
 pub(crate) use fields::Overwritten;
 use matcher::{Matcher, Matchers, Unsaid};
 pub(crate) use settle::{FileServer, Handle};
@@ -377,18 +378,10 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             }
         },
         "respond" | "error" | "abort" => {
-            match words {
-                [status] if status == "404" => {}
-                _ => draft.lose(line.line, format!("`{text}`: it is answered with 404, and with no text of its own")),
-            }
-            // Blocks of which one is taken come before it, unless it stands in an order of its own.
-            match matcher.is_any() && !place.is_ordered {
-                true => site.routes.push(Route { line: line.line, keys: refuse_rest() }),
-                false => deny(line, &matcher, site),
-            }
+            errors::respond(line, words, &matcher, !place.is_ordered, site, draft);
         }
         "log" => log(line, draft),
-        "handle_errors" => handle_errors(line, site, draft),
+        "handle_errors" => errors::handle_errors(line, site, draft),
         "route" | "handle" | "handle_path" => handle(line, matcher, place, site, draft),
         "import" => match place.snippets.get(line.word(1)) {
             Some(snippet) if line.words.len() == 2 && place.depth < DEPTH_MAX => {
@@ -598,26 +591,6 @@ fn log(line: &Line, draft: &mut Draft) {
     match &draft.log {
         Some(other) if *other != target => draft.lose(line.line, "`log`: there is one log for all sites"),
         _ => draft.log = Some(target),
-    }
-}
-
-/// A page for 404, if that is all that it is about.
-fn handle_errors(line: &Line, site: &mut Site, draft: &mut Draft) {
-    let inner = line.block.as_deref().unwrap_or_default();
-    let page = inner.iter().find(|one| one.word(0) == "rewrite").map(|one| one.word(one.words.len() - 1).to_owned());
-    let is_plain = inner.iter().all(|one| matches!(one.word(0), "rewrite" | "file_server"));
-    match page {
-        Some(page) if is_program(&page) => {
-            draft.lose(
-                line.line,
-                format!("`handle_errors` with `{page}`: a page is a file that is sent, and this one is run"),
-            );
-        }
-        Some(page) if is_plain && page.starts_with('/') && !page.contains(['{', '?']) => {
-            let pages = ["403", "404", "500"].map(|status| format!("{} = {}", quoted(status), quoted(&page)));
-            site.keys.push(("error_pages", format!("{{ {} }}", pages.join(", "))));
-        }
-        _ => draft.lose(line.line, "`handle_errors` and all that it says: `error_pages` are files, by status"),
     }
 }
 

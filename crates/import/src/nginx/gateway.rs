@@ -42,6 +42,8 @@ pub(super) struct Gateway {
     body_bytes_max: Option<u64>,
     /// Answers are compressed.
     compresses: bool,
+    /// Its errors are answered with pages.
+    intercepts_errors: bool,
     /// Fields that are written in the place of a client's: line, text, way and name.
     overwritten: Vec<(usize, String, Way, String)>,
 }
@@ -128,6 +130,9 @@ impl Gateway {
             "proxy_request_buffering" | "fastcgi_request_buffering" => {
                 self.keeps_content = directive.argument(0) == "on";
             }
+            "proxy_intercept_errors" | "fastcgi_intercept_errors" => {
+                self.intercepts_errors = directive.argument(0) == "on";
+            }
             "client_body_buffer_size" => {
                 self.memory_bytes = bytes(directive.argument(0)).map(|bytes| bytes.min(64 << 20))
             }
@@ -180,7 +185,8 @@ impl Gateway {
     /// Keys beside that of the application.
     pub(super) fn beside(&self) -> Vec<(&'static str, String)> {
         let filters = self.compresses.then(|| ("filters", "[\"compress\"]".to_owned()));
-        self.cache().map(|cache| ("cache", cache)).into_iter().chain(filters).collect()
+        let intercepts = self.intercepts_errors.then(|| ("intercept_errors", "true".to_owned()));
+        self.cache().map(|cache| ("cache", cache)).into_iter().chain(filters).chain(intercepts).collect()
     }
 
     /// The value of `cache` beside an application, if its answers are kept.

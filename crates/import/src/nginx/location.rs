@@ -453,8 +453,15 @@ pub(super) fn push_location(
     if one.scope.error_pages != outer.error_pages {
         keys.push(("error_pages", pages(&one.scope.error_pages)));
     }
+    let of_site = outer.access.value(&|path| outer.services.keys(path, &outer.upstreams));
     if one.action.is_denied {
         keys.extend(denied());
+    } else if let Some(value) = &one.action.respond {
+        // It is the answer whoever asks.
+        if of_site.is_some() || others().any(|other| other.action.access.is_some()) {
+            keys.push(("access", quoted("anyone")));
+        }
+        keys.push(("respond", value.clone()));
     } else if let Some(value) = &one.action.redirect {
         keys.push(("redirect", value.clone()));
     } else {
@@ -464,7 +471,6 @@ pub(super) fn push_location(
             None if acts(&|action| action.tried.is_some()) => keys.push(("try", "[]".into())),
             None => {}
         }
-        let of_site = outer.access.value(&|path| outer.services.keys(path, &outer.upstreams));
         let own = &one.action.access;
         if *own != of_site || acts(&|action| action.access != *own) {
             keys.push(("access", own.clone().unwrap_or_else(|| "{ anyone = true }".to_owned())));
@@ -489,6 +495,9 @@ pub(super) fn push_location(
                 action.rewrite.iter().chain(action.turned.iter().map(|(.., does)| does)).map(|(key, _)| *key);
             keys.any(|other| other == key)
         };
+        if acts(&|action| action.respond.is_some()) {
+            keys.push(("respond", "false".into()));
+        }
         keys.extend(one.action.rewrite.clone().filter(|_| !one.action.is_internal));
         if own != Some("redirect") && acts(&|action| action.redirect.is_some() || turns(action, "redirect")) {
             keys.push(("redirect", "false".into()));
@@ -647,6 +656,9 @@ pub(super) fn push_action(line: usize, action: &Action, site: &mut Site) {
     if action.is_denied {
         keys.push(("priority", DENIED_PRIORITY.to_owned()));
         keys.extend(denied());
+    } else if let Some(value) = &action.respond {
+        keys.push(("priority", "10000".to_owned()));
+        keys.push(("respond", value.clone()));
     } else if let Some(to) = &action.redirect {
         keys.push(("priority", "10000".to_owned()));
         keys.push(("redirect", to.clone()));

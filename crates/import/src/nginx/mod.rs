@@ -53,6 +53,8 @@ use tls::Tls;
 use turn::Turn;
 use variables::{location_of, template};
 
+use crate::respond::{self, is_error};
+
 pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
     let mut base = Draft::default();
     let directives = include::expand(syntax::parse(text)?, files, &mut base);
@@ -130,6 +132,8 @@ struct Scope {
 struct Action {
     /// The value of `redirect`.
     redirect: Option<String>,
+    /// The value of `respond`.
+    respond: Option<String>,
     tried: Option<Vec<String>>,
     is_denied: bool,
     /// Its scripts are run for clients that come to them by another path, and for none that asks for them.
@@ -335,14 +339,14 @@ fn error_page(directive: &Directive, scope: &mut Scope, draft: &mut Draft) {
     for status in statuses {
         let why = match &**status {
             changed if changed.starts_with('=') => "the status stays what it is",
-            "403" | "404" | "500" if is_program(page) => "a page is a file that is sent, and this one is run",
-            "403" | "404" | "500" if page.starts_with('/') && !page.contains('$') => {
+            other if !is_error(other) => "there are pages for 400 to 599, but not for those of nginx alone",
+            _ if is_program(page) => "a page is a file that is sent, and this one is run",
+            _ if page.starts_with('/') && !page.contains('$') => {
                 scope.error_pages.retain(|(other, _)| other != status);
                 scope.error_pages.push((status.clone(), page.clone()));
                 continue;
             }
-            "403" | "404" | "500" => "a page is a path of the site",
-            _ => "there are pages for 403, 404 and 500",
+            _ => "a page is a path of the site",
         };
         draft.lose(directive.line, format!("`{status}` of `{}`: {why}", directive.text()));
     }
@@ -420,7 +424,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     if !own.is_empty() {
         scope.fields = own;
     }
-    let redirects_all = action.redirect.is_some();
+    let redirects_all = !action.is_denied && (action.redirect.is_some() || action.respond.is_some());
     let leads_to_itself = leads_to_itself(&site.hosts, has_tls);
     site.leads_to_tls = leads_to_itself(&action);
     scope.tls.settle(&listens, &mut site, draft);
@@ -502,7 +506,8 @@ fn index_names(scope: &Scope, runs_scripts: bool, draft: &mut Draft) -> Option<S
 impl Action {
     /// Whether it keeps from some what is there.
     fn restricts(&self) -> bool {
-        self.is_denied || self.is_internal || self.access.is_some() || self.redirect.is_some()
+        let is_answered = self.redirect.is_some() || self.respond.is_some();
+        self.is_denied || self.is_internal || self.access.is_some() || is_answered
     }
 
     /// No program runs scripts: none is tried, or it would be sent. A location that tries one is denied, because its
@@ -631,10 +636,10 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
                     Err(why) => lose_answer(directive, &why, action, draft),
                 },
                 ("404", "") => action.is_denied = true,
-                (status @ ("403" | "410" | "444" | "401" | "400"), _) => {
-                    lose_answer(directive, &format!("the answer is 404 in place of {status}"), action, draft);
-                }
-                _ => lose_answer(directive, "a text cannot be answered with", action, draft),
+                (status, text) => match respond::value(status, text) {
+                    Some(value) => action.respond = Some(value),
+                    None => lose_answer(directive, "it cannot be answered so", action, draft),
+                },
             }
         }
         "try_files" => {

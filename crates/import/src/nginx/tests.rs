@@ -106,6 +106,28 @@ fn what_is_not_carried_over_is_said_with_its_line() {
 }
 
 #[test]
+fn fixed_answers_and_pages_for_errors_are_carried_over() {
+    let text = text_of(
+        "server { root /; auth_basic off; error_page 404 /404.html; error_page 502 503 504 /50x.html; \
+         location = /health { return 200 \"ok\"; } location /old/ { return 410; } location /old/kept/ { expires 1d; } \
+         location /app/ { proxy_pass http://127.0.0.1:3000; proxy_intercept_errors on; } }",
+    );
+    let pages = "error_pages = { \"404\" = \"/404.html\", \"502\" = \"/50x.html\", \"503\" = \"/50x.html\", \"504\" = \"/50x.html\" }";
+    assert!(text.contains(pages), "{text}");
+    for (place, line) in [
+        ("\"/health\"", "respond = { status = 200, text = \"ok\" }"),
+        ("\"/old/*\"", "respond = 410"),
+        ("\"/old/kept/*\"", "respond = false"),
+        ("\"/app/*\"", "intercept_errors = true"),
+    ] {
+        let (_, route) = text.split_once(&format!("match = {place}\n")).expect(&text);
+        assert!(route.split("[[").next().unwrap_or_default().contains(line), "{place}: {text}");
+    }
+    let all = text_of("server { root /; return 403; location /a/ { expires 1d; } }");
+    assert!(all.contains("respond = 403") && !all.contains("/a/*"), "{all}");
+}
+
+#[test]
 fn a_location_does_not_take_what_another_says() {
     let text = text_of(
         "server { root /; add_header X-S 1; location / { try_files $uri /index.html; } \
@@ -136,8 +158,9 @@ fn what_restricts_or_runs_in_a_way_that_is_not_known_here_is_not_served() {
     for inner in [
         "if ($http_x_key ~ \"(?!k)\") { return 403; }",
         "if ($invalid_referer) { return 403; }",
-        "return 403 no;",
-        "return 200 \"ok\";",
+        "return 403 \"$odd\";",
+        "return 200 \"{}\";",
+        "return 444;",
         "return 301 $odd;",
         "ssi on;",
         "xslt_stylesheet /a.xsl;",
