@@ -279,7 +279,7 @@ fn fixed_answers_are_given_to_every_method(engine: Engine) {
     let config = r#"
 [[site]]
 root = "site"
-cors = true
+error_pages = { "503" = "/busy.txt" }
 headers = { X-Site = "1" }
 [[site.route]]
 match = "/*"
@@ -297,6 +297,9 @@ respond = { status = 451, text = "<p>no", headers = { Content-Type = "text/html"
 match = "/busy"
 respond = { status = 503, text = "later", headers = { Retry-After = "3600" } }
 [[site.route]]
+match = "/busy-page"
+respond = { status = 503, headers = { Retry-After = "7" } }
+[[site.route]]
 match = "/none"
 respond = 204
 [[site.route]]
@@ -305,9 +308,12 @@ respond = { file = "/absent" }
 [[site.route]]
 match = "/not/*"
 respond = false
-"#
-    .replace("cors = true\n", "");
-    let launch = Launch::new(engine).config(&config).argument("--h2c").file("other/robots.txt", "User-agent: *\n");
+"#;
+    let launch = Launch::new(engine)
+        .config(config)
+        .file("busy.txt", "the page\n")
+        .argument("--h2c")
+        .file("other/robots.txt", "User-agent: *\n");
     let server = launch.file("not/a.txt", "a file\n").start();
     for version in VERSIONS {
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"] {
@@ -318,6 +324,7 @@ respond = false
                 ("/legal", 451, "<p>no", "Content-Type: text/html"),
                 ("/legal", 451, "<p>no", "X-Site: 2"),
                 ("/busy", 503, "later", "Retry-After: 3600"),
+                ("/busy-page", 503, "the page\n", "Retry-After: 7"),
                 ("/none", 204, "", "X-Site: 1"),
             ];
             for (target, status, text, field) in cases {
