@@ -19,7 +19,7 @@ const EXTENSIONS: [(&str, &[&str]); 5] = [
     ("A cache policy", &["crates/policy/src/cache/clock.rs", "crates/policy/src/cache/mod.rs"]),
     ("A filter of the server", &["crates/filter/src/lib.rs", "crates/filter/src/upper_case.rs"]),
     ("A responder", &["crates/site/src/content/health.rs", "crates/site/src/content/mod.rs"]),
-    ("A key of a route", &["crates/config/src/route/rows.rs", "crates/site/src/content/route.rs"]),
+    ("A key of a route", &["crates/config/src/route/rows.rs", "crates/site/src/content/route/additions.rs"]),
     // A file for the counter, and one of those in which something is counted.
     ("A counter", &["crates/engine/src/worker/context/responders.rs", "crates/sys/src/metrics/counters.rs"]),
 ];

@@ -62,6 +62,7 @@ pub use files::{RULE_FILES, Skipped};
 pub(super) use filters::schema as filters_schema;
 pub use gateways::describe as describe_gateway;
 pub(super) use judge::routes;
+pub use prefixes::is_plain_path;
 pub use report::{render, report, unused_lines};
 pub use respond::{Respond, RespondContent};
 #[cfg(test)]

@@ -65,7 +65,7 @@ impl RouteKey for StripPrefix {
 
 /// Whether a path is spelled in one way only: of unreserved characters (RFC 3986 2.3), and without empty and dot
 /// segments.
-pub(super) fn is_plain_path(path: &str) -> bool {
+pub fn is_plain_path(path: &str) -> bool {
     let is_plain = |segment: &str| {
         !matches!(segment, "" | "." | "..")
             && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))

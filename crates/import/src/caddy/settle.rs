@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use lamna_config::render::quoted;
-use lamna_config::route;
+use lamna_config::route::{self, is_plain_path};
 
 use super::{deny_keys, is_denied};
 use crate::proof::{SCRIPT_NAMES, Source, Use};
-use crate::{DENIED_WORDS, Draft, Route, Site, list};
+use crate::{DENIED_WORDS, Draft, LOCATION_WORDS, Route, Site, list};
 
 /// A `handle`: its `match`, and which of the routes of its site it has made.
 #[derive(Clone, Debug)]
@@ -159,7 +159,11 @@ fn agree(route: &mut Route, draft: &mut Draft) {
         return;
     }
     let is_whole = is_set(route, "proxy");
-    if is_whole && is_set(route, "rewrite") {
+    if is_whole && let Some(prefix) = stripped(route) {
+        route.keys.retain(|(key, _)| *key != "rewrite");
+        route.keys.push(("strip_prefix", quoted(&prefix)));
+        draft.lose(route.line, format!("a prefix before an application: {LOCATION_WORDS}"));
+    } else if is_whole && is_set(route, "rewrite") {
         let why = "an application is asked for the path that the client asks for: what it is for is answered with 404";
         draft.lose(route.line, format!("another path for an application: {why}"));
         let matches = route.keys[0].clone();
@@ -169,6 +173,13 @@ fn agree(route: &mut Route, draft: &mut Draft) {
         draft.lose(route.line, "`try_files` beside an application: whether there is a file is not looked at first");
         route.keys.retain(|(key, _)| *key != "try");
     }
+}
+
+/// The prefix of all paths of a route, if its `rewrite` takes that away and does nothing else.
+fn stripped(route: &Route) -> Option<String> {
+    let value = |name: &str| route.keys.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());
+    let prefix = value("match")?.strip_prefix('"')?.strip_suffix("/*\"")?;
+    (value("rewrite")? == quoted("/$1") && is_plain_path(prefix)).then(|| prefix.to_owned())
 }
 
 /// Caddy sends files only where `file_server` says so, and runs scripts in whatever case their names end.

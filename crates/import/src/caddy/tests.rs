@@ -274,6 +274,20 @@ fn certificates_come_from_where_caddy_has_them() {
 }
 
 #[test]
+fn a_prefix_is_taken_away_before_an_application() {
+    for block in [
+        "handle_path /app/* {\n reverse_proxy localhost:3000\n}",
+        "handle /app/* {\n uri strip_prefix /app\n reverse_proxy localhost:3000\n}",
+    ] {
+        let (sites, lost) = imported(&format!("http://a.example {{\n{block}\n}}\n"));
+        let text = lamna_config::render(&lamna_config::settings::Settings { sites, ..Default::default() });
+        assert!(text.contains("strip_prefix = \"/app\"") && text.contains("localhost:3000"), "{block}: {text}");
+        assert!(!text.contains("rewrite = \""), "{block}: {text}");
+        assert!(lost.iter().any(|(_, words)| words.contains("`Location`")), "{block}: {lost:?}");
+    }
+}
+
+#[test]
 fn applications_and_passwords_are_carried_over() {
     let hash = "$argon2id$v=19$m=19456,t=2,p=1$on/b61dKzYasEN2gMTR7BQ$Lm/Gny5Yq2noexBHQUVwOin50H8YfQ1u0wA1k0fpv+A";
     let (sites, lost) = imported(&format!(
@@ -317,18 +331,11 @@ fn services_that_say_who_is_let_in_are_carried_over() {
 
 #[test]
 fn an_application_that_is_asked_for_another_path_is_not_asked() {
-    for block in [
-        "handle /api/* {\n  uri strip_prefix /api\n  reverse_proxy localhost:3000\n }",
-        "handle_path /api/* {\n  reverse_proxy localhost:3000\n }",
-    ] {
-        let imported = caddy(&format!(":80 {{\n {block}\n root * /www\n file_server\n}}\n")).unwrap();
-        assert_eq!(imported.lost.len(), 1, "{:?}", imported.lost);
-        assert!(
-            imported.text.contains("rewrite = \"/.denied\"") && !imported.text.contains("proxy ="),
-            "{}",
-            imported.text
-        );
-    }
+    let block = "handle /api/* {\n  rewrite * /x\n  reverse_proxy localhost:3000\n }";
+    let imported = caddy(&format!(":80 {{\n {block}\n root * /www\n file_server\n}}\n")).unwrap();
+    assert_eq!(imported.lost.len(), 1, "{:?}", imported.lost);
+    let is_denied = imported.text.contains("rewrite = \"/.denied\"") && !imported.text.contains("proxy =");
+    assert!(is_denied, "{}", imported.text);
 }
 
 /// Imports `text`, checks that nothing is lost, and returns the route with this `matches`.

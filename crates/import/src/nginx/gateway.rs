@@ -4,6 +4,7 @@
 //! client's unless it is told to, and puts what stands behind the address in place of what the location begins with.
 
 use lamna_config::render::quoted;
+use lamna_config::route::is_plain_path;
 use lamna_config::route::pattern::Pattern;
 use lamna_config::upstream_address::UpstreamAddress;
 
@@ -13,7 +14,7 @@ use super::scripts::{self, Scripts};
 use super::syntax::Directive;
 use super::{Draft, milliseconds};
 use crate::told::{BELIEVED_WORDS, is_believed};
-use crate::{DENIED_WORDS, PASSED_WORDS, list};
+use crate::{DENIED_WORDS, LOCATION_WORDS, PASSED_WORDS, list};
 
 /// Several places under one name.
 #[derive(Clone, Debug)]
@@ -228,6 +229,9 @@ impl Gateway {
         let scripts = scripts::of(pattern);
         match self.value(*way, to, pattern, upstreams, &scripts) {
             Ok(value) => {
+                if stripped(*way, to, pattern).is_some() {
+                    draft.lose(*line, format!("`{text}`: {LOCATION_WORDS} (`proxy_redirect`)"));
+                }
                 let key = if *way == Way::Http { "proxy" } else { "fastcgi" };
                 let narrowed = match scripts {
                     Scripts::Narrowed(expression, _) if *way == Way::FastCgi => Some(expression),
@@ -242,6 +246,12 @@ impl Gateway {
         }
     }
 
+    /// The prefix that is taken away from the paths of `pattern` before the application is asked.
+    pub(super) fn prefix(&self, pattern: &Pattern) -> Option<String> {
+        let (_, _, way, to) = self.pass.as_ref()?;
+        stripped(*way, to, Some(pattern))
+    }
+
     fn value(
         &self,
         way: Way,
@@ -253,21 +263,21 @@ impl Gateway {
         if to.contains('$') {
             return Err("an address is written out".to_owned());
         }
+        // The path that the application is beneath.
+        let mut base = "";
         let authority = match way {
             Way::Http => {
                 let unverified = "nginx does not verify the certificate of an application, and this server does";
                 let rest = to.strip_prefix("http://").ok_or(unverified)?;
-                // `http://unix:/run/a.sock:/path`
-                let (authority, path) = match rest.strip_prefix("unix:") {
-                    Some(rest) => rest.split_once(':').map_or((rest, ""), |(socket, path)| (socket, path)),
-                    None => rest.split_at(rest.find('/').unwrap_or(rest.len())),
-                };
+                let (authority, path) = authority_and_path(rest);
                 let begins = match pattern {
                     Some(Pattern::Prefix(prefix) | Pattern::Exact(prefix)) => prefix.as_str(),
                     Some(_) => "",
                     None => "/",
                 };
-                if !path.is_empty() && path != begins {
+                if stripped(way, to, pattern).is_some() {
+                    base = path.trim_end_matches('/');
+                } else if !path.is_empty() && path != begins {
                     return Err(format!("the application would be asked for `{path}` in place of `{begins}`"));
                 }
                 if rest.starts_with("unix:") { format!("unix:{authority}") } else { authority.to_owned() }
@@ -285,7 +295,7 @@ impl Gateway {
             if read.is_secure {
                 return Err(format!("`{place}` uses TLS, and FastCGI has none"));
             }
-            addresses.push(address);
+            addresses.push(address + base);
         }
         if addresses.is_empty() {
             return Err("it has no places".to_owned());
@@ -386,4 +396,25 @@ pub(super) fn passed_words(name: &str) -> String {
         Some(way) => format!("{way} is not spoken: {PASSED_WORDS}"),
         None => format!("`{name}` is not done here: {PASSED_WORDS}"),
     }
+}
+
+/// Authority and path of an address without its scheme, as in `http://unix:/run/a.sock:/path`.
+fn authority_and_path(rest: &str) -> (&str, &str) {
+    match rest.strip_prefix("unix:") {
+        Some(rest) => rest.split_once(':').map_or((rest, ""), |(socket, path)| (socket, path)),
+        None => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+    }
+}
+
+/// The prefix that nginx takes away for the path of `to`: where that and the location end with a slash. What is put in
+/// its place is the path of the application.
+fn stripped(way: Way, to: &str, pattern: Option<&Pattern>) -> Option<String> {
+    let Some(Pattern::Prefix(prefix)) = pattern.filter(|_| way == Way::Http) else { return None };
+    let rest = to.strip_prefix("http://")?;
+    let (_, path) = authority_and_path(rest);
+    let is_put_in_place = path.ends_with('/') && prefix.ends_with('/') && path != prefix;
+    // A socket has no path of its own here.
+    let is_sayable = path == "/" || !rest.starts_with("unix:") && is_plain_path(path.trim_end_matches('/'));
+    let prefix = prefix.trim_end_matches('/');
+    (is_put_in_place && is_sayable && is_plain_path(prefix)).then(|| prefix.to_owned())
 }

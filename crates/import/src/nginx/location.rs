@@ -479,6 +479,7 @@ pub(super) fn push_location(
         match &one.action.gateway {
             Some((key, value)) => {
                 keys.push((key, value.clone()));
+                keys.extend(one.scope.gateway.prefix(&one.pattern).map(|prefix| ("strip_prefix", quoted(&prefix))));
                 keys.extend(one.scope.gateway.beside());
                 if one.action.is_internal {
                     keys.retain(|(key, _)| *key != "try");

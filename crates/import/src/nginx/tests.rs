@@ -398,11 +398,35 @@ fn answers_are_kept_where_nginx_keeps_them() {
 }
 
 #[test]
+fn a_prefix_is_taken_away_where_nginx_puts_another_in_its_place() {
+    for (location, pass, keys) in [
+        ("/app/", "http://127.0.0.1:3000/", "proxy = \"http://127.0.0.1:3000\"\nstrip_prefix = \"/app\""),
+        ("/app/v1/", "http://127.0.0.1:3000/b/c/", "proxy = \"http://127.0.0.1:3000/b/c\"\nstrip_prefix = \"/app/v1\""),
+        (
+            "/app/",
+            "http://unix:/run/a.sock:/",
+            "proxy = { to = \"unix:/run/a.sock\", host = \"localhost\" }\nstrip_prefix = \"/app\"",
+        ),
+    ] {
+        let source = format!("server {{ location {location} {{ proxy_set_header Host $host; proxy_pass {pass}; }} }}");
+        let source = if pass.contains("unix:") { source.replace("proxy_set_header Host $host; ", "") } else { source };
+        let text = text_of(&source);
+        assert!(text.contains(keys), "{pass}: {text}");
+        let (_, lost) = imported(&source);
+        assert!(lost.iter().any(|(_, words)| words.contains("proxy_redirect")), "{lost:?}");
+    }
+    // The location within has an application of its own, which is asked for the whole path.
+    let text = text_of("server { location /app/ { proxy_pass http://a/; } location /app/b/ { proxy_pass http://b; } }");
+    assert_eq!(text.matches("strip_prefix").count(), 1, "{text}");
+}
+
+#[test]
 fn what_cannot_be_asked_is_not_served() {
     for (pass, why) in [
         ("proxy_pass https://b", "does not verify the certificate"),
         ("proxy_pass http://$b", "an address is written out"),
-        ("proxy_pass http://b/", "would be asked for `/` in place of `/a/`"),
+        ("proxy_pass http://b/c", "would be asked for `/c` in place of `/a/`"),
+        ("proxy_pass http://unix:/run/b.sock:/c/", "would be asked for `/c/` in place of `/a/`"),
         ("uwsgi_pass b:1", "uwsgi is not spoken"),
         ("fastcgi_pass https://b", "no address of FastCGI"),
     ] {
