@@ -18,7 +18,7 @@ use crate::exchange::state::State;
 use crate::exchange::{ExchangeId, Saved};
 use crate::message::Method;
 use crate::parse::chunked::ChunkedDecoder;
-use crate::time::Instant;
+use crate::time::{CompactInstant, Instant};
 use crate::workspace::pages::PagesByHost;
 
 impl Connection {
@@ -61,8 +61,8 @@ impl Connection {
         let mut connection = Connection {
             workspace: None,
             active: None,
-            since: Instant::read(from)?.into(),
-            received: Instant::read(from)?.into(),
+            since: compact(Instant::read(from)?)?,
+            received: compact(Instant::read(from)?)?,
             last_id: ExchangeId(0),
             receiving: Receiving::read(from)?,
             closing: bool::read(from)?,
@@ -215,4 +215,10 @@ impl Portable for Exchange {
         let kept = request.is_some() || matches!(state, State::Answering(_));
         checked(Exchange { id: ExchangeId(0), request, state, persistence, awaits_content, started }, kept)
     }
+}
+
+/// An instant that a connection can hold as it is.
+fn compact(instant: Instant) -> Result<CompactInstant, Malformed> {
+    let compact = CompactInstant::from(instant);
+    checked(compact, Instant::from(compact) == instant)
 }
