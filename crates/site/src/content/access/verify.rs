@@ -90,7 +90,8 @@ impl Verify {
         let (name, password) = name_and_password(&self.encoded)?;
         let users = &self.guard.users;
         let known = users.iter().position(|(other, _)| *other == name);
-        // An unknown name has always the same user's hash, as a known one has: neither time nor its spread tells them apart.
+        // An unknown name has always the same user's hash, as a known one has: neither time nor its spread tells them
+        // apart.
         let instead = || {
             super::tag(&self.guard.key, name.as_bytes())[..2].iter().fold(0, |at, byte| at << 8 | usize::from(*byte))
         };
