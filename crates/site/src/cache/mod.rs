@@ -32,7 +32,7 @@ mod single_flight;
 mod store;
 pub mod two_generation_map;
 mod watch;
-mod ways;
+pub(crate) mod ways;
 
 use lamna_sys::metrics::memory_accounting;
 

@@ -281,7 +281,11 @@ impl WorkerContext<'_> {
         why: Forwarded,
     ) -> Wanted {
         // Whoever changes the target later has to name this key.
-        self.shared.store.ways().note(&self.told_way);
+        let ways = self.shared.store.ways();
+        ways.note(&self.told_way);
+        if let Some(key) = AnswerKey::read(&self.answer_key[..target_length]) {
+            ways.note_path(key.path);
+        }
         let validates = facts.is_get && stale.as_ref().is_some_and(has_validator);
         let (start, end) = (usize::from(request.head.fields_at), usize::from(request.head.length));
         Wanted {

@@ -6,9 +6,22 @@
 use lamna_proto::caching::{self, Named};
 use lamna_proto::gateway::fields::Fields;
 
+use lamna_proto::parse::path::normalise_for_rules;
+
 use super::{Inner, Wanted};
 use crate::cache::answer_key::AnswerKey;
 use crate::cache::two_generation_map::Key;
+use crate::cache::ways::is_usual;
+
+/// The spelling of `path` that rules go by. Two spellings with the same one are changed together: what an application
+/// reads alike is not known here, and an answer too many that is asked for again does no harm.
+fn normal(path: &[u8]) -> Vec<u8> {
+    let mut normal = Vec::with_capacity(path.len());
+    match normalise_for_rules(path, &mut normal) {
+        Ok(_) => normal,
+        Err(_) => path.to_vec(),
+    }
+}
 
 impl Inner {
     /// The target has been changed: its stored answers are not used any more, however they were asked for.
@@ -32,10 +45,12 @@ impl Inner {
     /// Invalidates the stored answers of a target, over TLS or without, and by whatever way of a trusted proxy.
     fn invalidate_all_of(&self, changed: AnswerKey<'_>, depends_on_requests: bool) {
         let Wanted { store, site, target, settings, .. } = &self.wanted;
-        let Some(ways) = store.ways().known().filter(|_| !depends_on_requests) else {
-            // The routes make more of it than the target, or the ways are too many.
+        let Some(ways) = store.ways().known().filter(|_| !depends_on_requests && is_usual(changed.path)) else {
+            // The routes make more of it than the target, the ways are too many, or paths are spelled in several ways.
+            let path = normal(changed.path);
             let is_target = |other: AnswerKey<'_>| {
-                (other.path, other.authority, other.query) == (changed.path, changed.authority, changed.query)
+                (other.authority, other.query) == (changed.authority, changed.query)
+                    && (other.path == changed.path || normal(other.path) == path)
             };
             store.purge_answers(&|key| key.site == *site && AnswerKey::read(key.path).is_some_and(is_target));
             return;
