@@ -16,7 +16,7 @@ use super::settings::SiteSettings;
 use super::written::Text;
 
 /// The most bytes that a page for an error, or the file of a fixed answer, may have where it is held in memory.
-pub const PAGE_BYTES_MAX: u64 = 1 << 20;
+pub const PAGE_BYTES_MAX: u64 = 64 << 10;
 
 /// The statuses for which a page is looked for when the request comes. The pages for others are held in memory.
 pub const LOOKED_UP: [u16; 3] = [403, 404, 500];

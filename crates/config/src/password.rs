@@ -19,8 +19,12 @@ const MEMORY_KIB_MAX: u32 = 256 * 1024;
 const PASSES_MAX: u32 = 16;
 /// Two to this power are the rounds of bcrypt: 15 take some three seconds.
 const BCRYPT_COST_MAX: u32 = 15;
+/// From this cost on, bcrypt is as strong as what `lamna hash-password` makes.
+const BCRYPT_COST_STRONG: u32 = 10;
 /// Rounds of SHA-512 crypt: so many take about a second.
 const SHA_ROUNDS_MAX: u32 = 1_000_000;
+/// Bytes of a password that are hashed by SHA and MD5 crypt, whose rounds each go over the whole password.
+const CRYPT_PASSWORD_BYTES_MAX: usize = 256;
 /// Rounds of SHA crypt where a hash names none.
 const SHA_ROUNDS: u32 = 5_000;
 
@@ -125,6 +129,10 @@ impl PasswordHash {
 
     /// Whether it is that of `password`. Takes from microseconds to seconds, by its scheme and cost.
     pub fn verify(&self, password: &[u8]) -> bool {
+        let is_crypt = matches!(self.scheme, Scheme::Sha512Crypt | Scheme::Sha256Crypt | Scheme::Md5Crypt(_));
+        if is_crypt && password.len() > CRYPT_PASSWORD_BYTES_MAX {
+            return false;
+        }
         match self.scheme {
             Scheme::Argon2id => argon2::PasswordHash::new(&self.text).is_ok_and(|hash| {
                 argon2::PasswordVerifier::verify_password(&argon2::Argon2::default(), password, &hash).is_ok()
@@ -150,6 +158,10 @@ impl PasswordHash {
         }
     }
 
+    fn bcrypt_cost(&self) -> u32 {
+        self.text.parse::<bcrypt::HashParts>().map_or(0, |parts| parts.get_cost())
+    }
+
     /// The digest of a hash of SHA-1.
     fn sha1(&self) -> Option<Vec<u8>> {
         let encoded = self.text.strip_prefix("{SHA}")?;
@@ -160,7 +172,9 @@ impl PasswordHash {
     /// are not.
     pub fn weakness(&self) -> Option<String> {
         let why = match self.scheme {
-            Scheme::Argon2id | Scheme::Bcrypt => return None,
+            Scheme::Argon2id => return None,
+            Scheme::Bcrypt if self.bcrypt_cost() >= BCRYPT_COST_STRONG => return None,
+            Scheme::Bcrypt => "of a cost below 10 is tried thousands of times a second",
             Scheme::Sha512Crypt | Scheme::Sha256Crypt => "needs no memory, so that graphics cards try many at once",
             Scheme::Md5Crypt(_) => "is tried millions of times a second",
             Scheme::Sha1 => "has no salt, and is tried billions of times a second",
@@ -315,10 +329,21 @@ mod tests {
     }
 
     #[test]
+    fn a_password_that_would_cost_more_than_its_hash_says_is_wrong() {
+        let password = "x".repeat(1 + CRYPT_PASSWORD_BYTES_MAX);
+        let hash = PasswordHash::parse(&format!("$1$saltsalt${}", md5_crypt(password.as_bytes(), b"saltsalt", b"$1$")));
+        assert!(!hash.unwrap().verify(password.as_bytes()));
+        let hash =
+            PasswordHash::parse(&format!("$1$saltsalt${}", md5_crypt(&password.as_bytes()[1..], b"saltsalt", b"$1$")));
+        assert!(hash.unwrap().verify(&password.as_bytes()[1..]));
+    }
+
+    #[test]
     fn hashes_that_are_tried_fast_are_named_as_weaker() {
         for (text, _) in KNOWN {
-            let is_slow = text.starts_with("$2");
-            assert_eq!(PasswordHash::parse(text).unwrap().weakness().is_none(), is_slow, "{text}");
+            assert!(PasswordHash::parse(text).unwrap().weakness().is_some(), "{text}");
+            let strong = text.replace("$05$", "$10$");
+            assert_eq!(PasswordHash::parse(&strong).unwrap().weakness().is_none(), text.starts_with("$2"), "{strong}");
         }
     }
 

@@ -281,6 +281,7 @@ fn fixed_answers_are_given_to_every_method(engine: Engine) {
 root = "site"
 error_pages = { "503" = "/busy.txt" }
 headers = { X-Site = "1" }
+users = { ada = "{SHA}VBPuJHI7uixaa6LQGWx4s+5GKNE=" }
 [[site.route]]
 match = "/*"
 redirect = "https://elsewhere.test/$1"
@@ -302,6 +303,10 @@ respond = { status = 503, headers = { Retry-After = "7" } }
 [[site.route]]
 match = "/none"
 respond = 204
+[[site.route]]
+match = "/members"
+respond = { text = "secret" }
+access = { actions = ["read"], users = ["*"] }
 [[site.route]]
 match = "/absent"
 respond = { file = "/absent" }
@@ -342,6 +347,15 @@ respond = false
         assert_eq!(get("/health", &[("If-None-Match", &etag)]).status, 304);
         let part = get("/health", &[("Range", "bytes=0-3")]);
         assert_eq!((part.status, &*part.content), (206, "heal"));
+        let deleted = ask(&server, version, "DELETE", "/health", &[("If-None-Match", &etag)], b"");
+        assert_eq!((deleted.status, &*deleted.content), (200, "healthy\n"));
+        // Whatever is asked for, the answer is read: by those who may.
+        for method in ["GET", "POST", "PUT", "DELETE", "MKCOL", "PATCH", "PROPFIND"] {
+            for target in ["/members", "/members?delete", "/members?mkdir"] {
+                let seen = ask(&server, version, method, target, &[], b"");
+                assert_eq!((seen.status, seen.content.contains("secret")), (401, false), "{version} {method} {target}");
+            }
+        }
         assert_eq!(get("/absent", &[]).status, 404);
         // What is more specific is not answered by what is less.
         assert_eq!(get("/elsewhere", &[]).status, 302);

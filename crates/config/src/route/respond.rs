@@ -149,7 +149,13 @@ fn of_table(table: &RespondTable, given: &Spanned<RespondValue>, checker: &mut C
         checker.problem(given.span(), format!("an answer with {status} has no content"));
         return None;
     }
-    Some(Respond { status, content, headers: fields(&table.headers, checker) })
+    let headers = fields(&table.headers, checker);
+    let names_type = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("Content-Type"));
+    if names_type && content == RespondContent::OfStatus {
+        checker.problem(given.span(), "`Content-Type` is of a `text` or a `file`, and there is neither");
+        return None;
+    }
+    Some(Respond { status, content, headers })
 }
 
 fn status(given: &Spanned<Amount>, checker: &mut Checker<'_>) -> Option<u16> {

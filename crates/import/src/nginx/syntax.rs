@@ -151,6 +151,9 @@ impl Words<'_> {
                 one if one == quote => return Ok(text),
                 '\\' => match self.bump() {
                     Some(one) if one == quote || one == '\\' => text.push(one),
+                    Some('n') => text.push('\n'),
+                    Some('r') => text.push('\r'),
+                    Some('t') => text.push('\t'),
                     Some(one) => text.extend(['\\', one]),
                     None => break,
                 },

@@ -192,7 +192,7 @@ pub struct Rules<'e>([Option<&'e AccessRule>; Action::ALL.len()]);
 impl<'e> Rules<'e> {
     /// Those of `effective` for what `requested` does.
     pub fn of(effective: &'e Effective, requested: &RequestedResource<'_>) -> Rules<'e> {
-        if effective.asks_an_application() {
+        if effective.answers_every_method() {
             return Rules::of_application(effective, requested);
         }
         let own = Action::of(requested);

@@ -30,9 +30,9 @@ use lamna_config::settings::SiteSettings;
 use lamna_filter::Chain;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::gateway::forwarding::spells;
-use lamna_proto::resource::{HeadTooLong, Resource};
+use lamna_proto::resource::HeadTooLong;
 
-use self::additions::fixed;
+use self::additions::{FixedAnswer, fixed};
 use self::cors::shared_with;
 use self::services::steps;
 use crate::content::action::Action;
@@ -120,7 +120,7 @@ pub struct Effective {
     /// The files of them, and of fixed answers.
     files: Arc<PageFiles>,
     /// The fixed answer to every request.
-    pub respond: Option<Arc<Resource>>,
+    pub respond: Option<FixedAnswer>,
     /// Fields of an answer with 200.
     fields: Vec<(String, String)>,
     /// Access rules.
@@ -540,7 +540,9 @@ impl Routes {
         };
         effective.respond = effective.rules.respond.as_ref().map(|respond| {
             // What several routes come to may be too long for a head, though each of them is not.
-            fixed(respond, &effective).map_or_else(|_| self.plain.errors.failed.clone(), Arc::new)
+            let failed = &self.plain.errors.failed;
+            let made = |conditional| fixed(respond, &effective, conditional).map_or_else(|_| failed.clone(), Arc::new);
+            FixedAnswer { to_reads: made(true), to_others: made(false) }
         });
         let effective = Arc::new(effective);
         if made.epoch == epoch || !effective.has_services {
@@ -658,6 +660,12 @@ impl Effective {
     pub fn asks_an_application(&self) -> bool {
         let runs_files = |group: &Arc<Group>| group.settings.scripts.is_some();
         self.gateway.as_ref().is_some_and(|group| !runs_files(group)) || self.rules.handler.is_some()
+    }
+
+    /// Whether one thing answers whatever the method is: an application, or a fixed answer. Whatever is asked of it,
+    /// its answer is read.
+    pub fn answers_every_method(&self) -> bool {
+        self.asks_an_application() || self.respond.is_some()
     }
 
     /// The access rules, in sentences.

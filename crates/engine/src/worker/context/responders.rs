@@ -94,8 +94,12 @@ fn respond(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     if rules.rules.cors.is_some() && asked.requested.request.is_some_and(is_asked_about) {
         return without_application(context, asked);
     }
+    // A tunnel ends at an application: a success without one would say that it is open (RFC 8441 5).
+    let Some(request) = asked.requested.request.filter(|request| request.head.method != Method::Connect) else {
+        return Outcome::Refuse(Refusal::MethodNotAllowed);
+    };
     add(&context.work.requests, 1);
-    Outcome::Answer(fixed.clone())
+    Outcome::Answer(if request.head.method.reads() { &fixed.to_reads } else { &fixed.to_others }.clone())
 }
 
 /// The application that a route names. Which file it is that one runs, and whether it is a script, is found out for

@@ -66,11 +66,20 @@ impl Effective {
     }
 }
 
-/// The answer of `respond`, with the additions of its routes.
+/// The answer of `respond`, made once for all requests.
+#[derive(Clone, Debug)]
+pub struct FixedAnswer {
+    /// To GET and HEAD, which may have conditions and ask for a range.
+    pub to_reads: Arc<Resource>,
+    /// To all other methods, for which 304 and 206 are no answers (RFC 9110 13.1.2 and 14.2).
+    pub to_others: Arc<Resource>,
+}
+
+/// The answer of `respond`, with the additions of its routes. `conditional`: to conditions and ranges as well.
 ///
 /// # Errors
 /// The fields are too long for a head.
-pub(super) fn fixed(respond: &Respond, effective: &Effective) -> Result<Resource, HeadTooLong> {
+pub(super) fn fixed(respond: &Respond, effective: &Effective, conditional: bool) -> Result<Resource, HeadTooLong> {
     let mut extras = effective.extras(respond.status);
     let is_own = |name: &str| respond.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
     let (types, own): (Vec<_>, Vec<_>) =
@@ -89,7 +98,7 @@ pub(super) fn fixed(respond: &Respond, effective: &Effective) -> Result<Resource
             None => return answers::error(404, MISSING, &effective.extras(404)),
         },
     };
-    let is_ok = respond.status == 200 && media_type.is_some();
+    let is_ok = conditional && respond.status == 200 && media_type.is_some();
     let etag = is_ok.then(|| etag(content));
     let (fields, vary) = (&*extras.fields, extras.vary);
     let status = Status(respond.status);
