@@ -290,7 +290,7 @@ mod tests {
         };
         assert_eq!(of("error_pages = { \"404\" = \"/large\" }"), Vec::<String>::new());
         let found = of("error_pages = { \"502\" = \"/large\" }");
-        assert!(found.len() == 1 && found[0].contains("has more than 1MiB"), "{found:?}");
+        assert!(found.len() == 1 && found[0].contains("has more than 64KiB"), "{found:?}");
         let found = of("route = [{ match = \"/x\", respond = { status = 410, file = \"/absent\" } }]");
         assert!(found.len() == 1 && found[0].contains("answers `/x` with `/absent`"), "{found:?}");
     }
