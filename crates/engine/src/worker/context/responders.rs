@@ -95,11 +95,13 @@ fn respond(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         return without_application(context, asked);
     }
     // A tunnel ends at an application: a success without one would say that it is open (RFC 8441 5).
-    let Some(request) = asked.requested.request.filter(|request| request.head.method != Method::Connect) else {
+    let method = asked.requested.request.map(|request| request.head.method);
+    if method == Some(Method::Connect) {
         return Outcome::Refuse(Refusal::MethodNotAllowed);
-    };
+    }
     add(&context.work.requests, 1);
-    Outcome::Answer(if request.head.method.reads() { &fixed.to_reads } else { &fixed.to_others }.clone())
+    // Without a request there is a path that is read.
+    Outcome::Answer(if method.is_none_or(Method::reads) { &fixed.to_reads } else { &fixed.to_others }.clone())
 }
 
 /// The application that a route names. Which file it is that one runs, and whether it is a script, is found out for
