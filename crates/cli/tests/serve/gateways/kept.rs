@@ -284,6 +284,23 @@ fn fresh_answers_are_not_asked_for_again(engine: Engine) {
         let expected: &[u8] = if is_changed { b"after" } else { b"before" };
         assert_eq!(get(&mut client, "/x/list?b", "").content, expected, "{named}");
     }
+    // A change counts for every spelling of the path, whether it is asked for or named.
+    for (kept, changed) in [("/~ada", "/%7Eada"), ("/%7Ebob", "/~bob"), ("/b|c", "/b%7Cc"), ("/b//d", "/b/d")] {
+        for named in ["", kept] {
+            application.answers(kept, fresh, "before");
+            get(&mut client, kept, "Cache-Control: no-cache\r\n");
+            application.answers(kept, fresh, "after");
+            let (target, field) = match named {
+                "" => (changed, String::new()),
+                named => ("/x/form", format!("\r\nContent-Location: {named}")),
+            };
+            application.answers(target, &format!("200 OK{field}"), "");
+            assert_eq!(get(&mut client, kept, "").content, b"before", "{kept}");
+            client.send(format!("POST {target} HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n").as_bytes());
+            assert_eq!(client.receive(true).unwrap().status, 200);
+            assert_eq!(get(&mut client, kept, "").content, b"after", "{kept} by {target}{field}");
+        }
+    }
     // What nothing is kept of, and nobody wants to ask for.
     application.answers("/never", "200 OK", "");
     assert_eq!(get(&mut client, "/never", "Cache-Control: only-if-cached\r\n").status, 504);
