@@ -16,6 +16,9 @@ mod steps;
 mod target;
 mod trace;
 
+use responders::RESPONDING;
+use steps::{Chosen, STEPS};
+
 pub use asked::Asked;
 pub use responders::needs_program;
 pub use steps::Outcome;
@@ -74,6 +77,9 @@ pub struct WorkerContext<'a> {
     last_described: Option<Arc<Entry>>,
     /// Every request is answered with 503.
     refuses: bool,
+    /// The steps that may admit, refuse or answer a request under this configuration.
+    admission: Chosen,
+    responding: Chosen,
     log: Option<LogBuffer>,
     /// Whether lines of the log say what requests are called.
     names_requests: bool,
@@ -168,6 +174,8 @@ impl<'a> WorkerContext<'a> {
             caches: shared.store.caches(),
             last_described: None,
             refuses: false,
+            admission: Chosen::of(STEPS, shared),
+            responding: Chosen::of(RESPONDING, shared),
             log,
             names_requests: shared.request_id || shared.log.as_ref().is_some_and(|log| log.names_requests()),
             unix_ms,

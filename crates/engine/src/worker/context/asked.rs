@@ -61,6 +61,9 @@ impl<'r> Asked<'r> {
 
     /// Its client: the peer, or the client for which a trusted proxy says that it asks.
     pub fn client(&self) -> Option<IpAddr> {
+        if self.proxies.is_empty() {
+            return self.peer.address;
+        }
         *self.client.get_or_init(|| self.proxies.client(self.peer, self.requested.request))
     }
 

@@ -26,21 +26,36 @@ use super::trace::Does;
 
 /// Steps before the responders of content. [`Outcome::LookUp`] leaves a request to what its target stands for.
 const BEFORE_CONTENT: [Step; 4] = [
-    Step::new("handler", handler),
-    Step::new("respond", respond),
-    Step::new("application", application),
-    Step::new("options", options),
+    Step::new("handler", handler).where_configured(|shared| !shared.handlers.is_empty()),
+    Step::new("respond", respond).where_configured(|shared| shared.sites.all().any(|site| site.routes.respond())),
+    Step::new("application", application)
+        .where_configured(|shared| shared.sites.all().any(|site| !site.routes.groups().is_empty())),
+    Step::new("options", options).for_others(),
 ];
 
 /// The step behind them, which refuses what changes something.
-const BEHIND_CONTENT: Step = Step::new("upload", upload);
+const BEHIND_CONTENT: Step = Step::new("upload", upload).for_others();
+
+/// All of them, in order.
+pub(super) const RESPONDING: &[Step] = &{
+    let mut steps = [BEHIND_CONTENT; BEFORE_CONTENT.len() + RESPONDERS.len() + 1];
+    let mut at = 0;
+    while at + 1 < steps.len() {
+        let of_content = at.checked_sub(BEFORE_CONTENT.len());
+        steps[at] = match of_content {
+            None => BEFORE_CONTENT[at],
+            Some(number) => Step::of(&RESPONDERS[number]),
+        };
+        at += 1;
+    }
+    steps
+};
 
 impl WorkerContext<'_> {
     /// The answer to a request that reads nothing, or that no file answers; [`Outcome::LookUp`] for those whose target
     /// is to be looked up.
     pub(super) fn respond(&mut self, asked: &Asked<'_>, _: Admitted) -> Outcome {
-        let content = RESPONDERS.iter().map(Step::of);
-        match self.take_steps(BEFORE_CONTENT.into_iter().chain(content).chain([BEHIND_CONTENT]), asked, Does::Make) {
+        match self.take_steps(RESPONDING, self.responding, asked, Does::Make) {
             Outcome::Next => Outcome::LookUp,
             outcome => outcome,
         }

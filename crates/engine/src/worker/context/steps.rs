@@ -24,6 +24,7 @@ use lamna_site::content::admission::{Admission, AdmissionFacts, admit};
 use lamna_site::content::answers;
 use lamna_site::content::responder::Responder;
 use lamna_site::content::route::{Effective, is_preflight};
+use lamna_site::content::site::Site;
 use lamna_site::early_hints::Viewing;
 use lamna_site::gateway::{self, GatewayRequest};
 
@@ -33,6 +34,7 @@ use super::responders::without_application;
 use super::trace::Does;
 use super::{TranslationTarget, WorkerContext};
 use crate::worker::limiter::Exceeded;
+use crate::worker::shared::Shared;
 
 /// The word of a step about a request.
 pub enum Outcome {
@@ -56,6 +58,10 @@ pub(super) struct Step {
     /// Its name in a trace.
     name: &'static str,
     take: Take,
+    /// Whether it may say anything under a configuration.
+    is_configured: fn(&Shared) -> bool,
+    /// Whether it says nothing about requests that read.
+    is_for_others: bool,
 }
 
 /// Answers a request, or leaves it to the next step.
@@ -68,25 +74,61 @@ enum Take {
 impl Step {
     /// The step of this name.
     pub(super) const fn new(name: &'static str, take: fn(&mut WorkerContext<'_>, &Asked<'_>) -> Outcome) -> Step {
-        Step { name, take: Take::Step(take) }
+        Step { name, take: Take::Step(take), is_configured: |_| true, is_for_others: false }
     }
 
     /// The step that `responder` is.
-    pub(super) fn of(responder: &'static Responder) -> Step {
-        Step { name: responder.name, take: Take::Responder(responder) }
+    pub(super) const fn of(responder: &'static Responder) -> Step {
+        Step { name: responder.name, take: Take::Responder(responder), is_configured: |_| true, is_for_others: false }
+    }
+
+    /// The same, left out under configurations of which `is_configured` is false.
+    pub(super) const fn where_configured(self, is_configured: fn(&Shared) -> bool) -> Step {
+        Step { is_configured, ..self }
+    }
+
+    /// The same, left out for requests that read.
+    pub(super) const fn for_others(self) -> Step {
+        Step { is_for_others: true, ..self }
+    }
+}
+
+/// The steps of a table that may say anything under a configuration. What is left out for it, or for requests that
+/// read, would say nothing: builds with debug assertions take those steps as well, and hold them to that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Chosen {
+    /// A bit for each.
+    configured: u32,
+    /// Those of them that are left out for requests that read.
+    for_others: u32,
+}
+
+impl Chosen {
+    /// Those of `steps` for the configuration of `shared`.
+    pub(super) fn of(steps: &[Step], shared: &Shared) -> Chosen {
+        debug_assert!(steps.len() <= u32::BITS as usize);
+        let bits = |is: &dyn Fn(&Step) -> bool| {
+            steps.iter().enumerate().filter(|(_, step)| is(step)).fold(0, |bits, (at, _)| bits | 1 << at)
+        };
+        Chosen { configured: bits(&|step| (step.is_configured)(shared)), for_others: bits(&|step| step.is_for_others) }
+    }
+
+    /// A bit for each that a request takes.
+    fn taken(self, reads: bool) -> u32 {
+        if reads { self.configured & !self.for_others } else { self.configured }
     }
 }
 
 /// Whether a request is let in. Asked for each request, and again when a program has found out something about it.
 /// Limits count before credentials are looked at, so that guesses count; those of users when it is known whose the
 /// request is.
-const STEPS: &[Step] = &[
+pub(super) const STEPS: &[Step] = &[
     Step::new("configuration", refuse_superseded),
     Step::new("room", refuse_for_want_of_room),
-    Step::new("limits", count),
+    Step::new("limits", count).where_configured(|shared| shared.limiter.has_any(&shared.sites)),
     Step::new("transport", check_transport),
-    Step::new("access", check_access),
-    Step::new("limits of users", count_user),
+    Step::new("access", check_access).where_configured(|shared| shared.sites.have_guards()),
+    Step::new("limits of users", count_user).where_configured(|shared| shared.sites.all().any(Site::limits_users)),
 ];
 
 /// That a request has been let in: only [`WorkerContext::admit`] can say so.
@@ -103,20 +145,25 @@ impl WorkerContext<'_> {
     /// It is not, or not yet: it is refused, over a limit, led to https, or a service has to be asked first. This is
     /// its answer, or the program that finds it.
     fn admit(&mut self, asked: &Asked<'_>) -> Result<Admitted, Outcome> {
-        match self.take_steps(STEPS.iter().copied(), asked, Does::Verify) {
+        match self.take_steps(STEPS, self.admission, asked, Does::Verify) {
             Outcome::Next => Ok(Admitted(())),
             outcome => Err(outcome),
         }
     }
 
-    /// The first word of `steps` that is not [`Outcome::Next`]. A program that one of them runs `does` this.
-    pub(super) fn take_steps(&mut self, steps: impl Iterator<Item = Step>, asked: &Asked<'_>, does: Does) -> Outcome {
+    /// The first word of the `chosen` ones of `steps` that is not [`Outcome::Next`]. A program that one of them runs
+    /// `does` this.
+    pub(super) fn take_steps(&mut self, steps: &[Step], chosen: Chosen, asked: &Asked<'_>, does: Does) -> Outcome {
         let is_traced = self.traces(asked, false);
-        for step in steps {
-            let outcome = match step.take {
-                Take::Step(take) => take(self, asked),
-                Take::Responder(responder) => self.begin(responder, asked),
-            };
+        let reads = asked.requested.request.is_none_or(|request| request.head.method.reads());
+        let taken = chosen.taken(reads);
+        for (at, step) in steps.iter().enumerate() {
+            let is_taken = taken & 1 << at != 0;
+            if !(is_taken || is_traced || cfg!(debug_assertions)) {
+                continue;
+            }
+            let outcome = self.take_step(step, asked);
+            debug_assert!(is_taken || matches!(outcome, Outcome::Next), "{} says something", step.name);
             if is_traced {
                 self.trace_step(step.name, &outcome, does);
             }
@@ -126,6 +173,14 @@ impl WorkerContext<'_> {
             }
         }
         Outcome::Next
+    }
+
+    #[inline]
+    fn take_step(&mut self, step: &Step, asked: &Asked<'_>) -> Outcome {
+        match step.take {
+            Take::Step(take) => take(self, asked),
+            Take::Responder(responder) => self.begin(responder, asked),
+        }
     }
 
     /// Decides about a request before its target is looked up. The hints for its client, if it is let in, are to be
