@@ -3,6 +3,7 @@
 //!
 //! Owns: an application of many manners ([`Application`]). It listens at a port of its own and ends with the test.
 
+mod behind_files;
 mod buffered;
 mod cgi;
 mod checks;

@@ -12,7 +12,7 @@ use super::bounds;
 use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{GatewayTable, SwitchOr, SwitchOrAmount};
-use super::{RouteSettings, RouteTable, Switch, cgi, checks, prefixes, programs, ways};
+use super::{RouteSettings, RouteTable, Switch, cgi, checks, prefixes, programs};
 use crate::checker::Checker;
 use crate::gateway::{
     BUFFER_DIRECTORY, BUFFERED_BYTES_MAX, BufferSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
@@ -51,11 +51,10 @@ impl RouteKey for Gateway {
     }
 
     fn conflict(route: &RouteSettings) -> Option<Objection> {
-        let is_answered = matches!(&route.gateway, Switch::Set(gateway) if gateway.scripts.is_none());
-        (is_answered && (ways::redirects(route) || ways::looks(route))).then(|| {
-            let message =
-                "an application answers this route, so that `redirect`, `rewrite` and `try` have nothing to do";
-            (message.to_owned(), None)
+        let leads = matches!(route.redirect, Switch::Set(_)) || matches!(route.rewrite, Switch::Set(_));
+        (leads && answers(route)).then(|| {
+            let message = "an application answers this route, so that `redirect` and `rewrite` have nothing to do";
+            (message.to_owned(), Some("with `try` it answers where no file is"))
         })
     }
 
@@ -70,6 +69,17 @@ pub(super) fn applying<'r>(routes: &Matching<'r>) -> Option<&'r GatewaySettings>
         Switch::Set(gateway) => Some(gateway),
         Switch::Unset | Switch::Off => None,
     }
+}
+
+/// The most specific route that says where answers come from, if an application answers it: all of it, or what no file
+/// does.
+pub(super) fn answering<'r>(routes: &Matching<'r>) -> Option<(usize, &'r RouteSettings)> {
+    routes.iter().find(|(_, route)| route.directs()).filter(|(_, route)| answers(route)).copied()
+}
+
+/// Whether the route names an application that runs no files.
+fn answers(route: &RouteSettings) -> bool {
+    matches!(&route.gateway, Switch::Set(gateway) if gateway.scripts.is_none())
 }
 
 /// The application that the route names.

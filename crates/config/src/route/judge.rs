@@ -22,7 +22,8 @@ impl RouteTable {
     pub(crate) fn needs_no_root(&self) -> bool {
         // What FastCGI runs is in files, as a rule.
         let responds = self.respond.as_ref().is_some_and(|respond| respond.get_ref().needs_no_root());
-        responds || self.redirect.is_some() || self.proxy.is_some()
+        let tries = self.try_files.as_ref().is_some_and(|tried| !tried.get_ref().0.is_empty());
+        responds || self.redirect.is_some() || self.proxy.is_some() && !tries
     }
 }
 

@@ -157,6 +157,12 @@ impl Rules {
         ROWS.iter().any(|row| (row.replaces_files)(self))
     }
 
+    /// Whether an application answers where none of the paths that are tried leads to a file.
+    pub fn try_files_first(&self) -> bool {
+        let answers = self.gateway.as_ref().is_some_and(|gateway| gateway.scripts.is_none());
+        answers && self.try_files.as_ref().is_some_and(|(tried, _)| !tried.is_empty())
+    }
+
     /// The changes that clients may make where `site` applies besides.
     pub fn changes_over(&self, site: Changes) -> Changes {
         Changes {

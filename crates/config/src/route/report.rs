@@ -110,13 +110,23 @@ impl Source {
 /// How rules come from a path to a file.
 pub(super) fn ways(rules: &Rules) -> Vec<String> {
     let rows = Row::in_order(|order| order.reported).into_iter();
-    rows.filter(|row| row.order.reported == Section::Ways).flat_map(|row| (row.report)(rules)).collect()
+    let ways = rows.filter(|row| row.order.reported == Section::Ways).flat_map(|row| (row.report)(rules));
+    ways.chain(behind_files(rules)).collect()
+}
+
+/// An application that comes behind files, in words.
+fn behind_files(rules: &Rules) -> Option<String> {
+    rules.try_files_first().then(|| "where none of these is a file, the application answers".to_owned())
 }
 
 fn lines_of(rules: &Rules) -> Vec<String> {
     let mut media = rules.media_type.as_ref().map(|media| format!("Content-Type: {media} (files)"));
     let mut lines = Vec::new();
+    let mut behind = behind_files(rules);
     for row in Row::in_order(|order| order.reported) {
+        if row.order.reported > Section::Ways {
+            lines.extend(behind.take());
+        }
         if row.order.reported >= Section::Files {
             lines.extend(media.take());
         }

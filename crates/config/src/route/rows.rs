@@ -94,7 +94,8 @@ route_keys! {
         try_files = "try": Option<Spanned<MayBeEmpty<Texts>>> =
             Key::other("text or list", || several_or_none(""), "Paths that are tried in turn")
                 .more(
-                "; `$path` is a file, a folder with an index file, or one that is listed; `[]` is the path alone",
+                "; `$path` is a file, a folder with an index file, or one that is listed; `[]` is the path alone. With `proxy` \
+                 the application comes behind them",
             );
     }
 

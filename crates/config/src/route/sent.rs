@@ -81,7 +81,7 @@ impl<'s> Sent<'s> {
         }
         let is_redirected = rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing);
         let answers = |gateway: &GatewaySettings| match &gateway.scripts {
-            None => true,
+            None => !rules.try_files_first(),
             Some(scripts) => scripts.extensions.is_empty(),
         };
         let of_site = std::str::from_utf8(asked).ok().and_then(|text| {

@@ -8,7 +8,7 @@ use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{RedirectTable, SwitchOr};
 use super::template::Template;
-use super::{RouteSettings, RouteTable, Switch};
+use super::{RouteSettings, RouteTable, Switch, gateways};
 use crate::checker::Checker;
 use crate::page::{list, quoted};
 use crate::redirect;
@@ -111,7 +111,11 @@ impl RouteKey for Rewrite {
         said.render(|path| quoted(path.text()))
     }
 
+    /// None where an application answers whatever there is.
     fn merge(routes: &Matching<'_>) -> Option<(Template, usize)> {
+        if gateways::answering(routes).is_some() {
+            return None;
+        }
         let (number, route) = routes.iter().find(|(_, route)| Rewrite::is_said(route))?;
         Some((route.rewrite.clone().into_set()?, *number))
     }
@@ -138,8 +142,12 @@ impl RouteKey for TryFiles {
         said.as_ref().map(|tried| list(tried.iter().map(|one| one.text())))
     }
 
+    /// An application comes behind the paths of its own route, and not behind those of a less specific one.
     fn merge(routes: &Matching<'_>) -> Option<(Vec<Template>, usize)> {
-        routes.iter().find_map(|(number, route)| Some((route.try_files.clone()?, *number)))
+        match gateways::answering(routes) {
+            Some((number, route)) => Some((route.try_files.clone()?, number)),
+            None => routes.iter().find_map(|(number, route)| Some((route.try_files.clone()?, *number))),
+        }
     }
 
     fn report(rule: &Option<(Vec<Template>, usize)>) -> Vec<String> {

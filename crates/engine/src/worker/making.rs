@@ -97,7 +97,7 @@ impl Making {
         let makes_until = Some(std::time::Instant::now() + MAKING_MAX);
         let translation = Translation { makes_until, ..target.translation_of(sources, Wait::Yes, now) };
         let entry = translate(&translation).ok()?;
-        if entry.is_unmade() || entry.script().is_some() {
+        if entry.is_unmade() || entry.asks_an_application() {
             return None;
         }
         let is_known = target.previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, &entry));

@@ -79,7 +79,7 @@ fn read(shared: &Shared, ahead: &Likely) -> bool {
     }
     let target = TranslationTarget::of_path(shared, key);
     let Ok(entry) = translate(&target.translation(shared, Wait::Yes, shared.clock.now())) else { return false };
-    let is_found = entry.resource.status.0 == 200 && entry.script().is_none() && entry.stamps.settled;
+    let is_found = entry.resource.status.0 == 200 && !entry.asks_an_application() && entry.stamps.settled;
     is_found && shared.store.insert_ahead(key, entry, ahead.probability)
 }
 

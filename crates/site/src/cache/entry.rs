@@ -62,6 +62,8 @@ pub struct Entry {
 #[derive(Debug)]
 enum Special {
     Script(Script),
+    /// No file is there, and this application answers.
+    Application(Arc<Group>),
     /// The cached response of an application.
     StoredResponse(StoredResponse),
     /// It was put together from files at these paths, beside its own.
@@ -127,6 +129,13 @@ impl Entry {
         Entry { special: Some(Box::new(Special::Script(script))), ..Entry::of(resource, false, stamps, now_ms) }
     }
 
+    /// An entry of a target at which no file is, and which `application` answers. `resource` is what is answered where
+    /// no application is asked.
+    pub fn of_application(application: Arc<Group>, resource: Arc<Resource>, now_ms: u64) -> Entry {
+        let special = Some(Box::new(Special::Application(application)));
+        Entry { special, ..Entry::of(resource, false, Stamps::none(), now_ms) }
+    }
+
     /// An entry of a target that is to be made when there is a turn for it. `resource` is what is answered where there
     /// is none. It is not used again.
     pub fn of_unmade(resource: Arc<Resource>) -> Entry {
@@ -152,7 +161,7 @@ impl Entry {
     pub fn stored_response(&self) -> Option<&StoredResponse> {
         match self.special.as_deref() {
             Some(Special::StoredResponse(kept)) => Some(kept),
-            Some(Special::Script(_) | Special::Parts(_) | Special::Unmade) | None => None,
+            _ => None,
         }
     }
 
@@ -160,8 +169,21 @@ impl Entry {
     pub fn script(&self) -> Option<&Script> {
         match self.special.as_deref() {
             Some(Special::Script(script)) => Some(script),
-            Some(Special::StoredResponse(_) | Special::Parts(_) | Special::Unmade) | None => None,
+            _ => None,
         }
+    }
+
+    /// The application that answers in place of the resource, because no file is there.
+    pub fn application(&self) -> Option<&Arc<Group>> {
+        match self.special.as_deref() {
+            Some(Special::Application(application)) => Some(application),
+            _ => None,
+        }
+    }
+
+    /// Whether an application answers, by a script or without one.
+    pub fn asks_an_application(&self) -> bool {
+        matches!(self.special.as_deref(), Some(Special::Script(_) | Special::Application(_)))
     }
 
     /// The same, put together from files at these `paths` as well, whose states its stamps have behind that of its own.
@@ -174,7 +196,7 @@ impl Entry {
     pub fn parts(&self) -> &[String] {
         match self.special.as_deref() {
             Some(Special::Parts(paths)) => paths,
-            Some(Special::Script(_) | Special::StoredResponse(_) | Special::Unmade) | None => &[],
+            _ => &[],
         }
     }
 

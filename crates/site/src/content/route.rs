@@ -658,8 +658,13 @@ impl Effective {
 
     /// Whether an application, or the program that the server is a part of, answers whatever is asked for.
     pub fn asks_an_application(&self) -> bool {
-        let runs_files = |group: &Arc<Group>| group.settings.scripts.is_some();
-        self.gateway.as_ref().is_some_and(|group| !runs_files(group)) || self.rules.handler.is_some()
+        self.gateway.as_ref().is_some_and(|group| !self.looks_for_files(group)) || self.rules.handler.is_some()
+    }
+
+    /// Whether a file is looked for before `application`, which is of these rules, is asked: one that it runs, or one
+    /// that is sent in its place.
+    pub fn looks_for_files(&self, application: &Group) -> bool {
+        application.settings.scripts.is_some() || self.rules.try_files_first()
     }
 
     /// Whether one thing answers whatever the method is: an application, or a fixed answer. Whatever is asked of it,

@@ -168,8 +168,7 @@ impl Translation<'_> {
             return Ok(self.ready(&self.rules.errors.malformed, Stamps::none()));
         }
         if let Some(before) = self.before_encoded_slash {
-            let script = self.script_before_slash(before)?;
-            return Ok(script.unwrap_or_else(|| self.ready(&self.rules.errors.malformed, Stamps::none())));
+            return self.at_encoded_slash(before);
         }
         match self.configured_redirect(self.path) {
             Some(redirect) => Ok(redirect),

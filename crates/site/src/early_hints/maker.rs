@@ -593,7 +593,7 @@ fn bytes_ahead(resources: &Resources, site: u32, path: &str, is_known: bool) -> 
         return None;
     }
     match resources.store.lookup(Key { site, path: &normal }, 0) {
-        Some(entry) if entry.script().is_none() => {
+        Some(entry) if !entry.asks_an_application() => {
             let first = entry.resource.variants.first();
             let is_page = entry.resource.status.0 == 200 && first.media_type().starts_with("text/html");
             let is_used = is_page && !controls_with(first, &["no-store", "no-cache", "max-age=0"]);

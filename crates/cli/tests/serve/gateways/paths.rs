@@ -85,7 +85,7 @@ fn echo(mut stream: TcpStream) -> Option<()> {
 }
 
 /// The status for `target`, and the content if that is 200.
-fn ask(server: &Server, target: &[u8], fields: &str) -> (u16, String) {
+pub(super) fn ask(server: &Server, target: &[u8], fields: &str) -> (u16, String) {
     let mut client = server.connect();
     client.send(&[b"GET ", target, b" HTTP/1.1\r\nHost: a\r\n", fields.as_bytes(), b"\r\n"].concat());
     let response = client.receive(true).unwrap_or_else(|fault| panic!("{}: {fault}", String::from_utf8_lossy(target)));
@@ -93,7 +93,7 @@ fn ask(server: &Server, target: &[u8], fields: &str) -> (u16, String) {
     (response.status, if response.status == 200 { content } else { String::new() })
 }
 
-fn site(routes: &str) -> String {
+pub(super) fn site(routes: &str) -> String {
     format!("limit_exempt = []\n[[site]]\nroot = \"site\"\nusers = {{ ada = \"{SESAME}\" }}\n{routes}")
 }
 

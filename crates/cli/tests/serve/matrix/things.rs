@@ -125,6 +125,11 @@ pub(super) const THINGS: &[Thing] = &[
     // As an application.
     thing("/R/app/x", ByItsPath, Runs, true),
     thing("/R/kept/x", ByItsPath, Runs, true),
+    // As an application behind files, or as a file before it.
+    thing("/R/behind/x", ByItsPath, Runs, true),
+    thing("/R/behind/.well-known/x", ByItsPath, Runs, true),
+    thing("/R/behind/file.txt", ByItsPath, File, true),
+    thing("/behind-R/secret.txt", ByAnother, File, false),
     // As a fixed answer, and as the file of one.
     thing("/R/fixed", ByItsPath, Runs, true),
     thing("/fixed-R", ByAnother, File, false),
@@ -177,6 +182,8 @@ pub(super) fn config(rules: &[Rule], site_lines: &str, service: SocketAddr, appl
              \"/all-{r}/x-{r}.html\", \"/all-{r}/folder/*\"]\n{access}\
              [[site.route]]\nmatch = \"/{r}/app/*\"\nproxy = \"http://{application}\"\n\
              [[site.route]]\nmatch = \"/{r}/kept/*\"\nproxy = \"http://{application}\"\ncache = {{ fresh_s = 600 }}\n\
+             [[site.route]]\nmatch = \"/{r}/behind/*\"\ntry = [\"$path\"]\nproxy = \"http://{application}\"\n\
+             [[site.route]]\nmatch = \"/behind-{r}/*\"\ntry = [\"/{r}/$1\"]\nproxy = \"http://{application}\"\n\
              [[site.route]]\nmatch = \"/{r}/page.html\"\nstructured = true\n\
              [[site.route]]\nmatch = \"/sections-{r}/*\"\nrewrite = \"/{r}/$1\"\nstructured = true\n\
              [[site.route]]\nmatch = \"/including-{r}.html\"\nfilters = [\"include\"]\n\
@@ -210,7 +217,15 @@ pub(super) fn plant(launch: Launch, rules: &[Rule]) -> Launch {
         let script = format!(
             "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\nX-Secret: SECRET-{r}\\r\\n\\r\\nSECRET-{r}\\n'\n"
         );
-        for name in ["R/secret.txt", "R/packed.txt", "R/in/index.html", "x-R.txt", "x-R.html", "fx-R/index.html"] {
+        for name in [
+            "R/secret.txt",
+            "R/packed.txt",
+            "R/in/index.html",
+            "R/behind/file.txt",
+            "x-R.txt",
+            "x-R.html",
+            "fx-R/index.html",
+        ] {
             launch = launch.file(&name.replace('R', r), &secret);
         }
         let zipped = crate::matrix::things::gzip(secret.as_bytes());

@@ -119,8 +119,8 @@ fn respond(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     Outcome::Answer(if method.is_none_or(Method::reads) { &fixed.to_reads } else { &fixed.to_others }.clone())
 }
 
-/// The application that a route names. Which file it is that one runs, and whether it is a script, is found out for
-/// every method.
+/// The application that a route names. Which file it runs, whether that is a script, and whether a file is sent in its
+/// place, is found out for every method.
 fn application(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     if asked.site.routes.groups().is_empty() {
         return Outcome::Next;
@@ -128,7 +128,7 @@ fn application(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let rules = context.rules(asked);
     match &rules.gateway {
         None => Outcome::Next,
-        Some(group) if group.settings.scripts.is_some() => Outcome::LookUp,
+        Some(group) if rules.looks_for_files(group) => Outcome::LookUp,
         Some(group) => {
             add(&context.work.requests, 1);
             let identity = asked.identity(&Rules::of(&rules, asked.requested), (context.now, &mut context.known));
@@ -186,10 +186,10 @@ pub(super) fn leads_elsewhere(rules: &Effective) -> bool {
     rules.rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing)
 }
 
-/// Whether `entry` is not answered with as it is: by a script, because it has to be made first, or because a request
-/// that changes something has found a file.
+/// Whether `entry` is not answered with as it is: by an application, because it has to be made first, or because a
+/// request that changes something has found a file.
 pub fn needs_program(entry: &Entry, requested: &RequestedResource<'_>) -> bool {
-    entry.script().is_some()
+    entry.asks_an_application()
         || entry.is_unmade()
         || requested.request.is_some_and(|request| !request.head.method.reads())
 }

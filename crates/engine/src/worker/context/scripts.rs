@@ -1,4 +1,4 @@
-//! Requests that have come to a script.
+//! Requests that have come to an application by the way of files: to a script, or to where no file is.
 //!
 //! Owns: the verdict on the paths at which a script is, for the request that has come to it by whatever way: its name,
 //! a path behind that, an index, `try`, `_redirects`, a link. Guarantees: an application runs a file only for a client
@@ -15,6 +15,7 @@ use lamna_proto::parse::path;
 use lamna_site::cache::{Entry, Script};
 use lamna_site::content::access::{Rules, Verdict};
 use lamna_site::content::route::Effective;
+use lamna_site::upstream::group::Group;
 
 use super::answers::ApplicationRequest;
 use super::asked::Asked;
@@ -40,6 +41,9 @@ impl WorkerContext<'_> {
     pub fn run_script(&mut self, asked: &Asked<'_>, entry: &Entry) -> Outcome {
         let requested = asked.requested;
         let mut rules = self.rules(asked);
+        if let Some(application) = entry.application() {
+            return self.ask_behind_files(asked, &rules, application);
+        }
         let Some(script) = entry.script() else { return self.without_script(asked, entry, &rules) };
         // By the path that is asked for, too: there it was judged by what the method is for files, and an application
         // does what it likes with it.
@@ -65,14 +69,14 @@ impl WorkerContext<'_> {
         }
         if verdict.is_none() && !runs {
             let outcome = Outcome::Answer(entry.resource.clone());
-            self.trace_script(asked, &outcome, true);
+            self.trace_found(asked, "script", &outcome, true);
             return outcome;
         }
         // A request whose client is first asked for credentials comes here once more.
         let is_counted = matches!(verdict, None | Some(Verdict::Answer(_)));
         if is_counted && let Err(exceeded) = self.count_at(asked, script, &rules) {
             let outcome = self.limited_with(asked, exceeded);
-            self.trace_script(asked, &outcome, true);
+            self.trace_found(asked, "script", &outcome, true);
             return outcome;
         }
         let is_let_in = verdict.is_none();
@@ -84,7 +88,24 @@ impl WorkerContext<'_> {
                 self.ask(&ApplicationRequest { asked, identity, rules: &rules, group, script })
             }
         };
-        self.trace_script(asked, &outcome, is_let_in || !matches!(outcome, Outcome::Run(_)));
+        self.trace_found(asked, "script", &outcome, is_let_in || !matches!(outcome, Outcome::Run(_)));
+        outcome
+    }
+
+    /// The same where no file is, and `application` answers. The request was let in to files: an application does what
+    /// it likes with any method.
+    fn ask_behind_files(&mut self, asked: &Asked<'_>, rules: &Arc<Effective>, application: &Arc<Group>) -> Outcome {
+        let of_application = Rules::of_application(rules, asked.requested);
+        let verdict = self.judge(asked, rules, &of_application);
+        let is_let_in = verdict.is_none();
+        let outcome = match verdict {
+            Some(verdict) => self.carry_out(verdict, asked),
+            None => {
+                let identity = asked.identity(&of_application, (self.now, &mut self.known));
+                self.ask(&ApplicationRequest { asked, identity, rules, group: application, script: None })
+            }
+        };
+        self.trace_found(asked, "application", &outcome, is_let_in || !matches!(outcome, Outcome::Run(_)));
         outcome
     }
 

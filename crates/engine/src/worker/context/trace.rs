@@ -95,12 +95,13 @@ impl WorkerContext<'_> {
         }
     }
 
-    /// The line about a script. The account is over unless the client has to show first that it is let in.
-    pub(super) fn trace_script(&self, asked: &Asked<'_>, outcome: &Outcome, is_over: bool) {
+    /// The line about an application that was come to by files: `step` is what was found. The account is over unless
+    /// the client has to show first that it is let in.
+    pub(super) fn trace_found(&self, asked: &Asked<'_>, step: &str, outcome: &Outcome, is_over: bool) {
         if !self.traces(asked, false) {
             return;
         }
-        self.trace_step("script", outcome, if is_over { Does::Make } else { Does::Verify });
+        self.trace_step(step, outcome, if is_over { Does::Make } else { Does::Verify });
         if is_over {
             self.shared.trace.end();
         }
@@ -161,6 +162,9 @@ fn entry(trace: &Trace, asked: &Asked<'_>, entry: &Entry, from: &str) {
         Some(script) => {
             let file = script.root.join(String::from_utf8_lossy(&script.name).trim_start_matches('/'));
             trace.add(&format!("target: the script {}, {from}", file.display().to_string().escape_debug()));
+        }
+        None if entry.application().is_some() => {
+            trace.add(&format!("target: no file, the application answers, {from}"))
         }
         None if entry.is_unmade() => trace.add(&format!("target: has to be made first, {from}")),
         None if needs_program(entry, asked.requested) => {

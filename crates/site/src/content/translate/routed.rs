@@ -15,11 +15,12 @@ use lamna_proto::message::Status;
 use lamna_proto::parse::path;
 use rustix::io::Errno;
 
-use super::{NameAt, Open, Translation, index_name};
+use super::{NameAt, Open, Previous, Translation, index_name};
 use crate::cache::Entry;
 use crate::content::answers;
 use crate::content::media_type;
 use crate::content::route::SIBLINGS;
+use crate::upstream::group::Group;
 
 /// The name of the page for 404 of a root, if nothing else is configured.
 const NOT_FOUND_PAGE: &str = "/404.html";
@@ -53,7 +54,7 @@ impl Translation<'_> {
         };
         // Nothing is in the place of what is hidden.
         if self.rules.rules.rewrite.is_none() && self.is_hidden(&path) {
-            return Err(Blocked::Failed(Errno::NOENT));
+            return self.at_no_file();
         }
         for template in tried {
             let Some(candidate) = self.filled(template, from, &path).filter(|path| !self.is_hidden(path)) else {
@@ -70,12 +71,40 @@ impl Translation<'_> {
                 return Ok(found);
             }
         }
-        Err(Blocked::Failed(Errno::NOENT))
+        self.at_no_file()
+    }
+
+    /// None of the paths that are tried leads to a file: the application of the route answers, if it has one that does.
+    fn at_no_file(&self) -> Result<Arc<Entry>, Blocked> {
+        let Some(application) = self.application_behind_files() else { return Err(Blocked::Failed(Errno::NOENT)) };
+        let known = self
+            .previous
+            .filter(|previous| previous.entry.application().is_some_and(|known| Arc::ptr_eq(known, application)));
+        if let Some(Previous { entry, events }) = known {
+            entry.confirm(self.now_ms, events);
+            return Ok(entry.clone());
+        }
+        let not_found = self.rules.errors.not_found.clone();
+        Ok(Arc::new(Entry::of_application(application.clone(), not_found, self.now_ms)))
+    }
+
+    /// The application that answers where no file is.
+    fn application_behind_files(&self) -> Option<&Arc<Group>> {
+        self.rules.gateway.as_ref().filter(|_| self.rules.rules.try_files_first())
+    }
+
+    /// The meaning of a path with an encoded slash, `before` which are so many bytes: it names no file.
+    pub(super) fn at_encoded_slash(&self, before: usize) -> Result<Arc<Entry>, Blocked> {
+        if self.application_behind_files().is_some() {
+            return self.at_no_file();
+        }
+        let malformed = || self.ready(&self.rules.errors.malformed, Stamps::none());
+        Ok(self.script_before_slash(before)?.unwrap_or_else(malformed))
     }
 
     /// The script of a path with an encoded slash, `before` which are so many bytes: the path names no file itself, so
     /// that what is tried is a script before that slash, or one that stands for many targets. None if there is none.
-    pub(super) fn script_before_slash(&self, before: usize) -> Result<Option<Arc<Entry>>, Blocked> {
+    fn script_before_slash(&self, before: usize) -> Result<Option<Arc<Entry>>, Blocked> {
         let redirects = self.rules.rules.redirect.as_ref().is_some_and(|(redirect, _)| !redirect.if_missing);
         if !self.site.routes.run_files() || redirects || self.is_hidden(self.path) {
             return Ok(None);
