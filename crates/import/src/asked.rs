@@ -43,12 +43,16 @@ impl Asked<'_> {
         let matcher = Matcher::new(&site.routes).unwrap();
         let ids = matcher.by_path(self.path.as_bytes());
         let rules = merge(matcher.fulfilled(&ids, &asked).map(|id| (usize::from(id), matcher.route(id))));
+        let is_behind_files = rules.try_files_first();
         let tried = rules
             .try_files
             .map_or(String::new(), |(tried, _)| tried.iter().map(|one| format!(" {}", one.text())).collect::<String>());
         let rewritten = rules.rewrite.map(|(to, _)| to.text().to_owned());
         if rules.respond.is_some() {
             return "nothing".to_owned();
+        }
+        if is_behind_files {
+            return format!("file{tried}, else application");
         }
         match (rules.redirect, rules.gateway, rewritten) {
             (Some((redirect, _)), ..) => format!("to {}", redirect.to.text()),

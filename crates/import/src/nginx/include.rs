@@ -3,6 +3,7 @@
 //! Owns: which files are meant, how deep they may lie in each other, and what Debian's snippets say where they are not
 //! beside the configuration. Reads no file itself ([`Files`]).
 
+use super::continuation;
 use super::syntax::{self, Directive};
 use crate::{Draft, FILE_LINES, Files};
 
@@ -27,10 +28,10 @@ const KNOWN: [(&str, &str); 5] = [
     ("mime.types", "types { }"),
 ];
 
-/// Puts the directives of included files in the place of each `include`. One that cannot be read is left where it
-/// stands in a server: it may restrict.
+/// Puts the directives of included files in the place of each `include`, and named locations where they are named. One
+/// that cannot be read is left where it stands in a server: it may restrict.
 pub(super) fn expand(directives: Vec<Directive>, files: Files<'_>, draft: &mut Draft) -> Vec<Directive> {
-    within(directives, files, (0, false), draft)
+    continuation::expand(within(directives, files, (0, false), draft))
 }
 
 fn within(

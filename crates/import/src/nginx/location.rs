@@ -14,7 +14,7 @@ use super::turn::{self, Turn};
 use super::{
     Action, Caching, Limit, Names, Scope, acts, index_names, inherited, pages, settle, table, unknown, with_caching,
 };
-use super::{pattern, refusal, scripts, source};
+use super::{continuation, pattern, refusal, scripts, source};
 use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, beside_applications, denied, is_program, list};
 
 /// A location that is carried over.
@@ -268,6 +268,13 @@ fn location(
     }
     settle(&scope, Some(&pattern), &mut action, site, draft);
     action.is_denied |= is_asked;
+    let goes_on = continuation::is_behind_files(inner);
+    action.tries_files_alone = goes_on && !continuation::tries_folders(inner);
+    if action.gateway.as_ref().is_some_and(|(key, _)| *key == "proxy") && !goes_on && action.tried.take().is_some() {
+        let tries = inner.iter().filter(|one| one.name == "try_files");
+        let why = "the application beside it is asked for every path";
+        tries.for_each(|one| draft.lose(one.line, format!("`{}`: {why}", one.text())));
+    }
     let is_changed = |rewrite: &Option<(&str, String)>| matches!(rewrite, Some(("rewrite", _)));
     // Scripts are looked for at the path that comes of it; any other application is asked for the one that the client
     // asks for.
@@ -445,7 +452,9 @@ pub(super) fn push_location(
         keys.push(("priority", one.priority.to_string()));
     }
     keys.extend(headers(one, &others().collect::<Vec<_>>(), outer, asks_applications, draft));
-    if one.scope.index != outer.index
+    if one.action.tries_files_alone {
+        keys.push(("index", "[]".to_owned()));
+    } else if one.scope.index != outer.index
         && let Some(index) = index_names(&one.scope, runs_scripts, draft)
     {
         keys.push(("index", index));

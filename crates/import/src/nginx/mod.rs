@@ -4,7 +4,9 @@
 //! here.
 
 mod access;
+mod action;
 mod caching;
+mod continuation;
 mod gateway;
 mod include;
 mod limit;
@@ -39,6 +41,7 @@ use super::{
     list, values_of,
 };
 use access::{Access, Let};
+use action::Action;
 use caching::{Caching, caching, milliseconds, with_caching};
 use gateway::{Gateway, Routed, Upstream};
 use limit::Limit;
@@ -126,36 +129,6 @@ struct Scope {
     /// Variables that do not come from who the client is.
     plain: Vec<String>,
 }
-
-/// Where answers of a block come from.
-#[derive(Clone, Debug, Default)]
-struct Action {
-    /// The value of `redirect`.
-    redirect: Option<String>,
-    /// The value of `respond`.
-    respond: Option<String>,
-    tried: Option<Vec<String>>,
-    is_denied: bool,
-    /// Its scripts are run for clients that come to them by another path, and for none that asks for them.
-    is_internal: bool,
-    /// Its scripts are run for paths that go on behind them, and those of another location are not.
-    goes_on_behind_scripts: bool,
-    /// The value of `access`.
-    access: Option<String>,
-    /// The key by which an application answers, and its value.
-    gateway: Option<(&'static str, String)>,
-    /// The expression of a location in a narrower form, for which its scripts are run. What else fits it is not served.
-    narrowed: Option<String>,
-    /// `rewrite` or `redirect` for all of its paths.
-    rewrite: Option<(&'static str, String)>,
-    /// Scripts that are tried: line, directive, and what is tried.
-    programs: Vec<(usize, String, String)>,
-    /// Requests that it leads elsewhere, and where to: line and directive, keys of `match`, and what is done.
-    turned: Vec<Turned>,
-}
-
-/// See [`Action::turned`].
-type Turned = (usize, String, Vec<String>, (&'static str, String));
 
 /// Beyond that of all locations.
 const TURN_PRIORITY: i32 = 50_000;
@@ -503,24 +476,6 @@ fn index_names(scope: &Scope, runs_scripts: bool, draft: &mut Draft) -> Option<S
     (!kept.is_empty()).then(|| list(&kept))
 }
 
-impl Action {
-    /// Whether it keeps from some what is there.
-    fn restricts(&self) -> bool {
-        let is_answered = self.redirect.is_some() || self.respond.is_some();
-        self.is_denied || self.is_internal || self.access.is_some() || is_answered
-    }
-
-    /// No program runs scripts: none is tried, or it would be sent. A location that tries one is denied, because its
-    /// other files are meant only where there is no script.
-    fn forget_programs(&mut self, draft: &mut Draft) {
-        self.is_denied |= self.tried.iter().flatten().next().is_some_and(|path| is_program(path));
-        for (line, text, word) in self.programs.drain(..) {
-            draft.lose(line, format!("`{word}` of `{text}`: {PASSED_WORDS}"));
-        }
-        self.tried.iter_mut().for_each(|tried| tried.retain(|path| !is_program(path)));
-    }
-}
-
 /// The facts about a server that its directives refer to.
 struct Names {
     hosts: Vec<String>,
@@ -654,7 +609,7 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
                         tried.extend((!tried.iter().any(|one| one == path)).then(|| path.to_owned()));
                         continue;
                     }
-                    "=404" => continue,
+                    "=404" | continuation::APPLICATION => continue,
                     word if word.starts_with(['@', '=']) => "only files can be tried, and 404 be the end",
                     word => match template(word, names) {
                         Ok(path) if path.contains('?') => "files have no query",

@@ -95,6 +95,18 @@ fn where_nothing_that_is_tried_can_be_said_nothing_is_sent() {
     assert_eq!(answer(&text, "/a"), "file $path", "a file that is looked for before is one more: {text}");
     let text = server("location / { try_files $uri @gate; }");
     assert_eq!(answer(&text, "/a"), "file $path", "{text}");
+    let named = "location @gate { proxy_pass http://127.0.0.1:1; proxy_read_timeout 60s; }";
+    let text = server(&format!("location / {{ try_files $uri @gate; }} {named}"));
+    assert_eq!(answer(&text, "/a"), "file $path, else application", "{text}");
+    let text = server(&format!("root /www; try_files $uri/index.html $uri @gate; {named} location /x/ {{ }}"));
+    assert_eq!(answer(&text, "/a"), "file $path/index.html $path, else application", "{text}");
+    assert_eq!(answer(&text, "/x/a"), "file /x/a", "{text}");
+    let text = server(&format!("location / {{ auth_basic a; try_files $uri @gate; }} {named}"));
+    assert_eq!(answer(&text, "/a"), "nothing", "{text}");
+    for other in ["return 403;", "deny all; proxy_pass http://127.0.0.1:1;", "internal;", "uwsgi_pass 127.0.0.1:1;"] {
+        let text = server(&format!("location / {{ try_files $uri @gate; }} location @gate {{ {other} }}"));
+        assert_eq!(answer(&text, "/a"), "file $path", "{text}");
+    }
     let text = server("try_files @gate @gate;");
     assert_eq!(answer(&text, "/a"), "nothing", "{text}");
 }

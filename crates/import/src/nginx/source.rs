@@ -10,7 +10,7 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::pattern::{spelled, without_looks};
 use super::syntax::Directive;
-use super::{PASSES, access, rewrite, turn};
+use super::{PASSES, access, continuation, rewrite, turn};
 use crate::proof::{SCRIPT_NAMES, Source, Use};
 
 /// A location, or a server as a whole.
@@ -272,7 +272,7 @@ fn use_of(block: &[Directive]) -> Use {
     };
     if block.iter().any(|one| one.name == "return" || one.name == "internal") || is_refused(block) {
         Use::Never
-    } else if block.iter().any(may_pass) {
+    } else if block.iter().any(may_pass) && !continuation::is_behind_files(block) {
         Use::Run
     } else {
         Use::File
