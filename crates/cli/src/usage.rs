@@ -74,8 +74,33 @@ const WORDS: [(&[&str], &str); 7] = [
 /// Commands whose flags are those of a server.
 const SERVING: [&str; 3] = ["serve", "check", "explain"];
 
+/// Flags that `-h` shows of a server, which has more of them than a screen has lines.
+const SHOWN: [&str; 13] = [
+    "directory",
+    "config",
+    "listen",
+    "port",
+    "browse",
+    "upload",
+    "auth",
+    "proxy",
+    "fastcgi",
+    "spa",
+    "domains",
+    "tls",
+    "quiet",
+];
+
+/// Commands of the laboratory, which `-h` leaves out.
+const LABORATORY: [&str; 5] = ["tune", "load", "replay", "lab", "sim"];
+
 /// The command line. Prints help and ends for those who ask for it.
 pub(crate) fn parse() -> Result<Cli, Failed> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(help) = short_help(&words) {
+        print!("{help}");
+        std::process::exit(0);
+    }
     let cli = Cli::try_parse_from(as_flags(std::env::args_os())).map_err(failed)?;
     let (directory, is_command_possible) = match &cli.command {
         None => (cli.serve.directory(), true),
@@ -100,6 +125,47 @@ pub(crate) fn parse() -> Result<Cli, Failed> {
     }
     let report = directory.to_str().and_then(|word| instead_of_directory(word, is_command_possible));
     report.map_or(Ok(cli), |report| Err(usage(report)))
+}
+
+/// Help of one screen, where `-h` asks for that of a command with the flags of a server.
+fn short_help(words: &[String]) -> Option<String> {
+    let asks = words.iter().take_while(|word| *word != "--").any(|word| word == "-h");
+    let mut root = Cli::command();
+    let is_command = |word: &&String| root.find_subcommand(word).is_some();
+    let name = words.iter().find(is_command).filter(|_| asks).cloned();
+    match name {
+        _ if !asks => return None,
+        Some(name) if !SERVING.contains(&&*name) => return None,
+        _ => {}
+    }
+    root.build();
+    let command = match &name {
+        Some(name) => root.find_subcommand_mut(name)?.clone(),
+        None => LABORATORY.iter().fold(root, |root, name| root.mut_subcommand(name, |one| one.hide(true))),
+    };
+    // Those of the command itself, beside the flags of a server, are few.
+    let of_server: Vec<String> = Cli::command()
+        .get_arguments()
+        .map(|one| one.get_id().to_string())
+        .filter(|one| !SHOWN.contains(&&**one))
+        .collect();
+    let shortened = command.mut_args(|one| {
+        let is_left_out = of_server.iter().any(|id| *one.get_id() == **id);
+        let first = one.get_help().map(|help| first_sentence(&help.to_string()).to_owned());
+        let one = if is_left_out { one.hide(true) } else { one };
+        first.map_or(one.clone(), |first| one.help(first)).hide_possible_values(true).hide_default_value(true)
+    });
+    let more = format!(
+        "All flags: lamna {}--help. Documentation: docs/README.md",
+        name.map_or(String::new(), |name| name + " ")
+    );
+    Some(shortened.after_help(more).render_help().to_string())
+}
+
+/// The first sentence of a help text, without its examples.
+fn first_sentence(text: &str) -> &str {
+    let ends = [". ", ": ", ", as in ", " [default"];
+    ends.iter().filter_map(|end| text.find(end)).min().map_or(text, |at| &text[..at])
 }
 
 /// The message for `word`, which stands where a directory belongs and is none. Nothing if it looks like one.
@@ -229,6 +295,31 @@ mod tests {
         assert_eq!(near(&["serve", "--brwose"], "brwose").as_deref(), Some("browse"));
         assert_eq!(near(&["import", "--form", "caddy"], "form").as_deref(), Some("from"));
         assert_eq!(near(&["--nothing-like-it"], "nothing-like-it"), None);
+    }
+
+    #[test]
+    fn short_help_has_one_screen_for_each_command_of_a_server() {
+        for line in ["-h", "serve -h", "check site -h", "-h explain"] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let help = short_help(&words).unwrap();
+            assert!(help.lines().count() <= 48, "{line}: {help}");
+            assert!(
+                help.contains("--config") && help.contains("--help. Doc") && !help.contains("--cache-bytes"),
+                "{help}"
+            );
+            assert!(help.lines().all(|text| text.chars().count() <= 100), "{help}");
+        }
+        for line in ["--help", "ctl -h", "import -h", "serve -- -h", ""] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert!(short_help(&words).is_none(), "{line}");
+        }
+        let command = Cli::command();
+        for name in SHOWN {
+            assert!(command.get_arguments().any(|one| *one.get_id() == *name), "{name}");
+        }
+        for name in LABORATORY {
+            assert!(command.find_subcommand(name).is_some(), "{name}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use super::checker::Finding;
 use super::file::KEYS;
+use super::foreign;
 use super::suggest::nearest;
 
 /// Why there are no settings. Its display is the whole report, without a newline at the end.
@@ -201,8 +202,13 @@ fn translate(message: &str) -> (String, Option<String>) {
     (message, None)
 }
 
-/// The hint for a key that is not known in its table: the known key that was probably meant, or the table of the key.
+/// The hint for a key that is not known in its table: the words for a key of another server, the known key that was
+/// probably meant, or the table of the key.
 pub(super) fn key_hint(key: &str, known: &[&str]) -> String {
+    let is_ours = KEYS.iter().any(|(_, keys)| keys.contains(&key));
+    if let Some(advice) = foreign::advice(key).filter(|_| !is_ours) {
+        return advice.to_owned();
+    }
     if let Some(near) = nearest(key, known.iter().copied()) {
         return format!("did you mean `{near}`?");
     }
@@ -252,7 +258,8 @@ mod tests {
     fn a_key_of_another_table_is_sent_there() {
         assert_eq!(key_hint("rot", &["root", "index"]), "did you mean `root`?");
         assert!(key_hint("workers", &["root", "index"]).contains("at the top of the file"));
-        assert_eq!(key_hint("port", &["root", "index"]), "known here: root, index");
+        assert_eq!(key_hint("qqq", &["root", "index"]), "known here: root, index");
+        assert!(key_hint("proxy_pass", &["root", "proxy"]).contains("`proxy` on a route"));
     }
 
     proptest! {

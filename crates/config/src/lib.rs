@@ -30,6 +30,7 @@ pub mod error_pages;
 mod explain;
 mod exposed;
 mod file;
+mod foreign;
 pub mod gateway;
 pub mod hints;
 pub mod key;
