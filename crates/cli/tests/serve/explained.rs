@@ -259,7 +259,7 @@ const SCRIPTS: [&str; 6] = ["x.cgi", "private/x.cgi", "pub/x.cgi", "img/x.cgi", 
 const SCRIPT: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\nscript %s' \"$SCRIPT_FILENAME\"\n";
 
 /// The keys of the site, and its routes. `{api}` and `{service}` are the applications.
-const CONFIGURATIONS: [(&str, &str); 7] = [
+const CONFIGURATIONS: [(&str, &str); 8] = [
     ("", ""),
     ("browse = true\nspa = true\nupload = true", "[[site.route]]\nmatch = \"/docs/*\"\nsearch = true\n"),
     (
@@ -298,6 +298,17 @@ const CONFIGURATIONS: [(&str, &str); 7] = [
          [[site.route]]\nmatch = \"/api/list\"\nproxy = false\n\
          [[site.route]]\nmatch = \"/asked/*\"\nproxy = \"http://{api}\"\naccess = { service = { to = \"http://{service}\", path = \"/verify\" } }\n\
          [[site.route]]\nmatch = { path = \"/docs/*\", query = { q = \"page\" } }\nproxy = \"http://{service}\"\n",
+    ),
+    (
+        "users = { ada = \"{ada}\" }\nerror_pages = { \"410\" = \"/page.html\" }",
+        "[[site.route]]\nmatch = \"/*\"\ntry = [\"$path\", \"$path.html\", \"/more$path\"]\nproxy = \"http://{api}\"\n\
+         [[site.route]]\nmatch = \"/private/*\"\naccess = { users = [\"ada\"] }\n\
+         [[site.route]]\nmatch = \"/asked/*\"\naccess = { service = { to = \"http://{service}\", path = \"/verify\" } }\n\
+         [[site.route]]\nmatch = \"/api/*\"\nproxy = \"http://{api}\"\nstrip_prefix = \"/api\"\n\
+         [[site.route]]\nmatch = \"/docs/*\"\nindex = []\n\
+         [[site.route]]\nmatch = \"/pub/*\"\nproxy = false\ntry = []\n\
+         [[site.route]]\nmatch = \"/old/*\"\nrespond = { status = 200, text = \"fixed\" }\n\
+         [[site.route]]\nmatch = \"/moved/*\"\nrespond = 410\n",
     ),
     ("headers = { X-Site = \"a\" }\nrule_files = true\nindex = [\"install.html\"]", ""),
 ];

@@ -145,7 +145,11 @@ impl Explainer {
         let rules = walk.rules.clone();
         let furthest = let_in.as_ref().map_or(&walk, |(_, walk)| walk);
         let because = rules.map_or_else(Vec::new, |rules| {
-            let spelling = spelling_asked(site, &rules, target, furthest.found.is_some());
+            let by_application = match &furthest.found {
+                Some((_, entry)) => entry.application().is_some(),
+                None => rules.asks_an_application(),
+            };
+            let spelling = spelling_asked(site, &rules, target, by_application);
             spelling.into_iter().chain(furthest.because(site, &normal, &rules, &self.shared)).collect()
         });
         Ok(Explanation {
@@ -363,7 +367,9 @@ impl Walk {
             Some(file) => format!("{asks}, for {}", file.display()),
             None => asks.clone(),
         });
+        let is_no_file = self.found.as_ref().is_some_and(|(_, entry)| entry.application().is_some());
         let file = match (&script, status) {
+            _ if is_no_file => None,
             (Some(file), _) => Some(file.clone()),
             (None, Some(200)) => self.sent_file(shared).or_else(|| self.mapped(shared).filter(|file| file.exists())),
             (None, _) => self.mapped(shared),

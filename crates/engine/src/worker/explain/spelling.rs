@@ -7,11 +7,11 @@ use lamna_site::content::route::Effective;
 use lamna_site::content::site::Site;
 use lamna_site::gateway::write_asked_path;
 
-/// A sentence about the spelling of `target`, a path, if it matters.
-pub(super) fn spelling_asked(site: &Site, rules: &Effective, target: &str, is_looked_for: bool) -> Option<String> {
+/// A sentence about the spelling of `target`, a path, if it matters. Without an application, it names a file.
+pub(super) fn spelling_asked(site: &Site, rules: &Effective, target: &str, by_application: bool) -> Option<String> {
     let mut asked = Vec::new();
     match write_asked_path(site, rules, None, target.as_bytes(), &mut asked) {
-        _ if is_looked_for || !rules.asks_an_application() => {
+        _ if !by_application => {
             path::encoded_slash(target.as_bytes()).map(|_| "no name of a file has a slash, encoded or not".to_owned())
         }
         Ok(()) if asked == target.as_bytes() => None,
