@@ -36,6 +36,8 @@ pub struct GatewaySettings {
     pub body_bytes_max: Option<u64>,
     /// How content is kept until it is whole, before the application is asked; none if it goes on as it comes.
     pub buffer: Option<BufferSettings>,
+    /// The property by which requests get to the same place; none if any place will do.
+    pub sticky: Option<Sticky>,
     /// How places are asked whether they are well; none if they are not.
     pub check: Option<CheckSettings>,
     /// How places are told who the client is, before anything else; none if they are not.
@@ -50,6 +52,17 @@ pub struct GatewaySettings {
     pub cgi: Option<CgiSettings>,
     /// The processes of an application that listens itself, if the server starts it: one for each place.
     pub programs: Vec<ProgramSettings>,
+}
+
+/// A property by which requests get to the same place of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sticky {
+    /// The address of the client; of IPv6 its first 64 bits.
+    Client,
+    /// The value of the field of this name, in small letters.
+    Header(String),
+    /// The value of the cookie of this name.
+    Cookie(String),
 }
 
 /// How CGI programs are run.
@@ -273,6 +286,7 @@ impl GatewaySettings {
             websocket_timeout_ms: None,
             body_bytes_max: None,
             buffer: None,
+            sticky: None,
             check: None,
             send_proxy: None,
             tls: UpstreamTls::default(),

@@ -23,6 +23,7 @@ mod recipes;
 mod secure;
 mod shares;
 mod smuggling;
+mod sticky;
 mod supervised;
 mod websocket;
 

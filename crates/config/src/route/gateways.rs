@@ -12,7 +12,7 @@ use super::bounds;
 use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{GatewayTable, SwitchOr, SwitchOrAmount};
-use super::{RouteSettings, RouteTable, Switch, cgi, checks, prefixes, programs};
+use super::{RouteSettings, RouteTable, Switch, cgi, checks, prefixes, programs, sticky};
 use crate::checker::Checker;
 use crate::gateway::{
     BUFFER_DIRECTORY, BUFFERED_BYTES_MAX, BufferSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
@@ -202,6 +202,7 @@ pub(super) fn of_table(
     }
     weigh(&mut upstreams, table.weights.as_ref(), checker);
     let mut settings = GatewaySettings { base_path, ..GatewaySettings::new(protocol, upstreams) };
+    settings.sticky = sticky::judge(table.sticky.as_ref(), checker);
     settings.host = table.host.as_ref().and_then(|host| host_of(host, checker));
     let mut ms = |key: &str, given: &Option<_>, otherwise: u32| {
         let given = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Milliseconds, &bounds::TIME_MS));
@@ -397,6 +398,7 @@ pub(super) fn render(gateway: &GatewaySettings) -> String {
         let weights = gateway.upstreams.iter().map(|upstream| upstream.weight.to_string());
         keys.push(format!("weights = [{}]", weights.collect::<Vec<_>>().join(", ")));
     }
+    keys.extend(gateway.sticky.as_ref().map(|sticky| format!("sticky = {}", sticky::render(sticky))));
     keys.extend(gateway.host.as_ref().map(|host| format!("host = {}", quoted(host))));
     keys.push(format!("connect_timeout_ms = {}", gateway.connect_timeout_ms));
     keys.push(format!("timeout_ms = {}", gateway.timeout_ms));
@@ -496,6 +498,7 @@ pub(super) fn keys() -> Map<String, Value> {
     let keys = [
         ("to", several(places)),
         ("weights", list_of(number(&bounds::WEIGHT, "Its share of the requests; 0 for a spare"))),
+        ("sticky", sticky::schema()),
         ("host", text("What Host says, in place of what the client asked for")),
         ("connect_timeout_ms", number(&bounds::TIME_MS, "How long a connection to it may take")),
         ("timeout_ms", number(&bounds::TIME_MS, "How long nothing may come from it")),
@@ -580,6 +583,9 @@ mod tests {
             r#"proxy = { to = ["https://a.test", "http://b.test:81"], weights = [1, 0], ca = "ca.pem", server_name = "c.test" }"#,
             r#"fastcgi = { to = "127.0.0.1:9000", resolve_root = false }"#,
             r#"proxy = { to = "https://10.0.0.1:8443", verify = false, host = "a.test", body_bytes_max = 5 }"#,
+            r#"proxy = { to = ["http://a.test", "http://b.test"], sticky = "client" }"#,
+            r#"proxy = { to = ["http://a.test", "http://b.test"], sticky = { header = "x-user" } }"#,
+            r#"fastcgi = { to = ["a.test:1", "b.test:1"], sticky = { cookie = "PHPSESSID" } }"#,
             r#"proxy = { to = "http://a.test", send_proxy = "v1" }"#,
             r#"proxy = { to = "http://a.test", buffer = true }"#,
             r#"fastcgi = { to = "a.test:9000", buffer = "1 MiB", buffer_directory = ".", body_bytes_max = 5 }"#,
@@ -614,6 +620,12 @@ mod tests {
             (r#"proxy = { to = "http://a.test", buffer_directory = "/tmp" }"#, "there is none"),
             (r#"proxy = { to = "http://a.test", buffer = true, buffer_directory = "none" }"#, "none"),
             (r#"proxy = { to = "http://a.test", check = "/a b" }"#, "is not a path"),
+            (r#"proxy = { to = ["http://a.test", "http://b.test"], sticky = "cookie" }"#, "have in common"),
+            (r#"proxy = { to = ["http://a.test", "http://b.test"], sticky = { cookie = "a b" } }"#, "have in common"),
+            (
+                r#"proxy = { to = ["http://a.test", "http://b.test"], sticky = { cookie = "a", header = "b" } }"#,
+                "have in common",
+            ),
             (r#"proxy = { to = "http://a.test", check = true }"#, "which path"),
             (r#"proxy = { to = "http://a.test", send_proxy = "v3" }"#, "versions of the PROXY protocol"),
             (r#"proxy = { to = "http://a.test", check = { interval_ms = 500 } }"#, "`path` says"),

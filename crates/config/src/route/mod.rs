@@ -43,6 +43,7 @@ pub mod sent;
 mod services;
 pub(super) mod shapes;
 mod spelling;
+mod sticky;
 #[cfg(test)]
 mod table_tests;
 pub mod template;

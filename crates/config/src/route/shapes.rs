@@ -11,6 +11,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
+use super::sticky::StickyTable;
 use crate::written::{Amount, Filled, MayBeEmpty, Text, Texts};
 
 /// `proxy = { ... }`
@@ -19,6 +20,7 @@ use crate::written::{Amount, Filled, MayBeEmpty, Text, Texts};
 pub(super) struct GatewayTable {
     pub(super) to: Option<Spanned<Texts>>,
     pub(super) weights: Option<Spanned<Vec<i64>>>,
+    pub(super) sticky: Option<Spanned<SwitchOr<StickyTable>>>,
     pub(super) host: Option<Spanned<Text>>,
     pub(super) connect_timeout_ms: Option<Spanned<Amount>>,
     pub(super) timeout_ms: Option<Spanned<Amount>>,

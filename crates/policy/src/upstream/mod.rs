@@ -1,7 +1,7 @@
 //! Which of several upstreams gets a request, which are out of use, and which failures are tried again elsewhere.
 //!
-//! Owns: [`Upstreams`], the choice of one gateway route; its parts are [`choice`] (weights and load), [`health`] (who
-//! is out, until when) and [`retry`] (what may be asked twice). Guarantees: pure and seeded, so the same events lead to
+//! Owns: [`Upstreams`], the choice of one gateway route; its parts are [`choice`] (weights and load), [`affinity`] (the
+//! same for the same clients), [`health`] (which are out, until when) and [`retry`] (requests that may be sent twice). Guarantees: pure and seeded, so the same events lead to
 //! the same choices; instants are arguments, in milliseconds since an origin that the caller chooses, and never go
 //! back. As long as an upstream is left that active checks do not hold to be down and that was not tried for this
 //! request, it gets it: the only one left is asked even if it has failed, since refusing without asking helps no
@@ -9,6 +9,7 @@
 //!
 //! The gateways of the server use it, an instance for each application, behind a lock that is held for a choice.
 
+pub mod affinity;
 pub mod choice;
 pub mod health;
 pub mod retry;
@@ -24,6 +25,8 @@ pub struct Upstreams {
     each: Vec<Upstream>,
     settings: HealthSettings,
     random: Random,
+    /// A number for each, by which it is told from others whatever its place in the list.
+    numbers: Vec<u64>,
     /// Used by each choice, so that none allocates.
     candidates: Vec<Candidate>,
 }
@@ -86,20 +89,30 @@ impl Upstreams {
             each: weights.iter().map(upstream).collect(),
             settings,
             random: Random::seeded(seed),
+            numbers: (0..weights.len() as u64).collect(),
             candidates: Vec::with_capacity(weights.len()),
         }
     }
 
+    /// The same, of these numbers: with them an affinity leads to the same upstream though the list changes.
+    pub fn with_numbers(self, numbers: Vec<u64>) -> Upstreams {
+        debug_assert_eq!(numbers.len(), self.each.len());
+        Upstreams { numbers, ..self }
+    }
+
     /// Chooses for a request that was tried with `tried` before. `may_retry`: should the attempt fail, it may be tried
     /// elsewhere, so it may serve to find out whether an upstream that was out can be used again. None if every
-    /// upstream is held to be down by checks, or was tried.
+    /// upstream is held to be down by checks, or was tried. Requests of the same `affinity` get the same upstream as
+    /// long as it is in use, and those of one that is out are spread over the others ([`affinity`]).
     ///
     /// The work is bounded by the number of upstreams.
-    pub fn choose(&mut self, now_ms: u64, tried: &[usize], may_retry: bool) -> Option<Attempt> {
+    pub fn choose(&mut self, now_ms: u64, tried: &[usize], may_retry: bool, affinity: Option<u64>) -> Option<Attempt> {
         let (index, kind) = self
             .trial(now_ms, tried, may_retry)
+            // The client of another upstream is not sent there to find out.
+            .filter(|index| affinity.is_none_or(|affinity| self.is_own(*index, affinity)))
             .map(|index| (index, Kind::Trial))
-            .or_else(|| self.usual(now_ms, tried).map(|index| (index, Kind::Usual)))
+            .or_else(|| self.usual(now_ms, tried, affinity).map(|index| (index, Kind::Usual)))
             .or_else(|| self.last_resort(now_ms, tried).map(|index| (index, Kind::LastResort)))?;
         let upstream = &mut self.each[index];
         upstream.load += 1;
@@ -142,7 +155,13 @@ impl Upstreams {
         if may_retry { (0..self.each.len()).find(is_due) } else { None }
     }
 
-    fn usual(&mut self, now_ms: u64, tried: &[usize]) -> Option<usize> {
+    /// Whether requests of this affinity would get to an upstream if all were in use.
+    fn is_own(&self, index: usize, affinity: u64) -> bool {
+        let weights = self.each.iter().map(|upstream| upstream.weight);
+        affinity::choose(weights.zip(&self.numbers), affinity) == Some(index)
+    }
+
+    fn usual(&mut self, now_ms: u64, tried: &[usize], affinity: Option<u64>) -> Option<usize> {
         self.candidates.clear();
         for (index, upstream) in self.each.iter().enumerate() {
             let share = match upstream.health.availability(now_ms, &self.settings) {
@@ -151,7 +170,13 @@ impl Upstreams {
             };
             self.candidates.push(Candidate { weight: upstream.weight, share, load: upstream.load });
         }
-        choice::choose(&self.candidates, &mut self.random)
+        match affinity {
+            None => choice::choose(&self.candidates, &mut self.random),
+            Some(affinity) => {
+                let in_use = |one: &Candidate| if one.share > 0 { one.weight } else { 0 };
+                affinity::choose(self.candidates.iter().map(in_use).zip(&self.numbers), affinity)
+            }
+        }
     }
 
     /// Spares that are in use first, then the upstream that is soonest to be tried again.
@@ -186,7 +211,7 @@ mod tests {
     fn fail(upstreams: &mut Upstreams, index: usize, now_ms: u64, times: usize) {
         for _ in 0..times {
             let others: Vec<usize> = (0..upstreams.each.len()).filter(|other| *other != index).collect();
-            let attempt = upstreams.choose(now_ms, &others, false).unwrap();
+            let attempt = upstreams.choose(now_ms, &others, false, None).unwrap();
             upstreams.handle_ended(attempt, now_ms, Outcome::Failed);
         }
     }
@@ -196,13 +221,13 @@ mod tests {
         let mut upstreams = Upstreams::new(&[1, 1], SETTINGS, 7);
         fail(&mut upstreams, 0, 100, 3);
         for _ in 0..50 {
-            let attempt = upstreams.choose(500, &[], true).unwrap();
+            let attempt = upstreams.choose(500, &[], true, None).unwrap();
             assert_eq!((attempt.index(), attempt.kind()), (1, Kind::Usual));
             upstreams.handle_ended(attempt, 500, Outcome::Answered);
         }
-        let trial = upstreams.choose(1_100, &[], true).unwrap();
+        let trial = upstreams.choose(1_100, &[], true, None).unwrap();
         assert_eq!((trial.index(), trial.kind()), (0, Kind::Trial));
-        let meanwhile = upstreams.choose(1_100, &[], true).unwrap();
+        let meanwhile = upstreams.choose(1_100, &[], true, None).unwrap();
         assert_eq!(meanwhile.index(), 1, "one request is enough to find out");
         upstreams.handle_ended(trial, 1_200, Outcome::Answered);
         assert!(matches!(upstreams.availability(0, 1_200), Some(Availability::InUse { .. })));
@@ -213,7 +238,7 @@ mod tests {
     fn nobody_pays_for_a_trial_who_cannot_be_served_elsewhere() {
         let mut upstreams = Upstreams::new(&[1, 1], SETTINGS, 7);
         fail(&mut upstreams, 0, 0, 3);
-        let attempt = upstreams.choose(5_000, &[], false).unwrap();
+        let attempt = upstreams.choose(5_000, &[], false, None).unwrap();
         assert_eq!((attempt.index(), attempt.kind()), (1, Kind::Usual));
         upstreams.handle_ended(attempt, 5_000, Outcome::Unknown);
     }
@@ -222,7 +247,7 @@ mod tests {
     fn who_is_alone_is_asked_whatever_it_did() {
         let mut upstreams = Upstreams::new(&[1], SETTINGS, 7);
         fail(&mut upstreams, 0, 0, 50);
-        let attempt = upstreams.choose(1, &[], false).unwrap();
+        let attempt = upstreams.choose(1, &[], false, None).unwrap();
         assert_eq!(attempt.kind(), Kind::LastResort);
         upstreams.handle_ended(attempt, 2, Outcome::Answered);
         assert!(
@@ -235,11 +260,11 @@ mod tests {
     fn who_checks_hold_to_be_down_is_not_asked() {
         let mut upstreams = Upstreams::new(&[1, 1], SETTINGS, 7);
         (0..2).for_each(|_| upstreams.handle_check(0, 0, false));
-        assert_eq!(upstreams.choose(0, &[1], true), None);
+        assert_eq!(upstreams.choose(0, &[1], true, None), None);
         (0..2).for_each(|_| upstreams.handle_check(1, 0, false));
-        assert_eq!(upstreams.choose(0, &[], true), None);
+        assert_eq!(upstreams.choose(0, &[], true, None), None);
         (0..2).for_each(|_| upstreams.handle_check(0, 0, true));
-        let attempt = upstreams.choose(0, &[], true).unwrap();
+        let attempt = upstreams.choose(0, &[], true, None).unwrap();
         assert_eq!(attempt.index(), 0);
         upstreams.handle_ended(attempt, 0, Outcome::Answered);
     }
@@ -248,13 +273,34 @@ mod tests {
     fn a_spare_is_asked_when_the_others_are_out_or_tried() {
         let mut upstreams = Upstreams::new(&[1, 0], SETTINGS, 7);
         for _ in 0..20 {
-            let attempt = upstreams.choose(0, &[], true).unwrap();
+            let attempt = upstreams.choose(0, &[], true, None).unwrap();
             assert_eq!(attempt.index(), 0);
             upstreams.handle_ended(attempt, 0, Outcome::Answered);
         }
-        assert_eq!(upstreams.choose(0, &[0], true).map(|attempt| attempt.index()), Some(1));
+        assert_eq!(upstreams.choose(0, &[0], true, None).map(|attempt| attempt.index()), Some(1));
         fail(&mut upstreams, 0, 0, 3);
-        assert_eq!(upstreams.choose(1, &[], true).map(|attempt| attempt.index()), Some(1));
+        assert_eq!(upstreams.choose(1, &[], true, None).map(|attempt| attempt.index()), Some(1));
+    }
+
+    #[test]
+    fn requests_of_one_affinity_get_to_the_same_upstream_unless_it_is_out() {
+        let mut upstreams = Upstreams::new(&[1, 1, 1, 0], SETTINGS, 7);
+        let mut ask = |upstreams: &mut Upstreams, now_ms, affinity| {
+            let attempt = upstreams.choose(now_ms, &[], true, Some(affinity)).unwrap();
+            let index = attempt.index();
+            upstreams.handle_ended(attempt, now_ms, Outcome::Answered);
+            index
+        };
+        let own: Vec<usize> = (0..60).map(|affinity| ask(&mut upstreams, 0, affinity)).collect();
+        assert!((0..3).all(|index| own.iter().filter(|own| **own == index).count() > 5), "{own:?}");
+        fail(&mut upstreams, 1, 100, 3);
+        let meanwhile: Vec<usize> = (0..60).map(|affinity| ask(&mut upstreams, 500, affinity)).collect();
+        for (own, meanwhile) in own.iter().zip(&meanwhile) {
+            assert!(*meanwhile != 1 && (*own == 1 || own == meanwhile));
+        }
+        // A client of its own finds out that it is back, and no other is sent there.
+        let after: Vec<usize> = (0..60).map(|affinity| ask(&mut upstreams, 1_500, affinity)).collect();
+        assert_eq!(after, own);
     }
 
     #[derive(Clone, Debug)]
@@ -291,8 +337,8 @@ mod tests {
                             !tried.contains(index) && upstreams.availability(*index, now_ms) != Some(Availability::Down)
                         };
                         let any_left = (0..weights.len()).any(|index| can_be_asked(&index));
-                        let chosen = upstreams.choose(now_ms, &tried, may_retry);
-                        prop_assert_eq!(&again.choose(now_ms, &tried, may_retry), &chosen, "the same seed, the same choice");
+                        let chosen = upstreams.choose(now_ms, &tried, may_retry, None);
+                        prop_assert_eq!(&again.choose(now_ms, &tried, may_retry, None), &chosen, "the same seed, the same choice");
                         prop_assert_eq!(chosen.is_some(), any_left);
                         if let Some(attempt) = chosen {
                             prop_assert!(!tried.contains(&attempt.index()));
@@ -333,7 +379,7 @@ mod tests {
             // The longest pause is over, and each answers.
             let now_ms = events.len() as u64 * 100 + SETTINGS.pause_max_ms;
             for _ in 0..3 {
-                let attempt = upstreams.choose(now_ms, &[], true).unwrap();
+                let attempt = upstreams.choose(now_ms, &[], true, None).unwrap();
                 upstreams.handle_ended(attempt, now_ms, Outcome::Answered);
             }
             for index in 0..3 {

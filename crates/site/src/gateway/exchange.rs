@@ -49,7 +49,7 @@ use super::outgoing::Outgoing;
 use super::reading::{Reading, Receipt, stream_head, tunnel_head};
 use super::request::{GatewayRequest, keeps, preface_of};
 use super::websocket::Opening;
-use super::{piece, report, spare};
+use super::{affinity, piece, report, spare};
 use crate::content::answers;
 use crate::content::route::Effective;
 use crate::upstream::dial::{Dial, Dialled};
@@ -87,6 +87,8 @@ pub struct Gateway {
     outgoing: Outgoing,
     received: Vec<u8>,
     attempt: Option<Attempt>,
+    /// The number by which requests get to the same place; none if any place will do.
+    affinity: Option<u64>,
     /// Places that have failed.
     tried: Vec<usize>,
     retries: u32,
@@ -166,6 +168,7 @@ impl Gateway {
             outgoing: Outgoing::default(),
             received: Vec::new(),
             attempt: None,
+            affinity: affinity::of(gateway_request),
             tried: Vec::new(),
             retries: 0,
             failed: None,

@@ -12,6 +12,7 @@
 //! file or read it, which say so; memory for one exchange is bounded by a buffer each way; a request that may have had
 //! an effect is sent once. Speaks through the codecs of `lamna_proto::gateway`; where applications are is `upstream`'s.
 
+mod affinity;
 mod asked_path;
 mod cached;
 mod codec;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use lamna_config::gateway::{GatewaySettings, UpstreamSettings};
 use lamna_config::route::describe_gateway;
 use lamna_config::upstream_address::{self, UpstreamAddress};
+use lamna_policy::upstream::affinity::number;
 use lamna_policy::upstream::health::{Availability, HealthSettings};
 use lamna_policy::upstream::{Attempt, Outcome, Upstreams};
 use lamna_proto::gateway::GatewayError;
@@ -126,7 +127,9 @@ impl Group {
         if let Some(check) = &settings.check {
             (health.passes_min, health.misses_max) = (check.passes, check.misses);
         }
-        let choice = Mutex::new(Upstreams::new(&weights, health, seed));
+        let addresses = settings.upstreams.iter().map(|upstream| upstream.address.to_string());
+        let numbers = addresses.map(|address| number(address.as_bytes())).collect();
+        let choice = Mutex::new(Upstreams::new(&weights, health, seed).with_numbers(numbers));
         Group {
             settings,
             name: String::new(),
@@ -140,9 +143,9 @@ impl Group {
     }
 
     /// The place that is asked next, by a request that has tried `tried`. None if there is none left. What is given has
-    /// to be given back with [`Group::end`].
-    pub fn begin(&self, now: Instant, tried: &[usize], may_retry: bool) -> Option<Attempt> {
-        let attempt = lock(&self.choice).choose(now.ms(), tried, may_retry)?;
+    /// to be given back with [`Group::end`]. Requests of the same `affinity` get to the same place.
+    pub fn begin(&self, now: Instant, tried: &[usize], may_retry: bool, affinity: Option<u64>) -> Option<Attempt> {
+        let attempt = lock(&self.choice).choose(now.ms(), tried, may_retry, affinity)?;
         if let Some(row) = self.row(attempt.index()) {
             row.count_asked();
         }
@@ -336,10 +339,10 @@ mod tests {
     #[test]
     fn a_place_that_was_tried_is_not_asked_again() {
         let group = group(&["127.0.0.1:1", "127.0.0.1:2"]);
-        let first = group.begin(Instant::from_ms(0), &[], true).unwrap();
-        let second = group.begin(Instant::from_ms(0), &[first.index()], true).unwrap();
+        let first = group.begin(Instant::from_ms(0), &[], true, None).unwrap();
+        let second = group.begin(Instant::from_ms(0), &[first.index()], true, None).unwrap();
         assert_ne!(first.index(), second.index());
-        assert_eq!(group.begin(Instant::from_ms(0), &[0, 1], true), None);
+        assert_eq!(group.begin(Instant::from_ms(0), &[0, 1], true, None), None);
         assert_eq!(group.status(Instant::from_ms(0)).iter().map(|one| one.load).sum::<u32>(), 2);
         for attempt in [first, second] {
             group.end(attempt, Instant::from_ms(1), Outcome::Answered);

@@ -111,7 +111,7 @@ impl Gateway {
                 Retries::Idempotent => self.effect != Effect::Any,
                 _ => self.effect == Effect::Safe,
             };
-        let attempt = self.group.begin(self.now, &self.tried, may_retry);
+        let attempt = self.group.begin(self.now, &self.tried, may_retry, self.affinity);
         // Where no other place is left, the client is told why the last one failed.
         let none_left = || Problem::of(self.failed.unwrap_or(GatewayError::NoneAvailable));
         let attempt = attempt.ok_or_else(none_left)?;
