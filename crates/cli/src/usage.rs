@@ -4,6 +4,7 @@
 //! commands; and which suggestions are near enough to be meant. Everything else is said by clap.
 
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -98,7 +99,8 @@ const LABORATORY: [&str; 5] = ["tune", "load", "replay", "lab", "sim"];
 pub(crate) fn parse() -> Result<Cli, Failed> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let Some(help) = short_help(&words) {
-        print!("{help}");
+        // A reader that has left wants none.
+        let _ = std::io::stdout().write_all(help.as_bytes());
         std::process::exit(0);
     }
     let cli = Cli::try_parse_from(as_flags(std::env::args_os())).map_err(failed)?;

@@ -13,6 +13,11 @@ use super::syntax::Line;
 use crate::told::is_believed;
 use crate::{Draft, list};
 
+/// Whether a word is the name of a field, written out.
+fn is_token(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
 /// The key of a route for an application, and its value.
 ///
 /// # Errors
@@ -29,7 +34,11 @@ pub(super) fn value(
     for inner in line.block.as_deref().unwrap_or_default() {
         match (inner.word(0), inner.word(1)) {
             ("to", _) => places.extend(inner.words[1..].iter().map(String::as_str)),
-            ("lb_policy", "random" | "round_robin" | "random_choose") | ("flush_interval", _) => {
+            ("lb_policy", "ip_hash" | "client_ip_hash") => keys.push(format!("sticky = {}", quoted("client"))),
+            ("lb_policy", "header") if is_token(inner.word(2)) => {
+                keys.push(format!("sticky = {{ header = {} }}", quoted(inner.word(2))));
+            }
+            ("lb_policy", "random" | "round_robin" | "random_choose" | "least_conn") | ("flush_interval", _) => {
                 let why = "places share requests by their weights, and answers are passed on as they come";
                 draft.need_not(inner.line, format!("`{}`: {why}", inner.text()));
             }

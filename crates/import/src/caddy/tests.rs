@@ -473,7 +473,7 @@ proptest::proptest! {
 }
 
 /// Directives with arguments: those that mean something here, those that do not, and unknown ones.
-const DIRECTIVES: [&str; 52] = [
+const DIRECTIVES: [&str; 53] = [
     "root * /a",
     "file_server browse",
     "file_server /a/*",
@@ -505,6 +505,7 @@ const DIRECTIVES: [&str; 52] = [
     "forward_auth a:1 {\nuri /x\n}",
     "reverse_proxy a:1",
     "reverse_proxy /a/* a:1 {\nheader_up Host b\n}",
+    "reverse_proxy a:1 b:1 {\nlb_policy ip_hash\n}",
     "reverse_proxy a:1 {\nlb_policy first\n}",
     "php_fastcgi a:1",
     "php_fastcgi /a/* a:1 {\nenv A b\n}",

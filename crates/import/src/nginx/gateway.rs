@@ -21,6 +21,8 @@ use crate::{DENIED_WORDS, LOCATION_WORDS, PASSED_WORDS, list};
 pub(super) struct Upstream {
     name: String,
     places: Vec<(String, u32)>,
+    /// The value of `sticky`.
+    sticky: Option<String>,
 }
 
 /// The directives of a block about an application.
@@ -74,7 +76,7 @@ pub(super) enum Routed {
 
 /// The places of an `upstream`.
 pub(super) fn upstream(directive: &Directive, draft: &mut Draft) -> Upstream {
-    let mut places = Vec::new();
+    let (mut places, mut sticky) = (Vec::new(), None);
     for inner in directive.block.as_deref().unwrap_or_default() {
         match &*inner.name {
             "server" => {
@@ -95,10 +97,26 @@ pub(super) fn upstream(directive: &Directive, draft: &mut Draft) -> Upstream {
                     format!("`{}`: connections are kept, and known to all workers", inner.text()),
                 );
             }
+            "least_conn" => draft.need_not(inner.line, format!("`{}`: the less busy of two is asked", inner.text())),
+            "ip_hash" | "hash" if sticky_of(inner).is_some() => sticky = sticky_of(inner),
             _ => draft.lose(inner.line, format!("`{}`: places share requests by their weights", inner.text())),
         }
     }
-    Upstream { name: directive.argument(0).to_owned(), places }
+    Upstream { name: directive.argument(0).to_owned(), places, sticky }
+}
+
+/// The value of `sticky` for `ip_hash` or `hash`, if it can be said.
+fn sticky_of(directive: &Directive) -> Option<String> {
+    let by = directive.argument(0);
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    match (&*directive.name, by) {
+        ("ip_hash", _) | (_, "$remote_addr" | "$binary_remote_addr") => Some(quoted("client")),
+        _ => match (by.strip_prefix("$cookie_"), by.strip_prefix("$http_")) {
+            (Some(name), _) if is_name(name) => Some(format!("{{ cookie = {} }}", quoted(name))),
+            (_, Some(name)) if is_name(name) => Some(format!("{{ header = {} }}", quoted(&name.replace('_', "-")))),
+            _ => None,
+        },
+    }
 }
 
 impl Gateway {
@@ -301,6 +319,7 @@ impl Gateway {
             return Err("it has no places".to_owned());
         }
         let mut keys = self.keys(way, &places, &authority);
+        keys.extend(named.and_then(|one| one.sticky.as_ref()).map(|sticky| format!("sticky = {sticky}")));
         match scripts {
             _ if way == Way::Http => {}
             Scripts::Whole => keys.push("extensions = []".to_owned()),

@@ -1,11 +1,11 @@
 //! Which of several upstreams gets a request, which are out of use, and which failures are tried again elsewhere.
 //!
 //! Owns: [`Upstreams`], the choice of one gateway route; its parts are [`choice`] (weights and load), [`affinity`] (the
-//! same for the same clients), [`health`] (which are out, until when) and [`retry`] (requests that may be sent twice). Guarantees: pure and seeded, so the same events lead to
-//! the same choices; instants are arguments, in milliseconds since an origin that the caller chooses, and never go
-//! back. As long as an upstream is left that active checks do not hold to be down and that was not tried for this
-//! request, it gets it: the only one left is asked even if it has failed, since refusing without asking helps no
-//! client. Does not connect, resolve or wait.
+//! same for the same clients), [`health`] (which are out, until when) and [`retry`] (requests that may be sent twice).
+//! Guarantees: pure and seeded, so the same events lead to the same choices; instants are arguments, in milliseconds
+//! since an origin that the caller chooses, and never go back. As long as an upstream is left that active checks do not
+//! hold to be down and that was not tried for this request, it gets it: the only one left is asked even if it has
+//! failed, since refusing without asking helps no client. Does not connect, resolve or wait.
 //!
 //! The gateways of the server use it, an instance for each application, behind a lock that is held for a choice.
 
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn requests_of_one_affinity_get_to_the_same_upstream_unless_it_is_out() {
         let mut upstreams = Upstreams::new(&[1, 1, 1, 0], SETTINGS, 7);
-        let mut ask = |upstreams: &mut Upstreams, now_ms, affinity| {
+        let ask = |upstreams: &mut Upstreams, now_ms, affinity| {
             let attempt = upstreams.choose(now_ms, &[], true, Some(affinity)).unwrap();
             let index = attempt.index();
             upstreams.handle_ended(attempt, now_ms, Outcome::Answered);

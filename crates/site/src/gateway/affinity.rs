@@ -3,20 +3,19 @@
 //! Owns: [`of`], a number for what `sticky` names of a request. Guarantees: the same in every process, on every machine
 //! and after a restart. Which place a number leads to is `lamna_policy::upstream`'s to say.
 
+use std::net::IpAddr;
+
 use lamna_config::gateway::Sticky;
 use lamna_policy::upstream::affinity::number;
 use lamna_proto::gateway::fields::Fields;
 
-use super::request::GatewayRequest;
-
-/// The number of a request; none if nothing of it names a place, or the application has none that is kept to.
-pub(super) fn of(gateway_request: &GatewayRequest<'_>) -> Option<u64> {
-    let fields = Fields::of(gateway_request.request);
-    match gateway_request.group.settings.sticky.as_ref()? {
-        Sticky::Client => gateway_request.behind.map(|client| match client.to_canonical() {
-            std::net::IpAddr::V4(address) => number(&address.octets()),
+/// The number of a request from `client` with `fields`; none if nothing of it names a place.
+pub(super) fn of(sticky: &Sticky, client: Option<IpAddr>, fields: Fields<'_>) -> Option<u64> {
+    match sticky {
+        Sticky::Client => client.map(|client| match client.to_canonical() {
+            IpAddr::V4(address) => number(&address.octets()),
             // A client has a network of its own, and changes its address in that.
-            std::net::IpAddr::V6(address) => number(&address.octets()[..8]),
+            IpAddr::V6(address) => number(&address.octets()[..8]),
         }),
         Sticky::Header(name) => fields.values(name).next().filter(|value| !value.is_empty()).map(number),
         Sticky::Cookie(name) => {

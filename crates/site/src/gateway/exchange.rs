@@ -35,6 +35,7 @@ use std::sync::Arc;
 use lamna_policy::upstream::retry::{Effect, Failed, Failure};
 use lamna_policy::upstream::{Attempt, Outcome};
 use lamna_proto::exchange::program::{Holds, Input, Next, Program, StepResult};
+use lamna_proto::gateway::fields::Fields;
 use lamna_proto::gateway::http1::Asked;
 use lamna_proto::gateway::{AnswerStep, GatewayError, RequestContent};
 use lamna_proto::time::Instant;
@@ -147,6 +148,8 @@ impl Gateway {
     ) -> Box<Gateway> {
         // A WebSocket is asked for by GET.
         let method = if opening.is_some() { b"GET" } else { gateway_request.request.method_token() };
+        let sticky = gateway_request.group.settings.sticky.as_ref();
+        let fields = Fields::of(gateway_request.request);
         let mut gateway = Box::new(Gateway {
             group: gateway_request.group.clone(),
             payer: gateway_request.payer.cloned(),
@@ -168,7 +171,7 @@ impl Gateway {
             outgoing: Outgoing::default(),
             received: Vec::new(),
             attempt: None,
-            affinity: affinity::of(gateway_request),
+            affinity: sticky.and_then(|sticky| affinity::of(sticky, gateway_request.behind, fields)),
             tried: Vec::new(),
             retries: 0,
             failed: None,
