@@ -20,6 +20,7 @@ pub(crate) mod php;
 mod programs;
 mod proxy_protocol;
 mod recipes;
+pub(crate) mod request_fields;
 mod secure;
 mod shares;
 mod smuggling;

@@ -8,6 +8,7 @@ mod admission;
 mod backends;
 mod content;
 mod early;
+mod fields;
 mod kept;
 mod paths;
 mod things;

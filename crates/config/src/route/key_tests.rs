@@ -15,6 +15,7 @@ intercept_errors = true
 proxy = "http://127.0.0.1:3000"
 path = "as-sent"
 strip_prefix = "/a"
+request_headers = [{ set = { X-A = "$client" }, add = { X-B = "2" }, remove = ["X-C"], default = { X-D = "$1" } }]
 cache = { fresh_s = 3 }
 filters = ["markdown"]
 structured = { save_data = true }
@@ -58,6 +59,7 @@ intercept_errors = true
 proxy = { to = ["127.0.0.1:3000"], connect_timeout_ms = 5000, timeout_ms = 60000 }
 path = "as-sent"
 strip_prefix = "/a"
+request_headers = [{ set = { "X-A" = ["$client"] }, add = { "X-B" = ["2"] }, remove = ["X-C"], default = { "X-D" = ["$1"] } }]
 cors = { origins = ["https://a.example"], headers = ["X-A"], credentials = false }
 cache = { fresh_s = 3, stale_if_error_s = 0, bytes_max = 1048576, ignore_reload = false }
 filters = ["markdown", { name = "structured", save_data = "true" }]
@@ -94,6 +96,10 @@ const REPORTED: &str = "\
 #       proxy to 127.0.0.1:3000
 #       it is asked for paths as clients send them
 #       it is asked for paths without /a
+#       it is not sent X-C
+#       it is sent X-A: $client
+#       it is sent X-D: $1, where the client sends none
+#       it is sent X-B: 2, beside what there is
 #       answers are kept, for 3 s where they do not say for how long
 #       index files a.html, b.html
 #       filters markdown, then structured (save_data `true`)
@@ -160,6 +166,7 @@ fn of_contradictions_the_first_in_an_order_is_told() {
         ("mkdir = true", "mkdir = false", "`mkdir`"),
         ("error_pages = { \"404\" = \"/a\" }", "error_pages = { \"404\" = \"/b\" }", "the page for 404"),
         ("headers = { X-A = \"1\" }", "headers = { X-A = \"2\" }", "the field `X-A`"),
+        ("request_headers = { X-A = \"1\" }", "request_headers = { X-A = \"2\" }", "the field `X-A` of requests"),
     ];
     let ways = [
         ("redirect = \"/a\"", "redirect = \"/b\""),
@@ -203,7 +210,7 @@ fn what_contradicts_itself_is_told_in_an_order() {
 #[test]
 fn a_key_that_is_not_known_in_a_route_is_answered_with_all_that_are() {
     let told = parsed(&["\nmatch = \"/x\"\nqqqqqqqqqqqq = 1\n"]).unwrap_err();
-    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, respond, intercept_errors, proxy, fastcgi, cgi, path, strip_prefix, cache, filters, \
+    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, respond, intercept_errors, proxy, fastcgi, cgi, path, strip_prefix, request_headers, cache, filters, \
                  structured, upload, delete, search, early_hints, link_prefetch, mkdir, access";
     assert!(told.ends_with(&format!("known here: {known}")), "{told}");
 }

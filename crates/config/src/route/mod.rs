@@ -36,6 +36,7 @@ pub mod pattern;
 mod prefixes;
 mod programs;
 mod report;
+pub mod request_fields;
 mod respond;
 mod row;
 mod rows;

@@ -19,6 +19,7 @@ use super::gateways;
 use super::headers::{HeaderRule, IMMUTABLE, Statuses};
 use super::pattern::Pattern;
 use super::prefixes::StripPrefix;
+use super::request_fields::{self, RequestFields, RequestRules};
 use super::respond::{self, Respond};
 use super::row::{Answer, Field, Matching, Order, RouteKey, Row, Section, SwitchKey, route_keys};
 use super::shapes::{
@@ -171,6 +172,19 @@ route_keys! {
         strip_prefix = "strip_prefix": Option<Text> =
             Key::other("path", || text(""), "The beginning of paths that is taken away for the application")
                 .more(", as `/app`: [gateways.md](gateways.md#a-prefix)");
+    }
+
+    /// Changes of the fields of requests to the application; of rules the least specific first, each with the route
+    /// that it is from.
+    request_headers: Vec<HeaderRule> => RequestRules, by RequestFields {
+        request_headers = "request_headers": Option<Headers> = Key::other(
+            "table, or list of tables",
+            request_fields::schema,
+            "Fields that are set in what the application is sent, or tables that say more",
+        )
+        .more(
+            ": as `headers`, without `status`; values may have variables: [gateways.md](gateways.md#request-fields)",
+        );
     }
 
     /// How the answers of applications are kept; of rules none if they are not.

@@ -1,6 +1,10 @@
-//! Texts in which captures of a path stand: where a redirect leads, what a rewrite asks for.
+//! Texts in which captures of a path stand: where a redirect leads, what a rewrite asks for, what a field of a request
+//! to an application says.
 //!
-//! Owns: the syntax (`$1`, `${name}`, `$path`, `$host`, `$$`) and filling it in. Pure.
+//! Owns: the syntax (`$1`, `${name}`, `$path`, `$host`, `$$`) and filling it in, and the further variables that fields
+//! of requests have ([`Variable`]). Guarantees: of what is filled into a field nothing is a control byte. Pure.
+
+use std::borrow::Cow;
 
 use lamna_proto::parse::path;
 
@@ -20,6 +24,48 @@ enum Part {
     Name(String),
     Path,
     Host,
+    Variable(Variable),
+}
+
+/// A fact of a request or of its connection, beside its path and its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// The address of the client: of the peer, or the one that a trusted proxy names.
+    Client,
+    /// `https` or `http`.
+    Scheme,
+    /// The name of the request in the logs.
+    RequestId,
+    /// The user, or what else `access` has verified.
+    User,
+    /// The subject of the client's certificate, where the site asks for one.
+    CertificateSubject,
+    /// A field of the request, by its name in lower case.
+    Field(String),
+}
+
+impl Variable {
+    /// The one of this name.
+    fn named(name: &str) -> Option<Variable> {
+        Some(match name {
+            "client" => Variable::Client,
+            "scheme" => Variable::Scheme,
+            "request_id" => Variable::RequestId,
+            "user" => Variable::User,
+            "certificate_subject" => Variable::CertificateSubject,
+            _ => Variable::Field(name.strip_prefix("http_").filter(|rest| !rest.is_empty())?.replace('_', "-")),
+        })
+    }
+
+    /// Whether it is what the server has verified of the client, which no client may say of itself.
+    pub fn is_identity(&self) -> bool {
+        matches!(self, Variable::User | Variable::CertificateSubject)
+    }
+
+    /// Whether two requests for the same target may differ in it.
+    fn is_of_client(&self) -> bool {
+        !matches!(self, Variable::Scheme)
+    }
 }
 
 /// The captures of a pattern in a path.
@@ -85,6 +131,44 @@ impl Template {
         Ok(Template { text: text.to_owned(), parts })
     }
 
+    /// Reads the value of a field of a request, which may have a [`Variable`] where another text has a named capture.
+    ///
+    /// # Errors
+    /// As [`Template::parse`].
+    pub fn of_field(text: &str) -> Result<Template, String> {
+        let mut template = Template::parse(text)?;
+        for part in &mut template.parts {
+            if let Part::Name(name) = part
+                && let Some(variable) = Variable::named(&name.to_ascii_lowercase())
+            {
+                *part = Part::Variable(variable);
+            }
+        }
+        Ok(template)
+    }
+
+    /// The variables in it, beside the path and the host.
+    pub fn variables(&self) -> impl Iterator<Item = &Variable> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Variable(variable) => Some(variable),
+            _ => None,
+        })
+    }
+
+    /// Whether it may come to something else for two requests for the same target.
+    pub fn tells_of_client(&self) -> bool {
+        self.variables().any(Variable::is_of_client)
+    }
+
+    /// The first capture of `pattern` that has the name of a variable.
+    pub fn shadows(&self, pattern: &Pattern) -> Option<String> {
+        let (_, names) = pattern.captures();
+        let is_in_use = |name: &&String| {
+            Variable::named(&name.to_ascii_lowercase()).is_some_and(|one| self.variables().any(|other| *other == one))
+        };
+        names.iter().find(is_in_use).cloned()
+    }
+
     /// A text in which nothing stands for anything.
     pub fn literal(text: &str) -> Template {
         Template { text: text.replace('$', "$$"), parts: vec![Part::Text(text.to_owned())] }
@@ -124,7 +208,7 @@ impl Template {
         let end = self.parts[1..].iter().find(|part| match part {
             Part::Text(text) => ends_host(text),
             Part::Host => false,
-            Part::Path | Part::Number(_) | Part::Name(_) => true,
+            Part::Path | Part::Number(_) | Part::Name(_) | Part::Variable(_) => true,
         });
         matches!(end, None | Some(Part::Path | Part::Text(_)))
     }
@@ -162,23 +246,51 @@ impl Template {
         String::from_utf8(filled).unwrap_or_default()
     }
 
-    fn filled(&self, path: &[u8], host: &[u8], captures: &Captures, form: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.text.len() + path.len());
+    /// Filled in as the value of a field, for `path` of `host`, with each capture percent-encoded. `value` says what a
+    /// variable comes to. None if one comes to nothing, or to something that is no value of a field.
+    pub fn fill_field<'v>(
+        &self,
+        path: &[u8],
+        host: &[u8],
+        captures: &Captures,
+        value: impl Fn(&Variable) -> Option<Cow<'v, [u8]>>,
+    ) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(self.text.len());
         for part in &self.parts {
             match part {
-                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Path => out.extend(form(path)),
-                Part::Host => out.extend_from_slice(host),
-                Part::Number(number) => {
-                    out.extend(captures.numbered.get(number.wrapping_sub(1)).map(|one| form(one)).unwrap_or_default());
-                }
-                Part::Name(name) => {
-                    let found = captures.named.iter().find(|(other, _)| other == name);
-                    out.extend(found.map(|(_, value)| form(value)).unwrap_or_default());
-                }
+                Part::Variable(variable) => out.extend_from_slice(&value(variable).filter(|one| !one.is_empty())?),
+                Part::Host if host.is_empty() => return None,
+                _ => part.write(path, host, captures, |bytes| path::encode(bytes).into_bytes(), &mut out),
             }
         }
+        let value = out.trim_ascii();
+        let is_value = value.iter().all(|byte| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f);
+        (is_value && !value.is_empty()).then(|| value.to_vec())
+    }
+
+    fn filled(&self, path: &[u8], host: &[u8], captures: &Captures, form: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.text.len() + path.len());
+        self.parts.iter().for_each(|part| part.write(path, host, captures, &form, &mut out));
         out
+    }
+}
+
+impl Part {
+    fn write(&self, path: &[u8], host: &[u8], captures: &Captures, form: impl Fn(&[u8]) -> Vec<u8>, out: &mut Vec<u8>) {
+        match self {
+            Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Part::Path => out.extend(form(path)),
+            Part::Host => out.extend_from_slice(host),
+            Part::Number(number) => {
+                out.extend(captures.numbered.get(number.wrapping_sub(1)).map(|one| form(one)).unwrap_or_default());
+            }
+            Part::Name(name) => {
+                let found = captures.named.iter().find(|(other, _)| other == name);
+                out.extend(found.map(|(_, value)| form(value)).unwrap_or_default());
+            }
+            // Only fields have them: `fill_field` writes them.
+            Part::Variable(_) => {}
+        }
     }
 }
 
@@ -243,5 +355,37 @@ mod tests {
         let template = Template::literal("/a$1");
         assert_eq!(template.fill(b"/x", &Captures::default()), b"/a$1");
         assert_eq!(Template::parse(template.text()).unwrap().fill(b"/x", &Captures::default()), b"/a$1");
+    }
+
+    #[test]
+    fn a_field_is_filled_in_or_left_out() {
+        let captures = Captures { numbered: vec![b"a\r\nX-B: c".to_vec()], named: Vec::new() };
+        let filled = |text: &str| {
+            let value = |variable: &Variable| match variable {
+                Variable::Scheme => Some(Cow::Borrowed(&b"https"[..])),
+                Variable::User => Some(Cow::Borrowed(&b"ada\r\nX-B: c"[..])),
+                Variable::Field(name) if name == "x-a" => Some(Cow::Borrowed(&b"\xe9"[..])),
+                Variable::Field(name) if name == "x-empty" => Some(Cow::Borrowed(&b""[..])),
+                _ => None,
+            };
+            Template::of_field(text).unwrap().fill_field(b"/p q", b"a.example", &captures, value)
+        };
+        for (text, expected) in [
+            ("$1", Some(&b"a%0D%0AX-B%3A%20c"[..])),
+            ("$scheme://${host}$path.", Some(b"https://a.example/p%20q.")),
+            ("[$http_x_a] $$ ", Some(b"[\xe9] $")),
+            ("$HTTP_X_A", Some(b"\xe9")),
+            // No value: neither a client's line end, nor what is not there, nor nothing at all.
+            ("$user", None),
+            ("a $client", None),
+            ("$http_x_empty", None),
+            ("  ", None),
+        ] {
+            assert_eq!(filled(text).as_deref(), expected, "{text}");
+        }
+        let template = |text: &str| Template::of_field(text).unwrap();
+        assert!(template("$client").tells_of_client() && !template("$scheme $host $path $1").tells_of_client());
+        // In a path it is the name of a capture.
+        assert!(Template::parse("/$user").unwrap().variables().next().is_none());
     }
 }

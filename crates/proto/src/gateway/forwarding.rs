@@ -15,13 +15,45 @@ const PSEUDONYM: &str = "lamna";
 
 /// Whether a field is one of those that tell of the way of a request, whose values are believed. `_` counts as `-`,
 /// because interfaces like CGI and WSGI make no difference between the two.
-pub(crate) fn tells_of_the_way(name: &[u8]) -> bool {
+fn tells_of_the_way(name: &[u8]) -> bool {
     spells(name, "forwarded") || spells(name, "x-real-ip") || spells(&name[..name.len().min(11)], "x-forwarded")
 }
 
 /// Whether a field is the request ID, which the server sets itself for an application.
-pub(crate) fn names_request(name: &[u8]) -> bool {
+fn names_request(name: &[u8]) -> bool {
     spells(name, "x-request-id")
+}
+
+/// Whether a field names the user, as a proxy does that has verified one. Behind CGI and WSGI it is one letter from
+/// `REMOTE_USER`, which is the server's.
+fn names_user(name: &[u8]) -> bool {
+    spells(name, "remote-user")
+}
+
+/// The interface by which an application is told of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interface {
+    /// Fields, with the way of a request written anew.
+    Http,
+    /// Variables, which have one sign for a hyphen and every other sign.
+    Script,
+}
+
+/// Whether a field of a client goes on to an application: none that the server says itself, or that a client could pass
+/// off as such a one, in whatever spelling. What a trusted proxy says of the way of a request, and of its user, does.
+pub(crate) fn goes_on(name: &[u8], value: &[u8], origin: Origin, interface: Interface) -> bool {
+    let is_spelled_well = match interface {
+        Interface::Http => !is_disguised(name),
+        Interface::Script => !is_odd(name),
+    };
+    is_spelled_well
+        && !names_request(name)
+        && (!names_user(name) || origin.believed != Believed::Nothing)
+        && (!tells_of_the_way(name)
+            || match interface {
+                Interface::Http => is_kept(name, value, origin),
+                Interface::Script => is_believed(name, value, origin),
+            })
 }
 
 /// Whether what an application gets in this field tells of the one client that asks, whatever the request has there.
@@ -63,7 +95,7 @@ pub(crate) fn write(request: &Inbound<'_>, wants_forwarded: bool, out: &mut Vec<
 
 /// Whether a field that tells of the way of a request goes on to a script, as it came: if a trusted proxy writes it.
 /// `X-Real-IP` is nobody's, and goes on if it names the client that is believed.
-pub(crate) fn is_believed(name: &[u8], value: &[u8], origin: Origin) -> bool {
+fn is_believed(name: &[u8], value: &[u8], origin: Origin) -> bool {
     let is_client = || origin.behind.is_some() && address(value) == origin.behind.map(|client| client.to_canonical());
     match origin.believed {
         Believed::Nothing => false,
@@ -75,7 +107,7 @@ pub(crate) fn is_believed(name: &[u8], value: &[u8], origin: Origin) -> bool {
 }
 
 /// The same for an application that speaks HTTP, for fields that [`write()`] does not write anew.
-pub(crate) fn is_kept(name: &[u8], value: &[u8], origin: Origin) -> bool {
+fn is_kept(name: &[u8], value: &[u8], origin: Origin) -> bool {
     const WRITTEN: [&str; 4] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
     is_believed(name, value, origin) && !WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
 }
@@ -254,14 +286,18 @@ fn address(text: &[u8]) -> Option<IpAddr> {
 }
 
 /// Whether a name has another sign than letters, digits and hyphens, of which some applications make a hyphen.
-fn is_odd(name: &[u8]) -> bool {
+pub fn is_odd(name: &[u8]) -> bool {
     !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
-/// Whether a field is one that we write ourselves, spelled with another sign than a hyphen.
-pub(crate) fn is_disguised(name: &[u8]) -> bool {
+/// Whether a field is one that we write ourselves, or that names the user, spelled with another sign than a hyphen.
+fn is_disguised(name: &[u8]) -> bool {
     const OURS: [&str; 6] = ["host", "content-length", "transfer-encoding", "connection", "via", "proxy-connection"];
-    is_odd(name) && (tells_of_the_way(name) || OURS.iter().any(|one| spells(name, one)) || starts_with(name, "proxy_"))
+    is_odd(name)
+        && (tells_of_the_way(name)
+            || names_user(name)
+            || OURS.iter().any(|one| spells(name, one))
+            || starts_with(name, "proxy_"))
 }
 
 #[cfg(test)]
@@ -277,6 +313,7 @@ mod tests {
             query: None,
             authority: Some(b"a.example:80"),
             fields: Fields::check(received.as_bytes(), LineEnds::CrLf).unwrap(),
+            own: Fields::default(),
             content: RequestContent::None,
             origin,
         };
@@ -402,6 +439,20 @@ mod tests {
         // PHP has `_` for `.`, as CGI has for `-`.
         assert!(is_disguised(b"Content.Length") && tells_of_the_way(b"X.Forwarded.For"));
         assert!(spells(b"Remote.User", "remote-user") && spells(b"remote+user", "remote-user"));
+    }
+
+    #[test]
+    fn what_names_the_user_is_believed_of_a_trusted_proxy_and_of_nobody_else() {
+        let (client, proxy) = (origin("192.0.2.7", false), origin("10.0.0.1", true));
+        for interface in [Interface::Http, Interface::Script] {
+            for name in ["Remote-User", "REMOTE-USER", "remote_user", "Remote_User", "Remote.User"] {
+                assert!(!goes_on(name.as_bytes(), b"root", client, interface), "{name}, {interface:?}");
+                let is_name = !name.contains(['_', '.']);
+                assert_eq!(goes_on(name.as_bytes(), b"ada", proxy, interface), is_name, "{name}, {interface:?}");
+            }
+            assert!(goes_on(b"X-Api-Key", b"k", client, interface));
+            assert_eq!(goes_on(b"api_key", b"k", client, interface), interface == Interface::Http);
+        }
     }
 
     #[test]

@@ -67,6 +67,9 @@ pub struct Inbound<'a> {
     pub authority: Option<&'a [u8]>,
     /// All fields of the request.
     pub fields: Fields<'a>,
+    /// The fields that the server says besides, whose names none of `fields` has in any spelling, unless they stand
+    /// beside each other. One is `Host`, if the application is asked for another host than the client has.
+    pub own: Fields<'a>,
     /// The content that follows.
     pub content: RequestContent,
     /// How the request was received.

@@ -244,6 +244,7 @@ pub(crate) fn forwarded(input: &[u8], content: &[u8]) -> bool {
         query,
         authority,
         fields: Fields::of(request),
+        own: Fields::default(),
         content: inbound_content,
         origin: Origin {
             client: Some((IpAddr::from([192, 0, 2, 1]), 9)),

@@ -9,6 +9,7 @@ mod additions;
 mod cors;
 mod elsewhere;
 mod refusals;
+mod request_fields;
 mod runner;
 mod services;
 #[cfg(test)]
@@ -42,6 +43,7 @@ use crate::service::{Registry, Unavailable};
 use crate::upstream::group::Group;
 
 pub use self::cors::is_preflight;
+pub use self::request_fields::{Filling, RequestFields};
 pub use self::runner::runs;
 
 /// The routes of a site.
@@ -107,6 +109,8 @@ pub struct Effective {
     vary: Option<String>,
     /// The application that answers.
     pub gateway: Option<Arc<Group>>,
+    /// The changes of the fields of requests to the application.
+    pub request_fields: RequestFields,
     /// The filters that files and answers pass through.
     pub filters: Chain,
     /// A service of the filters that cannot be used: nothing is answered but why.
@@ -174,6 +178,7 @@ impl Routes {
             errors,
             vary: None,
             gateway,
+            request_fields: RequestFields::default(),
             filters,
             unavailable: None,
             has_services: false,
@@ -202,6 +207,7 @@ impl Routes {
             let names = service.own_fields().map(|name| name.to_ascii_lowercase());
             own_fields.extend(names.collect::<Vec<_>>());
         }
+        own_fields.extend(request_fields::names_of_identity(site));
         own_fields.sort_unstable();
         own_fields.dedup();
         // What cannot be compiled was refused with the settings.
@@ -287,7 +293,8 @@ impl Routes {
         self.services.iter().find(|group| group.settings == service.gateway)
     }
 
-    /// Whether some service says things to applications that no client may say.
+    /// Whether some service, or a route of what the server has verified, says things to applications that no client may
+    /// say.
     pub fn have_own_fields(&self) -> bool {
         !self.own_fields.is_empty()
     }
@@ -517,6 +524,7 @@ impl Routes {
         let mut asked = [&matched[..], &failed].concat();
         asked.sort_unstable();
         let is_for_anybody = self.are_for_anybody(asked);
+        let request_fields = RequestFields::new(&rules.request_headers);
         let mut effective = Effective {
             number,
             rules,
@@ -524,6 +532,7 @@ impl Routes {
             errors,
             vary,
             gateway,
+            request_fields,
             filters,
             unavailable,
             has_services,

@@ -346,6 +346,11 @@ impl Site {
         Ok(site)
     }
 
+    /// Whether clients are asked for certificates.
+    pub fn asks_for_certificates(&self) -> bool {
+        matches!(self.demand, Demand::Client { .. })
+    }
+
     /// A redirect to the same target over https: at the requested host, or the site's first if there was none. At
     /// `port`, or that of https.
     ///

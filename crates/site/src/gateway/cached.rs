@@ -364,7 +364,7 @@ impl Inner {
         let delay_s = self.asked.map_or(0, |asked| now.since(asked) / 1000);
         let given = Given { status: head.status.0, fields, unix_seconds, delay_s };
         let terms = keepable(facts, &given, &settings.terms)?;
-        let varies = Varies::of(fields);
+        let varies = self.varies(fields);
         if varies == Varies::Always {
             return Err(NotKept::Vary);
         }
@@ -391,6 +391,15 @@ impl Inner {
             reservations: Vec::new(),
             reserved: 0,
         })
+    }
+
+    /// The dependence of an answer with these fields: also on what the server itself says of the client in fields that
+    /// routes set, which are none of the request's.
+    fn varies(&self, fields: Fields<'_>) -> Varies {
+        match Varies::of(fields) {
+            Varies::By(names) if names.iter().any(|name| self.gateway.tells_of_client(name)) => Varies::Always,
+            varies => varies,
+        }
     }
 
     /// The answer is not cached: no request waits for it, nor for the next.
@@ -571,9 +580,10 @@ impl Inner {
             built.map(|representation| Arc::new(Resource::one(status, representation)))
         };
         let Ok(resource) = build(status::VALIDATED) else { return StepResult::Failed };
+        let varies = self.varies(lines(&fields));
         let kept = match (terms, build(status::HIT)) {
             _ if self.wanted.facts.directives.no_store => None,
-            (Ok(terms), Ok(kept)) => self.keep_resource(kept, terms, now, &Varies::of(lines(&fields))),
+            (Ok(terms), Ok(kept)) if varies != Varies::Always => self.keep_resource(kept, terms, now, &varies),
             // The reason concerns this request, and not the stored answer.
             (Err(NotKept::Authorization | NotKept::Cookie), _) => None,
             _ => {

@@ -280,6 +280,11 @@ impl Gateway {
 
 // Exchanging with the application.
 impl Gateway {
+    /// Whether its application is told something of the client in this field, whatever the request has there.
+    pub(super) fn tells_of_client(&self, field: &[u8]) -> bool {
+        self.rules.request_fields.tell_of_client(field)
+    }
+
     fn exchange(&mut self, input: &Input<'_>) -> Result<StepResult, Problem> {
         if self.turn == Turn::Client {
             self.postpone();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use lamna_config::access::ServiceSettings;
 use lamna_config::gateway::{BufferSettings, GatewayProtocol};
+use lamna_config::route::template::Variable;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::gateway::cgi::{self, ScriptPaths};
@@ -28,7 +29,7 @@ use super::service::AuthRequest;
 use super::websocket::Opening;
 use crate::cache::Script;
 use crate::content::access::{AuthAssertions, Identity};
-use crate::content::route::Effective;
+use crate::content::route::{Effective, Filling};
 use crate::content::site::Site;
 use crate::upstream::group::Group;
 use crate::upstream::shares::Payer;
@@ -52,6 +53,8 @@ pub struct GatewayRequest<'a> {
     pub client: Option<IpAddr>,
     /// The verified identity of the client, where access required one.
     pub identity: Option<Identity<'a>>,
+    /// The subject of the certificate that the client has shown, where the site asks for one.
+    pub client_subject: Option<&'a str>,
     /// Both ends of the client's connection, for applications that are told them; none if it has no address. The port
     /// of a client behind a proxy is not known, and 0.
     pub ends: Option<(SocketAddr, SocketAddr)>,
@@ -91,8 +94,8 @@ pub fn begin(gateway_request: &GatewayRequest<'_>) -> Result<Box<Gateway>, Refus
 /// As [`begin`].
 pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> Result<Box<Gateway>, Refusal> {
     let GatewayRequest { request, requested, group, rules, .. } = *gateway_request;
-    let mut lines = Vec::new();
-    let fields = without_own_fields(gateway_request.site, fields, &mut lines)?;
+    let (received, mut lines) = (fields, Vec::new());
+    let fields = without_own_fields(gateway_request, fields, &mut lines)?;
     let for_filters = rules.filters.reads().map(|codings| fields_for_filters(fields, codings));
     let fields = match &for_filters {
         Some(lines) => Fields::check(lines, LineEnds::CrLf).map_err(|_| Refusal::RunFailed)?,
@@ -117,39 +120,29 @@ pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> R
     let speaks_http = group.settings.protocol == GatewayProtocol::Http;
     // Scripts are told the whole path, and which part of it leads to them.
     let at_application = if speaks_http { path_at_application(rules, &path)? } else { Cow::Borrowed(&path[..]) };
-    let mut lines = Vec::new();
-    let prefix = rules.rules.strip_prefix.as_deref().filter(|_| speaks_http);
-    let prefix = prefix.map(|prefix| forwarded_prefix(fields, gateway_request.believed, prefix));
-    let fields = match &prefix {
-        Some(_) => {
-            keep_lines(fields, |name| !spells(name, FORWARDED_PREFIX), &mut lines);
-            Fields::check(&lines, LineEnds::CrLf).map_err(|_| Refusal::FieldsTooLarge)?
-        }
-        None => fields,
-    };
+    let own = own_fields(gateway_request, received, speaks_http)?;
     let inbound = Inbound {
         method: if stream_for.is_some() { b"GET" } else { request.method_token() },
         path: &at_application,
         query: requested.query,
         authority: authority.as_deref(),
         fields,
+        own: Fields::check(&own, LineEnds::CrLf).map_err(|_| Refusal::FieldsTooLarge)?,
         content,
         origin: origin_of(gateway_request),
     };
     let asked = Asked { is_head: request.head.method == Method::Head, upgrade: upgrade.map(Into::into) };
-    let mut head = Vec::with_capacity(usize::from(request.head.length) + HEAD_SPARE_BYTES);
+    let mut head = Vec::with_capacity(usize::from(request.head.length) + own.len() + HEAD_SPARE_BYTES);
     let mut opening = None;
     match group.settings.protocol {
         GatewayProtocol::Http => {
             write_http(&inbound, group, upgrade, &mut head)?;
-            // In front of the empty line.
-            head.truncate(head.len() - b"\r\n".len());
-            opening = stream_for.map(|_| Opening::begin(&mut head));
-            for part in prefix.iter().flat_map(|prefix| [b"X-Forwarded-Prefix: ", &prefix[..], b"\r\n"]) {
-                head.extend_from_slice(part);
+            if stream_for.is_some() {
+                // In front of the empty line.
+                head.truncate(head.len() - b"\r\n".len());
+                opening = Some(Opening::begin(&mut head));
+                head.extend_from_slice(b"\r\n");
             }
-            head.extend_from_slice(gateway_request.assertions().map_or(&[], |assertions| &assertions.lines));
-            end_head(gateway_request, &mut head);
         }
         GatewayProtocol::FastCgi => write_fastcgi(&inbound, gateway_request, &mut head)?,
     }
@@ -165,6 +158,48 @@ fn forwarded_prefix(fields: Fields<'_>, believed: Believed, prefix: &str) -> Vec
     let before = fields.values(FORWARDED_PREFIX).next().filter(|_| believed == Believed::XForwarded);
     let before = before.unwrap_or_default();
     [before.strip_suffix(b"/").unwrap_or(before), prefix.as_bytes()].concat()
+}
+
+/// The fields that the server itself says to an application, as lines: what the routes say, the prefix that the
+/// application does not know, what auth services have said, and the request ID. The client has sent `received`.
+fn own_fields(
+    gateway_request: &GatewayRequest<'_>,
+    received: Fields<'_>,
+    speaks_http: bool,
+) -> Result<Vec<u8>, Refusal> {
+    let GatewayRequest { site, rules, requested, request, believed, called, .. } = *gateway_request;
+    let mut out = Vec::new();
+    if !rules.request_fields.is_empty() {
+        let mut path = Vec::new();
+        normalise_for_rules(requested.path, &mut path).map_err(|_| Refusal::TargetPath)?;
+        let host = requested.host.unwrap_or_default().to_ascii_lowercase();
+        let text = |text: &str| Some(Cow::Owned(text.as_bytes().to_vec()));
+        let variable = |variable: &Variable| match variable {
+            Variable::Client => text(&gateway_request.behind?.to_canonical().to_string()),
+            Variable::Scheme => text(if gateway_request.is_secure { "https" } else { "http" }),
+            Variable::RequestId => text(called),
+            Variable::User => text(gateway_request.identity?.name()),
+            Variable::CertificateSubject => text(gateway_request.client_subject?),
+            // It is what the site was chosen by.
+            Variable::Field(_) => authority_of(request).map(|one| Cow::Owned(one.to_vec())),
+        };
+        let fields = Fields::of(request);
+        let filling = Filling { path: &path, host: &host, fields, variable: &variable };
+        rules.request_fields.write(&filling, |route| site.routes.captures(usize::from(route), &path), &mut out);
+    }
+    let mut say = |name: &[u8], value: &[u8]| {
+        [name, b": ", value, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part));
+    };
+    if let Some(prefix) = rules.rules.strip_prefix.as_deref().filter(|_| speaks_http) {
+        say(b"X-Forwarded-Prefix", &forwarded_prefix(received, believed, prefix));
+    }
+    let assertions = gateway_request.assertions().map_or(&[][..], |assertions| &assertions.lines);
+    let assertions = Fields::check(assertions, LineEnds::CrLf).unwrap_or_default().iter();
+    for (name, value) in assertions.filter(|(name, _)| !rules.request_fields.replace(name)) {
+        say(name, value);
+    }
+    say(RequestId::FIELD.as_bytes(), called.as_bytes());
+    Ok(out)
 }
 
 /// The program that asks `service`, which is at `asking.group`, whether a request is let in. `before` is what others
@@ -201,6 +236,7 @@ pub fn begin_auth_request(
         query,
         authority: authority_of(request),
         fields: Fields::check(&lines, LineEnds::CrLf).map_err(|_| Refusal::FieldsTooLarge)?,
+        own: Fields::default(),
         content: RequestContent::None,
         origin: origin_of(gateway_request),
     };
@@ -224,12 +260,21 @@ fn is_of_question(name: &[u8]) -> bool {
     !begins("if-") && !begins("x-original-") && !OURS.iter().any(|own| spells(name, own))
 }
 
-/// The fields that a client may say to applications: not those that services say.
-fn without_own_fields<'f>(site: &Site, fields: Fields<'f>, lines: &'f mut Vec<u8>) -> Result<Fields<'f>, Refusal> {
-    if !site.routes.have_own_fields() {
+/// The fields that a client may say to applications: not those that services and routes say, in whatever spelling.
+fn without_own_fields<'f>(
+    gateway_request: &GatewayRequest<'_>,
+    fields: Fields<'f>,
+    lines: &'f mut Vec<u8>,
+) -> Result<Fields<'f>, Refusal> {
+    let GatewayRequest { site: Site { routes, .. }, rules, group, .. } = gateway_request;
+    let strips = rules.rules.strip_prefix.is_some() && group.settings.protocol == GatewayProtocol::Http;
+    if !routes.have_own_fields() && rules.request_fields.is_empty() && !strips {
         return Ok(fields);
     }
-    keep_lines(fields, |name| !site.routes.is_own_field(name), lines);
+    let is_kept = |name: &[u8]| {
+        !routes.is_own_field(name) && rules.request_fields.let_on(name) && !(strips && spells(name, FORWARDED_PREFIX))
+    };
+    keep_lines(fields, is_kept, lines);
     Fields::check(lines, LineEnds::CrLf).map_err(|_| Refusal::FieldsTooLarge)
 }
 
@@ -387,26 +432,8 @@ fn write_fastcgi(
     let written = fastcgi::write_begin(gateway_request.group.settings.keeps_connections(), head, |parameters| {
         is_named_too_often =
             cgi::for_each_variable(&variables, &mut |name, value| parameters.give(name, value)).is_err();
-        parameters.give(b"HTTP_X_REQUEST_ID", gateway_request.called.as_bytes());
-        for (name, value) in variables_of(gateway_request.assertions().map_or(&[], |assertions| &assertions.lines)) {
-            parameters.give(&name, &value);
-        }
     });
     if written.is_err() || is_named_too_often { Err(Refusal::FieldsTooLarge) } else { Ok(()) }
-}
-
-/// The assertions of auth services, as variables. Lines of one field are joined.
-fn variables_of(lines: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut variables: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    for (name, value) in Fields::check(lines, LineEnds::CrLf).unwrap_or_default().iter() {
-        let upper = name.iter().map(|byte| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() });
-        let name: Vec<u8> = b"HTTP_".iter().copied().chain(upper).collect();
-        match variables.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, joined)) => joined.extend([b", ", value].concat()),
-            None => variables.push((name, value.to_vec())),
-        }
-    }
-    variables
 }
 
 /// The server's name and version, for scripts.

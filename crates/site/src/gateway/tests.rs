@@ -167,6 +167,7 @@ impl Front {
             client,
             ends: None,
             identity: None,
+            client_subject: None,
             believed: Believed::Nothing,
             behind: client,
             is_secure,

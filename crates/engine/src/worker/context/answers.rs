@@ -95,8 +95,9 @@ impl WorkerContext<'_> {
             Facts::of(request.head.method == Method::Get, Fields::of(request), settings.ignore_reload, |name| {
                 is_among(&settings.ignore_cookies, name)
             });
-        // The application is told who it is, by whatever he has said so with.
-        facts.has_authorization |= application_request.identity.is_some();
+        // The application is told of the client, by whatever that has said so with.
+        let tells_identity = application_request.rules.request_fields.tell_identity();
+        facts.has_authorization |= application_request.identity.is_some() || tells_identity;
         if facts.is_diverted && reads {
             return application_request.begin(shared, request);
         }
@@ -377,6 +378,7 @@ impl ApplicationRequest<'_> {
         let ends = socket.and_then(|socket| ends_of(socket, asked.client()?));
         let payer = shared.limiter.payer(asked.client());
         let payer = payer.as_ref();
+        let client_subject = asked.over.client_subject().filter(|_| site.asks_for_certificates());
         let gateway_request = GatewayRequest {
             site,
             rules,
@@ -387,6 +389,7 @@ impl ApplicationRequest<'_> {
             client,
             ends,
             identity,
+            client_subject,
             believed,
             behind,
             is_secure,

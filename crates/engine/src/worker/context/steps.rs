@@ -282,6 +282,7 @@ impl WorkerContext<'_> {
             request,
             client: peer.address,
             identity: None,
+            client_subject: None,
             ends: None,
             believed: asked.believed(),
             behind: asked.client(),

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use super::script::ScriptPaths;
 use crate::gateway::fields::{EndToEnd, TooManyNamed};
+use crate::gateway::forwarding::Interface;
 use crate::gateway::{Believed, Inbound, RequestContent, forwarding, usually_has_content};
 use crate::parse::host;
 
@@ -76,7 +77,8 @@ fn give_request(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
         RequestContent::None | RequestContent::Streamed | RequestContent::Buffered => {}
     }
     // 4.1.3.
-    if let Some(media_type) = request.fields.values("content-type").find(|value| !value.is_empty()) {
+    let media_types = request.own.values("content-type").chain(request.fields.values("content-type"));
+    if let Some(media_type) = media_types.into_iter().find(|value| !value.is_empty()) {
         give(b"CONTENT_TYPE", media_type);
     }
 }
@@ -134,16 +136,17 @@ fn server_port(of: &Variables<'_>, asked_port: Option<u16>) -> u16 {
 fn give_fields(of: &Variables<'_>, fields: EndToEnd<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
     let request = of.request;
     // A host in the target overrides the field (RFC 9112 3.2.2).
-    if let Some(authority) = request.authority {
+    if let Some(authority) = request.own.values("host").next().or(request.authority) {
         give(b"HTTP_HOST", authority);
     }
-    let is_given = |name: &[u8], value: &[u8]| {
-        let is_plain = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
+    let is_given = |(name, value): &(&[u8], &[u8])| {
         let is_known_otherwise = of.user.is_some() && name.eq_ignore_ascii_case(b"authorization");
-        let is_believed = !forwarding::tells_of_the_way(name) || forwarding::is_believed(name, value, request.origin);
-        is_plain && is_believed && !is_known_otherwise && !forwarding::names_request(name)
+        !is_known_otherwise && forwarding::goes_on(name, value, request.origin, Interface::Script)
     };
-    let given: Vec<(&[u8], &[u8])> = fields.iter().filter(|(name, value)| is_given(name, value)).collect();
+    let is_variable =
+        |(name, _): &(&[u8], &[u8])| !OTHERWISE.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()));
+    let own = request.own.iter().filter(is_variable);
+    let given: Vec<(&[u8], &[u8])> = fields.iter().filter(is_given).chain(own).collect();
     let (mut variable, mut joined) = (Vec::new(), Vec::new());
     // Each name is looked for before and behind: bounded by the square of the number of fields, which is limited.
     for (index, (name, value)) in given.iter().enumerate() {
@@ -189,6 +192,7 @@ mod tests {
             query: Some(b"q=%20"),
             authority: Some(b"www.example:8080"),
             fields: Fields::check(fields.as_bytes(), LineEnds::CrLf).unwrap(),
+            own: Fields::default(),
             content: RequestContent::None,
             origin: ORIGIN,
         }

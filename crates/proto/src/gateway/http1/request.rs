@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use crate::gateway::fields::{EndToEnd, Fields, is_token};
+use crate::gateway::forwarding::Interface;
 use crate::gateway::{Inbound, RequestContent, forwarding, usually_has_content};
 use crate::parse::{host, list};
 
@@ -71,17 +72,15 @@ pub fn write_head(request: &Inbound<'_>, how: &Outgoing<'_>, out: &mut Vec<u8>) 
 
 fn append(request: &Inbound<'_>, how: &Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), Unwritable> {
     append_request_line(request, out)?;
-    append_line(out, "Host", host_of(request, how.host)?);
+    let own_host = request.own.values("host").next();
+    append_line(out, "Host", host_of(request, own_host.map_or(how.host, HostChoice::Fixed))?);
     append_framing(request, out);
     append_connection(request, how, out)?;
     forwarding::write(request, how.forwarded, out);
-    let is_allowed = |name: &[u8], value: &[u8]| {
-        !forwarding::is_disguised(name)
-            && !forwarding::names_request(name)
-            && (!forwarding::tells_of_the_way(name) || forwarding::is_kept(name, value, request.origin))
-    };
+    let goes_on = |(name, value): &(&[u8], &[u8])| forwarding::goes_on(name, value, request.origin, Interface::Http);
     let end_to_end = EndToEnd::of(request.fields).map_err(|_| Unwritable::Connection)?.without(OURS);
-    for (name, value) in end_to_end.iter().filter(|(name, value)| is_allowed(name, value)) {
+    let own = request.own.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"host"));
+    for (name, value) in end_to_end.iter().filter(goes_on).chain(own) {
         append_parts(out, &[name, b": ", value, b"\r\n"]);
     }
     append_cookie(request.fields, &end_to_end, out);
@@ -227,6 +226,7 @@ mod tests {
             query: Some(b"q"),
             authority: Some(b"a.example"),
             fields: Fields::check(fields.as_bytes(), LineEnds::CrLf).unwrap(),
+            own: Fields::default(),
             content: RequestContent::None,
             origin: Origin {
                 client: Some(([192, 0, 2, 1].into(), 5)),
