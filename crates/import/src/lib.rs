@@ -121,8 +121,8 @@ struct Draft {
     handles: Vec<caddy::Handle>,
     /// Rewrites in a site of Caddy: line and text, `match`, and the path.
     rewritten: Vec<(usize, String, String, String)>,
-    /// Fields that Caddy writes in the place of a client's.
-    overwritten: Vec<caddy::Overwritten>,
+    /// Changes of fields of requests by Caddy.
+    request_fields: Vec<caddy::RequestField>,
     /// Where Caddy sends files.
     file_servers: Vec<caddy::FileServer>,
     /// Where all sites of Caddy listen that do not say it themselves.

@@ -7,9 +7,9 @@ use lamna_config::access::check_user;
 use lamna_config::render::quoted;
 use lamna_config::upstream_address::UpstreamAddress;
 
-use super::fields;
 use super::matcher::Matcher;
 use super::syntax::Line;
+use super::{fields, values};
 use crate::told::is_believed;
 use crate::{Draft, list};
 
@@ -49,13 +49,19 @@ pub(super) fn value(
             ("header_up", "Host") if !inner.word(2).contains('{') => {
                 keys.push(format!("host = {}", quoted(inner.word(2))));
             }
-            ("header_up", name) if TOLD.contains(&&*name.to_ascii_lowercase()) && inner.word(2).contains('{') => {
+            ("header_up", name) if is_told(name, inner.word(2)) => {
                 draft.need_not(inner.line, format!("`{}`: an application is told so", inner.text()));
             }
-            ("header_up", _) if fields::overwritten(inner, &inner.words[1..]).is_some() => {
-                let found = fields::overwritten(inner, &inner.words[1..]);
-                draft.overwritten.extend(found.map(|one| one.for_paths_of(matcher)));
+            ("header_up", "Host" | "host")
+                if matches!(inner.word(2), "{upstream_hostport}" | "{http.reverse_proxy.upstream.hostport}") =>
+            {
+                keys.extend(hosts(&places).map(|host| format!("host = {}", quoted(host))));
             }
+            ("header_up", _) if inner.words.len() > 1 => {
+                let found = fields::read(inner, &inner.words[1..], draft);
+                draft.request_fields.extend(found.map(|one| one.for_paths_of(matcher)));
+            }
+            ("header_down", _) if inner.words.len() > 1 => {}
             // What `php_fastcgi` says of files is so here.
             ("root" | "split" | "index" | "try_files", _) if !is_http => {
                 draft.lose(inner.line, format!("`{}`: it is as `php_fastcgi` has it without", inner.text()));
@@ -73,6 +79,24 @@ pub(super) fn value(
     keys.insert(0, format!("to = {to}"));
     let value = if is_plain { to } else { format!("{{ {} }}", keys.join(", ")) };
     Ok((if is_http { "proxy" } else { "fastcgi" }, value))
+}
+
+/// The values of `headers` for what `header_down` says of the answers of an application.
+pub(super) fn answer_fields(line: &Line, draft: &mut Draft) -> Vec<String> {
+    let inner = line.block.iter().flatten().filter(|inner| inner.word(0) == "header_down" && inner.words.len() > 1);
+    let fields = inner.map(|inner| Line { line: inner.line, words: inner.words[1..].to_vec(), block: None });
+    let fields: Vec<Line> = fields.collect();
+    match fields.is_empty() {
+        true => Vec::new(),
+        false => values::headers(&Line { block: Some(fields), ..line.clone() }, &[], false, draft),
+    }
+}
+
+/// The host and port of the only place.
+fn hosts<'p>(places: &[&'p str]) -> Option<&'p str> {
+    let [place] = places else { return None };
+    let host = place.rsplit_once("://").map_or(*place, |(_, host)| host);
+    (!host.starts_with("unix") && !host.contains(['/', '{'])).then_some(host)
 }
 
 /// Where an application is, as it is written here.
@@ -119,7 +143,7 @@ pub(super) fn service(line: &Line, words: &[String], draft: &mut Draft) -> Resul
             ("header_up", "Host") if !inner.word(2).contains('{') => {
                 keys.push(format!("host = {}", quoted(inner.word(2))));
             }
-            ("header_up", name) if TOLD.contains(&&*name.to_ascii_lowercase()) && inner.word(2).contains('{') => {
+            ("header_up", name) if is_told(name, inner.word(2)) => {
                 draft.need_not(inner.line, format!("`{}`: an application is told so", inner.text()));
             }
             _ => draft.lose(inner.line, format!("`{}`: docs/access.md says what there is", inner.text())),
@@ -149,8 +173,19 @@ pub(super) fn service(line: &Line, words: &[String], draft: &mut Draft) -> Resul
     Ok(format!("{{ service = {{ {} }} }}", keys.join(", ")))
 }
 
-/// Fields that applications are told here as well.
-const TOLD: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "upgrade", "connection"];
+/// Whether an application is told a field with what a placeholder stands for.
+fn is_told(name: &str, value: &str) -> bool {
+    let of_client = ["{remote_host}", "{remote}", "{client_ip}", "{http.request.remote.host}", "{http.request.remote}"];
+    match &*name.to_ascii_lowercase() {
+        "x-forwarded-for" => of_client.contains(&value),
+        "x-forwarded-proto" => matches!(value, "{scheme}" | "{http.request.scheme}"),
+        "x-forwarded-host" => {
+            matches!(value, "{host}" | "{hostport}" | "{http.request.host}" | "{http.request.hostport}")
+        }
+        "upgrade" | "connection" => value.contains('{'),
+        _ => false,
+    }
+}
 
 /// Names and hashes of passwords.
 ///

@@ -28,7 +28,7 @@ use super::{
     may_be_run,
 };
 use deny::{deny, deny_beyond, deny_changed, deny_keys, is_denied};
-pub(crate) use fields::Overwritten;
+pub(crate) use fields::RequestField;
 use matcher::{Matcher, Matchers, Unsaid};
 pub(crate) use settle::{FileServer, Handle};
 use syntax::Line;
@@ -405,7 +405,12 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
                     let tried = (key == "fastcgi" && !some_try).then(|| ("try", list(&["$path", "/index.php"])));
                     let filters = place.encodes.then(|| ("filters", "[\"compress\"]".to_owned()));
                     let keys = [("match", matches), (key, value)].into_iter().chain(tried).chain(filters);
-                    site.routes.push(Route { line: line.line, keys: keys.collect() });
+                    let route = Route { line: line.line, keys: keys.collect() };
+                    let dressed = gateway::answer_fields(line, draft)
+                        .into_iter()
+                        .map(|value| Route { line: line.line, keys: vec![route.keys[0].clone(), ("headers", value)] });
+                    site.routes.extend(dressed.collect::<Vec<_>>());
+                    site.routes.push(route);
                 }
                 Err(why) => {
                     draft.lose(line.line, format!("`{text}`: {why}; {PASSED_WORDS}"));
@@ -511,7 +516,7 @@ fn decides(line: &Line, about: About, depth: usize) -> bool {
     match name {
         "handle" | "handle_path" | "route" => in_block(),
         "root" => depth > 0,
-        "request_header" => fields::overwritten(line, line.words.get(2..).unwrap_or_default()).is_some(),
+        "request_header" => fields::overwrites(line.words.get(2..).unwrap_or_default()),
         "redir" => about.asks_who,
         "rewrite" => !about.leaves_files && (about.asks_who || line.words.last().is_some_and(|to| may_be_run(to))),
         "try_files" => about.asks_who || line.words.iter().any(|word| is_program(word)),

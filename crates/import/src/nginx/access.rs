@@ -153,15 +153,6 @@ impl Access {
         true
     }
 
-    /// Has no client say a field to applications, if there is a service: what that may say is taken out of every
-    /// request of the site.
-    pub(super) fn hide(&mut self, field: &str) -> bool {
-        if self.asked.is_some() {
-            self.fields.push(field.to_owned());
-        }
-        self.asked.is_some()
-    }
-
     fn set(&mut self, directive: &Directive, draft: &mut Draft) {
         let (variable, value) = (directive.argument(0), directive.argument(1));
         match value.strip_prefix("$upstream_http_") {

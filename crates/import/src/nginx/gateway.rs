@@ -8,13 +8,13 @@ use lamna_config::route::is_plain_path;
 use lamna_config::route::pattern::Pattern;
 use lamna_config::upstream_address::UpstreamAddress;
 
-use super::access::Access;
 use super::limit::bytes;
+use super::request_fields::{self, RequestField};
 use super::scripts::{self, Scripts};
 use super::syntax::Directive;
 use super::{Draft, milliseconds};
-use crate::told::{BELIEVED_WORDS, is_believed};
-use crate::{DENIED_WORDS, LOCATION_WORDS, PASSED_WORDS, list};
+use crate::told::is_believed;
+use crate::{LOCATION_WORDS, PASSED_WORDS, list};
 
 /// Several places under one name.
 #[derive(Clone, Debug)]
@@ -47,8 +47,8 @@ pub(super) struct Gateway {
     compresses: bool,
     /// Its errors are answered with pages.
     intercepts_errors: bool,
-    /// Fields that are written in the place of a client's: line, text, way and name.
-    overwritten: Vec<(usize, String, Way, String)>,
+    /// Fields that are written in the place of a client's, over HTTP and over FastCGI.
+    fields: Vec<(Way, RequestField)>,
 }
 
 /// How an application is spoken to.
@@ -123,7 +123,7 @@ impl Gateway {
     /// A block says itself what an application is told.
     pub(super) fn forget_host(&mut self) {
         self.host = None;
-        self.overwritten.retain(|(_, _, way, _)| *way != Way::Http);
+        self.fields.retain(|(way, _)| *way != Way::Http);
     }
 
     /// A block within is not passed on unless it says so itself.
@@ -140,9 +140,9 @@ impl Gateway {
                 self.pass = Some((directive.line, directive.text(), way, directive.argument(0).to_owned()));
             }
             "proxy_set_header" => self.header(directive, draft),
-            "fastcgi_param" if told_field(directive).is_some() => {
-                let field = told_field(directive).unwrap_or_default();
-                self.overwritten.push((directive.line, directive.text(), Way::FastCgi, field));
+            "fastcgi_param" if request_fields::of_variable(directive.argument(0)).is_some() => {
+                let field = request_fields::of_variable(directive.argument(0)).unwrap_or_default();
+                self.field(Way::FastCgi, &field, directive, draft);
             }
             "proxy_connect_timeout" | "fastcgi_connect_timeout" => self.timeout("connect_timeout_ms", directive, draft),
             "proxy_read_timeout" | "fastcgi_read_timeout" => self.timeout("timeout_ms", directive, draft),
@@ -174,19 +174,27 @@ impl Gateway {
 
     fn header(&mut self, directive: &Directive, draft: &mut Draft) {
         let (name, value) = (directive.argument(0).to_ascii_lowercase(), directive.argument(1));
-        let why = match &*name {
-            "host" => return self.host = Some(value.to_owned()),
+        match &*name {
+            "host" => self.host = Some(value.to_owned()),
             name if is_told(name, value) => {
-                return draft.need_not(directive.line, format!("`{}`: an application is told so", directive.text()));
+                draft.need_not(directive.line, format!("`{}`: an application is told so", directive.text()));
             }
-            _ if told_field(directive).is_some() => {
-                let field = directive.argument(0).to_owned();
-                return self.overwritten.push((directive.line, directive.text(), Way::Http, field));
-            }
-            "x-real-ip" => "an application is told who its client is in `X-Forwarded-For`",
-            _ => "which fields an application is told is in docs/gateways.md",
-        };
-        draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+            _ => self.field(Way::Http, directive.argument(0), directive, draft),
+        }
+    }
+
+    /// A field that is set or removed in what an application is sent.
+    fn field(&mut self, way: Way, name: &str, directive: &Directive, draft: &mut Draft) {
+        if let Some(field) = request_fields::read(name, directive, draft) {
+            self.fields.retain(|(of, other)| *of != way || !other.name.eq_ignore_ascii_case(&field.name));
+            self.fields.push((way, field));
+        }
+    }
+
+    /// The fields of requests that the application of this block is sent, or not sent.
+    pub(super) fn request_fields(&self) -> Vec<&RequestField> {
+        let Some((_, _, way, _)) = &self.pass else { return Vec::new() };
+        self.fields.iter().filter(|(of, _)| of == way).map(|(_, field)| field).collect()
     }
 
     /// How long answers are fresh. Here it is the same for all that may be kept.
@@ -222,23 +230,6 @@ impl Gateway {
             }
             None => draft.lose(directive.line, format!("`{}`: it is longer than a day", directive.text())),
         }
-    }
-
-    /// Has no client say what is written in the place of its word there. False if it could, so that nothing may be
-    /// there.
-    pub(super) fn hide_overwritten(&self, access: &mut Access, draft: &mut Draft) -> bool {
-        let Some((_, _, way, _)) = &self.pass else { return true };
-        let mut is_hidden = true;
-        for (line, text, _, field) in self.overwritten.iter().filter(|(_, _, of, _)| of == way) {
-            let is_taken_out = access.hide(field);
-            let why = match is_taken_out {
-                true => "an application is told no such field, neither by this server nor by a client".to_owned(),
-                false => format!("{BELIEVED_WORDS}; {DENIED_WORDS}"),
-            };
-            is_hidden &= is_taken_out;
-            draft.lose(*line, format!("`{text}`: {why}"));
-        }
-        is_hidden
     }
 
     /// The route for a location of `pattern`; none for a server.

@@ -14,7 +14,7 @@ use super::turn::{self, Turn};
 use super::{
     Action, Caching, Limit, Names, Scope, acts, index_names, inherited, pages, settle, table, unknown, with_caching,
 };
-use super::{continuation, pattern, refusal, scripts, source};
+use super::{continuation, pattern, refusal, request_fields, scripts, source};
 use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, beside_applications, denied, is_program, list};
 
 /// A location that is carried over.
@@ -490,6 +490,10 @@ pub(super) fn push_location(
                 keys.push((key, value.clone()));
                 keys.extend(one.scope.gateway.prefix(&one.pattern).map(|prefix| ("strip_prefix", quoted(&prefix))));
                 keys.extend(one.scope.gateway.beside());
+                let own = one.scope.gateway.request_fields();
+                let of_others: Vec<_> =
+                    others().filter(|_| asks_applications).flat_map(|one| one.scope.gateway.request_fields()).collect();
+                keys.extend(request_fields::table(&own, &of_others).map(|table| ("request_headers", table)));
                 if one.action.is_internal {
                     keys.retain(|(key, _)| *key != "try");
                     keys.extend(denied());

@@ -16,6 +16,7 @@ mod needless;
 mod pattern;
 mod proxies;
 mod refusal;
+mod request_fields;
 #[cfg(test)]
 mod restraint_tests;
 mod rewrite;
@@ -447,8 +448,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
 
 /// Settles access and the application, once a block has been read to its end.
 fn settle(scope: &Scope, pattern: Option<&Pattern>, action: &mut Action, site: &mut Site, draft: &mut Draft) {
-    let mut access = scope.access.clone();
-    action.is_denied |= !scope.gateway.hide_overwritten(&mut access, draft);
+    let access = scope.access.clone();
     match access.decide(&|path| scope.services.keys(path, &scope.upstreams), draft) {
         Let::All => {}
         Let::Nobody => action.is_denied = true,
