@@ -15,6 +15,7 @@ intercept_errors = true
 proxy = "http://127.0.0.1:3000"
 path = "as-sent"
 strip_prefix = "/a"
+restore_prefix = true
 request_headers = [{ set = { X-A = "$client" }, add = { X-B = "2" }, remove = ["X-C"], default = { X-D = "$1" } }]
 cache = { fresh_s = 3 }
 filters = ["markdown"]
@@ -59,6 +60,7 @@ intercept_errors = true
 proxy = { to = ["127.0.0.1:3000"], connect_timeout_ms = 5000, timeout_ms = 60000 }
 path = "as-sent"
 strip_prefix = "/a"
+restore_prefix = true
 request_headers = [{ set = { "X-A" = ["$client"] }, add = { "X-B" = ["2"] }, remove = ["X-C"], default = { "X-D" = ["$1"] } }]
 cors = { origins = ["https://a.example"], headers = ["X-A"], credentials = false }
 cache = { fresh_s = 3, stale_if_error_s = 0, bytes_max = 1048576, ignore_reload = false }
@@ -96,6 +98,7 @@ const REPORTED: &str = "\
 #       proxy to 127.0.0.1:3000
 #       it is asked for paths as clients send them
 #       it is asked for paths without /a
+#       its own addresses in its answers are put behind the prefix
 #       it is not sent X-C
 #       it is sent X-A: $client
 #       it is sent X-D: $1, where the client sends none
@@ -159,6 +162,7 @@ fn of_contradictions_the_first_in_an_order_is_told() {
         ("early_hints = true", "early_hints = false", "`early_hints`"),
         ("link_prefetch = true", "link_prefetch = false", "`link_prefetch`"),
         ("path = \"as-sent\"", "path = \"normal\"", "`path`"),
+        ("restore_prefix = true", "restore_prefix = false", "`restore_prefix`"),
         ("cache = true", "cache = false", "`cache`"),
         ("cors = true", "cors = false", "`cors`"),
         ("upload = true", "upload = false", "`upload`"),
@@ -210,7 +214,7 @@ fn what_contradicts_itself_is_told_in_an_order() {
 #[test]
 fn a_key_that_is_not_known_in_a_route_is_answered_with_all_that_are() {
     let told = parsed(&["\nmatch = \"/x\"\nqqqqqqqqqqqq = 1\n"]).unwrap_err();
-    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, respond, intercept_errors, proxy, fastcgi, cgi, path, strip_prefix, request_headers, cache, filters, \
+    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, respond, intercept_errors, proxy, fastcgi, cgi, path, strip_prefix, restore_prefix, request_headers, cache, filters, \
                  structured, upload, delete, search, early_hints, link_prefetch, mkdir, access";
     assert!(told.ends_with(&format!("known here: {known}")), "{told}");
 }

@@ -1,10 +1,10 @@
-//! `strip_prefix` of a route: an application that does not know the prefix that it is beneath.
+//! `strip_prefix` and `restore_prefix` of a route: an application that does not know the prefix that it is beneath.
 //!
 //! Owns: its judgement. Guarantees: every path of a route with `strip_prefix` begins with that, byte by byte, in the
 //! spelling that rules go by.
 
 use super::pattern::Pattern;
-use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
+use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section, SwitchKey};
 use super::{RouteSettings, RouteTable, Switch, gateways};
 use crate::checker::Checker;
 use crate::page::quoted;
@@ -60,6 +60,21 @@ impl RouteKey for StripPrefix {
 
     fn report(rule: &Option<String>) -> Vec<String> {
         rule.iter().map(|prefix| format!("it is asked for paths without {prefix}")).collect()
+    }
+}
+
+/// `restore_prefix`.
+pub(super) struct RestorePrefix;
+
+impl SwitchKey for RestorePrefix {
+    const ORDER: Order = Order { shown: 1, reported: Section::Application, judged: 4 };
+
+    fn given(table: &RouteTable) -> Option<bool> {
+        table.restore_prefix
+    }
+
+    fn report(is_on: bool) -> Option<String> {
+        is_on.then(|| "its own addresses in its answers are put behind the prefix".to_owned())
     }
 }
 

@@ -18,7 +18,7 @@ use super::filters;
 use super::gateways;
 use super::headers::{HeaderRule, IMMUTABLE, Statuses};
 use super::pattern::Pattern;
-use super::prefixes::StripPrefix;
+use super::prefixes::{RestorePrefix, StripPrefix};
 use super::request_fields::{self, RequestFields, RequestRules};
 use super::respond::{self, Respond};
 use super::row::{Answer, Field, Matching, Order, RouteKey, Row, Section, SwitchKey, route_keys};
@@ -172,6 +172,13 @@ route_keys! {
         strip_prefix = "strip_prefix": Option<Text> =
             Key::other("path", || text(""), "The beginning of paths that is taken away for the application")
                 .more(", as `/app`: [gateways.md](gateways.md#a-prefix)");
+    }
+
+    /// Whether addresses in answers of the application are put behind the prefix.
+    restore_prefix: Option<bool> => Option<bool>, by RestorePrefix {
+        restore_prefix = "restore_prefix": Option<bool> =
+            Key::switch("Whether an application's own addresses in its answers are put behind the prefix")
+                .more(": [gateways.md](gateways.md#a-prefix)");
     }
 
     /// Changes of the fields of requests to the application; of rules the least specific first, each with the route

@@ -21,6 +21,7 @@
 
 mod buffer;
 mod connecting;
+mod facts;
 mod filtered;
 mod intercepted;
 mod invariants;
@@ -49,6 +50,7 @@ use super::codec::Codec;
 use super::outgoing::Outgoing;
 use super::reading::{Reading, Receipt, stream_head, tunnel_head};
 use super::request::{GatewayRequest, keeps, preface_of};
+use super::restored::Restored;
 use super::websocket::Opening;
 use super::{affinity, piece, report, spare};
 use crate::content::answers;
@@ -98,6 +100,7 @@ pub struct Gateway {
     reuse: Reuse,
     told: Told,
     filtered: Option<Box<Filtered>>,
+    restored: Option<Box<Restored>>,
     /// Until when the application has to make progress.
     deadline: Instant,
     /// How often applications have named another path in the place of the one that was asked for.
@@ -178,6 +181,7 @@ impl Gateway {
             reuse: Reuse::Allowed,
             told: Told::Nothing,
             filtered: Filtered::new(gateway_request.rules, gateway_request.request),
+            restored: None,
             deadline: Instant::from_ms(0),
             redirects: gateway_request.requested.redirects,
             turn: Turn::Application,
@@ -280,11 +284,6 @@ impl Gateway {
 
 // Exchanging with the application.
 impl Gateway {
-    /// Whether its application is told something of the client in this field, whatever the request has there.
-    pub(super) fn tells_of_client(&self, field: &[u8]) -> bool {
-        self.rules.request_fields.tell_of_client(field)
-    }
-
     fn exchange(&mut self, input: &Input<'_>) -> Result<StepResult, Problem> {
         if self.turn == Turn::Client {
             self.postpone();
@@ -421,7 +420,7 @@ impl Gateway {
                 }
                 AnswerStep::Interim { consumed, head } => {
                     if head.status != 100 {
-                        reading.part.interim.push(stream_head(&head, None));
+                        reading.part.interim.push(stream_head(&head, None, None));
                     }
                     reading.at += consumed;
                 }
@@ -431,7 +430,7 @@ impl Gateway {
                 }
                 AnswerStep::Head { consumed, head } => {
                     let rules = Some(&*self.rules).filter(|_| self.purpose == Purpose::Answer);
-                    reading.part.head = Some(stream_head(&head, rules));
+                    reading.part.head = Some(stream_head(&head, rules, self.restored.as_deref()));
                     reading.at += consumed;
                 }
                 AnswerStep::Switched { consumed, head } => {
@@ -660,7 +659,7 @@ impl Program for Gateway {
     }
 
     fn asks(&self) -> Option<String> {
-        Some(self.group.in_words())
+        Some(self.in_words())
     }
 
     fn socket(&self) -> Option<BorrowedFd<'_>> {

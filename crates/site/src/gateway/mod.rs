@@ -22,6 +22,7 @@ mod piece;
 mod reading;
 mod report;
 mod request;
+mod restored;
 mod service;
 mod spare;
 #[cfg(test)]

@@ -2,12 +2,14 @@
 //!
 //! Owns: [`Reading`], [`stream_head`].
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use lamna_proto::exchange::program::{Part, StreamHead};
 use lamna_proto::gateway::AnswerHead;
 use lamna_proto::message::Status;
 
+use super::restored::Restored;
 use super::websocket;
 use crate::content::route::Effective;
 
@@ -47,13 +49,16 @@ impl Reading {
 }
 
 /// The head as the client gets it, with what the routes do to its fields.
-pub(super) fn stream_head(head: &AnswerHead<'_>, rules: Option<&Effective>) -> StreamHead {
+pub(super) fn stream_head(head: &AnswerHead<'_>, rules: Option<&Effective>, restored: Option<&Restored>) -> StreamHead {
     let mut lines = Vec::with_capacity(head.fields.lines_bytes());
     match rules.filter(|rules| rules.changes_answers()) {
-        None => head.fields.iter().for_each(|(name, value)| push_line(&mut lines, name, value)),
+        None => {
+            head.fields.iter().for_each(|(name, value)| push_line(&mut lines, name, &restore(restored, name, value)))
+        }
         Some(rules) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let mut fields = head.fields.iter().map(|(name, value)| (text(name), text(value))).collect();
+            let mut fields =
+                head.fields.iter().map(|(name, value)| (text(name), text(&restore(restored, name, value)))).collect();
             rules.change(head.status, &mut fields);
             fields.iter().for_each(|(name, value)| push_line(&mut lines, name.as_bytes(), value.as_bytes()));
         }
@@ -61,6 +66,11 @@ pub(super) fn stream_head(head: &AnswerHead<'_>, rules: Option<&Effective>) -> S
     let status = Status(head.status);
     let reason = status.own_reason_phrase(head.reason).map(Box::from);
     StreamHead { status, reason, fields: lines, length: head.content_bytes, tunnels: false }
+}
+
+/// The value of a field as the client gets it.
+fn restore<'v>(restored: Option<&Restored>, name: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
+    restored.and_then(|restored| restored.field(name, value)).map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
 fn push_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) {
@@ -71,7 +81,7 @@ fn push_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 /// has.
 pub(super) fn tunnel_head(head: &AnswerHead<'_>, is_stream: bool) -> StreamHead {
     if !is_stream {
-        return StreamHead { tunnels: true, ..stream_head(head, None) };
+        return StreamHead { tunnels: true, ..stream_head(head, None, None) };
     }
     let mut fields = Vec::new();
     let kept = head.fields.iter().filter(|(name, _)| !websocket::is_of_handshake(name));

@@ -25,6 +25,7 @@ use lamna_proto::parse::target::{self, Target};
 
 use super::asked_path::{path_at_application, write_asked_path};
 use super::exchange::Gateway;
+use super::restored::Restored;
 use super::service::AuthRequest;
 use super::websocket::Opening;
 use crate::cache::Script;
@@ -146,7 +147,8 @@ pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> R
         }
         GatewayProtocol::FastCgi => write_fastcgi(&inbound, gateway_request, &mut head)?,
     }
-    Ok(Gateway::new(gateway_request, asked, opening, content, head))
+    let restored = restored(gateway_request, inbound.own);
+    Ok(Gateway::new(gateway_request, asked, opening, content, head).with_restored(restored))
 }
 
 /// The field that tells an application which prefix of the path it does not get. It is of no standard; proxies and
@@ -158,6 +160,25 @@ fn forwarded_prefix(fields: Fields<'_>, believed: Believed, prefix: &str) -> Vec
     let before = fields.values(FORWARDED_PREFIX).next().filter(|_| believed == Believed::XForwarded);
     let before = before.unwrap_or_default();
     [before.strip_suffix(b"/").unwrap_or(before), prefix.as_bytes()].concat()
+}
+
+/// How addresses in the answer to this request become those that clients ask for, if its routes say so: of an
+/// application that is told the fields `own`. Applications of FastCGI are told the prefix.
+fn restored(gateway_request: &GatewayRequest<'_>, own: Fields<'_>) -> Option<Box<Restored>> {
+    let GatewayRequest { rules, group, request, believed, is_secure, .. } = *gateway_request;
+    let settings = &group.settings;
+    if rules.rules.restore_prefix != Some(true) || settings.protocol != GatewayProtocol::Http {
+        return None;
+    }
+    let authority = told_authority(request, believed).to_vec();
+    let places = settings.upstreams.iter().map(|upstream| upstream.address.authority());
+    let places = places.chain(settings.host.clone()).map(String::into_bytes);
+    Some(Box::new(Restored {
+        prefix: rules.rules.strip_prefix.clone().unwrap_or_default(),
+        base: settings.base_path.clone(),
+        client: (!authority.is_empty()).then_some((if is_secure { "https" } else { "http" }, authority)),
+        own: places.chain(own.values("host").map(<[u8]>::to_vec)).collect(),
+    }))
 }
 
 /// The fields that the server itself says to an application, as lines: what the routes say, the prefix that the

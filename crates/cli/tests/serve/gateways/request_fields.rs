@@ -34,6 +34,7 @@ for_engines!([
     a_client_is_told_of_by_what_the_server_has_verified,
     answers_that_vary_by_what_is_said_of_a_client_are_not_kept,
     the_fields_of_the_manual_are_sent,
+    addresses_of_an_application_are_put_behind_its_prefix,
 ]);
 
 /// Applications over HTTP and FastCGI, which end with the test.
@@ -207,9 +208,12 @@ fn applications_are_sent_the_fields_that_routes_say(engine: Engine) {
                   request_headers = [{ set = { X-Way = \"${way}:$2\", X-All = [\"more\", \"and more\"], \
                   Host = \"inner.test\" }, remove = [\"X-Gone\", \"X-Removed\"], keep = [\"X-Kept\"] }]\n";
     let server = launch(engine, &told, "", routes).start();
-    for round in ["from the start", "after a reload"] {
-        if round == "after a reload" {
-            order(&server, &["reload"]).unwrap();
+    let other = if engine.architecture == "sped" { "amped" } else { "sped" };
+    for round in ["from the start", "after a reload", "after a change of engine"] {
+        match round {
+            "after a reload" => _ = order(&server, &["reload"]).unwrap(),
+            "after a change of engine" => _ = order(&server, &["arch", "set", other]).unwrap(),
+            _ => {}
         }
         for (way, is_http2) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
             let fields = [
@@ -357,8 +361,11 @@ fn answers_that_vary_by_what_is_said_of_a_client_are_not_kept(engine: Engine) {
         let path = format!("/http/{}", vary.len());
         told.say(&format!("Cache-Control: max-age=60\r\nVary: {vary}\r\n"));
         let before = told.asked.load(Relaxed);
+        // One connection: worker processes have caches of their own.
+        let mut client = server.connect();
         for value in ["a", "b"] {
-            let said = ask(&server, false, &path, &[("X-In", value)]).1;
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-In: {value}\r\n\r\n").as_bytes());
+            let said = String::from_utf8_lossy(&client.receive(true).unwrap().content).into_owned();
             assert!(is_kept || said.contains(&format!("X-Of: {value}\r\n")), "{vary}: {said}");
         }
         assert_eq!(told.asked.load(Relaxed) - before, if is_kept { 1 } else { 2 }, "{vary}");
@@ -385,5 +392,50 @@ fn the_fields_of_the_manual_are_sent(engine: Engine) {
         assert!(said.lines().any(|told| told == line), "{line} in {said}");
     }
     assert!(!said.contains("Accept-Encoding") && !said.contains("root") && !said.contains("Authorization"), "{said}");
+    server.finish();
+}
+
+fn addresses_of_an_application_are_put_behind_its_prefix(engine: Engine) {
+    let told = Told::start();
+    let to = told.http;
+    let routes = format!(
+        "[[site.route]]\nmatch = [\"/app\", \"/app/*\"]\nproxy = \"http://{to}\"\nstrip_prefix = \"/app\"\nrestore_prefix = true\n\
+         [[site.route]]\nmatch = \"/kept/*\"\nproxy = \"http://{to}/v1\"\nstrip_prefix = \"/kept\"\nrestore_prefix = true\n\
+         cache = {{ fresh_s = 60 }}\n\
+         [[site.route]]\nmatch = \"/plain/*\"\nproxy = \"http://{to}\"\nstrip_prefix = \"/plain\"\n"
+    );
+    let server = launch(engine, &told, "", &routes).start();
+    let cases = [
+        ("/app/x", "Location", "/y?z".to_owned(), "/app/y?z"),
+        ("/app", "Content-Location", format!("http://{to}/y"), "http://a/app/y"),
+        ("/app/x", "Location", "http://a/y".into(), "http://a/app/y"),
+        ("/app/x", "Location", "https://b.test/y".into(), "https://b.test/y"),
+        ("/app/x", "Refresh", "1; url=/y".into(), "1; url=/app/y"),
+        ("/app/x", "Set-Cookie", "a=b; Path=/; Secure".into(), "a=b; Path=/app; Secure"),
+        ("/app/x", "Set-Cookie", "a=b; Domain=127.0.0.1".into(), "a=b"),
+        ("/app/x", "X-Other", "/y".into(), "/y"),
+        ("/kept/x", "Content-Location", "/v1/x".into(), "/kept/x"),
+        ("/kept/y", "Content-Location", "/v2/x".into(), "/v2/x"),
+        ("/plain/x", "Location", "/y".into(), "/y"),
+    ];
+    for round in ["from the start", "after a reload"] {
+        if round == "after a reload" {
+            order(&server, &["reload"]).unwrap();
+        }
+        for (path, name, said, expected) in &cases {
+            told.say(&format!("{name}: {said}\r\n"));
+            // Once more, of what is kept.
+            for _ in 0..2 {
+                let mut client = server.connect();
+                client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+                let answer = client.receive(true).unwrap();
+                assert_eq!(answer.field(name), Some(*expected), "{round}: {path} {name}: {said}");
+            }
+            let answer = Http2::connect(server.address()).get(path);
+            let lower = name.to_ascii_lowercase();
+            let found = answer.fields.iter().find(|(other, _)| *other == lower).map(|(_, value)| value.as_str());
+            assert_eq!(found, Some(*expected), "{round}, HTTP/2: {path} {name}: {said}");
+        }
+    }
     server.finish();
 }

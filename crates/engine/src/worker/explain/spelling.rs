@@ -50,4 +50,15 @@ mod tests {
         }
         assert!(!of("/api/a%2Fb").because.join("; ").contains("asked for"));
     }
+
+    #[test]
+    fn fields_that_routes_say_to_an_application_are_told() {
+        let text = "[[site]]\n[[site.route]]\nmatch = \"*\"\nrequest_headers = { X-A = \"$client\" }\n\
+                    [[site.route]]\nmatch = \"/api/*\"\nproxy = \"127.0.0.1:3000\"\nrequest_headers = { X-B = false }\n";
+        let settings = lamna_config::parse(text, "/a.toml".as_ref()).unwrap();
+        let explainer = Explainer::new(&settings, Parts::default()).unwrap();
+        let explained = explainer.explain(&Asked { target: "/api/a".to_owned(), ..Asked::default() }).unwrap();
+        let application = explained.answer.application.as_deref().unwrap_or_default();
+        assert!(application.ends_with("127.0.0.1:3000, with fields of routes: x-a, x-b"), "{explained}");
+    }
 }

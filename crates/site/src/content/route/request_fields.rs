@@ -79,6 +79,11 @@ impl RequestFields {
         self.rules.is_empty()
     }
 
+    /// The names of the fields, in lower case.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|(name, _)| &**name)
+    }
+
     /// Whether a field of the client goes on.
     pub fn let_on(&self, name: &[u8]) -> bool {
         !self.names.iter().any(|(own, goes)| (*goes || is_odd(name)) && spells(name, own))
