@@ -409,8 +409,8 @@ fn denied() -> [(&'static str, String); 2] {
 }
 
 const DENIED_WORDS: &str = "until then what it is for is answered with 404";
-const LOCATION_WORDS: &str =
-    "`Location` and cookies of the application go to the client as they are, without the prefix";
+const LOCATION_WORDS: &str = "`Location` and cookies of the application go to the client as they are, without the \
+                              prefix, unless `restore_prefix = true` is said";
 const PASSED_WORDS: &str = "what another program answers, and cannot be asked for here, is answered with 404";
 
 /// A priority beyond that of all that is allowed.

@@ -14,7 +14,7 @@ use super::scripts::{self, Scripts};
 use super::syntax::Directive;
 use super::{Draft, milliseconds};
 use crate::told::is_believed;
-use crate::{LOCATION_WORDS, PASSED_WORDS, list};
+use crate::{PASSED_WORDS, list};
 
 /// Several places under one name.
 #[derive(Clone, Debug)]
@@ -49,6 +49,33 @@ pub(super) struct Gateway {
     intercepts_errors: bool,
     /// Fields that are written in the place of a client's, over HTTP and over FastCGI.
     fields: Vec<(Way, RequestField)>,
+    /// Addresses that are changed in answers.
+    addresses: Vec<Addresses>,
+}
+
+/// `proxy_redirect` or `proxy_cookie_path`: its line and text, and what becomes of which addresses.
+#[derive(Clone, Debug)]
+struct Addresses {
+    line: usize,
+    text: String,
+    from: String,
+    to: String,
+}
+
+impl Addresses {
+    /// Whether they are those of the application, which are put behind `prefix`.
+    fn are_behind(&self, prefix: &str) -> bool {
+        let scheme = ["http://", "https://", "$scheme://"].iter().find_map(|scheme| self.to.strip_prefix(scheme));
+        let hosts = ["$host", "$http_host", "$host:$server_port"];
+        let path = match scheme {
+            None => Some(&*self.to),
+            Some(rest) => hosts
+                .iter()
+                .find_map(|host| rest.strip_prefix(host).filter(|rest| matches!(rest.as_bytes(), [] | [b'/', ..]))),
+        };
+        let is_own = self.from == "/" || self.from.starts_with("http://") && !self.from.contains('$');
+        is_own && path.is_some_and(|path| path.trim_end_matches('/') == prefix)
+    }
 }
 
 /// How an application is spoken to.
@@ -126,6 +153,11 @@ impl Gateway {
         self.fields.retain(|(way, _)| *way != Way::Http);
     }
 
+    /// A block says itself what becomes of addresses in answers.
+    pub(super) fn forget_addresses(&mut self) {
+        self.addresses.retain(|one| !one.text.starts_with("proxy_redirect"));
+    }
+
     /// A block within is not passed on unless it says so itself.
     pub(super) fn forget_pass(&mut self) {
         self.pass = None;
@@ -138,6 +170,11 @@ impl Gateway {
             "proxy_pass" | "fastcgi_pass" => {
                 let way = if name == "proxy_pass" { Way::Http } else { Way::FastCgi };
                 self.pass = Some((directive.line, directive.text(), way, directive.argument(0).to_owned()));
+            }
+            "proxy_redirect" | "proxy_cookie_path" => {
+                let (line, text) = (directive.line, directive.text());
+                let (from, to) = (directive.argument(0).to_owned(), directive.argument(1).to_owned());
+                self.addresses.push(Addresses { line, text, from, to });
             }
             "proxy_set_header" => self.header(directive, draft),
             "fastcgi_param" if request_fields::of_variable(directive.argument(0)).is_some() => {
@@ -238,8 +275,21 @@ impl Gateway {
         let scripts = scripts::of(pattern);
         match self.value(*way, to, pattern, upstreams, &scripts) {
             Ok(value) => {
-                if stripped(*way, to, pattern).is_some() {
-                    draft.lose(*line, format!("`{text}`: {LOCATION_WORDS} (`proxy_redirect`)"));
+                let prefix = stripped(*way, to, pattern).unwrap_or_default();
+                for one in &self.addresses {
+                    let text = &one.text;
+                    match &*one.from {
+                        "off" => draft.need_not(one.line, format!("`{text}`: `Location` is as the application has it")),
+                        "default" => {
+                            draft.need_not(one.line, format!("`{text}`: that is so where a prefix is taken away"))
+                        }
+                        _ if one.are_behind(&prefix) => {}
+                        _ => {
+                            let why =
+                                "`restore_prefix` puts an application's own addresses behind its prefix, and no others";
+                            draft.lose(one.line, format!("`{text}`: {why}"));
+                        }
+                    }
                 }
                 let key = if *way == Way::Http { "proxy" } else { "fastcgi" };
                 let narrowed = match scripts {
@@ -255,10 +305,16 @@ impl Gateway {
         }
     }
 
-    /// The prefix that is taken away from the paths of `pattern` before the application is asked.
-    pub(super) fn prefix(&self, pattern: &Pattern) -> Option<String> {
-        let (_, _, way, to) = self.pass.as_ref()?;
-        stripped(*way, to, Some(pattern))
+    /// Keys about the prefix that is taken away from the paths of `pattern` before the application is asked, and put
+    /// back in its answers.
+    pub(super) fn prefix(&self, pattern: &Pattern) -> Vec<(&'static str, String)> {
+        let Some((_, _, way, to)) = &self.pass else { return Vec::new() };
+        let prefix = stripped(*way, to, Some(pattern));
+        let is_off = self.addresses.iter().any(|one| one.from == "off");
+        let is_said = || self.addresses.iter().any(|one| one.are_behind(prefix.as_deref().unwrap_or_default()));
+        let restores = *way == Way::Http && !is_off && (prefix.is_some() || is_said());
+        let restored = restores.then(|| ("restore_prefix", "true".to_owned()));
+        prefix.as_ref().map(|prefix| ("strip_prefix", quoted(prefix))).into_iter().chain(restored).collect()
     }
 
     fn value(
@@ -427,4 +483,33 @@ fn stripped(way: Way, to: &str, pattern: Option<&Pattern>) -> Option<String> {
     let is_sayable = path == "/" || !rest.starts_with("unix:") && is_plain_path(path.trim_end_matches('/'));
     let prefix = prefix.trim_end_matches('/');
     (is_put_in_place && is_sayable && is_plain_path(prefix)).then(|| prefix.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Files, nginx};
+
+    #[test]
+    fn addresses_in_answers_are_put_behind_a_prefix_where_nginx_does_so() {
+        let files = Files { read: &|_| Err("no such file".into()), list: &|_| Vec::new() };
+        for (location, said, is_restored, is_lost) in [
+            ("/app/", "", true, false),
+            ("/app/", "proxy_redirect default;", true, false),
+            ("/app/", "proxy_redirect off;", false, false),
+            ("/app/", "proxy_redirect / /app/;", true, false),
+            ("/app/", "proxy_redirect http://a/ https://$host/app/;", true, false),
+            ("/app/", "proxy_cookie_path / /app/;", true, false),
+            ("/app/", "proxy_cookie_path /x/ /y/;", true, true),
+            ("/app/", "proxy_redirect ~^/x(.*) /app/$1;", true, true),
+            ("/", "", false, false),
+            ("/", "proxy_redirect http://a/ /;", true, false),
+            ("/", "proxy_redirect http://a/ https://$hostile/;", false, true),
+            ("/", "proxy_redirect http://a/ http://b/;", false, true),
+        ] {
+            let text = format!("server {{ root /srv; location {location} {{ proxy_pass http://a/; {said} }} }}");
+            let made = nginx(&text, files).unwrap_or_else(|note| panic!("{text}: {note:?}")).text;
+            assert_eq!(made.contains("\nrestore_prefix = true"), is_restored, "{text}: {made}");
+            assert_eq!(made.contains("Not carried over"), is_lost, "{text}: {made}");
+        }
+    }
 }

@@ -192,6 +192,9 @@ fn location(
     if inner.iter().any(|one| one.name == "proxy_set_header") {
         scope.gateway.forget_host();
     }
+    if inner.iter().any(|one| one.name == "proxy_redirect") {
+        scope.gateway.forget_addresses();
+    }
     scope.access = outer.access.inherited_by(&inner.iter().collect::<Vec<_>>());
     let (mut own, mut limits, mut action) = (Vec::new(), Vec::new(), Action::default());
     let (mut is_lost_rewrite, mut roots, mut excepted) = (false, Vec::new(), Vec::new());
@@ -488,7 +491,7 @@ pub(super) fn push_location(
         match &one.action.gateway {
             Some((key, value)) => {
                 keys.push((key, value.clone()));
-                keys.extend(one.scope.gateway.prefix(&one.pattern).map(|prefix| ("strip_prefix", quoted(&prefix))));
+                keys.extend(one.scope.gateway.prefix(&one.pattern));
                 keys.extend(one.scope.gateway.beside());
                 let own = one.scope.gateway.request_fields();
                 let of_others: Vec<_> =

@@ -80,7 +80,6 @@ pub(super) fn why(directive: &Directive) -> Option<&'static str> {
         | "proxy_cache_revalidate"
         | "proxy_cache_background_update" => KEPT,
         "proxy_send_timeout" | "fastcgi_send_timeout" => "the time for reading is for both",
-        "proxy_redirect" if matches!(first, "off" | "default") => "an application knows by which name it is asked",
         "fastcgi_param" if is_usual(directive) => "it is told so by itself",
         "fastcgi_index" if first == "index.php" => "`index.php` stands for a directory where scripts are run",
         "fastcgi_split_path_info" => "what follows a script is found from the root down",
