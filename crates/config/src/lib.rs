@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod access_log;
 pub mod acme;
 pub mod address;
 pub mod admission;

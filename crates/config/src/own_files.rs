@@ -12,11 +12,12 @@ use std::path::{Component, Path, PathBuf};
 
 use lamna_proto::parse::path;
 
+use super::access_log::AccessLogs;
 use super::address::AdminAddress;
 use super::gateway::{GatewaySettings, ProgramPlace};
 use super::hints::state_file;
 use super::service::What;
-use super::settings::{ListenAddress, LogTarget, Settings, SiteSettings, SiteTls};
+use super::settings::{ListenAddress, Settings, SiteSettings, SiteTls};
 use super::state::state_directory;
 use super::upstream_address::Place;
 
@@ -121,9 +122,7 @@ pub(super) fn warning(name: &str, own: &[OwnPath]) -> Option<String> {
 /// All that the server itself uses.
 fn files(settings: &Settings) -> Vec<(PathBuf, Reach)> {
     let mut logs: Vec<PathBuf> = settings.error_log.file.iter().cloned().collect();
-    if let LogTarget::File(file) = &settings.log {
-        logs.push(file.clone());
-    }
+    logs.extend(AccessLogs::files(settings));
     let mut files: Vec<PathBuf> = settings.read_files.clone();
     files.extend(settings.admin.token_file.clone());
     files.extend(settings.profile_file.clone());

@@ -11,6 +11,7 @@ use lamna_policy::schedule::Schedule;
 
 use super::service::ServiceDefinition;
 
+pub use super::access_log::{LogFormat, LogTarget};
 use super::acme::AcmeSettings;
 use super::address::AdminAddress;
 pub use super::address::ListenAddress;
@@ -63,55 +64,6 @@ impl Choice {
             "auto" => Some(Choice::Auto),
             name => Architecture::from_name(name).map(Choice::Fixed),
         }
-    }
-}
-
-/// Where access log lines go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogTarget {
-    /// Nowhere.
-    Off,
-    /// Standard output.
-    Stdout,
-    /// Appended to a file, which is reopened on HUP.
-    File(PathBuf),
-}
-
-impl LogTarget {
-    /// The target that `off`, `-` or a path means. A relative path is kept as it is.
-    pub fn from_text(text: &str) -> Self {
-        match text {
-            "off" => LogTarget::Off,
-            "-" => LogTarget::Stdout,
-            path => LogTarget::File(PathBuf::from(path)),
-        }
-    }
-}
-
-/// How an access log line is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Apache's combined log format.
-    Combined,
-    /// One JSON object a line with OpenTelemetry attribute names.
-    Json,
-}
-
-impl LogFormat {
-    /// Every format, in the order of documentation.
-    pub const ALL: [LogFormat; 2] = [LogFormat::Combined, LogFormat::Json];
-
-    /// The name in configuration and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            LogFormat::Combined => "combined",
-            LogFormat::Json => "json",
-        }
-    }
-
-    /// The format of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|each| each.name() == name)
     }
 }
 

@@ -32,6 +32,7 @@ mod limits;
 mod link_prefetch;
 mod live_reload;
 mod liveness;
+mod logs;
 mod matrix;
 mod negotiated;
 mod pages;

@@ -6,6 +6,7 @@
 mod buffered;
 mod http2;
 mod load;
+mod logs;
 mod remainder;
 mod storm;
 mod tls;

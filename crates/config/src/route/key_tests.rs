@@ -46,6 +46,7 @@ filters = []
 search = false
 early_hints = false
 link_prefetch = false
+log = "off"
 access = { anyone = true, actions = "read" }
 "#;
 
@@ -90,6 +91,7 @@ search = false
 early_hints = false
 link_prefetch = false
 access = [{ actions = ["read"], anyone = true }]
+log = "off"
 "#;
 
 /// The rules that apply in the end.
@@ -132,6 +134,7 @@ const REPORTED: &str = "\
 #       its pages are not fetched ahead
 #       Cache-Control: public, max-age=31536000, immutable (files)
 #       read is for anyone
+#       its requests are not in the access log
 ";
 
 fn parsed(routes: &[&str]) -> Result<String, String> {
@@ -215,6 +218,6 @@ fn what_contradicts_itself_is_told_in_an_order() {
 fn a_key_that_is_not_known_in_a_route_is_answered_with_all_that_are() {
     let told = parsed(&["\nmatch = \"/x\"\nqqqqqqqqqqqq = 1\n"]).unwrap_err();
     let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, respond, intercept_errors, proxy, fastcgi, cgi, path, strip_prefix, restore_prefix, request_headers, cache, filters, \
-                 structured, upload, delete, search, early_hints, link_prefetch, mkdir, access";
+                 structured, upload, delete, search, early_hints, link_prefetch, mkdir, log, access";
     assert!(told.ends_with(&format!("known here: {known}")), "{told}");
 }

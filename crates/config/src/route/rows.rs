@@ -260,6 +260,13 @@ route_keys! {
             Key::switch("Whether clients may make directories").more(": [uploads.md](uploads.md)").admits();
     }
 
+    /// Whether requests are in the access log of the site.
+    log: Option<bool> => Option<bool>, by Log {
+        log = "log": Option<Text> = Key::words(&["off", "on"], "Whether requests are in the access log of the site")
+            .default("`\"on\"`")
+            .more(": [logs.md](logs.md)");
+    }
+
     /// Rights of clients, of rules where they differ from those of the site.
     access: AccessRules => AccessRules, by access::Access {
         access = "access": Option<Spanned<AccessValue>> =
@@ -359,6 +366,39 @@ impl SwitchKey for LinkPrefetch {
             false => "its pages are not fetched ahead",
         };
         Some(words.to_owned())
+    }
+}
+
+/// `log`.
+pub(super) struct Log;
+
+impl RouteKey for Log {
+    const ANSWER: Answer = Answer::There;
+
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Option<bool> {
+        let given = given.log.as_ref()?;
+        let message = "`log` of a route is \"off\" or \"on\": a file is named by the site";
+        match given.get_ref().as_str() {
+            "off" => Some(false),
+            "on" => Some(true),
+            _ => {
+                checker.problem(given.span(), message);
+                None
+            }
+        }
+    }
+
+    fn render(said: &Option<bool>) -> Option<String> {
+        said.map(|is_on| quoted(if is_on { "on" } else { "off" }))
+    }
+
+    fn merge(routes: &Matching<'_>) -> Option<bool> {
+        Log::first(routes)
+    }
+
+    fn report(rule: &Option<bool>) -> Vec<String> {
+        let is_off = *rule == Some(false);
+        is_off.then(|| "its requests are not in the access log".to_owned()).into_iter().collect()
     }
 }
 

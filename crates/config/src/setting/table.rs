@@ -457,11 +457,7 @@ pub static SETTINGS: &[Setting] = &[
         Kind::Text {
             form: "off|-|FILE",
             get: |settings| {
-                Some(match &settings.log {
-                    LogTarget::Off => "off".to_owned(),
-                    LogTarget::Stdout => "-".to_owned(),
-                    LogTarget::File(file) => text_of(file),
-                })
+                Some(settings.log.text())
             },
             set: |settings, text, base| {
                 settings.log = match LogTarget::from_text(text) {
@@ -476,7 +472,20 @@ pub static SETTINGS: &[Setting] = &[
     .flag(Section::Logs)
     .environment_check(|settings, depth| advised(check_log(&settings.log, depth)))
     .empties_cache(),
-    Setting::new("log_format", word!(LogFormat, log_format), "How access log lines are written").flag(Section::Logs),
+    Setting::new(
+        "log_format",
+        Kind::Text {
+            form: "combined|vhost-combined|json|TEMPLATE",
+            get: |settings| Some(settings.log_format.text().to_owned()),
+            set: |settings, text, _| {
+                settings.log_format = LogFormat::from_text(text)?;
+                Ok(())
+            },
+        },
+        "How access log lines are written",
+    )
+    .more("; a template has variables, as in `$host $status`: [logs.md](logs.md)")
+    .flag(Section::Logs),
     Setting::new(
         "request_id",
         switch!(request_id),

@@ -16,6 +16,7 @@ mod folders;
 mod hosts;
 mod judge;
 mod limits;
+mod logs;
 mod routes;
 pub(crate) mod row;
 mod rows;

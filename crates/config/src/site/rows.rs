@@ -14,8 +14,9 @@ use super::folders::{self, Alias, AliasTable};
 use super::limits::{self, LimitTable};
 use super::row::{Plain, Row, SiteKey, rendered, row_of, site_keys};
 use super::tls::SiteTls;
-use super::{access, fields, hosts, routes, tls};
+use super::{access, fields, hosts, logs, routes, tls};
 use crate::access::{AccessRules, Accounts};
+use crate::access_log::{LogFormat, LogTarget};
 use crate::early_hints::{EarlyHintSettings, LinkPrefetchSettings, PERCENT};
 use crate::error_pages::ErrorPages;
 use crate::key::Key;
@@ -65,6 +66,19 @@ site_keys! {
     browse: bool = false, plain {
         browse: bool = Key::switch("List directories without an index file")
             .more("; `--browse` turns it on for every site, `--browse=false` off");
+    }
+
+    /// Where the lines of its requests in the access log go; none for where those of the server go.
+    log: Option<LogTarget> = None, by logs::Log {
+        log: Option<Text> = Key::text("`off`, `-` or path", "Its access log: `off`, `-` for standard output, or a file")
+            .default("what `log` says for the server")
+            .more(": [logs.md](logs.md)");
+    }
+
+    /// How these are written; none for as those of the server.
+    log_format: Option<LogFormat> = None, by logs::Format {
+        log_format: Option<Text> = Key::text("format or template", "How lines of its access log are written")
+            .default("what `log_format` says for the server");
     }
 
     /// Pages load themselves again when files change.

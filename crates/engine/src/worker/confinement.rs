@@ -17,9 +17,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use lamna_config::access_log::AccessLogs;
 use lamna_config::gateway::GatewaySettings;
 use lamna_config::hints;
-use lamna_config::settings::{ListenAddress, LogTarget, Settings, SiteSettings};
+use lamna_config::settings::{ListenAddress, Settings, SiteSettings};
 use lamna_config::upstream_address::Place;
 use lamna_sys::sandbox::{Kind, Reach, Sandbox, Use};
 use lamna_tls::automatic::StateFiles;
@@ -85,12 +86,8 @@ fn workers(settings: &Settings) -> Reach {
             paths.extend(of_users(name).into_iter().map(|path| (path, Use::Read)));
         }
     }
-    let access_log = match &settings.log {
-        LogTarget::File(file) => Some(file),
-        LogTarget::Off | LogTarget::Stdout => None,
-    };
-    let logs = access_log.into_iter().chain(&settings.error_log.file);
-    paths.extend(logs.map(|log| (folder_of(log).unwrap_or(log).to_owned(), Use::Log)));
+    let logs = AccessLogs::files(settings).into_iter().chain(settings.error_log.file.clone());
+    paths.extend(logs.map(|log| (folder_of(&log).unwrap_or(&log).to_owned(), Use::Log)));
     for address in &settings.listen {
         if let ListenAddress::Unix(socket) = address {
             // The file of a socket goes with whoever is the last to hold it.
@@ -184,6 +181,7 @@ fn ports(settings: &Settings) -> Vec<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lamna_config::settings::LogTarget;
 
     #[test]
     fn a_root_is_read_and_changed_only_where_clients_may() {

@@ -31,9 +31,8 @@ use std::sync::Arc;
 use lamna_config::cache_switches::CacheSwitches;
 use lamna_config::proxies::Peer;
 use lamna_io::Wait;
-use lamna_io::log::{AccessLog, LogBuffer, Record};
+use lamna_io::log::{AccessLog, LogBuffer};
 use lamna_io::send::Sender;
-use lamna_proto::conn::Connection;
 use lamna_proto::counter::{CounterSet, add};
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::resource::{Representation, Resource};
@@ -51,14 +50,12 @@ use lamna_sys::metrics::counters::Work;
 use lamna_sys::metrics::scoreboard::WorkerScore;
 use lamna_sys::metrics::stall::stall_ms;
 use lamna_sys::metrics::step_timer::{self, Step};
-use lamna_tls::{Negotiated, Over};
+use lamna_tls::Over;
 
 use crate::worker::cache_key::{CacheKey, CacheKeyParts, CacheKeys};
 use crate::worker::context::early_hints::KnownPages;
-use crate::worker::context::record::{record, user_of};
 use crate::worker::limiter::{Exceeded, rate_limits::RateLimits};
 use crate::worker::shared::Shared;
-use crate::worker::transport::Transport;
 use crate::worker::turn_budget::Handshakes;
 use crate::worker::uplink::SendPermit;
 
@@ -81,8 +78,6 @@ pub struct WorkerContext<'a> {
     admission: Chosen,
     responding: Chosen,
     log: Option<LogBuffer>,
-    /// Whether lines of the log say what requests are called.
-    names_requests: bool,
     unix_ms: u64,
     flushed: Instant,
     /// Counts of work done here that have not been handed over yet.
@@ -177,7 +172,6 @@ impl<'a> WorkerContext<'a> {
             admission: Chosen::of(STEPS, shared),
             responding: Chosen::of(RESPONDING, shared),
             log,
-            names_requests: shared.request_id || shared.log.as_ref().is_some_and(|log| log.names_requests()),
             unix_ms,
             flushed: now,
             work: Work::default(),
@@ -446,22 +440,6 @@ impl<'a> WorkerContext<'a> {
             None => {
                 add(&self.work.contents_read, 1);
                 add(&self.work.contents_read_bytes, first.size);
-            }
-        }
-    }
-
-    /// Logs what `connection`, which is with `peer` over `transport`, has answered.
-    pub fn report(&mut self, connection: &mut Connection, transport: &Transport, peer: Peer) {
-        if let Some(log) = &mut self.log {
-            let _step = step_timer::step(Step::Log);
-            while let Some(answered) = connection.poll_answered() {
-                let proxies = &self.shared.proxies;
-                let client = proxies.client(peer, answered.request);
-                let tls = transport.negotiated().map(Negotiated::told);
-                let (named, mut digits) = (answered.request.filter(|_| self.names_requests), [0; 16]);
-                let id = named.map(|request| proxies.name_of(peer, request, &mut digits));
-                let user = user_of(&self.shared.sites, &answered, self.now, &mut self.known);
-                log.push(self.unix_ms, &Record { tls, id, user, ..record(&answered, client) });
             }
         }
     }

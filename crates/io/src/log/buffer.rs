@@ -3,10 +3,11 @@
 //! Owns: the worker's side of the hand-over, and the counters that both sides share. Guarantees that a worker never
 //! waits: what cannot be handed over is dropped and counted. Does not know where lines go.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
-use lamna_config::settings::LogFormat;
+use lamna_config::access_log::{AccessLogs, SiteLog};
 use lamna_proto::counter::Row;
 use lamna_sys::shared_memory::{SharedMemory, shared_counters};
 
@@ -18,33 +19,53 @@ pub const FLUSH_BYTES: usize = 32 * 1024;
 /// The lines of one worker that have not been handed over. Those left are handed over when it is dropped.
 #[derive(Debug)]
 pub struct LogBuffer {
-    format: LogFormat,
+    logs: Arc<AccessLogs>,
     time: LogTime,
-    bytes: Vec<u8>,
-    lines: u64,
-    full: Sender<Full>,
-    emptied: Receiver<Vec<u8>>,
+    lines: Lines,
+    full: Sender<Lines>,
+    emptied: Receiver<Lines>,
     counters: SharedMemory<LogCounters>,
 }
 
 impl LogBuffer {
     /// An empty buffer that is exchanged through these channels.
     pub(super) fn new(
-        format: LogFormat,
-        full: Sender<Full>,
-        emptied: Receiver<Vec<u8>>,
+        logs: Arc<AccessLogs>,
+        full: Sender<Lines>,
+        emptied: Receiver<Lines>,
         counters: SharedMemory<LogCounters>,
     ) -> LogBuffer {
-        LogBuffer { format, time: LogTime::new(0), bytes: Vec::new(), lines: 0, full, emptied, counters }
+        LogBuffer { logs, time: LogTime::new(0), lines: Lines::default(), full, emptied, counters }
     }
 
-    /// Adds the line of a response that ended at this millisecond since the epoch. Hands the buffer over when it holds
-    /// [`FLUSH_BYTES`]; never waits.
-    pub fn push(&mut self, unix_ms: u64, record: &Record<'_>) {
+    /// Whether its lines go to one log, whatever site they are of.
+    pub fn is_of_one_log(&self) -> bool {
+        !self.logs.differ_by_site()
+    }
+
+    /// The log of requests of no site.
+    pub fn of_server(&self) -> Option<u32> {
+        self.logs.server
+    }
+
+    /// The log of requests of the site with this index.
+    pub fn of_site(&self, site: u32) -> SiteLog {
+        self.logs.sites.get(site as usize).copied().unwrap_or(SiteLog { log: self.logs.server, asks_routes: false })
+    }
+
+    /// Whether lines of `log` say what requests are called, whatever else is set.
+    pub fn names_requests(&self, log: u32) -> bool {
+        self.logs.logs[log as usize].1.names_requests()
+    }
+
+    /// Adds the line of a response to `log` that ended at this millisecond since the epoch. Hands the buffer over when
+    /// it holds [`FLUSH_BYTES`]; never waits.
+    pub fn push(&mut self, log: u32, unix_ms: u64, record: &Record<'_>) {
         self.time.update(unix_ms);
-        line::append(&mut self.bytes, self.format, &self.time, record);
-        self.lines += 1;
-        if self.bytes.len() >= FLUSH_BYTES {
+        let (target, format) = &self.logs.logs[log as usize];
+        line::append(&mut self.lines.bytes, format, &self.time, record);
+        self.lines.end_line(*target);
+        if self.lines.bytes.len() >= FLUSH_BYTES {
             self.flush();
         }
     }
@@ -52,23 +73,22 @@ impl LogBuffer {
     /// Hands over what there is, to be called when the worker goes idle and at least each second; never waits. If the
     /// writer is too far behind, the lines are dropped and counted.
     pub fn flush(&mut self) {
-        if self.lines == 0 {
+        if self.is_empty() {
             return;
         }
-        let full = Full { bytes: std::mem::take(&mut self.bytes), lines: std::mem::take(&mut self.lines) };
-        match self.full.try_send(full) {
-            Ok(()) => self.bytes = self.emptied.try_recv().unwrap_or_default(),
+        match self.full.try_send(std::mem::take(&mut self.lines)) {
+            Ok(()) => self.lines = self.emptied.try_recv().unwrap_or_default(),
             Err(TrySendError::Full(unsent) | TrySendError::Disconnected(unsent)) => {
-                self.counters.dropped.fetch_add(unsent.lines, Ordering::Relaxed);
-                self.bytes = unsent.bytes;
-                self.bytes.clear();
+                self.counters.dropped.fetch_add(unsent.count(), Ordering::Relaxed);
+                self.lines = unsent;
+                self.lines.clear();
             }
         }
     }
 
     /// Whether there are lines to flush.
     pub fn is_empty(&self) -> bool {
-        self.lines == 0
+        self.lines.bytes.is_empty()
     }
 }
 
@@ -109,16 +129,51 @@ impl LogCounters {
     }
 }
 
-/// A buffer of whole lines on its way to the writer.
-pub(super) struct Full {
+/// Whole lines on their way to the writer, in the order in which they were written.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
     pub(super) bytes: Vec<u8>,
+    /// Which of them go where.
+    pub(super) stretches: Vec<Stretch>,
+}
+
+/// Lines in a row that go to the same place.
+#[derive(Debug)]
+pub(super) struct Stretch {
+    /// The index of the target.
+    pub(super) target: usize,
+    /// Where they end in the bytes.
+    pub(super) end: usize,
     pub(super) lines: u64,
+}
+
+impl Lines {
+    /// The bytes behind the last line are one for this target.
+    fn end_line(&mut self, target: usize) {
+        let end = self.bytes.len();
+        match self.stretches.last_mut().filter(|last| last.target == target) {
+            Some(last) => (last.end, last.lines) = (end, last.lines + 1),
+            None => self.stretches.push(Stretch { target, end, lines: 1 }),
+        }
+    }
+
+    /// How many lines there are.
+    pub(super) fn count(&self) -> u64 {
+        self.stretches.iter().map(|stretch| stretch.lines).sum()
+    }
+
+    /// Leaves the room for others.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.stretches.clear();
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crossbeam_channel::bounded;
+    use lamna_config::settings::{LogTarget, Settings};
 
     pub(in crate::log) fn record(target: &str) -> Record<'_> {
         Record {
@@ -135,7 +190,13 @@ pub(super) mod tests {
             duration_us: 1,
             tls: None,
             id: None,
+            request: None,
         }
+    }
+
+    /// One log in the combined format, to this target.
+    pub(in crate::log) fn one(target: LogTarget) -> AccessLogs {
+        AccessLogs::of(&Settings { log: target, ..Settings::default() })
     }
 
     #[test]
@@ -143,16 +204,16 @@ pub(super) mod tests {
         let (full, waiting) = bounded(1);
         let (_, emptied) = bounded(1);
         let counters = SharedMemory::<LogCounters>::default();
-        let mut buffer = LogBuffer::new(LogFormat::Combined, full, emptied, counters.clone());
+        let mut buffer = LogBuffer::new(Arc::new(one(LogTarget::Stdout)), full, emptied, counters.clone());
         for _ in 0..3 {
-            buffer.push(0, &record("/"));
-            buffer.push(0, &record("/"));
+            buffer.push(0, 0, &record("/"));
+            buffer.push(0, 0, &record("/"));
             buffer.flush();
         }
         assert_eq!(counters.dropped(), 4);
-        assert_eq!(waiting.try_recv().map(|full: Full| full.lines), Ok(2));
+        assert_eq!(waiting.try_recv().map(|full: Lines| full.count()), Ok(2));
         drop(waiting);
-        buffer.push(0, &record("/"));
+        buffer.push(0, 0, &record("/"));
         drop(buffer);
         assert_eq!(counters.dropped(), 5);
     }

@@ -59,6 +59,12 @@ impl Calendar {
     }
 }
 
+/// The minute of a second since the epoch, as in `2026-11-21 04:00 UTC`.
+pub fn minute(unix_seconds: u64) -> String {
+    let Calendar { year, month, day, hour, minute, .. } = Calendar::from_unix_seconds(unix_seconds);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
 /// The second of a date (year, month, day) and a time of day (hour, minute, second) in UTC. None if there is no such
 /// day, or it is before 1970.
 pub(crate) fn unix_seconds_of(date: (u64, u64, u64), time: (u64, u64, u64)) -> Option<u64> {

@@ -32,13 +32,34 @@ pub(super) fn push_seconds(line: &mut Vec<u8>, microseconds: u64) {
     line.extend_from_slice(&fraction);
 }
 
+/// Milliseconds as seconds with three decimals.
+pub(super) fn push_milliseconds(line: &mut Vec<u8>, milliseconds: u64) {
+    push_decimal(line, milliseconds / 1000);
+    let rest = (milliseconds % 1000) as u16;
+    let mut fraction = [b'.', b'0' + (rest / 100) as u8, b'0', b'0'];
+    put_two_digits(&mut fraction[2..4], (rest % 100) as u8);
+    line.extend_from_slice(&fraction);
+}
+
+/// Appends bytes as [`push_escaped`] does, and `end` as `\xhh`, unless that puts a backslash before it.
+pub(super) fn push_escaped_but(line: &mut Vec<u8>, bytes: &[u8], end: u8) {
+    if !(b' '..=b'~').contains(&end) || matches!(end, b'"' | b'\\') {
+        return push_escaped(line, bytes);
+    }
+    for (index, part) in bytes.split(|byte| *byte == end).enumerate() {
+        if index > 0 {
+            push_hexadecimal(line, end);
+        }
+        push_escaped(line, part);
+    }
+}
+
 /// Appends bytes as Apache's `ap_escape_logitem` does: quotation mark and backslash behind a backslash, control
 /// characters as in C, everything else that is not printable ASCII as `\xhh`.
 pub(super) fn push_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
     if is_plain(bytes) {
         return line.extend_from_slice(bytes);
     }
-    const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
     for &byte in bytes {
         match byte {
             b'"' | b'\\' => line.extend_from_slice(&[b'\\', byte]),
@@ -48,12 +69,15 @@ pub(super) fn push_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
             b'\t' => line.extend_from_slice(b"\\t"),
             b'\x0b' => line.extend_from_slice(b"\\v"),
             b' '..=b'~' => line.push(byte),
-            other => {
-                let (high, low) = (usize::from(other >> 4), usize::from(other & 15));
-                line.extend_from_slice(&[b'\\', b'x', HEX_DIGITS[high], HEX_DIGITS[low]]);
-            }
+            other => push_hexadecimal(line, other),
         }
     }
+}
+
+fn push_hexadecimal(line: &mut Vec<u8>, byte: u8) {
+    const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
+    line.extend_from_slice(&[b'\\', b'x', HEX_DIGITS[high], HEX_DIGITS[low]]);
 }
 
 /// Appends the inside of a JSON string (RFC 8259 7). Control characters are escaped, also those above ASCII (C1) and

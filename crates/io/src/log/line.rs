@@ -7,9 +7,12 @@
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use lamna_config::settings::LogFormat;
+use lamna_config::access_log::LogFormat;
+use lamna_proto::message::Request;
+use lamna_proto::parse::host;
 
-use super::encode::{push_decimal, push_escaped, push_json_escaped, push_seconds};
+use super::encode::{push_decimal, push_escaped, push_escaped_but, push_json_escaped, push_seconds};
+use super::template;
 use crate::log::calendar::{Calendar, put_four_digits, put_two_digits};
 
 /// The log record of one response. Bytes of requests are as the peer sent them.
@@ -33,7 +36,7 @@ pub struct Record<'a> {
     pub referer: Option<&'a [u8]>,
     /// Value of User-Agent.
     pub user_agent: Option<&'a [u8]>,
-    /// Value of Host.
+    /// The authority that was asked: a host, and a port if the request names one.
     pub host: Option<&'a [u8]>,
     /// From the first byte of the request to the last of the response handed to the kernel, in microseconds.
     pub duration_us: u64,
@@ -41,6 +44,8 @@ pub struct Record<'a> {
     pub tls: Option<Tls<'a>>,
     /// The ID of the request, if the line is to have it.
     pub id: Option<&'a [u8]>,
+    /// The request, for templates that have fields of it; none if its head could not be read.
+    pub request: Option<Request<'a>>,
 }
 
 /// The results of a handshake, by the names of IANA.
@@ -63,7 +68,7 @@ pub struct Tls<'a> {
 /// The time of a line in every format. What is above milliseconds is rendered again only when the second changes.
 #[derive(Clone, Debug)]
 pub struct LogTime {
-    unix_seconds: u64,
+    unix_ms: u64,
     combined: [u8; 28],
     rfc3339: [u8; 24],
 }
@@ -76,23 +81,29 @@ impl LogTime {
         time
     }
 
+    /// Milliseconds since the epoch.
+    pub fn unix_ms(&self) -> u64 {
+        self.unix_ms
+    }
+
     fn of_second(unix_seconds: u64) -> LogTime {
         let date = Calendar::from_unix_seconds(unix_seconds);
         let mut rfc3339 = *b"0000-00-00T00:00:00.000Z";
         // All but the `Z` at its end.
         rfc3339[..19].copy_from_slice(&date.rfc3339()[..19]);
-        LogTime { unix_seconds, combined: common_log_time(&date), rfc3339 }
+        LogTime { unix_ms: unix_seconds * 1000, combined: common_log_time(&date), rfc3339 }
     }
 
     /// Moves to this moment, in milliseconds since the epoch.
     pub fn update(&mut self, unix_ms: u64) {
-        if unix_ms / 1000 != self.unix_seconds {
+        if unix_ms / 1000 != self.unix_ms / 1000 {
             *self = LogTime::of_second(unix_ms / 1000);
         }
         self.set_milliseconds(unix_ms);
     }
 
     fn set_milliseconds(&mut self, unix_ms: u64) {
+        self.unix_ms = unix_ms;
         let milliseconds = (unix_ms % 1000) as u16;
         self.rfc3339[20] = b'0' + (milliseconds / 100) as u8;
         put_two_digits(&mut self.rfc3339[21..23], (milliseconds % 100) as u8);
@@ -111,11 +122,34 @@ impl LogTime {
 
 /// Appends one line, its line feed included. At most four bytes for each byte of the record in the combined format, six
 /// in JSON, and some 400 more.
-pub fn append(line: &mut Vec<u8>, format: LogFormat, time: &LogTime, record: &Record<'_>) {
+pub fn append(line: &mut Vec<u8>, format: &LogFormat, time: &LogTime, record: &Record<'_>) {
     match format {
         LogFormat::Combined => append_combined(line, time, record),
+        LogFormat::VhostCombined => {
+            let (host, port) = authority(record);
+            push_escaped_but(line, Some(host).filter(|host| !host.is_empty()).unwrap_or(b"-"), b' ');
+            line.push(b':');
+            push_escaped_but(line, port, b' ');
+            line.push(b' ');
+            append_combined(line, time, record);
+        }
         LogFormat::Json => append_json(line, time, record),
+        LogFormat::Template(template) => template::append(line, template, time, record),
     }
+}
+
+/// The host that was asked, which is empty if there is none, and the port, which is that of the scheme if none was
+/// named.
+pub(super) fn authority<'a>(record: &Record<'a>) -> (&'a [u8], &'a [u8]) {
+    let (host, port) = host_and_port(record.host.unwrap_or_default());
+    let usual: &[u8] = if record.tls.is_some() { b"443" } else { b"80" };
+    (host, port.unwrap_or(usual))
+}
+
+/// Host and port as they were sent, right or wrong.
+fn host_and_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let host = host::name_of(authority);
+    (host, authority[host.len()..].strip_prefix(b":").filter(|port| !port.is_empty()))
 }
 
 /// Apache's combined log format: `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, with its escapes and with
@@ -125,7 +159,8 @@ pub fn append_combined(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) 
     line.reserve(typical_length(record));
     push_address(line, record.client);
     line.extend_from_slice(b" - ");
-    push_user(line, record.user);
+    // A space in it would end it.
+    push_escaped_but(line, record.user.unwrap_or("-").as_bytes(), b' ');
     line.push(b' ');
     line.extend_from_slice(time.combined());
     line.extend_from_slice(b" \"");
@@ -150,14 +185,6 @@ pub fn append_combined(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) 
     line.push(b'\n');
 }
 
-/// A space in it would end it.
-fn push_user(line: &mut Vec<u8>, user: Option<&str>) {
-    for (index, part) in user.unwrap_or("-").split(' ').enumerate() {
-        line.extend_from_slice(if index == 0 { b"" } else { b"\\x20" });
-        push_escaped(line, part.as_bytes());
-    }
-}
-
 /// One JSON object. Attributes have the names of OpenTelemetry's semantic conventions where there are such; `time` is
 /// after RFC 3339, `duration` in seconds, `bytes` those of the content sent. What is missing is left out. Bytes that
 /// are not UTF-8 become U+FFFD.
@@ -176,7 +203,7 @@ pub fn append_json(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
     push_target(line, record.target);
     let version = record.version.strip_prefix("HTTP/").unwrap_or(record.version);
     push_member(line, "network.protocol.version", Some(version.as_bytes()));
-    push_member(line, "server.address", record.host);
+    push_server(line, record.host);
     line.extend_from_slice(b",\"http.response.status_code\":");
     push_decimal(line, record.status.into());
     line.extend_from_slice(b",\"bytes\":");
@@ -190,6 +217,21 @@ pub fn append_json(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
         push_tls(line, tls);
     }
     line.extend_from_slice(b"}\n");
+}
+
+/// Host and port; both together if they cannot be told apart.
+fn push_server(line: &mut Vec<u8>, authority: Option<&[u8]>) {
+    let Some(authority) = authority else { return };
+    let (host, port) = host_and_port(authority);
+    match port.map(|port| std::str::from_utf8(port).ok()?.parse::<u16>().ok()) {
+        None if host.len() == authority.len() => push_member(line, "server.address", Some(host)),
+        Some(Some(port)) => {
+            push_member(line, "server.address", Some(host));
+            line.extend_from_slice(b",\"server.port\":");
+            push_decimal(line, port.into());
+        }
+        None | Some(None) => push_member(line, "server.address", Some(authority)),
+    }
 }
 
 fn push_tls(line: &mut Vec<u8>, tls: &Tls<'_>) {
@@ -252,7 +294,7 @@ fn push_target(line: &mut Vec<u8>, target: &[u8]) {
     }
 }
 
-fn push_address(line: &mut Vec<u8>, address: Option<IpAddr>) {
+pub(super) fn push_address(line: &mut Vec<u8>, address: Option<IpAddr>) {
     match address.map(|address| address.to_canonical()) {
         None => line.push(b'-'),
         Some(IpAddr::V4(address)) => {
@@ -301,17 +343,18 @@ mod tests {
         duration_us: 1_000_123,
         tls: None,
         id: None,
+        request: None,
     };
 
     fn combined(record: &Record<'_>) -> String {
         let mut line = Vec::new();
-        append(&mut line, LogFormat::Combined, &LogTime::new(1_795_233_600_042), record);
+        append(&mut line, &LogFormat::Combined, &LogTime::new(1_795_233_600_042), record);
         String::from_utf8(line).expect("ASCII")
     }
 
     fn json(record: &Record<'_>) -> serde_json::Value {
         let mut line = Vec::new();
-        append(&mut line, LogFormat::Json, &LogTime::new(1_795_233_600_042), record);
+        append(&mut line, &LogFormat::Json, &LogTime::new(1_795_233_600_042), record);
         assert_eq!(line.pop(), Some(b'\n'));
         assert!(!line.contains(&b'\n'));
         serde_json::from_slice(&line).expect("JSON")
@@ -383,6 +426,40 @@ mod tests {
     }
 
     #[test]
+    fn a_json_line_has_the_port_that_was_asked_by_itself() {
+        let server = |host: &str| {
+            let line = json(&Record { host: Some(host.as_bytes()), ..RECORD });
+            (line["server.address"].as_str().map(str::to_owned), line.get("server.port").and_then(|port| port.as_u64()))
+        };
+        for (host, address, port) in [
+            ("a.example", "a.example", None),
+            ("a.example:8443", "a.example", Some(8443)),
+            ("[2001:db8::1]:80", "[2001:db8::1]", Some(80)),
+            ("a.example:99999", "a.example:99999", None),
+            ("a.example:b", "a.example:b", None),
+        ] {
+            assert_eq!(server(host), (Some(address.to_owned()), port), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_vhost_combined_line_begins_with_host_and_port() {
+        let line = |record: &Record<'_>| {
+            let mut line = Vec::new();
+            append(&mut line, &LogFormat::VhostCombined, &LogTime::new(1_795_233_600_042), record);
+            String::from_utf8(line).expect("ASCII")
+        };
+        assert_eq!(line(&RECORD), format!("example.org:80 {}", combined(&RECORD)));
+        let begins = |host: Option<&[u8]>, with: &str| {
+            let line = line(&Record { host, ..RECORD });
+            assert!(line.starts_with(&format!("{with} 192.0.2.17 ")), "{line}");
+        };
+        begins(Some(b"a.example:8080"), "a.example:8080");
+        begins(Some(b"a b\n\"c:d"), "a\\x20b\\n\\\"c:d");
+        begins(None, "-:80");
+    }
+
+    #[test]
     fn a_json_line_of_a_secured_connection_says_what_was_agreed_on() {
         let tls = Tls {
             version: "1.3",
@@ -443,7 +520,7 @@ mod tests {
             let start = Instant::now();
             for line in 0..LINES {
                 time.update(u64::from(line >> 6));
-                append(&mut buffer, format, &time, black_box(&RECORD));
+                append(&mut buffer, &format, &time, black_box(&RECORD));
                 if buffer.len() > 32 * 1024 {
                     black_box(&buffer);
                     buffer.clear();
@@ -477,7 +554,11 @@ mod tests {
             let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let (referer, host) = (referer.map(lossy), host.map(lossy));
             prop_assert_eq!(line["http.request.header.referer"].as_str(), referer.as_deref());
-            prop_assert_eq!(line["server.address"].as_str(), host.as_deref());
+            let port = line.get("server.port").map_or_else(String::new, |port| format!(":{port}"));
+            let shown = line["server.address"].as_str().map(|address| format!("{address}{port}"));
+            let same = |shown: &str, sent: &str| shown == sent || sent.strip_suffix(':') == Some(shown);
+            prop_assert!(shown.is_some() == host.is_some());
+            prop_assert!(shown.zip(host).is_none_or(|(shown, host)| same(&shown, &host) || host.contains(":0") || host.contains(":+")));
             prop_assert_eq!(line["bytes"].as_u64(), Some(bytes));
             prop_assert_eq!(line["http.response.status_code"].as_u64(), Some(status.into()));
         }

@@ -1,4 +1,4 @@
-//! The access log: one line for each response. And the error log: one for what goes wrong (`errors`).
+//! Access logs: one line for each response. And the error log: one for what goes wrong (`errors`).
 //!
 //! Owns: how a line is written (`line`) and how the lines of many workers (`buffer`) reach one file (`writer`). Knows
 //! nothing of connections, and of time only what callers say, but for the error log, which reads the clock.
@@ -10,6 +10,7 @@ pub mod errors;
 pub mod line;
 pub mod read;
 mod sink;
+mod template;
 pub mod writer;
 
 pub use buffer::{FLUSH_BYTES, LogBuffer, LogCounters};

@@ -1,5 +1,5 @@
-//! Lines of access logs, read: those of [`line`](super::line) in both formats, and so those of Apache and nginx in the
-//! combined format.
+//! Lines of access logs, read: those of [`line`](super::line) in the formats that have names, and so those of Apache
+//! and nginx in the combined format.
 //!
 //! Owns: which parts of a line say who asked for which target, when, and how much was sent. Reads nothing from files.
 
@@ -63,11 +63,17 @@ fn host_name(host: &str) -> &str {
     }
 }
 
-/// `ADDRESS IDENTITY USER [TIME] "METHOD TARGET VERSION" STATUS BYTES ...`: what follows is not looked at.
+/// `ADDRESS IDENTITY USER [TIME] "METHOD TARGET VERSION" STATUS BYTES ...`, also behind `HOST:PORT `: what follows is
+/// not looked at.
 fn read_combined(line: &str) -> Option<Entry> {
     let (who, rest) = line.split_once(" [")?;
     let (time, rest) = rest.split_once("] \"")?;
-    let client = match who.split(' ').next()? {
+    let mut who = who.split(' ');
+    let (host, client) = match (who.next()?, who.next(), who.next(), who.next()) {
+        (host, Some(client), Some(_), Some(_)) => (Some(host_name(host)).filter(|host| *host != "-"), client),
+        (client, ..) => (None, client),
+    };
+    let client = match client {
         // A Unix socket: this server's word, and nginx's.
         "-" | "unix:" => None,
         address => Some(address.parse().ok()?),
@@ -81,7 +87,7 @@ fn read_combined(line: &str) -> Option<Entry> {
     };
     let target = request.split(' ').nth(1).unwrap_or("/");
     let path = target.split('?').next().filter(|path| path.starts_with('/')).unwrap_or("/");
-    Some(Entry { unix_ms: combined_ms(time)?, client, host: None, path: path.to_owned(), bytes })
+    Some(Entry { unix_ms: combined_ms(time)?, client, host: host.map(str::to_owned), path: path.to_owned(), bytes })
 }
 
 /// Where the quotation ends that `text` begins within.
@@ -167,15 +173,16 @@ mod tests {
             duration_us: 17,
             tls: None,
             id: None,
+            request: None,
         }
     }
 
     #[test]
-    fn what_this_server_writes_is_read_in_both_formats() {
+    fn what_this_server_writes_is_read_in_every_format_with_a_name() {
         for unix_ms in [0, 951_782_399_999, 951_782_400_000, 1_795_233_600_123, 4_102_444_799_001] {
             for (target, path) in [(&b"/a?b \"c"[..], "/a"), (b"*", "/"), (b"/x/%20\\y", "/x/%20\\y")] {
                 let mut line = Vec::new();
-                append(&mut line, LogFormat::Json, &LogTime::new(unix_ms), &record(target));
+                append(&mut line, &LogFormat::Json, &LogTime::new(unix_ms), &record(target));
                 let expected = Entry {
                     unix_ms,
                     client: "2001:db8::1".parse().ok(),
@@ -185,9 +192,13 @@ mod tests {
                 };
                 assert_eq!(read(std::str::from_utf8(&line).unwrap().trim_end()), Some(expected.clone()));
                 let mut line = Vec::new();
-                append(&mut line, LogFormat::Combined, &LogTime::new(unix_ms), &record(target));
+                append(&mut line, &LogFormat::Combined, &LogTime::new(unix_ms), &record(target));
                 let path = path.replace('\\', "\\\\");
-                let whole_second = Entry { unix_ms: unix_ms / 1000 * 1000, host: None, path, ..expected };
+                let whole_second = Entry { unix_ms: unix_ms / 1000 * 1000, path, ..expected };
+                let without_host = Entry { host: None, ..whole_second.clone() };
+                assert_eq!(read(std::str::from_utf8(&line).unwrap().trim_end()), Some(without_host));
+                let mut line = Vec::new();
+                append(&mut line, &LogFormat::VhostCombined, &LogTime::new(unix_ms), &record(target));
                 assert_eq!(read(std::str::from_utf8(&line).unwrap().trim_end()), Some(whole_second));
             }
         }

@@ -1,24 +1,25 @@
-//! The writer of the access log: one thread that takes full buffers from all workers.
+//! The writer of access logs: one thread that takes full buffers from all workers.
 //!
-//! Owns: the log file and the thread. Guarantees that no worker ever waits for the log: a worker fills its own
+//! Owns: the log files and the thread. Guarantees that no worker ever waits for the log: a worker fills its own
 //! [`LogBuffer`], hands it over without blocking and gets an emptied one back; when the writer cannot keep up, the
 //! buffer is dropped and its lines are counted. Write errors (a full disk, a closed pipe) lose lines, which are counted
-//! too, and never stop the server. Buffers are written whole to a file opened for appending, so that several processes
-//! can share one. Does not rotate files.
+//! too, and never stop the server, nor other logs. Lines are written whole to files opened for appending, so that
+//! several processes can share them. Does not rotate files.
 
 use std::fmt;
 use std::io::{self, Write as _};
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
-use lamna_config::settings::{LogFormat, LogTarget};
+use lamna_config::access_log::{AccessLogs, LogTarget};
 use lamna_sys::contain::{Point, contain, fail_if_asked};
 use lamna_sys::shared_memory::SharedMemory;
 
-use super::buffer::{FLUSH_BYTES, Full, LogBuffer, LogCounters};
+use super::buffer::{FLUSH_BYTES, Lines, LogBuffer, LogCounters};
 use super::sink::{Sink, Torn, cause};
 
 /// Full buffers that may wait for the writer. With [`FLUSH_BYTES`], some 2 MiB: what a slow disk may be behind.
@@ -36,12 +37,12 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it waits without saying so.
 const CLOSE_QUIET: Duration = Duration::from_millis(500);
 
-/// The access log of a server: the handle of its writer thread.
+/// The access logs of a server: the handle of their writer thread.
 #[derive(Debug)]
 pub struct AccessLog {
-    format: LogFormat,
-    full: Sender<Full>,
-    emptied: Receiver<Vec<u8>>,
+    logs: Arc<AccessLogs>,
+    full: Sender<Lines>,
+    emptied: Receiver<Lines>,
     commands: Sender<Command>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
@@ -49,49 +50,48 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens the target and starts the writer; none if the log is off. A file is created with mode 0640 if need be and
-    /// is appended to. What becomes of lines is added to `counters`. Fails if it cannot be opened or the thread cannot
-    /// be started.
+    /// Opens the targets and starts the writer; none if all logs are off. A file is created with mode 0640 if need be
+    /// and is appended to. What becomes of lines is added to `counters`.
+    ///
+    /// # Errors
+    /// The target that cannot be opened, or the first if the thread cannot be started, and why.
     pub fn open(
-        target: &LogTarget,
-        format: LogFormat,
+        logs: AccessLogs,
         counters: SharedMemory<LogCounters>,
-    ) -> io::Result<Option<AccessLog>> {
-        let sink = match target {
-            LogTarget::Off => return Ok(None),
-            LogTarget::Stdout => Sink::Stdout,
-            LogTarget::File(path) => Sink::file(path)?,
-        };
+    ) -> Result<Option<AccessLog>, (LogTarget, io::Error)> {
+        let mut opened = Vec::new();
+        for target in &logs.targets {
+            let sink = match target {
+                LogTarget::Off => continue,
+                LogTarget::Stdout => Ok(Sink::Stdout),
+                LogTarget::File(path) => Sink::file(path),
+            };
+            opened.push(OpenLog::new(sink.map_err(|error| (target.clone(), error))?));
+        }
+        let Some(first) = logs.targets.first().cloned() else { return Ok(None) };
+        Self::start(logs, opened, counters).map(Some).map_err(|error| (first, error))
+    }
+
+    fn start(logs: AccessLogs, opened: Vec<OpenLog>, counters: SharedMemory<LogCounters>) -> io::Result<AccessLog> {
         let (full, full_receiver) = bounded(FULL_BUFFERS_MAX);
         let (emptied_sender, emptied) = bounded(FULL_BUFFERS_MAX);
         let (commands, command_receiver) = unbounded();
         let (end, ended) = bounded(0);
-        let writer = Writer {
-            sink,
-            torn: false,
-            reporter: Reporter::default(),
-            emptied: emptied_sender,
-            counters: counters.clone(),
-        };
+        let writer = Writer { logs: opened, emptied: emptied_sender, counters: counters.clone() };
         thread::Builder::new().name("access-log".into()).spawn(move || {
             writer.run(&full_receiver, &command_receiver);
             drop(end);
         })?;
-        Ok(Some(AccessLog { format, full, emptied, commands, ended, counters }))
-    }
-
-    /// Whether its lines have request IDs by default.
-    pub fn names_requests(&self) -> bool {
-        self.format == LogFormat::Json
+        Ok(AccessLog { logs: Arc::new(logs), full, emptied, commands, ended, counters })
     }
 
     /// A buffer for one worker.
     pub fn buffer(&self) -> LogBuffer {
-        LogBuffer::new(self.format, self.full.clone(), self.emptied.clone(), self.counters.clone())
+        LogBuffer::new(self.logs.clone(), self.full.clone(), self.emptied.clone(), self.counters.clone())
     }
 
-    /// Has the file opened again by its name, for rotation by renaming. Returns at once. If that fails, it is reported
-    /// and the log goes on in the old file. Without effect on standard output.
+    /// Has the files opened again by their names, for rotation by renaming. Returns at once. If that fails, it is
+    /// reported and the log goes on in the old file. Without effect on standard output.
     pub fn reopen(&self) {
         // Fails only if the thread has died, and then nothing is written anyway.
         let _ = self.commands.send(Command::Reopen);
@@ -132,16 +132,30 @@ enum Command {
 
 /// The state of the thread.
 struct Writer {
+    /// In the order of the targets.
+    logs: Vec<OpenLog>,
+    emptied: Sender<Lines>,
+    counters: SharedMemory<LogCounters>,
+}
+
+/// A log that is written.
+struct OpenLog {
     sink: Sink,
     /// Whether the sink ends in the middle of a line because a write stopped there.
     torn: bool,
     reporter: Reporter,
-    emptied: Sender<Vec<u8>>,
-    counters: SharedMemory<LogCounters>,
+    /// Its lines of a buffer that has those of other logs between them.
+    gathered: Vec<u8>,
+}
+
+impl OpenLog {
+    fn new(sink: Sink) -> OpenLog {
+        OpenLog { sink, torn: false, reporter: Reporter::default(), gathered: Vec::new() }
+    }
 }
 
 impl Writer {
-    fn run(mut self, full: &Receiver<Full>, commands: &Receiver<Command>) {
+    fn run(mut self, full: &Receiver<Lines>, commands: &Receiver<Command>) {
         loop {
             select! {
                 recv(full) -> message => match message {
@@ -149,7 +163,7 @@ impl Writer {
                     Err(_) => return,
                 },
                 recv(commands) -> command => match command {
-                    Ok(Command::Reopen) => self.reopen(),
+                    Ok(Command::Reopen) => self.logs.iter_mut().for_each(OpenLog::reopen),
                     // Disconnected: the handle was dropped without being closed. Workers may still have buffers, so go
                     // on until they are gone; but a disconnected channel is always ready, so leave the selection.
                     Err(_) => return full.iter().for_each(|buffer| self.accept(buffer)),
@@ -160,51 +174,80 @@ impl Writer {
     }
 
     /// Writes a buffer and returns it, emptied, to the workers.
-    fn accept(&mut self, buffer: Full) {
-        if contain("Lines of the access log are lost.", || self.write(&buffer)).is_none() {
-            // Whether its last line was written whole is not known.
-            self.torn = true;
-            self.count(0, buffer.lines);
+    fn accept(&mut self, mut buffer: Lines) {
+        match &buffer.stretches[..] {
+            [all] => self.write(all.target, &buffer.bytes, all.lines),
+            _ => self.write_gathered(&buffer),
         }
-        let Full { mut bytes, .. } = buffer;
-        if bytes.capacity() <= KEPT_BUFFER_BYTES_MAX {
-            bytes.clear();
+        if buffer.bytes.capacity() <= KEPT_BUFFER_BYTES_MAX {
+            buffer.clear();
             // If the workers have enough of them, this one is freed.
-            let _ = self.emptied.try_send(bytes);
+            let _ = self.emptied.try_send(buffer);
         }
     }
 
-    fn write(&mut self, buffer: &Full) {
-        fail_if_asked(Point::Log, b"");
-        match self.write_after_torn_line(&buffer.bytes) {
-            Ok(()) => self.count(buffer.lines, 0),
-            Err(torn) => {
-                let written = &buffer.bytes[..torn.written_bytes];
-                let whole_lines = memchr::memchr_iter(b'\n', written).count() as u64;
-                self.torn |= written.last().is_some_and(|&last| last != b'\n');
-                self.count(whole_lines, buffer.lines.saturating_sub(whole_lines));
-                self.complain(&torn.error.into());
+    /// Writes to each log what there is for it, at once.
+    fn write_gathered(&mut self, buffer: &Lines) {
+        let mut start = 0;
+        for stretch in &buffer.stretches {
+            self.logs[stretch.target].gathered.extend_from_slice(&buffer.bytes[start..stretch.end]);
+            start = stretch.end;
+        }
+        for target in 0..self.logs.len() {
+            let mut bytes = std::mem::take(&mut self.logs[target].gathered);
+            if !bytes.is_empty() {
+                let of_target = buffer.stretches.iter().filter(|stretch| stretch.target == target);
+                self.write(target, &bytes, of_target.map(|stretch| stretch.lines).sum());
+            }
+            if bytes.capacity() <= KEPT_BUFFER_BYTES_MAX {
+                bytes.clear();
+                self.logs[target].gathered = bytes;
             }
         }
     }
 
-    /// Writes bytes, after ending the line that the sink may end in, so that the next does not run into it.
-    fn write_after_torn_line(&mut self, bytes: &[u8]) -> Result<(), Torn> {
-        if self.torn {
-            self.sink.write_all(b"\n")?;
-            self.torn = false;
+    /// Writes so many lines to one log. Those that are lost are counted.
+    fn write(&mut self, target: usize, bytes: &[u8], lines: u64) {
+        let log = &mut self.logs[target];
+        let written = contain("Lines of the access log are lost.", || {
+            fail_if_asked(Point::Log, b"");
+            log.write(bytes)
+        });
+        match written {
+            Some(Ok(())) => self.count(lines, 0),
+            Some(Err(Torn { written_bytes, error })) => {
+                let whole_lines = memchr::memchr_iter(b'\n', &bytes[..written_bytes]).count() as u64;
+                self.count(whole_lines, lines.saturating_sub(whole_lines));
+                self.logs[target].complain(&error.into(), self.counters.lost());
+            }
+            None => {
+                // Whether its last line was written whole is not known.
+                log.torn = true;
+                self.count(0, lines);
+            }
         }
-        self.sink.write_all(bytes)
     }
 
     fn count(&self, written_lines: u64, lost_lines: u64) {
         self.counters.written.fetch_add(written_lines, Ordering::Relaxed);
         self.counters.lost.fetch_add(lost_lines, Ordering::Relaxed);
     }
+}
 
-    fn complain(&mut self, error: &io::Error) {
+impl OpenLog {
+    /// Writes whole lines, after ending the one that the sink may end in, so that the next does not run into it.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Torn> {
+        if self.torn {
+            self.sink.write_all(b"\n").map_err(|torn| Torn { written_bytes: 0, ..torn })?;
+            self.torn = false;
+        }
+        self.sink.write_all(bytes).inspect_err(|torn| {
+            self.torn |= bytes[..torn.written_bytes].last().is_some_and(|&last| last != b'\n');
+        })
+    }
+
+    fn complain(&mut self, error: &io::Error, lost: u64) {
         if self.reporter.is_due(Instant::now()) {
-            let lost = self.counters.lost();
             let lost = lamna_policy::words::count(lost, "line");
             report(format_args!("cannot write {}: {}; {lost} lost so far", self.sink, cause(error)));
         }
@@ -244,15 +287,16 @@ fn report(message: fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::buffer::tests::record;
+    use super::super::buffer::Stretch;
+    use super::super::buffer::tests::{one, record};
     use super::*;
+    use lamna_config::settings::{Settings, SiteSettings};
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
 
     fn open(path: &Path) -> AccessLog {
-        let target = LogTarget::File(path.to_owned());
-        AccessLog::open(&target, LogFormat::Combined, SharedMemory::default())
+        AccessLog::open(one(LogTarget::File(path.to_owned())), SharedMemory::default())
             .expect("the file can be opened")
             .expect("the log is on")
     }
@@ -270,18 +314,14 @@ mod tests {
 
     #[test]
     fn a_log_that_is_off_is_none() {
-        assert!(
-            AccessLog::open(&LogTarget::Off, LogFormat::Json, SharedMemory::default())
-                .expect("nothing to open")
-                .is_none()
-        );
+        assert!(AccessLog::open(one(LogTarget::Off), SharedMemory::default()).expect("nothing to open").is_none());
     }
 
     #[test]
     fn a_file_that_cannot_be_opened_is_an_error() {
         let target = LogTarget::File("/nonexistent/access.log".into());
-        let error = AccessLog::open(&target, LogFormat::Json, SharedMemory::default()).expect_err("no such directory");
-        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let (named, error) = AccessLog::open(one(target.clone()), SharedMemory::default()).expect_err("no directory");
+        assert_eq!((named, error.kind()), (target, io::ErrorKind::NotFound));
     }
 
     #[test]
@@ -293,7 +333,7 @@ mod tests {
             for worker in 0..4 {
                 let mut buffer = log.buffer();
                 // Stays below what may wait for the writer, so nothing is dropped.
-                scope.spawn(move || (0..3000).for_each(|i| buffer.push(0, &record(&format!("/{worker}/{i:05}")))));
+                scope.spawn(move || (0..3000).for_each(|i| buffer.push(0, 0, &record(&format!("/{worker}/{i:05}")))));
             }
         });
         let counters = log.counters().clone();
@@ -314,7 +354,7 @@ mod tests {
         let path = directory.path().join("access.log");
         for target in ["/first", "/second"] {
             let log = open(&path);
-            log.buffer().push(0, &record(target));
+            log.buffer().push(0, 0, &record(target));
             log.close();
         }
         assert_eq!(lines(&path).len(), 2);
@@ -327,7 +367,7 @@ mod tests {
         let log = open(Path::new("/dev/full"));
         let mut buffer = log.buffer();
         for target in ["/1", "/2", "/3"] {
-            buffer.push(0, &record(target));
+            buffer.push(0, 0, &record(target));
             buffer.flush();
         }
         let counters = log.counters().clone();
@@ -342,7 +382,7 @@ mod tests {
         let log = open(&path);
         let mut buffer = log.buffer();
         while log.counters().written() == 0 {
-            buffer.push(0, &record("/"));
+            buffer.push(0, 0, &record("/"));
         }
         assert!(fs::metadata(&path).expect("the log").len() >= FLUSH_BYTES as u64);
     }
@@ -353,17 +393,45 @@ mod tests {
         let (path, rotated) = (directory.path().join("access.log"), directory.path().join("access.log.1"));
         let log = open(&path);
         let mut buffer = log.buffer();
-        buffer.push(0, &record("/before"));
+        buffer.push(0, 0, &record("/before"));
         buffer.flush();
         wait_until(|| log.counters().written() == 1);
         fs::rename(&path, &rotated).expect("the log is there");
         log.reopen();
         wait_until(|| path.exists());
-        buffer.push(0, &record("/after"));
+        buffer.push(0, 0, &record("/after"));
         buffer.flush();
         log.close();
         assert!(lines(&rotated).len() == 1 && lines(&rotated)[0].contains("/before"));
         assert!(lines(&path).len() == 1 && lines(&path)[0].contains("/after"));
+    }
+
+    #[test]
+    fn each_log_has_its_own_lines_in_their_order_and_a_full_one_takes_none_from_others() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        let site = |log: &Path| SiteSettings { log: Some(LogTarget::File(log.into())), ..SiteSettings::default() };
+        let sites = vec![site(&path("a")), site(Path::new("/dev/full")), site(&path("b")), site(&path("a"))];
+        let logs = AccessLogs::of(&Settings { sites, log: LogTarget::Off, ..Settings::default() });
+        let log = AccessLog::open(logs, SharedMemory::default()).expect("files").expect("logs");
+        let mut buffer = log.buffer();
+        for round in 0..2000 {
+            for site in [0, 1, 2, 3, 3] {
+                let of_site = buffer.of_site(site).log.expect("it has a log");
+                buffer.push(of_site, 0, &record(&format!("/{site}/{round:05}")));
+            }
+        }
+        buffer.flush();
+        let counters = log.counters().clone();
+        log.close();
+        assert_eq!((counters.written(), counters.dropped(), counters.lost()), (8000, 0, 2000));
+        let rounds = |site: u32| (0..2000).map(move |round| format!("/{site}/{round:05}"));
+        let targets = |name| lines(&path(name)).iter().map(|line| line.split(' ').nth(6).unwrap().to_owned()).collect();
+        let (of_a, of_b): (Vec<String>, Vec<String>) = (targets("a"), targets("b"));
+        assert_eq!(of_b, rounds(2).collect::<Vec<_>>());
+        let expected: Vec<_> =
+            (0..2000).flat_map(|round| [0, 3, 3].map(|site| format!("/{site}/{round:05}"))).collect();
+        assert_eq!(of_a, expected);
     }
 
     #[test]
@@ -375,7 +443,7 @@ mod tests {
         let moved = directory.path().join("moved");
         fs::rename(&logs, &moved).expect("the directory is there");
         log.reopen();
-        log.buffer().push(0, &record("/"));
+        log.buffer().push(0, 0, &record("/"));
         log.close();
         assert_eq!(lines(&moved.join("access.log")).len(), 1);
     }
@@ -386,10 +454,9 @@ mod tests {
         let path = directory.path().join("access.log");
         fs::write(&path, "half a li").expect("a new file");
         let (emptied, _returned) = bounded(1);
-        let sink = Sink::file(&path).expect("the file");
-        let counters = SharedMemory::default();
-        let mut writer = Writer { sink, torn: true, reporter: Reporter::default(), emptied, counters };
-        writer.accept(Full { bytes: b"whole\n".to_vec(), lines: 1 });
+        let log = OpenLog { torn: true, ..OpenLog::new(Sink::file(&path).expect("the file")) };
+        let mut writer = Writer { logs: vec![log], emptied, counters: SharedMemory::default() };
+        writer.accept(Lines { bytes: b"whole\n".to_vec(), stretches: vec![Stretch { target: 0, end: 6, lines: 1 }] });
         assert_eq!(lines(&path), ["half a li", "whole"]);
     }
 

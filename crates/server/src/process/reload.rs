@@ -63,7 +63,7 @@ mod tests {
 
     /// Settings that differ from the defaults in this one alone: with each value that can be tried.
     fn changed(setting: &Setting) -> Vec<Settings> {
-        const TEXTS: [&str; 9] = [
+        const TEXTS: [&str; 10] = [
             "off",
             "/other/file",
             "1/s",
@@ -73,6 +73,7 @@ mod tests {
             "192.0.2.0/24",
             "unix:/s",
             "99",
+            "$status",
         ];
         let texts = |words: &[&str]| words.iter().map(|word| Value::Text((*word).to_owned())).collect();
         let values: Vec<Value> = match &setting.kind {
@@ -118,6 +119,8 @@ mod tests {
         ("root", "root = \"/other\""),
         ("index", "index = [\"a.html\"]"),
         ("browse", "browse = true"),
+        ("log", "log = \"off\""),
+        ("log_format", "log_format = \"json\""),
         ("live_reload", "live_reload = true"),
         ("hints", "hints = true"),
         ("early_hints", "early_hints = true"),

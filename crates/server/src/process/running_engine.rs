@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use lamna_config::access_log::AccessLogs;
 use lamna_config::own_files::{hide_the_same, same_sites};
 use lamna_config::settings::{Architecture, HelperKind, Settings};
 use lamna_engine::engine::{self, Engine};
@@ -350,7 +351,7 @@ impl RunningEngine {
         };
         early_hints.iter().for_each(|early_hints| early_hints.attach(hints.as_ref()));
         // Its thread reaches the directory that was there when it began.
-        let same_log = (&settings.log, settings.log_format) == (&before.log, before.log_format);
+        let same_log = AccessLogs::of(settings) == AccessLogs::of(before);
         let log = match same_log && old.confinement.is_current() {
             true => old.log.clone(),
             false => open_log(settings, &old.log_counters, &confinement)?,
@@ -629,9 +630,9 @@ fn open_log(
     counters: &SharedMemory<LogCounters>,
     confinement: &Confinement,
 ) -> Result<Option<Arc<AccessLog>>, ServeError> {
-    let open = || AccessLog::open(&settings.log, settings.log_format, counters.clone());
+    let open = || AccessLog::open(AccessLogs::of(settings), counters.clone());
     let log = confinement.workers.within(open)?;
-    log.map(|log| log.map(Arc::new)).map_err(|error| ServeError::Log(settings.log.clone(), error))
+    log.map(|log| log.map(Arc::new)).map_err(|(target, error)| ServeError::Log(target, error))
 }
 
 /// Begins to learn, in a thread that reaches the file of the learned state. Of several processes the first one saves

@@ -1,36 +1,107 @@
-//! The record of a request in the access log.
+//! Requests that have been answered, in the access log.
 //!
-//! Owns: where each of its parts comes from. Writes nothing.
+//! Owns: to which log a request belongs, and where each part of its record comes from. Guarantees: the routes of a site
+//! are asked only where some of them say that requests are not logged, and nothing is allocated for a path that was
+//! asked for before. Writes no line.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use lamna_io::log::Record;
-use lamna_proto::conn::Answered;
-use lamna_proto::message::Field;
+use lamna_config::access_log::SiteLog;
+use lamna_config::proxies::Peer;
+use lamna_io::log::{LogBuffer, Record};
+use lamna_proto::conn::{Answered, Connection};
+use lamna_proto::exchange::RequestedResource;
+use lamna_proto::message::{Field, Request};
 use lamna_proto::parse::host;
+use lamna_proto::parse::target::{self, Target};
 use lamna_proto::time::Instant;
 use lamna_site::content::access::{AuthAssertions, Identity, Known};
-use lamna_site::content::site::Sites;
+use lamna_site::content::route::Effective;
+use lamna_site::content::site::{Site, Sites};
 use lamna_site::gateway;
+use lamna_sys::metrics::step_timer::{self, Step};
+use lamna_tls::Negotiated;
+
+use super::WorkerContext;
+use crate::worker::cache_key::CacheKeys;
+use crate::worker::transport::Transport;
+
+impl WorkerContext<'_> {
+    /// Logs what `connection`, which is with `peer` over `transport`, has answered.
+    pub fn report(&mut self, connection: &mut Connection, transport: &Transport, peer: Peer) {
+        let shared = self.shared;
+        let Some(buffer) = &mut self.log else { return };
+        let _step = step_timer::step(Step::Log);
+        while let Some(answered) = connection.poll_answered() {
+            let client = shared.proxies.client(peer, answered.request);
+            let Some(log) = log_of(buffer, &shared.sites, &answered, client, &mut self.cache_keys) else { continue };
+            let tls = transport.negotiated().map(Negotiated::told);
+            let is_named = shared.request_id || buffer.names_requests(log);
+            let (named, mut digits) = (answered.request.filter(|_| is_named), [0; 16]);
+            let id = named.map(|request| shared.proxies.name_of(peer, request, &mut digits));
+            let user = user_of(&shared.sites, &answered, self.now, &mut self.known);
+            buffer.push(log, self.unix_ms, &Record { tls, id, user, ..record(&answered, client) });
+        }
+    }
+}
+
+/// The log that an answered request of `client` belongs to, if any.
+fn log_of(
+    buffer: &LogBuffer,
+    sites: &Sites,
+    answered: &Answered<'_>,
+    client: Option<IpAddr>,
+    cache_keys: &mut CacheKeys,
+) -> Option<u32> {
+    let Some(request) = answered.request.filter(|_| !buffer.is_of_one_log()) else { return buffer.of_server() };
+    let site = sites.find(host_of(request));
+    let SiteLog { log, asks_routes } = buffer.of_site(site.index);
+    match asks_routes {
+        true => log.filter(|_| is_logged(site, request, client, cache_keys)),
+        false => log,
+    }
+}
+
+/// Whether the routes of a site let a request be logged.
+fn is_logged(site: &Site, request: Request<'_>, client: Option<IpAddr>, cache_keys: &mut CacheKeys) -> bool {
+    let Ok(Target::Origin { path, query } | Target::Absolute { path, query, .. }) =
+        target::parse(request.target(), false)
+    else {
+        return true;
+    };
+    let requested = RequestedResource {
+        host: host_of(request),
+        path,
+        query,
+        path_and_query: path,
+        request: Some(request),
+        is_again: false,
+        redirects: 0,
+        led: None,
+        found: None,
+    };
+    let rules: Arc<Effective> = cache_keys.rules(site, &requested, || client);
+    rules.rules.log != Some(false)
+}
+
+/// The name of the host that is asked.
+fn host_of(request: Request<'_>) -> Option<&[u8]> {
+    gateway::authority_of(request).map(host::name_of).filter(|name| !name.is_empty())
+}
 
 /// The user that an answered request is from, where the server has made sure of that.
-pub(super) fn user_of<'s>(
-    sites: &'s Sites,
-    answered: &'s Answered<'_>,
-    now: Instant,
-    known: &mut Known,
-) -> Option<&'s str> {
+fn user_of<'s>(sites: &'s Sites, answered: &'s Answered<'_>, now: Instant, known: &mut Known) -> Option<&'s str> {
     if let Some(assertions) = AuthAssertions::of(answered.found.as_ref()) {
         return assertions.user.as_deref();
     }
     let request = answered.request.filter(|_| sites.have_guards() && ![401, 403, 429].contains(&answered.status))?;
-    let host = gateway::authority_of(request).map(host::name_of).filter(|name| !name.is_empty());
-    let site = sites.find(host);
+    let site = sites.find(host_of(request));
     site.guard.as_ref()?.identity(Some(request), (site.index, now), known).map(Identity::name)
 }
 
-/// The record in the access log of an answered request of `client`.
-pub(super) fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>) -> Record<'a> {
+/// The record of an answered request of `client`.
+fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>) -> Record<'a> {
     let request = answered.request;
     let field = |field| request.and_then(|request| request.field(field));
     Record {
@@ -43,9 +114,10 @@ pub(super) fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>) -> Rec
         bytes: answered.content_bytes,
         referer: field(Field::Referer),
         user_agent: field(Field::UserAgent),
-        host: field(Field::Host),
+        host: request.and_then(gateway::authority_of),
         duration_us: answered.ended.since_us(answered.started),
         tls: None,
         id: None,
+        request,
     }
 }
