@@ -323,6 +323,11 @@ impl Draft {
         if let Some(log) = &self.log {
             line(format_args!("log = {}", quoted(log)));
         }
+        let is_alone = self.log.is_none() && self.sites.len() == 1;
+        let is_of_log = |key: &str| is_alone && matches!(key, "log" | "log_format");
+        let of_log = self.sites.iter().flat_map(|site| &site.keys).filter(|(key, _)| is_of_log(key));
+        // What the only site has is that of the server, which flags can change.
+        of_log.for_each(|(key, value)| line(format_args!("{key} = {value}")));
         self.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
         if let Some(most) = self.connection_limit {
             line(format_args!("connection_limit = {most}"));
@@ -336,7 +341,8 @@ impl Draft {
             if !site.hosts.is_empty() {
                 line(format_args!("hosts = {}", list(&site.hosts)));
             }
-            site.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
+            let keys = site.keys.iter().filter(|(key, _)| !is_of_log(key));
+            keys.for_each(|(key, value)| line(format_args!("{key} = {value}")));
             if !site.users.is_empty() {
                 let users = site.users.iter().map(|(name, hash)| format!("{} = {}", quoted(name), quoted(hash)));
                 line(format_args!("users = {{ {} }}", users.collect::<Vec<_>>().join(", ")));

@@ -380,7 +380,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         "respond" | "error" | "abort" => {
             errors::respond(line, words, &matcher, !place.is_ordered, site, draft);
         }
-        "log" => log(line, draft),
+        "log" => log(line, site, draft),
         "handle_errors" => errors::handle_errors(line, site, draft),
         "route" | "handle" | "handle_path" => handle(line, matcher, place, site, draft),
         "import" => match place.snippets.get(line.word(1)) {
@@ -583,20 +583,24 @@ fn file_server(line: &Line, words: &[String], place: &Place<'_>, site: &mut Site
     words.iter().any(|word| word == "browse") || inner.iter().any(|one| one.word(0) == "browse")
 }
 
-fn log(line: &Line, draft: &mut Draft) {
+/// The log of a site. Its lines are JSON there, by other names; `format json` alone asks for them here.
+fn log(line: &Line, site: &mut Site, draft: &mut Draft) {
     let inner = line.block.as_deref().unwrap_or_default();
-    let mut target = "-".to_owned();
+    let (mut target, mut format) = ("-".to_owned(), None);
     for one in inner {
         match (one.word(0), one.word(1)) {
             ("output", "file") => target = one.word(2).to_owned(),
-            ("output", "stdout") => {}
+            ("output", "stdout" | "stderr") => {}
+            ("output", "discard") => target = "off".to_owned(),
+            ("format", "json") if one.block.is_none() => format = Some("json"),
             _ => draft.lose(one.line, format!("`{}`: Lamna has nothing like it", one.text())),
         }
     }
-    match &draft.log {
-        Some(other) if *other != target => draft.lose(line.line, "`log`: there is one log for all sites"),
-        _ => draft.log = Some(target),
+    if site.keys.iter().any(|(key, _)| *key == "log") {
+        return draft.lose(line.line, "`log`: a site has one log");
     }
+    site.keys.push(("log", quoted(&target)));
+    site.keys.extend(format.map(|format| ("log_format", quoted(format))));
 }
 
 fn handle(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {

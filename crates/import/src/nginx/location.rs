@@ -188,7 +188,7 @@ fn location(
         }
     };
     let mut rewrites = Vec::new();
-    let mut scope = outer.clone();
+    let mut scope = Scope { log: outer.log.within(), ..outer.clone() };
     if inner.iter().any(|one| one.name == "proxy_set_header") {
         scope.gateway.forget_host();
     }
@@ -465,6 +465,8 @@ pub(super) fn push_location(
     if one.scope.error_pages != outer.error_pages {
         keys.push(("error_pages", pages(&one.scope.error_pages)));
     }
+    let logs = all.iter().map(|other| &other.scope.log);
+    keys.extend(one.scope.log.of_location(&outer.log, logs, draft));
     let of_site = outer.access.value(&|path| outer.services.keys(path, &outer.upstreams));
     if one.action.is_denied {
         keys.extend(denied());

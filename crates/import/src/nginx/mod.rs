@@ -12,6 +12,7 @@ mod include;
 mod limit;
 mod listen;
 mod location;
+mod log;
 mod needless;
 mod pattern;
 mod proxies;
@@ -49,6 +50,7 @@ use limit::Limit;
 use limit::Speed;
 use listen::listen;
 use location::{Location, push_action, push_location, turned};
+use log::Log;
 use proxies::Proxies;
 pub(super) use proxies::Said as Proxied;
 use service::Services;
@@ -127,6 +129,8 @@ struct Scope {
     tls: Tls,
     /// Whose word counts of who a client is.
     proxies: Proxies,
+    /// The access log.
+    log: Log,
     /// Variables that do not come from who the client is.
     plain: Vec<String>,
 }
@@ -155,7 +159,7 @@ const PASSES: &[&str] = &[
 ];
 
 fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
-    let mut scope = outer.clone();
+    let mut scope = Scope { log: outer.log.within(), ..outer.clone() };
     let (blocks, plain): (Vec<&Directive>, Vec<&Directive>) =
         directives.iter().partition(|one| matches!(&*one.name, "http" | "server"));
     let upstreams = plain.iter().filter(|one| one.name == "upstream");
@@ -174,6 +178,7 @@ fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
         }
         scope.fields.extend(fields);
     }
+    scope.log.of_server(draft);
     for directive in blocks {
         let inner = directive.block.as_deref().unwrap_or_default();
         directive.carry();
@@ -191,16 +196,6 @@ fn unknown(directive: &Directive, draft: &mut Draft) {
     }
     let why = match &*directive.name {
         "error_log" => return error_log(directive, draft),
-        "log_format" => "lines are in the combined format, or JSON with `log_format = \"json\"`",
-        "access_log" if draft.log.is_none() => match directive.argument(0) {
-            "off" => "there is one log for all sites",
-            path if path.contains('$') || path.starts_with("syslog:") => "only a file can be written to",
-            path => {
-                directive.carry();
-                return draft.log = Some(of_standard(path).to_owned());
-            }
-        },
-        "access_log" => "there is one log for all sites",
         "keepalive_timeout" => match milliseconds(directive.argument(0)).filter(|ms| (100..=3_600_000).contains(ms)) {
             Some(_) if draft.limits.iter().any(|(key, _)| key == "idle_timeout_ms") => "there is one for all sites",
             Some(ms) => {
@@ -290,6 +285,7 @@ fn inherited(
         },
         "limit_rate" | "limit_rate_after" => scope.speed.take(directive, draft),
         _ if scope.proxies.take(directive) => {}
+        _ if scope.log.take(directive, draft) => {}
         "limit_conn_zone" => scope.connection_zones.extend(limit::connection_zone(directive)),
         "limit_conn" => scope.connections = limit::connections(directive, scope, draft).or(scope.connections.take()),
         _ if scope.tls.take(directive) => {}
@@ -327,7 +323,7 @@ fn error_page(directive: &Directive, scope: &mut Scope, draft: &mut Draft) {
 }
 
 fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draft) {
-    let mut scope = outer.clone();
+    let mut scope = Scope { log: outer.log.within(), ..outer.clone() };
     let mut site = Site { line, ..Site::default() };
     let (mut own, mut limits, mut listens) = (Vec::new(), Vec::new(), Vec::new());
     let (locations, plain): (Vec<&Directive>, Vec<&Directive>) =
@@ -402,6 +398,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     let leads_to_itself = leads_to_itself(&site.hosts, has_tls);
     site.leads_to_tls = leads_to_itself(&action);
     scope.tls.settle(&listens, &mut site, draft);
+    scope.log.of_site(&outer.log, &mut site);
     scope.services = Services::of(&locations, &scope.gateway);
     draft.connections.push(scope.connections.clone());
     draft.proxies.push(scope.proxies.said());
