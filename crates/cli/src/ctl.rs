@@ -217,6 +217,9 @@ fn tell_status(json: &str) -> Option<String> {
     for certificate in &status.certificates {
         page.line("certificate", certificate.describe(lamna_server::acme::status::now()));
     }
+    for certificate in &status.certificate_files {
+        page.line("certificate", certificate.describe(lamna_server::acme::status::now()));
+    }
     for upstream in &status.upstreams {
         page.line("application", upstream.describe(ago));
     }

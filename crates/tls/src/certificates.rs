@@ -5,6 +5,7 @@
 //! passed or a name that is missing, is said and used all the same: the operator may know why, and no server at all is
 //! worse.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -21,13 +22,14 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 
+use super::der::Validity;
 use super::{crypto, der, pem};
 
 /// The most bytes of a file with certificates or a key.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Days before the end of a certificate from which on it is said.
-const SOON_DAYS: i64 = 14;
+/// Seconds of a day.
+const DAY: i64 = 86_400;
 
 /// A pair that can be served, and what it was read from.
 #[derive(Debug)]
@@ -36,8 +38,25 @@ pub struct Pair {
     pub certified: Arc<CertifiedKey>,
     /// Which certificates of clients are taken; none if clients are not asked for one.
     pub clients: Option<Clients>,
+    /// When the certificate is valid, as far as it says so.
+    pub validity: Option<Validity>,
     /// The state of the files.
     pub stamps: Vec<Option<Stamp>>,
+}
+
+/// How near a certificate is to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Term {
+    /// Far enough.
+    Far,
+    /// Fewer than 30 days are left, and less than a third of its life.
+    Month,
+    /// Fewer than 7 days are left, and less than a third of its life.
+    Week,
+    /// Less than a day is left.
+    Day,
+    /// It has expired.
+    Expired,
 }
 
 /// Which certificates of clients are taken.
@@ -108,6 +127,8 @@ pub struct FileStates {
     of_pairs: Vec<Option<Stamp>>,
     of_client_authorities: Vec<Option<Stamp>>,
     of_pages: Vec<Option<Stamp>>,
+    /// When the certificates are valid, by their files.
+    validities: BTreeMap<PathBuf, Validity>,
 }
 
 impl FileStates {
@@ -117,6 +138,10 @@ impl FileStates {
         for site in &settings.sites {
             if let Some(SiteTls::Files(files)) = &site.tls {
                 states.of_pairs.extend(stamps(files));
+                if !states.validities.contains_key(&files.certificate) {
+                    let validity = validity_of(files).map(|validity| (files.certificate.clone(), validity));
+                    states.validities.extend(validity);
+                }
                 states.of_client_authorities.extend(files.client_ca.as_ref().map(|client_ca| stamp(&client_ca.file)));
             }
             let authorities = site.gateways().filter_map(|gateway| gateway.tls.ca.as_ref());
@@ -131,6 +156,58 @@ impl FileStates {
     pub fn judge_as(&self, other: &FileStates) -> bool {
         self.of_client_authorities == other.of_client_authorities
     }
+
+    /// A certificate that was valid in a state before and is not now, at a time in seconds since 1970: it would take
+    /// the place of a good one.
+    pub fn worsens(&self, before: &FileStates, now: i64) -> Option<PairError> {
+        self.validities.iter().find_map(|(file, validity)| {
+            let fault = validity.fault(now)?;
+            let was_valid = before.validities.get(file).is_some_and(|before| before.fault(now).is_none());
+            was_valid.then(|| PairError { file: file.clone(), words: format!("the certificate {fault}") })
+        })
+    }
+}
+
+/// When the certificate in the files is valid, if they are a pair that can be served.
+pub fn validity_of(files: &TlsFiles) -> Option<Validity> {
+    load(files, &crypto::provider()).ok()?.validity
+}
+
+impl Validity {
+    /// Why clients refuse a certificate at a time in seconds since 1970, as the end of a sentence.
+    pub fn fault(self, now: i64) -> Option<String> {
+        let days = |seconds: i64| lamna_policy::words::count(usize::try_from(seconds / DAY).unwrap_or(0), "day");
+        match () {
+            () if now < self.from => Some(format!("is not valid yet, for {} more", days(self.from - now + DAY - 1))),
+            () if now > self.until => Some(format!("has expired {} ago", days(now - self.until))),
+            () => None,
+        }
+    }
+
+    /// How near its end is.
+    pub fn term(self, now: i64) -> Term {
+        let (left, third) = (self.until - now, (self.until - self.from) / 3);
+        match left {
+            ..0 => Term::Expired,
+            0..DAY => Term::Day,
+            _ if left >= third => Term::Far,
+            _ if left < 7 * DAY => Term::Week,
+            _ if left < 30 * DAY => Term::Month,
+            _ => Term::Far,
+        }
+    }
+
+    /// The doubt about its dates, if there is one, as the end of a sentence.
+    pub fn doubt(self, now: i64) -> Option<String> {
+        let soon = || (self.term(now) != Term::Far).then(|| format!("expires in {}", left(self.until - now)));
+        self.fault(now).map(|fault| fault + ": clients refuse it").or_else(soon)
+    }
+}
+
+/// Time that is left, in words.
+fn left(seconds: i64) -> String {
+    let (number, unit) = if seconds < DAY { (seconds / 3600, "hour") } else { (seconds / DAY, "day") };
+    lamna_policy::words::count(usize::try_from(number).unwrap_or(0), unit)
 }
 
 /// Reads a pair.
@@ -181,7 +258,8 @@ pub fn load_unjudged(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair
     if stamps != self::stamps(files) {
         return Err(wrong(&files.certificate, "the files change while they are read".to_owned()));
     }
-    Ok(Pair { certified: Arc::new(certified), clients, stamps })
+    let validity = certified.cert.first().and_then(|first| der::validity(first));
+    Ok(Pair { certified: Arc::new(certified), clients, validity, stamps })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, PairError> {
@@ -243,19 +321,8 @@ impl Pair {
 
     /// Warnings about the pair for `hosts` at a time, in words.
     pub fn warnings(&self, hosts: &[String], unix_seconds: i64) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if let Some(validity) = self.certified.cert.first().and_then(|first| der::validity(first)) {
-            let days = |seconds: i64| seconds.div_euclid(86_400);
-            if unix_seconds < validity.from {
-                warnings.push("the certificate is not valid yet: clients will refuse it".to_owned());
-            } else if unix_seconds > validity.until {
-                let ago = days(unix_seconds - validity.until);
-                warnings.push(format!("the certificate has expired {ago} days ago: clients will refuse it"));
-            } else if days(validity.until - unix_seconds) < SOON_DAYS {
-                let left = days(validity.until - unix_seconds);
-                warnings.push(format!("the certificate expires in {left} days"));
-            }
-        }
+        let doubt = self.validity.and_then(|validity| validity.doubt(unix_seconds));
+        let mut warnings: Vec<String> = doubt.into_iter().map(|doubt| format!("the certificate {doubt}")).collect();
         for host in hosts.iter().filter(|host| !self.covers(host)) {
             warnings.push(format!("the certificate does not name {host}: clients that ask for it will refuse it"));
         }
@@ -329,6 +396,20 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_certificate_is_near_at_30_7_and_1_days_and_for_short_lives_in_their_last_third() {
+        let long = Validity { from: 0, until: 90 * DAY };
+        let terms = |validity: Validity, left: &[i64]| -> Vec<Term> {
+            left.iter().map(|left| validity.term(validity.until - left)).collect()
+        };
+        use Term::{Day, Expired, Far, Month, Week};
+        let left = [31 * DAY, 30 * DAY - 1, 7 * DAY, 7 * DAY - 1, DAY, DAY - 1, 0, -1];
+        assert_eq!(terms(long, &left), [Far, Month, Month, Week, Week, Day, Day, Expired]);
+        let short = Validity { from: 0, until: 6 * DAY };
+        assert_eq!(terms(short, &[5 * DAY, 2 * DAY - 1, DAY - 1, -1]), [Far, Week, Day, Expired]);
+        assert!(Far < Month && Month < Week && Week < Day && Day < Expired);
+    }
+
+    #[test]
     fn dates_and_missing_names_are_warned_of() {
         let directory = tempfile::tempdir().unwrap();
         let pair = testing::pair_of("example.org", (2024, 1, 1), (2024, 3, 1));
@@ -338,7 +419,9 @@ mod tests {
         let begin = 19_723 * day;
         assert!(warnings(begin - 1).contains("not valid yet"));
         assert_eq!(warnings(begin + 10 * day), "");
+        assert_eq!(warnings(begin + 39 * day), "", "it has a third of its life");
         assert!(warnings(begin + 50 * day).contains("expires in 10 days"));
+        assert!(warnings(begin + 60 * day - 7200).contains("expires in 2 hours"));
         assert!(warnings(begin + 70 * day).contains("expired 10 days ago"));
         let hosts = ["example.org".to_owned(), "*.example.org".to_owned()];
         assert!(pair.warnings(&hosts, begin + day).join("").contains("does not name *.example.org"));

@@ -1,9 +1,9 @@
 //! The server's end of TLS: the certificates of sites, and what becomes of renewed ones.
 //!
 //! Owns: the certificates among which [`selection`](super::selection) chooses by the name that a client asks for, and
-//! the watch over files. Renewed files are taken while serving; a pair that does not fit together is not, and the one
-//! before stays. Both are said once. Shared by all workers of a process; [`Endpoint::look`] is called by its main
-//! thread.
+//! the watch over files. Renewed files are taken while serving; a pair that does not fit together, or that clients
+//! would refuse for its dates, is not, and the one before stays. Both are said once, as is that the end of a
+//! certificate has come near. Shared by all workers of a process; [`Endpoint::look`] is called by its main thread.
 //!
 //! A site whose certificates are ordered has one for each host, which `acme` puts into files ([`automatic`]). Before
 //! the first one is there, a handshake for the host ends with an alert. The handshake of a TLS-ALPN-01 challenge is the
@@ -12,11 +12,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use lamna_config::gateway::GatewaySettings;
-use lamna_config::settings::{Settings, SiteTls, TlsFiles};
+use lamna_config::settings::{Settings, SiteSettings, SiteTls, TlsFiles};
+use lamna_io::log::calendar::minute;
 use lamna_io::log::errors::Level;
 use lamna_sys::metrics::counters::Counters;
 use lamna_sys::shared_memory::SharedMemory;
@@ -24,13 +26,15 @@ use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
+use serde::{Deserialize, Serialize};
 
 use super::alert::Failure;
 use super::automatic::{self, StateError, StateFiles};
-use super::certificates::{self, Clients, Pair, PairError, Stamp};
+use super::certificates::{self, Clients, Pair, PairError, Stamp, Term};
 use super::client::{Trust, TrustError};
 use super::client_hello::ClientHello;
 use super::crypto::provider;
+use super::der::Validity;
 use super::negotiated::{Alpn, Chosen};
 use super::selection::{Choice, Selection};
 use super::tickets::Tickets;
@@ -52,6 +56,36 @@ pub struct Endpoint {
     state: Option<State>,
     /// The digest of the client authorities of each certificate: see [`Endpoint::authorities`].
     authorities: HashMap<u64, AtomicU64>,
+    /// How near to its end each certificate from files was said to be.
+    terms: Mutex<HashMap<PathBuf, Term>>,
+}
+
+/// A certificate from files that is served.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCertificate {
+    /// The file.
+    pub file: String,
+    /// The hosts of its sites; empty if a site has every host.
+    pub hosts: Vec<String>,
+    /// From when on it is valid, in seconds since 1970.
+    pub valid_from: Option<u64>,
+    /// Until when.
+    pub valid_until: Option<u64>,
+}
+
+impl FileCertificate {
+    /// In words, at a time in seconds since 1970.
+    pub fn describe(&self, now: u64) -> String {
+        let hosts = if self.hosts.is_empty() { "every host".to_owned() } else { self.hosts.join(", ") };
+        let [from, until] = [self.valid_from, self.valid_until].map(|at| at.unwrap_or_default());
+        let dates = match self.valid_until {
+            None => "its dates cannot be read".to_owned(),
+            Some(_) if until < now => format!("expired on {}", minute(until)),
+            Some(_) if from > now => format!("not valid before {}", minute(from)),
+            Some(_) => format!("from {} until {}", minute(from), minute(until)),
+        };
+        format!("{hosts}: {dates} ({})", self.file)
+    }
 }
 
 /// The state of certificates that are ordered.
@@ -171,6 +205,7 @@ impl Endpoint {
             counters,
             protocols,
             selection,
+            terms: Mutex::new(terms_of(&sources)),
             sources: Mutex::new(sources),
             state,
             authorities,
@@ -240,19 +275,46 @@ impl Endpoint {
             // Whatever comes of it: it is tried again when something changes again.
             source.seen = stamps;
             match load(files, source.identity, &self.provider, &self.tickets, &self.protocols) {
-                Ok(loaded) => {
-                    words.extend(self.take(source, loaded));
-                    has_changed = true;
-                }
-                Err(error) => {
-                    words.push((Level::Error, format!("the certificate before is still served, because {error}")));
-                }
+                Ok(loaded) => match source.worsens(files, &loaded) {
+                    Some(error) => words.push((Level::Error, still_served(&error))),
+                    None => {
+                        words.extend(self.take(source, loaded));
+                        has_changed = true;
+                    }
+                },
+                Err(error) => words.push((Level::Error, still_served(&error))),
             }
         }
         if has_changed {
             self.publish(&sources);
         }
+        words.extend(self.nearer_ends(&sources));
+        once(words)
+    }
+
+    /// The certificates from files whose end has come nearer than was said before.
+    fn nearer_ends(&self, sources: &[Source]) -> Vec<(Level, String)> {
+        let (mut said, now) = (self.terms.lock().unwrap_or_else(PoisonError::into_inner), now());
+        let mut words = Vec::new();
+        for (file, validity) in sources.iter().filter_map(Source::dated) {
+            let (term, before) = (validity.term(now), said.get(file).copied().unwrap_or(Term::Far));
+            if let Some(doubt) = validity.doubt(now).filter(|_| term > before) {
+                words.push((Level::Warning, format!("{}: the certificate {doubt}", file.display())));
+            }
+            if term != before {
+                said.insert(file.to_owned(), term);
+            }
+        }
         words
+    }
+
+    /// The certificates from files that are served.
+    pub fn of_files(&self) -> Vec<FileCertificate> {
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = sources.iter().filter(|source| !source.is_ordered);
+        let pairs = loaded
+            .filter_map(|source| Some((source.files.as_ref()?, &source.hosts, source.loaded.as_ref()?.pair.validity)));
+        told(pairs)
     }
 
     /// Reads all files again, whatever their state, so that every handshake from now on is by what they hold now. Says
@@ -271,12 +333,19 @@ impl Endpoint {
             }
         };
         let all = sources.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        for (source, loaded) in sources.iter().zip(&all) {
+            let files = source.files.as_ref().zip(loaded.as_ref());
+            if let Some(error) = files.and_then(|(files, loaded)| source.worsens(files, loaded)) {
+                return Err(error.into());
+            }
+        }
         let mut words = Vec::new();
         for (source, loaded) in sources.iter_mut().zip(all) {
             words.extend(loaded.into_iter().flat_map(|loaded| self.take(source, loaded)));
         }
         self.publish(&sources);
-        Ok(words)
+        *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = terms_of(&sources);
+        Ok(once(words))
     }
 
     /// Has `source` show what was read of it. Says so if its files are others than before.
@@ -302,23 +371,81 @@ impl Endpoint {
     fn publish(&self, sources: &[Source]) {
         *self.selection.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(selection_of(sources));
     }
-
-    /// Warnings about the pairs.
-    pub fn warnings(&self) -> Vec<String> {
-        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let warnings = sources
-            .iter()
-            .filter_map(|source| Some(source.warnings(source.files.as_ref()?, &source.loaded.as_ref()?.pair)));
-        let mut all: Vec<String> = warnings.flatten().collect();
-        all.dedup();
-        all
-    }
 }
 
 impl Source {
     fn warnings(&self, files: &TlsFiles, pair: &Pair) -> Vec<String> {
         if self.is_ordered { Vec::new() } else { warnings_of(files, pair, &self.hosts) }
     }
+
+    /// Why what was read would take the place of a certificate that clients take with one that they refuse.
+    fn worsens(&self, files: &TlsFiles, loaded: &Loaded) -> Option<PairError> {
+        let (before, now) = (self.loaded.as_ref()?.pair.validity, now());
+        let fault = loaded.pair.validity?.fault(now)?;
+        let is_valid = before.is_none_or(|before| before.fault(now).is_none());
+        is_valid.then(|| PairError { file: files.certificate.clone(), words: format!("the certificate {fault}") })
+    }
+
+    /// The file of a certificate that is not ordered, and its dates.
+    fn dated(&self) -> Option<(&Path, Validity)> {
+        let files = self.files.as_ref().filter(|_| !self.is_ordered)?;
+        Some((&files.certificate, self.loaded.as_ref()?.pair.validity?))
+    }
+}
+
+fn now() -> i64 {
+    i64::try_from(lamna_sys::clock::unix_ms() / 1000).unwrap_or(i64::MAX)
+}
+
+fn still_served(error: &dyn fmt::Display) -> String {
+    format!("the certificate before is still served, because {error}")
+}
+
+/// Each of `all` once, in their order: several sites have one file.
+fn once<T: PartialEq>(all: Vec<T>) -> Vec<T> {
+    let mut said = Vec::new();
+    for one in all {
+        if !said.contains(&one) {
+            said.push(one);
+        }
+    }
+    said
+}
+
+/// How near to their ends certificates from files are. What is said of that at the start is not said again.
+fn terms_of(sources: &[Source]) -> HashMap<PathBuf, Term> {
+    let now = now();
+    sources.iter().filter_map(Source::dated).map(|(file, validity)| (file.to_owned(), validity.term(now))).collect()
+}
+
+/// Certificates from files, each once with the hosts of all its sites.
+fn told<'a>(pairs: impl Iterator<Item = (&'a TlsFiles, &'a Vec<String>, Option<Validity>)>) -> Vec<FileCertificate> {
+    let mut all: Vec<FileCertificate> = Vec::new();
+    for (files, hosts, validity) in pairs {
+        let file = files.certificate.display().to_string();
+        match all.iter_mut().find(|one| one.file == file) {
+            Some(one) if one.hosts.is_empty() || hosts.is_empty() => one.hosts.clear(),
+            Some(one) => one.hosts.extend_from_slice(hosts),
+            None => all.push(FileCertificate {
+                file,
+                hosts: hosts.clone(),
+                valid_from: validity.and_then(|validity| u64::try_from(validity.from).ok()),
+                valid_until: validity.and_then(|validity| u64::try_from(validity.until).ok()),
+            }),
+        }
+    }
+    all
+}
+
+/// The certificates in the files that `settings` name, where no endpoint of this process serves them.
+pub fn in_files(settings: &Settings) -> Vec<FileCertificate> {
+    let of_site = |site: &SiteSettings| match &site.tls {
+        Some(SiteTls::Files(files)) => Some(files.clone()),
+        None | Some(SiteTls::Auto | SiteTls::Local) => None,
+    };
+    let read: Vec<_> =
+        settings.sites.iter().filter_map(|site| of_site(site).map(|files| (files, &site.hosts))).collect();
+    told(read.iter().map(|(files, hosts)| (files, *hosts, certificates::validity_of(files))))
 }
 
 /// The files of certificates that are ordered, ready to be used; none if no site has such.
@@ -333,9 +460,8 @@ fn state_of(settings: &Settings) -> Result<Option<State>, TlsError> {
 }
 
 fn warnings_of(files: &TlsFiles, pair: &Pair, hosts: &[String]) -> Vec<String> {
-    let now = i64::try_from(lamna_sys::clock::unix_ms() / 1000).unwrap_or(i64::MAX);
     let warning = |warning: String| format!("{}: {warning}", files.certificate.display());
-    pair.warnings(hosts, now).into_iter().map(warning).collect()
+    pair.warnings(hosts, now()).into_iter().map(warning).collect()
 }
 
 /// Judges the pairs of `settings` without serving them. Returns what is doubtful.
@@ -358,7 +484,7 @@ pub fn check(settings: &Settings) -> Result<Vec<String>, TlsError> {
             trust_of(gateway)?;
         }
     }
-    Ok(warnings)
+    Ok(once(warnings))
 }
 
 /// The trust of a gateway; none if it asks no application by `https`.

@@ -39,7 +39,7 @@ pub mod tickets;
 pub use alert::Failure;
 pub use certificates::FileStates;
 pub use crypto::offered;
-pub use endpoint::{Endpoint, TlsError, check, trust_of};
+pub use endpoint::{Endpoint, FileCertificate, TlsError, check, in_files, trust_of};
 pub use negotiated::{Alpn, ClientCertificate, Negotiated, Over, Way};
 pub use selection::ConfiguredCertificates;
 pub use session::{Phase, Session, TlsSession};

@@ -585,6 +585,58 @@ fn renewed_files_are_served_and_those_that_do_not_fit_are_not() {
     assert!(serves(&other));
 }
 
+/// An endpoint of two sites that share one pair of files.
+fn endpoint_of(files: &lamna_config::settings::TlsFiles) -> Arc<Endpoint> {
+    let pair = || Some(SiteTls::Files(files.clone()));
+    let sites = vec![site(&["example.org"], pair()), site(&["www.example.org"], pair())];
+    let settings = Settings { sites, ..Settings::default() };
+    Endpoint::open(&settings, Arc::new(Tickets::new().unwrap()), SharedMemory::default(), &[Alpn::Http1])
+        .unwrap()
+        .unwrap()
+}
+
+#[test]
+fn a_certificate_that_clients_refuse_for_its_dates_never_replaces_a_good_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let good = testing::pair("example.org");
+    let files = files_of(directory.path(), &good);
+    let endpoint = endpoint_of(&files);
+    let serves = |made: &Made| {
+        let config = Arc::new(client_config(&[made], rustls::ALL_VERSIONS));
+        Pair::new(client(&config, "example.org"), TlsSession::new(endpoint.clone())).exchange().is_ok()
+    };
+    for (bad, why) in [
+        (testing::pair_of("example.org", (2020, 1, 1), (2021, 1, 1)), "has expired"),
+        (testing::pair_of("example.org", (2090, 1, 1), (2091, 1, 1)), "is not valid yet"),
+    ] {
+        files_of(directory.path(), &bad);
+        let words = endpoint.look();
+        let errors: Vec<_> = words.iter().filter(|(level, _)| *level == lamna_io::log::errors::Level::Error).collect();
+        assert!(errors.len() == 1 && words.len() == 1, "one message for both sites: {words:?}");
+        assert!(errors[0].1.contains("still served") && errors[0].1.contains(why), "{words:?}");
+        let refused = endpoint.read_again().unwrap_err().to_string();
+        assert!(refused.contains("certificate.pem: the certificate ") && refused.contains(why), "{refused}");
+        assert!(serves(&good));
+        assert_eq!(endpoint.of_files()[0].hosts, ["example.org", "www.example.org"]);
+        assert!(endpoint.of_files()[0].valid_until > Some(1_800_000_000), "that of the one that is served");
+    }
+    let other = testing::pair("example.org");
+    files_of(directory.path(), &other);
+    assert!(looked(&endpoint).contains("the new certificate is served") && serves(&other));
+}
+
+#[test]
+fn at_the_start_a_certificate_that_clients_refuse_is_served_and_a_good_one_replaces_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = files_of(directory.path(), &testing::pair_of("example.org", (2020, 1, 1), (2021, 1, 1)));
+    let endpoint = endpoint_of(&files);
+    assert_eq!(looked(&endpoint), "", "it was said at the start");
+    endpoint.read_again().expect("nothing is worse than before");
+    files_of(directory.path(), &testing::pair("example.org"));
+    endpoint.read_again().expect("it is better");
+    assert!(endpoint.of_files()[0].valid_until > Some(1_800_000_000));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 

@@ -21,7 +21,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
 
 use crate::client::{Client, Duplex, PATIENCE};
-use crate::control::{ctl, runtime};
+use crate::control::{ctl, figure, order, runtime};
 use crate::engine::{AMPED, Engine, MP, PIPELINED, PROACTOR, THREAD_POOL, for_engines};
 use crate::script::{self, Sending};
 use crate::server::{Launch, Server, eventually};
@@ -50,6 +50,8 @@ for_engines!([
     who_leaves_in_the_middle_of_an_answer_harms_nobody,
     draining_finishes_what_has_begun_and_says_the_end,
     a_renewed_certificate_is_served_without_a_restart,
+    an_expired_certificate_never_replaces_a_good_one,
+    the_dates_of_a_certificate_from_files_are_told,
 ]);
 
 // Files that are read elsewhere, or by more than one loop.
@@ -339,6 +341,50 @@ fn a_renewed_certificate_is_served_without_a_restart(engine: Engine) {
         let all = (0..8).all(|_| connect_as(&server, &after(), "site.test").get("/a.txt").is_ok());
         all.then_some(())
     });
+    server.finish();
+}
+
+/// Watched, at a reload, and at a reload that changes other things, in every engine.
+fn an_expired_certificate_never_replaces_a_good_one(engine: Engine) {
+    let launch = Launch::new(engine).config(CERTIFIED).file("a.txt", "a");
+    make_pair(launch.directory(), &["site.test"]);
+    let server = launch.start();
+    let (certificate, key) = (server.directory().join("certificate.pem"), server.directory().join("key.pem"));
+    let before = || Arc::new(config_of(&[&server.directory().join("good.pem")]));
+    fs::copy(&certificate, server.directory().join("good.pem")).unwrap();
+    let mut expired = rcgen::CertificateParams::new(vec!["site.test".to_owned()]).unwrap();
+    (expired.not_before, expired.not_after) = (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2021, 1, 1));
+    let signing_key = rcgen::KeyPair::generate().unwrap();
+    fs::write(&key, signing_key.serialize_pem()).unwrap();
+    fs::write(&certificate, expired.self_signed(&signing_key).unwrap().pem()).unwrap();
+    for config in [CERTIFIED.to_owned(), format!("{CERTIFIED}browse = true\n")] {
+        fs::write(server.directory().join("lamna.toml"), config).unwrap();
+        let refused = order(&server, &["reload"]).unwrap_err();
+        assert!(refused.contains("certificate.pem: the certificate has expired"), "{refused}");
+        assert_eq!(connect_as(&server, &before(), "site.test").get("/a.txt").unwrap().content, b"a");
+    }
+    server.finish();
+}
+
+/// What `lamna ctl status` and the metrics say of a certificate from files.
+fn the_dates_of_a_certificate_from_files_are_told(engine: Engine) {
+    let config = "[[site]]\nhosts = [\"a.test\"]\nroot = \"site\"\ncertificate = \"certificate.pem\"\nkey = \"key.pem\"\n\
+                  [[site]]\nhosts = [\"b.test\"]\nroot = \"site\"\ncertificate = \"certificate.pem\"\nkey = \"key.pem\"\n";
+    let launch = Launch::new(engine).config(config);
+    let mut made = rcgen::CertificateParams::new(vec!["a.test".to_owned(), "b.test".to_owned()]).unwrap();
+    (made.not_before, made.not_after) = (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2090, 1, 1));
+    let key = rcgen::KeyPair::generate().unwrap();
+    fs::write(launch.directory().join("key.pem"), key.serialize_pem()).unwrap();
+    fs::write(launch.directory().join("certificate.pem"), made.self_signed(&key).unwrap().pem()).unwrap();
+    let server = launch.start();
+    let status = order(&server, &["status"]).unwrap();
+    assert!(status.contains("a.test, b.test: from 2020-01-01 00:00 UTC until 2090-01-01 00:00 UTC ("), "{status}");
+    for host in ["a.test", "b.test"] {
+        for (name, at) in [("expiry", 3_786_912_000_u64), ("not_before", 1_577_836_800)] {
+            let sample = format!("lamna_certificate_{name}_timestamp_seconds{{host=\"{host}\"}}");
+            assert_eq!(figure(&server, &sample), at, "{sample}");
+        }
+    }
     server.finish();
 }
 

@@ -16,6 +16,7 @@ use lamna_site::content::purge::Purge;
 use lamna_site::hints::HintReport;
 use lamna_site::upstream::status::PlaceStatus;
 use lamna_sys::metrics::step_timer::StepTimes;
+use lamna_tls::FileCertificate;
 use lamna_tls::acme::Ordered;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -176,6 +177,9 @@ pub struct Status {
     /// How it stands with certificates that are ordered; none in answers of earlier versions.
     #[serde(default)]
     pub certificates: Vec<Ordered>,
+    /// The certificates from files; none in answers of earlier versions.
+    #[serde(default)]
+    pub certificate_files: Vec<FileCertificate>,
     /// The places of applications; none in answers of earlier versions.
     #[serde(default)]
     pub upstreams: Vec<PlaceStatus>,

@@ -10,6 +10,7 @@ use std::fmt::Display;
 
 use lamna_proto::counter::Kind;
 use lamna_site::upstream::status::PlaceStatus;
+use lamna_tls::FileCertificate;
 
 use super::api::{Now, Phase, Stats, Status};
 use super::metrics::seconds;
@@ -43,6 +44,17 @@ impl Family {
         let mut samples = Vec::new();
         (self.samples)(&Told { status, stats }, &mut samples);
         samples
+    }
+}
+
+/// A time of each certificate from files, by the hosts of its sites: `*` for a site of every host.
+fn of_files(told: &Told<'_>, samples: &mut Samples, time_of: fn(&FileCertificate) -> Option<u64>) {
+    for one in &told.status.certificate_files {
+        let any = (one.hosts.is_empty()).then(|| "*".to_owned());
+        let times = time_of(one)
+            .into_iter()
+            .flat_map(|at| one.hosts.iter().cloned().chain(any.clone()).map(move |host| (vec![host], at.to_string())));
+        samples.extend(times);
     }
 }
 
@@ -159,11 +171,23 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge(
         "lamna_certificate_expiry_timestamp_seconds",
         &["host"],
-        "Until when an ordered certificate is valid.",
+        "Until when a certificate is valid, ordered or from files.",
         |told, samples| {
             for one in &told.status.certificates {
                 one.valid_until.iter().for_each(|at| samples.push((vec![one.name.clone()], at.to_string())));
             }
+            of_files(told, samples, |one| one.valid_until);
+        },
+    ),
+    gauge(
+        "lamna_certificate_not_before_timestamp_seconds",
+        &["host"],
+        "From when on a certificate is valid, ordered or from files.",
+        |told, samples| {
+            for one in &told.status.certificates {
+                one.valid_from.iter().for_each(|at| samples.push((vec![one.name.clone()], at.to_string())));
+            }
+            of_files(told, samples, |one| one.valid_from);
         },
     ),
     gauge("lamna_certificate_renewal_timestamp_seconds", &["host"], "When it is to be renewed.", |told, samples| {

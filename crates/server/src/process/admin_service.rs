@@ -21,9 +21,9 @@ use lamna_site::hints::HintReport;
 use lamna_site::upstream::{self, status::PlaceStatus};
 use lamna_sys::credentials;
 use lamna_sys::metrics::counters::{Counters, TlsCounters};
-use lamna_tls::FileStates;
 use lamna_tls::acme;
 use lamna_tls::negotiated::{self, GROUPS, Kind, SUITES};
+use lamna_tls::{FileCertificate, FileStates};
 
 use crate::admin::api::{
     AdminApi, Arch, Change, Handshakes, Phase, Progress, ProtocolStats, Refusal, Stats, Status, TlsStats, changeable,
@@ -102,6 +102,7 @@ impl AdminApi for AdminService<'_> {
             protocols: protocols(done),
             tls: self.settings().speak_tls().then(|| tls(&done.tls)),
             certificates: acme::status(self.settings()),
+            certificate_files: self.certificate_files(),
             upstreams: self.upstreams(),
             applications: self.applications.map_or_else(Vec::new, Applications::status),
             services: self.services().into_iter().filter(|service| service.kind == "filter").collect(),
@@ -340,7 +341,7 @@ impl AdminService<'_> {
         }
         // What an administrator has set meanwhile was meant for now, not for what the file says. Another process reads
         // the file itself.
-        let files = FileStates::of(&settings);
+        let files = self.files_of(&settings)?;
         let progress = self.change(&settings, Purpose::Reload(Box::new(configured.clone())))?;
         if let Progress::Done(_) = progress {
             // An engine that goes on has not looked at them.
@@ -359,9 +360,28 @@ impl AdminService<'_> {
 }
 
 impl AdminService<'_> {
+    /// The state of the files that `settings` name. Refuses a certificate that clients refuse in the place of a good
+    /// one.
+    fn files_of(&self, settings: &Settings) -> Result<FileStates, Refusal> {
+        let files = FileStates::of(settings);
+        let now = i64::try_from(lamna_sys::clock::unix_ms() / 1000).unwrap_or(i64::MAX);
+        match files.worsens(&self.start_config.files, now) {
+            Some(error) => Err(SwitchError::Start(ServeError::Tls(error.into())).into()),
+            None => Ok(files),
+        }
+    }
+
+    /// The certificates from files: those that are served, where this process serves them.
+    fn certificate_files(&self) -> Vec<FileCertificate> {
+        match self.body.shared() {
+            Some(shared) => shared.tls.as_ref().map_or_else(Vec::new, |tls| tls.of_files()),
+            None => lamna_tls::in_files(self.settings()),
+        }
+    }
+
     /// The configuration is as it was: what has changed is in the files that it names.
     fn take_files(&mut self, settings: Settings) -> Result<Progress, Refusal> {
-        let files = FileStates::of(&settings);
+        let files = self.files_of(&settings)?;
         let have_changed = files != self.start_config.files;
         let read = if have_changed { "; files that it names have been read again" } else { "" };
         let done = format!("the configuration is as it was{read}; the access log has been opened again");

@@ -18,7 +18,9 @@ use crate::der::Validity;
 pub struct Ordered {
     /// The name.
     pub name: String,
-    /// Until when the certificate is valid that is there; none if there is none.
+    /// From when on the certificate is valid that is there; none if there is none.
+    pub valid_from: Option<u64>,
+    /// Until when.
     pub valid_until: Option<u64>,
     /// When it is to be renewed.
     pub renewed_at: Option<u64>,
@@ -40,6 +42,7 @@ impl Ordered {
         let is_failing = record.failures > 0;
         Ordered {
             name: name.to_owned(),
+            valid_from: validity.and_then(|validity| u64::try_from(validity.from).ok()),
             valid_until: validity.and_then(|validity| u64::try_from(validity.until).ok()),
             renewed_at: validity.map(|validity| schedule::renew_at(validity, &record, seed(name, validity))),
             issued: record.issued,

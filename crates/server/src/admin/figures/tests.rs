@@ -37,6 +37,7 @@ fn status() -> Status {
         protocols: ProtocolStats::default(),
         tls: None,
         certificates: Vec::new(),
+        certificate_files: Vec::new(),
         upstreams: Vec::new(),
         applications: Vec::new(),
         services: Vec::new(),
