@@ -14,6 +14,7 @@ use lamna_policy::words::{self, Align, Table};
 use lamna_server::admin::api::{Arch, Now, Phase, ProtocolStats, TlsStats};
 use lamna_server::admin::client::{Reply, ask, ask_with};
 use lamna_server::admin::figures::Figures;
+use lamna_server::admin::process_stats::ProcessStats;
 use lamna_server::admin::socket_path::{Servers, find};
 use lamna_server::admin::thread_stats::Task;
 use lamna_server::admin::trace::TraceOrder;
@@ -268,7 +269,8 @@ fn tell_arch(json: &str) -> Option<String> {
 }
 
 fn tell_stats(json: &str) -> Option<String> {
-    let Stats { figures, tls, now, tasks, memory_pressure_percent, account } = serde_json::from_str(json).ok()?;
+    let Stats { figures, tls, now, tasks, process, memory_pressure_percent, account } =
+        serde_json::from_str(json).ok()?;
     let mut page = Page::default();
     for (name, told) in figures.lines() {
         page.line(name, told);
@@ -282,6 +284,10 @@ fn tell_stats(json: &str) -> Option<String> {
     if let Some(percent) = memory_pressure_percent {
         page.line("memory", format!("{percent} % of the last 10 s in want of it"));
     }
+    let ProcessStats { cpu_ms, resident_bytes, descriptors, descriptors_max, .. } = process;
+    let [open, most] = [descriptors, descriptors_max].map(|n| n.map_or_else(|| "?".to_owned(), |n| n.to_string()));
+    let memory = format_size(resident_bytes);
+    page.line("processes", format!("{cpu_ms} ms CPU, {memory} of memory, {open} descriptors of {most} for each"));
     Some(page.text() + &tell_tasks(&tasks))
 }
 

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use super::applications::ApplicationStatus;
 use super::figures::Figures;
+use super::process_stats::ProcessStats;
 use super::services::{ServiceOrder, ServiceStatus};
 use super::thread_stats::Task;
 use super::trace::{TraceOrder, TraceReport};
@@ -398,6 +399,9 @@ pub struct Stats {
     /// The last measurements of the sensors of a server that adapts; none if it does not.
     #[serde(default)]
     pub now: Option<Now>,
+    /// The kernel's figures of the processes of the server.
+    #[serde(default)]
+    pub process: ProcessStats,
     /// The kernel's figures of the threads of the server that serve.
     pub tasks: Vec<Task>,
     /// Share of the last ten seconds in which some task of this machine or container waited for memory, in percent

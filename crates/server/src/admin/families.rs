@@ -82,6 +82,36 @@ pub(super) const FAMILIES: &[Family] = &[
         let Status { version, arch, .. } = told.status;
         samples.push((vec![version.clone(), arch.architecture.clone()], "1".to_owned()));
     }),
+    gauge("lamna_build_info", &["version", "target"], "The program, as it was built.", |told, samples| {
+        let target = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+        samples.push((vec![told.status.version.clone(), target], "1".to_owned()));
+    }),
+    counter(
+        "process_cpu_seconds_total",
+        &[],
+        "Time on processors of all processes of the server, those that have ended included.",
+        |told, samples| only(samples, told.stats.process.cpu_ms as f64 / 1e3),
+    ),
+    gauge(
+        "process_resident_memory_bytes",
+        &[],
+        "Resident memory of all processes of the server. What they share counts for each.",
+        |told, samples| only(samples, told.stats.process.resident_bytes),
+    ),
+    gauge("process_open_fds", &[], "Open descriptors of all processes of the server.", |told, samples| {
+        told.stats.process.descriptors.iter().for_each(|open| only(samples, open));
+    }),
+    gauge("process_max_fds", &[], "The most descriptors that a process may have.", |told, samples| {
+        told.stats.process.descriptors_max.iter().for_each(|most| only(samples, most));
+    }),
+    gauge(
+        "process_start_time_seconds",
+        &[],
+        "When the main process started, in seconds since 1970.",
+        |told, samples| {
+            told.stats.process.started_unix_ms.iter().for_each(|at| only(samples, *at as f64 / 1e3));
+        },
+    ),
     gauge("lamna_workers", &[], "Workers.", |told, samples| {
         only(samples, told.status.arch.workers);
     }),

@@ -20,6 +20,7 @@ pub mod duration;
 mod families;
 pub mod figures;
 mod metrics;
+pub mod process_stats;
 mod request;
 mod routes;
 pub mod services;

@@ -30,8 +30,8 @@ use crate::admin::api::{
 };
 use crate::admin::figures::{Figures, Moment, Sources};
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
-use crate::admin::thread_stats;
 use crate::admin::trace::{self, TraceOrder, TraceReport};
+use crate::admin::{process_stats, thread_stats};
 use crate::process::administration::StartConfig;
 use crate::process::applications::Applications;
 use crate::process::autotune::Adapter;
@@ -128,6 +128,7 @@ impl AdminApi for AdminService<'_> {
             figures: Figures::gather(&Sources { done, cache, disk, log, hints, early_hints, moment }),
             tls: self.settings().speak_tls().then(|| tls(&done.tls)),
             now: self.body.adapter().and_then(Adapter::now).cloned(),
+            process: process_stats::of(std::process::id(), self.body.process_ids().into_iter()),
             tasks: thread_stats::of(processes),
             account: done.account.account(),
             memory_pressure_percent: thread_stats::memory_pressure_percent(),
