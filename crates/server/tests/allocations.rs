@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lamna_server::cache::Store;
+use lamna_server::config::access_log::{AccessLogs, LogFormat, LogTarget};
 use lamna_server::config::answer_cache::AnswerCache;
 use lamna_server::config::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
 use lamna_server::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
@@ -31,6 +32,7 @@ use lamna_server::engine::{amped, sped};
 use lamna_server::hints::Hints;
 use lamna_server::io::KernelFeatures;
 use lamna_server::io::waker::Waker;
+use lamna_server::log::AccessLog;
 use lamna_server::metrics::counters::Counters;
 use lamna_server::sys::clock::Clock;
 use lamna_server::sys::shared_memory::SharedMemory;
@@ -204,7 +206,8 @@ fn routes(count: usize) -> Vec<RouteSettings> {
     (0..count).map(route).collect()
 }
 
-/// With one more, which looks at a field and the query of every request.
+/// With one more, which looks at a field and the query of every request, and one whose requests are not logged: then
+/// all others are.
 fn with_conditions(mut routes: Vec<RouteSettings>) -> Vec<RouteSettings> {
     let conditions = vec![
         Condition::Header("Host".to_owned(), ValueTest::Regex("^te".to_owned())),
@@ -212,6 +215,8 @@ fn with_conditions(mut routes: Vec<RouteSettings>) -> Vec<RouteSettings> {
     ];
     let headers = vec![HeaderRule::of_fields(&[("X-Asked".to_owned(), "1".to_owned())])];
     routes.push(RouteSettings { conditions, headers, ..RouteSettings::default() });
+    let paths = Pattern::from_glob("/medium.txt").expect("it is a pattern");
+    routes.push(RouteSettings { paths, log: Some(false), ..RouteSettings::default() });
     routes
 }
 
@@ -289,10 +294,22 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
     let tls = tls.cloned().map(SiteTls::Files);
     let early_hints = EarlyHintSettings { is_on: true, http1: true, ..EarlyHintSettings::default() };
     let link_prefetch = LinkPrefetchSettings { is_on: true, ..LinkPrefetchSettings::default() };
-    let sites = vec![SiteSettings { routes, tls, early_hints, link_prefetch, ..SiteSettings::new(root.to_owned()) }];
+    let is_logged = routes.iter().any(|route| route.log.is_some());
+    let log = is_logged.then(|| LogTarget::File(root.join("access.log")));
+    let log_format = LogFormat::from_text("$host \"$request\" $status $http_referer").ok();
+    let sites = vec![SiteSettings {
+        log,
+        log_format,
+        routes,
+        tls,
+        early_hints,
+        link_prefetch,
+        ..SiteSettings::new(root.to_owned())
+    }];
     // A limit that is looked at with each request and never met.
     let request_limit = "60000/s burst 10000000".parse().ok();
-    let mut settings = Settings { sites, request_limit, limit_exempt: Vec::new(), ..Settings::default() };
+    let mut settings =
+        Settings { sites, log: LogTarget::Off, request_limit, limit_exempt: Vec::new(), ..Settings::default() };
     // Every request is told to the learner.
     settings.hints.is_on = true;
     let listeners = lamna_server::listen::bind(&[any_port]).expect("loopback has a free port");
@@ -320,10 +337,10 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
         uplink: None,
         uplink_clock: SharedMemory::default(),
         limiter: Limiter::new(&settings, Counted::new().expect("there is room"), SharedMemory::default()),
-        limits: Arc::new(settings.limits),
+        limits: Arc::new(settings.limits.clone()),
         listeners: Arc::new(listeners),
         tickets,
-        log: None,
+        log: AccessLog::open(AccessLogs::of(&settings), SharedMemory::default()).expect("it is a file").map(Arc::new),
         clock: Clock::start(),
         control: Control::new(1, 1, 1).expect("there are descriptors"),
         handover: Handover::new(1),

@@ -22,6 +22,7 @@ for_engines!([
 ] => [
     a_cached_request_takes_three_system_calls,
     a_cached_request_that_is_learned_from_takes_as_many,
+    a_cached_request_that_is_logged_takes_as_many,
     a_cached_request_over_tls_takes_as_many,
     pipelined_requests_share_system_calls,
 ]);
@@ -57,6 +58,16 @@ fn a_cached_request_that_is_learned_from_takes_as_many(engine: Engine) {
     let name = "a_cached_request_that_is_learned_from_takes_as_many";
     assert_calls_of(name, 1, 3 * 1000 + SLACK, |requests| {
         calls_of_run(engine, requests, 1, |launch| launch.config("hints = true"), Server::connect)
+    });
+}
+
+/// Lines of two logs are handed over twice a second, and each 32 KiB.
+fn a_cached_request_that_is_logged_takes_as_many(engine: Engine) {
+    let name = "a_cached_request_that_is_logged_takes_as_many";
+    let config = "[[site]]\nroot = \"site\"\nlog = \"a.log\"\n[[site.route]]\nmatch = \"/quiet/*\"\nlog = \"off\"\n\
+                  [[site]]\nhosts = [\"b.test\"]\nroot = \"site\"\nlog = \"b.log\"\n";
+    assert_calls_of(name, 1, 3 * 1000 + SLACK, |requests| {
+        calls_of_run(engine, requests, 1, |launch| launch.config(config), Server::connect)
     });
 }
 
