@@ -5,7 +5,7 @@
 use lamna_policy::size::format_size;
 use lamna_sys::denied::denied;
 
-use super::access::Allowed;
+use super::access::{AccessRule, Allowed};
 use super::error_pages::{LOOKED_UP, PAGE_BYTES_MAX, file_of};
 use super::exposed;
 use super::gateway::GatewaySettings;
@@ -13,10 +13,13 @@ use super::own_files;
 use super::route::headers::Statuses;
 use super::route::matcher::Matcher;
 use super::route::pattern::Pattern;
+use super::route::request_fields;
 use super::route::sent::Sent;
-use super::route::{self, Switch};
+use super::route::template::Variable;
+use super::route::{self, RouteSettings, Switch};
 use super::service::{ServiceDefinition, What};
 use super::settings::{ListenAddress, Settings, SiteSettings};
+use super::site::SiteTls;
 
 /// One line each.
 pub fn warnings(settings: &Settings) -> Vec<String> {
@@ -37,6 +40,7 @@ pub fn warnings(settings: &Settings) -> Vec<String> {
         said.extend(plain_passwords(&name, site, settings));
         said.extend(weak_hashes(&name, site));
         said.extend(runs_uploads(&name, site));
+        said.extend(unverified_fields(&name, site));
         let own = own_files::of(settings, site);
         said.extend(exposed::warning(&name, site, &own));
         said.extend(own_files::warning(&name, &own));
@@ -100,6 +104,29 @@ fn out_of_reach(name: &str, site: &SiteSettings, settings: &Settings) -> Option<
              give it `tls`, or `certificate` and `key`"
         )
     })
+}
+
+/// Fields of requests that say what is verified of a client, on a site that verifies nothing of the kind.
+fn unverified_fields(name: &str, site: &SiteSettings) -> Vec<String> {
+    let asks_for_certificates = matches!(&site.tls, Some(SiteTls::Files(files)) if files.client_ca.is_some());
+    let mut accesses = [&site.access].into_iter().chain(site.routes.iter().map(|route| &route.access));
+    let verifies = |rule: &AccessRule| rule.asks_for_credentials() || rule.service.is_some();
+    let has_users = accesses
+        .any(|rules| rules.0.iter().flatten().any(|whom| matches!(whom, Allowed::Only(rule) if verifies(rule))));
+    let of = |route: &RouteSettings| {
+        let variables = request_fields::variables(&route.request_headers);
+        let warning = |variable: &str, lack: &str| {
+            format!(
+                "`request_headers` of the route {} of {name} has {variable}, and {lack}: no such field is sent",
+                route.title()
+            )
+        };
+        let subject = variables.contains(&Variable::CertificateSubject) && !asks_for_certificates;
+        let user = variables.contains(&Variable::User) && !has_users;
+        let subject = subject.then(|| warning("$certificate_subject", "the site has no `client_ca`"));
+        [subject, user.then(|| warning("$user", "no `access` asks for one"))].into_iter().flatten().collect::<Vec<_>>()
+    };
+    site.routes.iter().flat_map(of).collect()
 }
 
 /// Passwords and tokens that anybody on the way may read.

@@ -12,7 +12,7 @@ use super::fields::{self, Sender};
 use super::headers::{self, HeaderRule};
 use super::pattern::Pattern;
 use super::row::{Answer, Matching, Objection, Order, RouteKey, Section};
-use super::template::Template;
+use super::template::{Template, Variable};
 use super::{RouteSettings, RouteTable, Switch, gateways};
 use crate::checker::Checker;
 use crate::site;
@@ -201,6 +201,14 @@ pub(super) fn judge_values(
     }
 }
 
+/// The variables in the values of these rules, which were judged.
+pub(crate) fn variables(rules: &[HeaderRule]) -> Vec<Variable> {
+    let several = rules.iter().flat_map(|rule| rule.set.iter().chain(&rule.default)).flat_map(|(_, values)| values);
+    let all = several.chain(rules.iter().flat_map(|rule| &rule.add).map(|(_, value)| value));
+    let of = |text: &String| Template::of_field(text).map(|template| template.variables().cloned().collect::<Vec<_>>());
+    all.filter_map(|text| of(text).ok()).flatten().collect()
+}
+
 /// Reads the value of a field of a route with these paths.
 ///
 /// # Errors
@@ -265,6 +273,22 @@ mod tests {
         for name in ["Host", "X-Real-IP", "X-Forwarded-Port", "Cookie", "Accept-Encoding", "Authorization"] {
             settings_of(&route(&format!("request_headers = {{ {name} = \"x\" }}")));
         }
+    }
+
+    #[test]
+    fn what_nothing_verifies_is_warned_of() {
+        let warnings = |keys: &str| {
+            let settings = parse(&route(keys), Path::new("/a.toml")).unwrap_or_else(|fault| panic!("{fault}"));
+            crate::warnings(&settings).join("\n")
+        };
+        for (value, words) in [("$user", "no `access` asks for one"), ("${certificate_subject}", "has no `client_ca`")]
+        {
+            let said = warnings(&format!("request_headers = {{ X-A = \"{value}\" }}"));
+            assert!(said.contains(words), "{value}: {said}");
+        }
+        let known = "request_headers = { X-A = \"$user\", X-B = \"$client\" }\n\
+                     access = { service = { to = \"http://a.test\", path = \"/v\" } }";
+        assert!(!warnings(known).contains("request_headers"), "{}", warnings(known));
     }
 
     #[test]
