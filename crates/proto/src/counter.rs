@@ -206,16 +206,25 @@ pub trait CounterSet: Default {
 /// The cells of a field: one, or several.
 #[doc(hidden)]
 pub trait Cells {
+    fn zero() -> Self;
     fn cells(&self) -> &[AtomicU64];
 }
 
 impl Cells for AtomicU64 {
+    fn zero() -> AtomicU64 {
+        AtomicU64::new(0)
+    }
+
     fn cells(&self) -> &[AtomicU64] {
         std::slice::from_ref(self)
     }
 }
 
 impl<const COUNT: usize> Cells for [AtomicU64; COUNT] {
+    fn zero() -> [AtomicU64; COUNT] {
+        std::array::from_fn(|_| AtomicU64::new(0))
+    }
+
     fn cells(&self) -> &[AtomicU64] {
         self
     }
@@ -252,9 +261,15 @@ macro_rules! counters {
         $($(#[doc = $help:literal])+ $field_visibility:vis $field:ident $([$count:expr])? = $row:expr;)*
     }) => {
         $(#[$attribute])*
-        #[derive(Debug, Default)]
+        #[derive(Debug)]
         $visibility struct $name {
             $($(#[doc = $help])+ $field_visibility $field: $crate::counters!(@cells $($count)?),)*
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name { $($field: $crate::counter::Cells::zero()),* }
+            }
         }
 
         impl $crate::counter::CounterSet for $name {

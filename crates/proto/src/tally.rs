@@ -4,6 +4,7 @@
 //! are counted in. Guarantees: fixed memory, and no more than a few additions for each answer; one worker adds, and
 //! nobody else writes. Durations are as exact as the instants that connections are given.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::counter::{Row, Shape, Unit, add};
@@ -22,6 +23,23 @@ pub fn bucket(microseconds: u64) -> usize {
 /// The longest duration in a bucket, in microseconds; none for the last one.
 pub fn bound_us(bucket: usize) -> Option<u64> {
     (bucket < BUCKETS - 1).then(|| 1 << bucket)
+}
+
+/// The final statuses that are counted by themselves: those of the registry.
+pub const STATUSES: [u16; 59] = [
+    101, 200, 201, 202, 203, 204, 205, 206, 207, 208, 226, 300, 301, 302, 303, 304, 305, 307, 308, 400, 401, 402, 403,
+    404, 405, 406, 407, 408, 409, 410, 411, 412, 413, 414, 415, 416, 417, 418, 421, 422, 423, 424, 425, 426, 428, 429,
+    431, 451, 500, 501, 502, 503, 504, 505, 506, 507, 508, 510, 511,
+];
+
+/// The counter of a status: of one that is not counted by itself, that of all others.
+fn counter_of(status: u16) -> usize {
+    STATUSES.binary_search(&status).unwrap_or(STATUSES.len())
+}
+
+/// A status as metrics name it.
+fn status_name(counter: usize) -> Cow<'static, str> {
+    STATUSES.get(counter).map_or("other".into(), |status| status.to_string().into())
 }
 
 /// The metric of responses by protocol. Those that were not over HTTP/2 are worked out, and are a sample of it as well.
@@ -100,6 +118,9 @@ counters! {
         pub by_class [5] = Row::counter("http_server_responses_total")
             .each("class", |class| ["1xx", "2xx", "3xx", "4xx", "5xx"][class].into())
             .json("responses.by_class").shape(Shape::List).text("responses", "");
+        /// Responses by their status.
+        pub by_status [STATUSES.len() + 1] = Row::counter("http_server_responses_by_status_total")
+            .each("status", status_name).json("responses.by_status").text("statuses", "");
         /// Abuses of HTTP/2: what peers did that costs and carries nothing: docs/http2.md.
         pub abuses [Abuse::ALL.len()] = Row::counter("lamna_http2_abuses_total")
             .each("kind", |kind| Abuse::ALL[kind].name().into())
@@ -135,6 +156,7 @@ impl Tally {
     pub(crate) fn record(&self, outcome: &Outcome, duration_us: u64) {
         let class = usize::from(outcome.status / 100).clamp(1, 5) - 1;
         add(&self.by_class[class], 1);
+        add(&self.by_status[counter_of(outcome.status)], 1);
         add(&self.content_bytes, outcome.content_bytes);
         add(&self.over_http2, u64::from(outcome.over_http2));
         add(&self.durations[bucket(duration_us)], 1);
@@ -150,6 +172,23 @@ mod tests {
 
     fn outcome(status: u16, content_bytes: u64) -> Outcome {
         Outcome { status, content_bytes, started: Instant::default(), over_http2: false }
+    }
+
+    #[test]
+    fn each_registered_status_has_a_counter_and_all_others_share_one() {
+        assert!(STATUSES.is_sorted());
+        let registered = |status: &u16| !crate::message::Status(*status).reason_phrase().is_empty();
+        let known: Vec<u16> = (101..600).filter(registered).filter(|status| !(102..200).contains(status)).collect();
+        assert_eq!(known, STATUSES);
+        let tally = Tally::default();
+        for status in [200, 404, 404, 299, 599] {
+            tally.record(&outcome(status, 0), 0);
+        }
+        let counted: Vec<(String, u64)> = (tally.by_status.iter().enumerate())
+            .map(|(counter, cell)| (status_name(counter).into_owned(), cell.load(Relaxed)))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        assert_eq!(counted, [("200".into(), 1), ("404".into(), 2), ("other".into(), 2)]);
     }
 
     #[test]
