@@ -297,6 +297,19 @@ impl AccessLogs {
         self.sites.iter().any(|site| site.asks_routes || site.log != self.server)
     }
 
+    /// The log of requests of site `site` whose routes say `rule`, in words. None if it is the same for all requests.
+    pub fn describe(&self, site: u32, rule: Option<bool>) -> Option<String> {
+        let SiteLog { log, asks_routes } = self.sites.get(site as usize).filter(|_| self.differ_by_site())?;
+        Some(match log {
+            Some(_) if *asks_routes && rule == Some(false) => "none: a route says `log = \"off\"`".to_owned(),
+            Some(log) => {
+                let (target, format) = &self.logs[*log as usize];
+                format!("{}, in the format {}", self.targets[*target].text(), format.text())
+            }
+            None => "none: it is off for the site".to_owned(),
+        })
+    }
+
     /// The files of `settings` that lines are written to.
     pub fn files(settings: &Settings) -> Vec<PathBuf> {
         let files = AccessLogs::of(settings).targets.into_iter().filter_map(|target| match target {
@@ -383,7 +396,10 @@ mod tests {
             [Some(0), Some(1), Some(2), Some(1), None]
         );
         assert!(logs.differ_by_site() && !logs.are_off());
+        let words = |site| logs.describe(site, None).unwrap();
+        assert_eq!([words(0), words(2)], ["-, in the format combined", "/a, in the format json"]);
+        assert_eq!(words(4), "none: it is off for the site");
         let alike = AccessLogs::of(&Settings { sites: vec![site(None, None)], ..Settings::default() });
-        assert!(!alike.differ_by_site());
+        assert!(!alike.differ_by_site() && alike.describe(0, None).is_none());
     }
 }

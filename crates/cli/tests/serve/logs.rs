@@ -77,6 +77,14 @@ fn the_manual_says_which_lines_there_are(engine: Engine) {
             expected.entry(log).or_default().push(line);
         }
     }
+    for (url, words) in [
+        ("http://example.org/health", "log      none: a route says `log = \"off\"`\n"),
+        ("http://quiet.example/", "log      none: it is off for the site\n"),
+        ("http://shop.example/", "/shop.log, in the format $status"),
+    ] {
+        let explained = order(&server, &["explain", url]).expect("it says");
+        assert!(explained.contains(words), "{explained}");
+    }
     for (log, expected) in expected {
         let written = lines(&server.directory().join(log), expected.len());
         let mut written: Vec<String> = written.iter().map(|line| masked(line)).collect();

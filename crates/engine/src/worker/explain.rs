@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{self, Duration};
 
 use lamna_config::access::{AccessRule, AccessRules, Allowed};
+use lamna_config::access_log::AccessLogs;
 use lamna_config::proxies::Peer;
 use lamna_config::route::condition::Network;
 use lamna_config::settings::{Settings, SiteSettings};
@@ -143,6 +144,8 @@ impl Explainer {
             let_in = (!other.is_like(&answer)).then_some((other, walk));
         }
         let rules = walk.rules.clone();
+        let rule = rules.as_ref().and_then(|rules| rules.rules.log);
+        let log = AccessLogs::of(&self.settings).describe(site.index, rule);
         let furthest = let_in.as_ref().map_or(&walk, |(_, walk)| walk);
         let because = rules.map_or_else(Vec::new, |rules| {
             let by_application = match &furthest.found {
@@ -160,6 +163,7 @@ impl Explainer {
             answer,
             let_in: let_in.map(|(answer, _)| answer),
             because,
+            log,
             cache: None,
         })
     }

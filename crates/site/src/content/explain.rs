@@ -99,6 +99,9 @@ pub struct Explanation {
     pub let_in: Option<Answer>,
     /// Facts about the path: the routes that fit it, and what the file system has there.
     pub because: Vec<String>,
+    /// The access log that the request is in, and how; none where all requests are in the same.
+    #[serde(default)]
+    pub log: Option<String>,
     /// The state of the target in the server's cache; none without a server.
     #[serde(default)]
     pub cache: Option<String>,
@@ -418,6 +421,7 @@ impl fmt::Display for Explanation {
         }
         self.answer.write("answer", f)?;
         self.let_in.as_ref().map_or(Ok(()), |answer| answer.write("let in", f))?;
+        self.log.as_ref().map_or(Ok(()), |log| writeln!(f, "log      {log}"))?;
         match &self.cache {
             Some(cache) => writeln!(f, "cache    {cache}"),
             None => Ok(()),
