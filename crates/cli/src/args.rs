@@ -17,7 +17,7 @@ use lamna_server::config::access::{check_user, hash_password};
 use lamna_server::config::acme::check_name;
 use lamna_server::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
 use lamna_server::config::password::PasswordHash;
-use lamna_server::config::settings::ListenAddress;
+use lamna_server::config::settings::{ListenAddress, ListenAt};
 use lamna_server::config::upstream_address::{AddressError, UpstreamAddress};
 use lamna_server::config::{Overrides, field_from_text};
 use lamna_server::process::cgi_runner::{self, Limits};
@@ -37,7 +37,7 @@ const EXAMPLES: &str = "\
 Examples:
   lamna                                       this directory, for this machine alone
   lamna ~/site --open                         that one, opened in the browser
-  lamna --listen 0.0.0.0:8080 --browse --qr   for everybody in this network, phones included
+  lamna --listen :8080 --browse --qr          for everybody in this network, phones included
   lamna serve --config lamna.toml             several sites, redirects, fields";
 
 /// A web server: files, uploads, reverse proxy, FastCGI and CGI, with TLS and HTTP/2. Without a command it serves a
@@ -396,10 +396,10 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, value_name = "PORT", conflicts_with = "listen")]
     port: Option<u16>,
 
-    /// Where to listen: PORT or :PORT (loopback), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH. Can be repeated.
-    /// 0.0.0.0:PORT and [::]:PORT are every interface [default: the first free port of loopback from 8080 to 8099]
+    /// Where to listen: PORT or :PORT (every address, IPv4 and IPv6), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH.
+    /// Can be repeated; for this machine alone there is --port [default: the first free port of loopback from 8080 to 8099]
     #[arg(short, long, value_name = "ADDR")]
-    listen: Vec<ListenAddress>,
+    listen: Vec<ListenAt>,
 
     /// Let pages of other origins read what is served, preflight requests included: of this one, or of all
     #[arg(long, value_name = "ORIGIN", num_args = 0..=1, require_equals = true, default_missing_value = "*", value_parser = origin)]
@@ -460,7 +460,7 @@ impl ServeArgs {
 
     /// The overrides for `config::load`.
     pub(crate) fn overrides(&self) -> Overrides {
-        let port = self.port.map(|port| ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into()));
+        let port = self.port.map(|port| ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into()).into());
         Overrides {
             directory: self.directory.clone(),
             listen: port.into_iter().chain(self.listen.iter().cloned()).collect(),

@@ -49,7 +49,7 @@ const MISSING: [(&[&str], &str); 19] = [
     ),
     (
         &["bind", "host", "address", "interfaces", "interface"],
-        "where to listen is said with --listen, as in --listen 0.0.0.0:8080, or with --port for this machine alone",
+        "where to listen is said with --listen, as in --listen :8080, or with --port for this machine alone",
     ),
     (&["root", "dir", "directory"], "the directory to serve is named without a flag, as in: lamna DIR"),
     (&["gzip", "brotli", "zstd"], "text is compressed unless that is switched off; --compress says into which codings"),

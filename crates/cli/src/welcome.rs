@@ -64,7 +64,7 @@ fn for_others(addresses: &[&ListenAddress], route: impl Fn(IpAddr) -> Option<IpA
     }
     let Some(every) = tcp().find(|address| address.ip().is_unspecified()) else {
         let port = tcp().next().map_or(8080, |address| address.port());
-        return Err(format!("only this machine reaches the server; for others, say --listen 0.0.0.0:{port}"));
+        return Err(format!("only this machine reaches the server; for others, say --listen :{port}"));
     };
     let own = route(every.ip()).or_else(|| route(Ipv4Addr::UNSPECIFIED.into()).filter(|_| every.is_ipv6()));
     let own = own.ok_or("this machine has no address in a network")?;
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(others(&["0.0.0.0:8080"], home), Ok("192.168.1.7:8080".parse().unwrap()));
         assert_eq!(others(&["[::]:8080"], home), Ok("192.168.1.7:8080".parse().unwrap()), "both kinds come in there");
         assert_eq!(others(&["8080", "192.0.2.1:81"], home), Ok("192.0.2.1:81".parse().unwrap()));
-        assert!(others(&["unix:s", "8081"], home).unwrap_err().contains("--listen 0.0.0.0:8081"));
+        assert!(others(&["unix:s", "8081"], home).unwrap_err().contains("--listen :8081"));
         assert!(others(&["0.0.0.0:8080"], None).unwrap_err().contains("no address"));
     }
 

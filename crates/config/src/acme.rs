@@ -126,10 +126,10 @@ mod tests {
         let settings = load(None, &overrides).unwrap();
         assert_eq!(settings.automatic_names(), ["a.test", "b.test"]);
         assert_eq!((&settings.sites[0].tls, settings.sites[0].browse), (&Some(SiteTls::Auto), false));
-        let listen: Vec<String> = settings.listen.iter().map(ToString::to_string).collect();
-        assert!(listen.contains(&"0.0.0.0:443".to_owned()) && listen.contains(&"0.0.0.0:80".to_owned()), "{listen:?}");
+        let listen: Vec<String> = settings.listen.iter().map(|one| one.at.to_string()).collect();
+        assert_eq!(listen, [":443", ":80"]);
         let chosen = Overrides { listen: vec!["127.0.0.1:8443".parse().unwrap()], ..overrides.clone() };
-        assert_eq!(load(None, &chosen).unwrap().listen, chosen.listen);
+        assert_eq!(load(None, &chosen).unwrap().listen, ["127.0.0.1:8443".parse().unwrap()]);
         // The sites of a file have their own hosts.
         let with = directory_with("[[site]]\nroot = \"site\"\n");
         let error =

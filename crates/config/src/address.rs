@@ -2,7 +2,8 @@
 //!
 //! Owns: the syntax, both ways. Resolves no names: what a name means can change between two starts, and a server that
 //! listens somewhere else than last time is a surprise. `localhost` alone is understood, as 127.0.0.1. A port without
-//! an address is loopback, never every interface: that takes `0.0.0.0:PORT` or `[::]:PORT`.
+//! an address is loopback here, as for the endpoint that controls the server; `listen` takes it for every address
+//! ([`listen`](super::listen)).
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -42,10 +43,10 @@ impl FromStr for ListenAddress {
             return Ok(ListenAddress::Tcp(address));
         }
         let port = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')).unwrap_or(text);
-        if port.bytes().all(|byte| byte.is_ascii_digit()) && !port.is_empty() {
-            return loopback(port);
+        match port_alone(port) {
+            Some(port) => port.map(|port| ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into())),
+            None => Err(AddressError(remedy(text))),
         }
-        Err(AddressError(remedy(text)))
     }
 }
 
@@ -90,9 +91,10 @@ fn unix(path: &str) -> Result<ListenAddress, AddressError> {
     Ok(ListenAddress::Unix(PathBuf::from(path)))
 }
 
-fn loopback(port: &str) -> Result<ListenAddress, AddressError> {
-    let port: u16 = port.parse().map_err(|_| AddressError("has a port above 65535".into()))?;
-    Ok(ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into()))
+/// The port that a text of digits is; none of any other text.
+pub(super) fn port_alone(text: &str) -> Option<Result<u16, AddressError>> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
+    is_number.then(|| text.parse().map_err(|_| AddressError("has a port above 65535".into())))
 }
 
 fn remedy(text: &str) -> String {
@@ -101,7 +103,8 @@ fn remedy(text: &str) -> String {
         return "has no port: write it as in 127.0.0.1:8080 or [::1]:8080".into();
     }
     if host == "*" {
-        return "is not an address: 0.0.0.0:PORT is every IPv4 interface, [::]:PORT every IPv6 one".into();
+        return "is not an address: :PORT is every address, 0.0.0.0:PORT every IPv4 one, [::]:PORT every IPv6 one"
+            .into();
     }
     "is not an address: expected PORT, IPV4:PORT, [IPV6]:PORT, localhost:PORT or unix:PATH".into()
 }

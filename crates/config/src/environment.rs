@@ -9,39 +9,36 @@ use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::address::{AdminAddress, ListenAddress};
+use super::address::AdminAddress;
 use super::depth::Depth;
-use super::settings::LogTarget;
+use super::settings::{ListenAt, ListenSettings, LogTarget};
 
-/// Whether one can listen at an address beside `others`: a message and what to do about it if not.
-pub(super) fn check_address(
-    address: &ListenAddress,
-    others: &[ListenAddress],
-    depth: Depth,
-) -> Result<(), (String, String)> {
-    if let Some(other) = others.iter().find(|other| other.overlaps(address)) {
-        let is_same = other == address;
+/// Whether one can listen there beside `others`: a message and what to do about it if not.
+pub(super) fn check_listen(at: &ListenAt, others: &[ListenSettings], depth: Depth) -> Result<(), (String, String)> {
+    if let Some(other) = others.iter().map(|other| &other.at).find(|other| other.overlaps(at)) {
+        let is_same = other == at;
         let message = match is_same {
-            true => format!("`{address}` is named twice"),
-            false => format!("`{address}` and `{other}` overlap: only one socket can listen there"),
+            true => format!("`{at}` is named twice"),
+            false => format!("`{at}` and `{other}` overlap: only one socket can listen there"),
         };
         return Err((message, "leave one of them out".to_owned()));
     }
-    match depth {
-        Depth::Text | Depth::Serve => Ok(()),
-        Depth::Check(probe) => probe(address),
+    match (depth, at) {
+        (Depth::Check(probe), ListenAt::Address(address)) => probe(address),
+        // A kernel without one of the families listens in the other.
+        (Depth::Check(_), ListenAt::EveryAddress(_)) | (Depth::Text | Depth::Serve, _) => Ok(()),
     }
 }
 
-/// Whether the server can be controlled here beside what it listens at: as [`check_address`].
+/// Whether the server can be controlled here beside what it listens at: as [`check_listen`].
 pub(super) fn check_admin(
     admin: &AdminAddress,
-    listen: &[ListenAddress],
+    listen: &[ListenSettings],
     depth: Depth,
 ) -> Result<(), (String, String)> {
     let AdminAddress::At(address) = admin else { return Ok(()) };
     let rename = |(message, hint): (String, String)| (message, hint.replace("--listen", "--admin"));
-    check_address(address, listen, depth).map_err(rename)
+    check_listen(&ListenAt::Address(address.clone()), listen, depth).map_err(rename)
 }
 
 /// Whether the access log can be opened: a message and what to do about it if not. Makes nothing.

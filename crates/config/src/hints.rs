@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use lamna_policy::hints::Probability;
 
-use super::settings::{ListenAddress, Settings};
+use super::settings::Settings;
 
 /// See docs/hints.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +53,8 @@ pub fn state_file(settings: &Settings) -> Option<PathBuf> {
     if let Some(file) = &settings.hints.file {
         return Some(file.clone());
     }
-    let address = settings.listen.first()?;
-    if matches!(address, ListenAddress::Tcp(address) if address.port() == 0) {
+    let address = &settings.listen.first()?.at;
+    if address.port() == Some(0) {
         return None;
     }
     let is_plain = |each: char| each.is_ascii_alphanumeric() || matches!(each, '.' | '-');

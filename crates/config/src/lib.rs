@@ -36,6 +36,7 @@ pub mod gateway;
 pub mod hints;
 pub mod key;
 mod limits;
+pub mod listen;
 mod load;
 pub mod own_files;
 mod page;

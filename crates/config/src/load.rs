@@ -4,19 +4,18 @@
 //! is absolute, so that they mean the same wherever they are rendered to or the process goes.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf, absolute};
 
 use super::checker::{EnvironmentChecks, Finding};
 use super::depth::{Depth, Probe, check_directory};
-use super::environment::check_address;
+use super::environment::check_listen;
 use super::error_log::Level;
 use super::explain::{ConfigError, Problem};
 use super::service::ServiceDefinition;
 use super::setting::row::Objection;
 use super::setting::table::find;
 use super::setting::{SETTINGS, Value};
-use super::settings::{ListenAddress, LogTarget, Settings, SiteSettings, SiteTls, TlsFiles};
+use super::settings::{ListenAddress, ListenAt, ListenSettings, LogTarget, Settings, SiteSettings, SiteTls, TlsFiles};
 use super::shapes::{self, Shapes};
 use super::site::check_headers;
 #[cfg(doc)]
@@ -35,7 +34,7 @@ pub struct Overrides {
     /// The directory to serve. Only without a file, or with one that has no site.
     pub directory: Option<PathBuf>,
     /// See [`Settings::listen`]. Not empty: replaces the addresses of the file.
-    pub listen: Vec<ListenAddress>,
+    pub listen: Vec<ListenAt>,
     /// Names of settings, and what they are to be. In the order of their table.
     pub settings: Vec<(&'static str, Value)>,
     /// Turns [`SiteSettings::upload`] on for every site.
@@ -146,9 +145,9 @@ impl Overrides {
     /// Judges the values of the command line, once their paths are absolute.
     fn check(&self, settings: &mut Settings, depth: Depth) -> Result<(), ConfigError> {
         let mut found = Vec::new();
-        let listen: &[ListenAddress] = if self.listen.is_empty() { &[] } else { &settings.listen };
-        for (at, address) in listen.iter().enumerate() {
-            found.extend(check_address(address, &listen[..at], depth).err());
+        let listen: &[ListenSettings] = if self.listen.is_empty() { &[] } else { &settings.listen };
+        for (index, one) in listen.iter().enumerate() {
+            found.extend(check_listen(&one.at, &listen[..index], depth).err());
         }
         let mut found: Vec<Objection> = found.into_iter().map(|(message, hint)| (message, Some(hint))).collect();
         let is_looked_at = |name: &str| {
@@ -189,7 +188,7 @@ impl Overrides {
     /// The error is a message.
     fn apply(&self, settings: &mut Settings) -> Result<(), String> {
         if !self.listen.is_empty() {
-            settings.listen = self.listen.iter().map(absolute_address).collect();
+            settings.listen = self.listen.iter().map(|at| absolute_at(at).into()).collect();
         }
         if self.quiet {
             settings.log = LogTarget::Off;
@@ -245,13 +244,15 @@ impl Overrides {
     /// The site that a directory of the command line makes. The user of a folder without an index file, served to this
     /// machine alone, wants to see what is in it.
     fn directory_site(&self, directory: &Path, settings: &Settings) -> Result<SiteSettings, ConfigError> {
-        let listen = if self.listen.is_empty() { &settings.listen } else { &self.listen };
+        let configured = settings.listen.iter().map(|one| &one.at);
+        let listen: Vec<&ListenAt> =
+            if self.listen.is_empty() { configured.collect() } else { self.listen.iter().collect() };
         let site = directory_site(directory)?;
         if !self.domains.is_empty() {
             return Ok(SiteSettings { hosts: self.hosts(), tls: Some(SiteTls::Auto), ..site });
         }
         // Who has an application run scripts has no use for a list of them.
-        let lists = is_for_this_machine(listen) && self.gateway.is_none() && !has_index(&site);
+        let lists = is_for_this_machine(&listen) && self.gateway.is_none() && !has_index(&site);
         Ok(SiteSettings { browse: lists, ..site })
     }
 }
@@ -263,20 +264,14 @@ fn listen_to_the_public(settings: &mut Settings) {
     if settings.automatic_names().is_empty() || !settings.listen.is_empty() || are_passed {
         return;
     }
-    let mut hosts: Vec<IpAddr> = vec![Ipv4Addr::UNSPECIFIED.into()];
-    // A kernel without IPv6 has no such file.
-    if Path::new("/proc/net/if_inet6").exists() {
-        hosts.push(Ipv6Addr::UNSPECIFIED.into());
-    }
-    let addresses = [443, 80].into_iter().flat_map(|port| hosts.iter().map(move |host| SocketAddr::new(*host, port)));
-    settings.listen = addresses.map(ListenAddress::Tcp).collect();
+    settings.listen = [443, 80].map(|port| ListenAt::EveryAddress(port).into()).to_vec();
 }
 
 /// Whether only this machine reaches a server at these addresses. False for Unix sockets, which have a proxy in front.
-fn is_for_this_machine(listen: &[ListenAddress]) -> bool {
+fn is_for_this_machine(listen: &[&ListenAt]) -> bool {
     // Sockets that a service manager passes are whatever it likes.
     let are_passed = listen.is_empty() && std::env::var_os("LISTEN_FDS").is_some();
-    !are_passed && listen.iter().all(|address| matches!(address, ListenAddress::Tcp(tcp) if tcp.ip().is_loopback()))
+    !are_passed && listen.iter().all(|at| at.is_loopback())
 }
 
 /// Whether the root of a site has one of its index files.
@@ -383,10 +378,10 @@ fn directory_of(file: &Path) -> PathBuf {
     directory
 }
 
-fn absolute_address(address: &ListenAddress) -> ListenAddress {
-    match address {
-        ListenAddress::Unix(path) => ListenAddress::Unix(absolute_path(path)),
-        ListenAddress::Tcp(_) => address.clone(),
+fn absolute_at(at: &ListenAt) -> ListenAt {
+    match at.socket() {
+        Some(path) => ListenAddress::Unix(absolute_path(path)).into(),
+        None => at.clone(),
     }
 }
 

@@ -131,10 +131,7 @@ fn files(settings: &Settings) -> Vec<(PathBuf, Reach)> {
     if let AdminAddress::At(ListenAddress::Unix(socket)) = &settings.admin.address {
         files.push(socket.clone());
     }
-    files.extend(settings.listen.iter().filter_map(|address| match address {
-        ListenAddress::Unix(socket) => Some(socket.clone()),
-        ListenAddress::Tcp(_) => None,
-    }));
+    files.extend(settings.listen.iter().filter_map(|one| one.at.socket().map(Path::to_owned)));
     files.extend(settings.services.iter().filter_map(|service| match &service.what {
         What::Native(native) => Some(native.object.clone()),
         What::Wasm(wasm) => Some(wasm.component.clone()),

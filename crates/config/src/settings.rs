@@ -16,6 +16,7 @@ use super::acme::AcmeSettings;
 use super::address::AdminAddress;
 pub use super::address::ListenAddress;
 pub use super::architecture::Architecture;
+pub use super::listen::{ListenAt, ListenSettings};
 pub use super::redirect::Redirect;
 pub use super::site::{Alias, ClientCa, SiteSettings, SiteTls, TlsFiles};
 use crate::cache_policy::Policy;
@@ -160,7 +161,7 @@ pub struct AdminSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Addresses to bind. Empty: loopback port 8080, or the next free port.
-    pub listen: Vec<ListenAddress>,
+    pub listen: Vec<ListenSettings>,
     /// The engine; that to begin with if the server adapts.
     pub architecture: Architecture,
     /// Whether the server changes the engine by itself when another is better: `arch = "auto"`.
@@ -180,7 +181,7 @@ pub struct Settings {
     /// The proxies that are believed about who their clients are.
     pub proxies: TrustedProxies,
     /// Those of the addresses to listen at where connections begin with a header of the PROXY protocol.
-    pub proxy_protocol: Vec<ListenAddress>,
+    pub proxy_protocol: Vec<ListenAt>,
     /// How much each client network may ask for, over all sites; none for any amount.
     pub request_limit: Option<Rate>,
     /// The most connections of each client network that are open at once; 0 for any number.

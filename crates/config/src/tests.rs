@@ -142,9 +142,9 @@ fn one_file_holds_everything() {
     let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let expected = Settings {
         listen: vec![
-            ListenAddress::Tcp("127.0.0.1:8080".parse().unwrap()),
-            ListenAddress::Tcp("[::1]:8080".parse().unwrap()),
-            ListenAddress::Unix(base.join("run/x.sock")),
+            ListenAddress::Tcp("127.0.0.1:8080".parse().unwrap()).into(),
+            ListenAddress::Tcp("[::1]:8080".parse().unwrap()).into(),
+            ListenAddress::Unix(base.join("run/x.sock")).into(),
         ],
         architecture: Architecture::Sped,
         adapts: false,
@@ -240,7 +240,7 @@ fn the_command_line_overrides_the_file() {
     let profile = directory.path().join("profile.toml");
     fs::write(&profile, "").unwrap();
     let overrides = Overrides {
-        listen: vec![ListenAddress::Unix("x".into())],
+        listen: vec![ListenAddress::Unix("x".into()).into()],
         users: vec![("ada".to_owned(), PasswordHash::parse("{SHA}VBPuJHI7uixaa6LQGWx4s+5GKNE=").unwrap())],
         settings: given(&[
             ("arch", "sped"),
@@ -292,7 +292,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!(fields.iter().filter(|(name, _)| name == "X-A").count(), 1);
     assert!(fields.contains(&("Access-Control-Allow-Origin".into(), "*".into())), "{fields:?}");
     let socket = std::env::current_dir().unwrap().join("x");
-    assert_eq!(settings.listen, [ListenAddress::Unix(socket)]);
+    assert_eq!(settings.listen, [ListenAddress::Unix(socket).into()]);
     assert_eq!((settings.choice(), settings.workers_adapt), (Choice::Fixed(Architecture::Sped), false));
     assert_eq!((settings.profile, settings.profile_file), (Some(Profile::built_in()), Some(profile)));
     assert_eq!(settings.admin.address, "9100".parse().unwrap());
@@ -475,8 +475,8 @@ fn top_level_values_are_within_their_bounds() {
 #[test]
 fn what_could_not_be_listened_at_or_logged_to_is_refused_with_the_place() {
     for (line, message) in [
-        ("listen = [\"8080\", \"127.0.0.1:8080\"]", "1:19: `127.0.0.1:8080` is named twice"),
-        ("listen = [\"0.0.0.0:80\", \"80\"]", "`127.0.0.1:80` and `0.0.0.0:80` overlap"),
+        ("listen = [\"8080\", \":8080\"]", "1:19: `:8080` is named twice"),
+        ("listen = [\"0.0.0.0:80\", \"80\"]", "`:80` and `0.0.0.0:80` overlap"),
         ("listen = [\"unix:a\", \"unix:a\"]", "is named twice"),
         ("log = \"logs/access.log\"", "1:7: the directory `"),
         ("log = \"site\"", "is a directory"),
@@ -501,7 +501,7 @@ fn control_and_a_profile_are_set_in_the_file_and_what_is_rendered_loads_to_the_s
     assert_eq!(Settings { read_files: settings.read_files.clone(), ..rendered }, settings);
     for (line, message) in [
         ("admin = \"nowhere\"", "or off, or auto"),
-        ("listen = [\"9100\"]\nadmin = \"9100\"", "2:9: `127.0.0.1:9100` is named twice"),
+        ("listen = [\"9100\"]\nadmin = \"9100\"", "2:9: `127.0.0.1:9100` and `:9100` overlap"),
         ("admin_hosts = [\"a:80\"]", "has a port"),
         ("admin_token_file = \"lamna.toml\"", "has no token: a token has at least 16"),
         ("profile = \"nowhere\"", "cannot read"),
@@ -626,8 +626,10 @@ fn a_folder_without_an_index_is_listed_for_this_machine_alone() {
             Overrides { directory: Some(directory.path().to_owned()), listen, browse, ..Overrides::default() };
         load(None, &overrides).unwrap().sites[0].browse
     };
-    assert!(browses(&[], None) && browses(&["8080", "[::1]:8080"], None));
-    for others in [&["0.0.0.0:8080"][..], &["127.0.0.1:8080", "[::]:8080"], &["192.0.2.1:1"], &["unix:socket"]] {
+    assert!(browses(&[], None) && browses(&["localhost:8080", "[::1]:8080"], None));
+    for others in
+        [&["0.0.0.0:8080"][..], &["8080"], &["127.0.0.1:8080", "[::]:8080"], &["192.0.2.1:1"], &["unix:socket"]]
+    {
         assert!(!browses(others, None), "{others:?}");
         assert!(browses(others, Some(true)), "{others:?}");
     }

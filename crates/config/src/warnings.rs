@@ -18,7 +18,7 @@ use super::route::sent::Sent;
 use super::route::template::Variable;
 use super::route::{self, RouteSettings, Switch};
 use super::service::{ServiceDefinition, What};
-use super::settings::{ListenAddress, Settings, SiteSettings};
+use super::settings::{ListenAt, ListenSettings, Settings, SiteSettings};
 use super::site::SiteTls;
 
 /// One line each.
@@ -64,8 +64,10 @@ fn processes(settings: &Settings) -> Option<String> {
 /// Addresses of `proxy_protocol` at which the server does not listen. Without `listen` it is not known yet where it
 /// does.
 fn nowhere(settings: &Settings) -> Vec<String> {
-    let is_nowhere =
-        |named: &&ListenAddress| !settings.listen.is_empty() && !settings.listen.iter().any(|own| named.means(own));
+    let is_there = |named: &ListenAt| {
+        settings.listen.iter().flat_map(|one| one.at.addresses()).any(|address| named.means(&address))
+    };
+    let is_nowhere = |named: &&ListenAt| !settings.listen.is_empty() && !is_there(named);
     let nowhere = settings.proxy_protocol.iter().filter(is_nowhere);
     nowhere
         .map(|address| format!("`proxy_protocol` names {address}, and `listen` does not: it has no effect"))
@@ -96,7 +98,7 @@ fn unused_lines(name: &str, site: &SiteSettings) -> Vec<String> {
 
 /// A site without a certificate where every address speaks TLS: no client can reach it.
 fn out_of_reach(name: &str, site: &SiteSettings, settings: &Settings) -> Option<String> {
-    let is_plain = |address: &ListenAddress| !matches!(address, ListenAddress::Tcp(tcp) if tcp.port() != 80);
+    let is_plain = |one: &ListenSettings| one.at.port().is_none_or(|port| port == 80);
     let is_reached = site.tls.is_some() || settings.listen.is_empty() || settings.listen.iter().any(is_plain);
     (settings.speak_tls() && !is_reached).then(|| {
         format!(
@@ -135,14 +137,13 @@ fn plain_passwords(name: &str, site: &SiteSettings, settings: &Settings) -> Opti
     let asks = accesses.any(|rules| {
         rules.0.iter().flatten().any(|whom| matches!(whom, Allowed::Only(rule) if rule.asks_for_credentials()))
     });
-    let is_open = |address: &&ListenAddress| matches!(address, ListenAddress::Tcp(tcp) if !tcp.ip().is_loopback());
     // A proxy that is trusted speaks TLS in its place.
     let is_plain = asks && site.tls.is_none() && settings.proxies.is_empty();
-    let open = settings.listen.iter().find(is_open).filter(|_| is_plain)?;
+    let open = settings.listen.iter().find(|one| one.at.is_open()).filter(|_| is_plain)?;
     Some(format!(
         "{name} asks for passwords or tokens, and {} does not speak TLS: whoever is on the way reads them (docs/tls.md says how to \
          have it spoken)",
-        open
+        open.at
     ))
 }
 

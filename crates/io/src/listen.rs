@@ -9,7 +9,7 @@ pub mod unix;
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
 use lamna_config::proxies::TrustedProxies;
-use lamna_config::settings::{ListenAddress, Settings};
+use lamna_config::settings::{ListenAddress, ListenAt, ListenSettings, Settings};
 use lamna_sys as sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, Gid, Uid, chownat};
@@ -28,6 +28,9 @@ use crate::log::errors::{self, Level};
 
 /// Ports tried when no address is given.
 const DEFAULT_PORTS: RangeInclusive<u16> = 8080..=8099;
+
+/// How often a port that is free for IPv4 is looked for, until one is free for IPv6 as well.
+const ANY_PORT_TRIES: usize = 16;
 
 /// Connections that may wait to be accepted. The kernel caps it by `net.core.somaxconn`, which is 4096 by default.
 pub const BACKLOG: i32 = 4096;
@@ -71,24 +74,22 @@ pub struct BindError {
     remedy: String,
 }
 
-/// Binds every address, or none; a socket that a service manager passed for one of them is used in place of a new one,
-/// and one for another address is said to be unused. With no address: the sockets that were passed, else the first free
-/// port of loopback from 8080 to 8099.
+/// Binds everything that is named, or nothing; a socket that a service manager passed for one of the addresses is used
+/// in place of a new one, and one for another address is said to be unused. With no address: the sockets that were
+/// passed, else the first free port of loopback from 8080 to 8099.
 ///
 /// A stale Unix socket is removed; between two processes that find the same one stale at the same moment, the later
 /// one wins. The permissions of a new one follow the umask.
 ///
 /// # Errors
 /// The first address that cannot be bound; listeners that were bound before it are closed again.
-pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Listener>, BindError> {
+pub fn bind(listen: &[ListenSettings]) -> Result<Vec<Listener>, BindError> {
     let mut passed = activation::listeners()?;
-    if !addresses.is_empty() {
-        let listeners =
-            addresses.iter().map(|address| match passed.iter().position(|listener| listener.address == *address) {
-                Some(at) => Ok(passed.swap_remove(at)),
-                None => bind_one(address),
-            });
-        let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+    if !listen.is_empty() {
+        let mut listeners = Vec::new();
+        for one in listen {
+            listeners.append(&mut bind_at(&one.at, &mut passed)?);
+        }
         passed.iter().for_each(|unused| {
             let what = format!(
                 "the service manager has passed a socket for {}, which the addresses to listen at do not name: it is \
@@ -132,7 +133,7 @@ impl Listener {
 
     /// Connections that are taken from now on are those of proxies if `settings` say so.
     pub fn expect_proxies(&self, settings: &Settings) {
-        let is_this = |named: &ListenAddress| named.means(&self.address);
+        let is_this = |named: &ListenAt| named.means(&self.address);
         let proxies = settings.proxy_protocol.iter().any(is_this).then(|| Arc::new(settings.proxies.clone()));
         self.proxies.store(proxies);
     }
@@ -311,6 +312,71 @@ impl std::error::Error for BindError {
     }
 }
 
+/// Binds all addresses of `at`, but for those that are among `passed`: these are taken from there.
+fn bind_at(at: &ListenAt, passed: &mut Vec<Listener>) -> Result<Vec<Listener>, BindError> {
+    let mut take = |address: &ListenAddress| {
+        let place = passed.iter().position(|listener| listener.address == *address)?;
+        Some(passed.swap_remove(place))
+    };
+    let port = match at {
+        ListenAt::Address(address) => return Ok(vec![take(address).map_or_else(|| bind_one(address), Ok)?]),
+        ListenAt::EveryAddress(0) => return bind_any_port(),
+        ListenAt::EveryAddress(port) => *port,
+    };
+    let [ipv4, ipv6] = every(port);
+    let passed_ipv6 = take(&ListenAddress::Tcp(ipv6));
+    // One socket of a service manager may be for both: what connects by IPv4 has an address of IPv6 there.
+    if let Some(both) = passed_ipv6.as_ref().filter(|both| sockopt::ipv6_v6only(both) == Ok(false)) {
+        let both = both.address.clone();
+        return match take(&ListenAddress::Tcp(ipv4)) {
+            None => Ok(passed_ipv6.into_iter().collect()),
+            Some(_) => Err(BindError {
+                what: format!("cannot use two sockets of the service manager for {both}"),
+                error: Errno::ADDRINUSE.into(),
+                remedy: "leave one of them out, or say BindIPv6Only=ipv6-only in the socket unit".into(),
+            }),
+        };
+    }
+    let mut listeners = vec![match take(&ListenAddress::Tcp(ipv4)) {
+        Some(listener) => listener,
+        None => bind_tcp(ipv4).map_err(|errno| tcp_error(ipv4, errno))?,
+    }];
+    match passed_ipv6.map_or_else(|| bind_tcp(ipv6), Ok) {
+        Ok(listener) => listeners.push(listener),
+        Err(errno) if is_without_family(errno) => {}
+        Err(errno) => return Err(tcp_error(ipv6, errno)),
+    }
+    Ok(listeners)
+}
+
+/// Binds a port that is free in both families.
+fn bind_any_port() -> Result<Vec<Listener>, BindError> {
+    for _ in 0..ANY_PORT_TRIES {
+        let [any, _] = every(0);
+        let listener = bind_tcp(any).map_err(|errno| tcp_error(any, errno))?;
+        let ListenAddress::Tcp(bound) = listener.address else { continue };
+        let [_, ipv6] = every(bound.port());
+        match bind_tcp(ipv6) {
+            Ok(other) => return Ok(vec![listener, other]),
+            Err(errno) if is_without_family(errno) => return Ok(vec![listener]),
+            Err(Errno::ADDRINUSE) => {}
+            Err(errno) => return Err(tcp_error(ipv6, errno)),
+        }
+    }
+    let [any, _] = every(0);
+    Err(tcp_error(any, Errno::ADDRINUSE))
+}
+
+/// A port of every address: of IPv4, and of IPv6.
+fn every(port: u16) -> [SocketAddr; 2] {
+    [(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()]
+}
+
+/// Whether the kernel has no IPv6, or none that can be used.
+fn is_without_family(errno: Errno) -> bool {
+    matches!(errno, Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)
+}
+
 /// Binds one address.
 pub fn bind_one(address: &ListenAddress) -> Result<Listener, BindError> {
     match address {
@@ -459,6 +525,10 @@ mod tests {
         directory
     }
 
+    fn listen(text: &str) -> ListenSettings {
+        text.parse().expect("test addresses are well formed")
+    }
+
     fn any_port(text: &str) -> ListenAddress {
         text.parse().expect("test addresses are well formed")
     }
@@ -470,7 +540,7 @@ mod tests {
         }
     }
 
-    pub(super) fn message(addresses: &[ListenAddress]) -> String {
+    pub(super) fn message(addresses: &[ListenSettings]) -> String {
         bind(addresses).expect_err("this cannot be bound").to_string()
     }
 
@@ -481,7 +551,7 @@ mod tests {
 
     #[test]
     fn port_0_is_bound_to_a_real_port_that_takes_connections() {
-        let listeners = bind(&[any_port("127.0.0.1:0")]).unwrap();
+        let listeners = bind(&[listen("127.0.0.1:0")]).unwrap();
         let address = tcp_address(&listeners[0]);
         assert_ne!(address.port(), 0);
         TcpStream::connect(address).unwrap();
@@ -491,29 +561,47 @@ mod tests {
 
     #[test]
     fn an_ipv6_listener_leaves_ipv4_to_another() {
-        let Ok(listeners) = bind(&[any_port("[::1]:0")]) else {
+        let Ok(listeners) = bind(&[listen("[::1]:0")]) else {
             return; // A machine without IPv6.
         };
         assert!(sockopt::ipv6_v6only(&listeners[0]).unwrap());
     }
 
     #[test]
+    fn a_port_alone_is_bound_for_ipv4_and_for_ipv6() {
+        let listeners = bind(&[listen("0")]).unwrap();
+        let port = tcp_address(&listeners[0]).port();
+        let addresses: Vec<SocketAddr> = listeners.iter().map(tcp_address).collect();
+        assert_eq!(addresses[0], ([0, 0, 0, 0], port).into());
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        if let Some(ipv6) = addresses.get(1) {
+            assert_eq!(*ipv6, (Ipv6Addr::UNSPECIFIED, port).into());
+            assert!(TcpStream::connect((Ipv6Addr::LOCALHOST, port)).is_ok());
+        }
+        drop(listeners);
+        let listeners = bind(&[listen(&port.to_string())]).unwrap();
+        assert_eq!(listeners.iter().map(tcp_address).collect::<Vec<_>>(), addresses);
+        assert!(message(&[listen(&port.to_string())]).contains("cannot listen on 0.0.0.0:"));
+        assert!(is_without_family(Errno::AFNOSUPPORT) && !is_without_family(Errno::ADDRINUSE));
+    }
+
+    #[test]
     fn a_port_in_use_is_reported_with_a_remedy() {
-        let first = bind(&[any_port("127.0.0.1:0")]).unwrap();
-        let message = message(&[first[0].address().clone()]);
+        let first = bind(&[listen("127.0.0.1:0")]).unwrap();
+        let message = message(&[first[0].address().clone().into()]);
         assert!(message.contains("another program listens on 127.0.0.1:"), "{message}");
     }
 
     #[test]
     fn probing_finds_what_would_not_be_bound_and_takes_what_another_server_listens_at() {
-        let busy = bind(&[any_port("127.0.0.1:0")]).unwrap();
+        let busy = bind(&[listen("127.0.0.1:0")]).unwrap();
         assert!(probe(busy[0].address()).is_ok());
         assert!(probe(&any_port("192.0.2.1:80")).is_err());
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         let address = ListenAddress::Unix(path.clone());
         assert!(probe(&address).is_ok() && !path.exists());
-        let listening = bind(std::slice::from_ref(&address)).unwrap();
+        let listening = bind(&[address.clone().into()]).unwrap();
         assert!(probe(&address).is_ok());
         drop(listening);
         std::fs::write(&path, "a file").unwrap();
@@ -525,7 +613,7 @@ mod tests {
 
     #[test]
     fn an_address_of_another_machine_is_reported_with_a_remedy() {
-        let message = message(&[any_port("192.0.2.1:0")]);
+        let message = message(&[listen("192.0.2.1:0")]);
         assert!(message.contains("no interface of this machine"), "{message}");
     }
 
@@ -549,7 +637,8 @@ mod tests {
     fn if_one_address_cannot_be_bound_none_is() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
-        let addresses = [ListenAddress::Unix(path.clone()), ListenAddress::Unix("/nonexistent/b".into())];
+        let addresses =
+            [ListenAddress::Unix(path.clone()), ListenAddress::Unix("/nonexistent/b".into())].map(Into::into);
         assert!(message(&addresses).contains("the directory `/nonexistent` does not exist"));
         assert!(!path.exists());
     }
@@ -586,7 +675,7 @@ mod tests {
             let report = check(Some(&file), &Overrides::default(), probe).unwrap_err().to_string();
             assert!(report.contains("lamna.toml:1:11: cannot listen on ") && report.contains(message), "{report}");
             // What the command line says in its place is what counts.
-            let overrides = Overrides { listen: vec!["0".parse().unwrap()], ..Overrides::default() };
+            let overrides = Overrides { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Overrides::default() };
             assert!(check(Some(&file), &overrides, probe).is_ok());
             let overrides = Overrides { listen: vec!["192.0.2.1:80".parse().unwrap()], ..Overrides::default() };
             assert!(

@@ -101,7 +101,7 @@ impl Builder {
 
     /// At this address; a free port of loopback otherwise.
     pub fn listen(mut self, address: impl Into<SocketAddr>) -> Builder {
-        self.settings.listen = vec![ListenAddress::Tcp(address.into())];
+        self.settings.listen = vec![ListenAddress::Tcp(address.into()).into()];
         self
     }
 
@@ -197,7 +197,7 @@ impl Builder {
         if let Some(engine) = &engine {
             (settings.architecture, settings.adapts) = (engine.architecture(), false);
         }
-        let any_port = [ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
+        let any_port = [ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))).into()];
         let addresses = if settings.listen.is_empty() { &any_port[..] } else { &settings.listen };
         let listeners = listen::bind(addresses).map_err(|error| StartError(error.to_string()))?;
         let address = listeners.iter().find_map(|listener| match listener.address() {

@@ -290,7 +290,7 @@ fn over_tls(stream: TcpStream, trusted: &CertificateDer<'static>) -> StreamOwned
 
 /// What a server of `root` has in common, and where it listens.
 fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (Arc<Shared>, SocketAddr) {
-    let any_port = ListenAddress::Tcp(([127, 0, 0, 1], 0).into());
+    let any_port = ListenAddress::Tcp(([127, 0, 0, 1], 0).into()).into();
     let tls = tls.cloned().map(SiteTls::Files);
     let early_hints = EarlyHintSettings { is_on: true, http1: true, ..EarlyHintSettings::default() };
     let link_prefetch = LinkPrefetchSettings { is_on: true, ..LinkPrefetchSettings::default() };

@@ -130,7 +130,7 @@ fn other_settings_hold_for_connections_that_are_open() {
 // The server.
 
 fn open(root: &Path) -> (Server, SocketAddr) {
-    let any_port = ListenAddress::Tcp(([127, 0, 0, 1], 0).into());
+    let any_port = ListenAddress::Tcp(([127, 0, 0, 1], 0).into()).into();
     let listeners = lamna_server::listen::bind(&[any_port]).unwrap();
     let ListenAddress::Tcp(address) = *listeners[0].address() else { unreachable!("it is a TCP address") };
     let settings = Settings {

@@ -101,7 +101,7 @@ pub fn pair_for(settings: &Settings) -> Result<TlsFiles, LocalError> {
 /// The names in that pair, in order.
 pub(crate) fn names_for(settings: &Settings) -> Vec<String> {
     let hosts = settings.sites.iter().flat_map(|site| &site.hosts);
-    let addresses = settings.listen.iter().filter_map(|address| match address {
+    let addresses = settings.listen.iter().flat_map(|one| one.at.addresses()).filter_map(|address| match address {
         ListenAddress::Tcp(address) if !address.ip().is_unspecified() => Some(address.ip().to_string()),
         _ => None,
     });

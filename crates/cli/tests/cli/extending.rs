@@ -117,7 +117,8 @@ fn a_server_with_all_extensions_is_built_and_has_them() {
     fs::write(site.path().join("lamna.toml"), CONFIG).expect("it can be written");
 
     let admin = site.path().join("admin");
-    let arguments = ["serve", "--config", "lamna.toml", "-l", "0", "--admin", &format!("unix:{}", admin.display())];
+    let arguments =
+        ["serve", "--config", "lamna.toml", "-l", "127.0.0.1:0", "--admin", &format!("unix:{}", admin.display())];
     let server = start_program(&program, site.path(), &arguments, &[]);
     let file = server.ask_for("/a.txt", "GET", "");
     assert!(file.contains("\r\nContent-Disposition: attachment\r\n"), "the key of a route: {file}");

@@ -176,6 +176,7 @@ fn check_refuses_what_serve_would_refuse() {
     let long = format!("unix:{}", "x".repeat(120));
     for arguments in [
         &["www", "-l", "127.0.0.1:9", "-l", "9"][..],
+        &["www", "-l", "9", "-l", ":9"],
         &["www", "-l", "0", "--log", "nowhere/access.log"],
         &["www", "-l", "0", "--log", "www"],
         &["www", "-l", "unix:nowhere/a.sock"],

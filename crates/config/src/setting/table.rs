@@ -6,12 +6,12 @@ use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::schedule::Schedule;
 
 use super::row::{Kind, Objection, Part, Section, Setting, Unit};
-use super::values::{account_name, at, path, put, text_of};
+use super::values::{account_name, at, listen_at, path, put, text_of};
 use crate::address::{AdminAddress, host_name};
 use crate::architecture::Architecture;
 use crate::cache_switches::{self, CacheSwitches};
 use crate::compression::Compression;
-use crate::environment::{check_address, check_admin, check_log, check_log_file};
+use crate::environment::{check_admin, check_listen, check_log, check_log_file};
 use crate::error_log::{ErrorLogFormat, Level};
 use crate::proxies::{ForwardedField, UNIX};
 use crate::reload::Reload;
@@ -47,19 +47,19 @@ pub static SETTINGS: &[Setting] = &[
         Kind::List {
             form: "addresses",
             none: "the default",
-            get: |settings| settings.listen.iter().map(ToString::to_string).collect(),
+            get: |settings| settings.listen.iter().map(|one| one.at.to_string()).collect(),
             clear: |settings| settings.listen.clear(),
             add: |settings, text, base| {
-                settings.listen.push(at(text.parse().map_err(|error| format!("{error}"))?, base)?);
+                settings.listen.push(listen_at(text, base)?.into());
                 Ok(())
             },
         },
-        "Where to listen: PORT or :PORT (loopback), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH",
+        "Where to listen: PORT or :PORT (every address), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH",
     )
     .more("; `-l`, `--listen`")
     .default("see below")
     .environment_check(|settings, depth| match settings.listen.as_slice() {
-        [others @ .., last] => advised(check_address(last, others, depth)),
+        [others @ .., last] => advised(check_listen(&last.at, others, depth)),
         [] => Ok(()),
     })
     .reload(Reload::Restart("other addresses to listen at")),
@@ -169,7 +169,7 @@ pub static SETTINGS: &[Setting] = &[
             get: |settings| settings.proxy_protocol.iter().map(ToString::to_string).collect(),
             clear: |settings| settings.proxy_protocol.clear(),
             add: |settings, text, base| {
-                settings.proxy_protocol.push(at(text.parse().map_err(|error| format!("{error}"))?, base)?);
+                settings.proxy_protocol.push(listen_at(text, base)?);
                 Ok(())
             },
         },

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf, absolute};
 
-use crate::settings::ListenAddress;
+use crate::settings::{ListenAddress, ListenAt};
 
 /// Puts a value that is one into its place.
 pub(super) fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
@@ -27,6 +27,14 @@ pub(super) fn at(address: ListenAddress, base: &Path) -> Result<ListenAddress, S
     match address {
         ListenAddress::Unix(socket) => Ok(ListenAddress::Unix(path(&socket.to_string_lossy(), base)?)),
         tcp @ ListenAddress::Tcp(_) => Ok(tcp),
+    }
+}
+
+/// Where a text says to listen, with paths relative to `base`.
+pub(crate) fn listen_at(text: &str, base: &Path) -> Result<ListenAt, String> {
+    match text.parse().map_err(|error| format!("{error}"))? {
+        ListenAt::Address(address) => at(address, base).map(ListenAt::Address),
+        every @ ListenAt::EveryAddress(_) => Ok(every),
     }
 }
 

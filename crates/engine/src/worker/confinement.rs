@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use lamna_config::access_log::AccessLogs;
 use lamna_config::gateway::GatewaySettings;
 use lamna_config::hints;
-use lamna_config::settings::{ListenAddress, Settings, SiteSettings};
+use lamna_config::settings::{Settings, SiteSettings};
 use lamna_config::upstream_address::Place;
 use lamna_sys::sandbox::{Kind, Reach, Sandbox, Use};
 use lamna_tls::automatic::StateFiles;
@@ -88,12 +88,9 @@ fn workers(settings: &Settings) -> Reach {
     }
     let logs = AccessLogs::files(settings).into_iter().chain(settings.error_log.file.clone());
     paths.extend(logs.map(|log| (folder_of(&log).unwrap_or(&log).to_owned(), Use::Log)));
-    for address in &settings.listen {
-        if let ListenAddress::Unix(socket) = address {
-            // The file of a socket goes with whoever is the last to hold it.
-            paths.extend(folder_of(socket).map(|folder| (folder.to_owned(), Use::Remove)));
-        }
-    }
+    // The file of a socket goes with whoever is the last to hold it.
+    let sockets = settings.listen.iter().filter_map(|one| one.at.socket());
+    paths.extend(sockets.filter_map(folder_of).map(|folder| (folder.to_owned(), Use::Remove)));
     if !settings.automatic_names().is_empty()
         && let Ok(files) = StateFiles::of(settings)
     {

@@ -110,6 +110,7 @@ mod tests {
     use super::super::bind;
     use super::super::tests::assert_prepared;
     use super::*;
+    use lamna_config::settings::ListenSettings;
     use std::net::TcpListener;
     use std::process::Command;
 
@@ -142,7 +143,7 @@ mod tests {
     #[ignore = "needs the descriptors that run_activated passes"]
     fn activated() {
         let listen = std::env::var("LISTEN_AT").unwrap_or_default();
-        let addresses: Vec<ListenAddress> = listen.split_whitespace().map(|text| text.parse().unwrap()).collect();
+        let addresses: Vec<ListenSettings> = listen.split_whitespace().map(|text| text.parse().unwrap()).collect();
         match bind(&addresses) {
             Ok(listeners) => {
                 assert_prepared(&listeners[0]);
@@ -169,6 +170,21 @@ mod tests {
         assert!(output.contains(" of 2") && !output.contains("not used"), "{output}");
         let output = run_activated(passed.into(), "127.0.0.1:0");
         assert!(output.contains(&format!("has passed a socket for {address}, which")), "{output}");
+        assert!(output.contains(" of 1"), "{output}");
+    }
+
+    #[test]
+    fn a_socket_of_both_families_stands_for_a_port_of_every_address() {
+        let Ok(passed) = TcpListener::bind("[::]:0") else {
+            return; // A machine without IPv6.
+        };
+        let port = passed.local_addr().unwrap().port();
+        if sockopt::ipv6_v6only(&passed).unwrap() {
+            return; // Sockets of IPv6 take no IPv4 here, unless they are told to.
+        }
+        let output = run_activated(passed.try_clone().unwrap().into(), &port.to_string());
+        assert!(output.contains(&format!("listens on [::]:{port} of 1")) && !output.contains("not used"), "{output}");
+        let output = run_activated(passed.into(), &format!("[::]:{port}"));
         assert!(output.contains(" of 1"), "{output}");
     }
 

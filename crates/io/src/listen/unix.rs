@@ -212,7 +212,7 @@ mod tests {
     fn a_unix_socket_takes_connections_and_its_file_goes_with_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
-        let listeners = bind(&[ListenAddress::Unix(path.clone())]).unwrap();
+        let listeners = bind(&[ListenAddress::Unix(path.clone()).into()]).unwrap();
         UnixStream::connect(&path).unwrap();
         assert_prepared(&listeners[0]);
         drop(listeners);
@@ -223,7 +223,7 @@ mod tests {
     fn a_file_that_replaced_the_socket_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
-        let listeners = bind(&[ListenAddress::Unix(path.clone())]).unwrap();
+        let listeners = bind(&[ListenAddress::Unix(path.clone()).into()]).unwrap();
         // Moved in, so that the new file cannot get the number of the removed one.
         let other = directory.path().join("b");
         fs::write(&other, "other").unwrap();
@@ -238,7 +238,7 @@ mod tests {
         let path = directory.path().join("a");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        bind(&[ListenAddress::Unix(path)]).unwrap();
+        bind(&[ListenAddress::Unix(path).into()]).unwrap();
     }
 
     #[test]
@@ -246,18 +246,18 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let live = directory.path().join("live");
         let listener = UnixListener::bind(&live).unwrap();
-        assert!(message(&[ListenAddress::Unix(live.clone())]).contains("another program listens"));
+        assert!(message(&[ListenAddress::Unix(live.clone()).into()]).contains("another program listens"));
         UnixStream::connect(&live).unwrap();
         drop(listener);
 
         let file = directory.path().join("file");
         fs::write(&file, "kept").unwrap();
-        assert!(message(&[ListenAddress::Unix(file.clone())]).contains("not a socket"));
+        assert!(message(&[ListenAddress::Unix(file.clone()).into()]).contains("not a socket"));
         assert_eq!(fs::read(&file).unwrap(), b"kept");
     }
 
     #[test]
     fn a_socket_path_that_is_too_long_is_reported_with_the_bound() {
-        assert!(message(&[ListenAddress::Unix("/x".repeat(100).into())]).contains("107 bytes"));
+        assert!(message(&[ListenAddress::Unix("/x".repeat(100).into()).into()]).contains("107 bytes"));
     }
 }

@@ -6,7 +6,7 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use lamna_config::settings::{Architecture, ListenAddress, Settings, SiteSettings, SiteTls};
+use lamna_config::settings::{Architecture, ListenAddress, ListenAt, Settings, SiteSettings, SiteTls};
 use lamna_engine::worker::confinement;
 use lamna_engine::worker::migration::transfer::Sender;
 use lamna_io::listen::Listener;
@@ -59,6 +59,9 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener], confined: Op
         addresses.join(", "),
         settings.choice().describe(settings.architecture)
     );
+    if settings.listen.iter().any(|one| matches!(one.at, ListenAt::EveryAddress(_))) {
+        say!("a port alone is listened at on every address: 127.0.0.1:PORT is for this machine alone");
+    }
     say!("sandbox: {}", confinement::describe(confined));
     if settings.sites.iter().any(|site| site.tls == Some(SiteTls::Local))
         && let Ok(files) = LocalFiles::of_user()
@@ -122,7 +125,7 @@ fn doors_doubt<'a>(addresses: impl Iterator<Item = &'a ListenAddress>) -> Option
         }
         (false, true) => Some(
             "nothing listens at port 80: certificates are ordered by a handshake at port 443 alone (tls-alpn-01), which \
-             fails behind a proxy that ends TLS, and http:// addresses lead nowhere; add --listen 0.0.0.0:80",
+             fails behind a proxy that ends TLS, and http:// addresses lead nowhere; add --listen :80",
         ),
         (false, false) => Some(
             "nothing listens at port 80 or 443: a certificate authority reaches this server only if port 443 is forwarded to it",

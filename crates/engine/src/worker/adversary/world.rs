@@ -237,7 +237,7 @@ impl World {
         let is_mild = seed.is_multiple_of(4);
         let application = Application::new(root.path(), seed ^ 1, is_mild);
         let settings = settings(root.path());
-        let listeners = listen::bind(&[ListenAddress::Tcp(([127, 0, 0, 1], 0).into())]).unwrap();
+        let listeners = listen::bind(&[ListenAddress::Tcp(([127, 0, 0, 1], 0).into()).into()]).unwrap();
         let ListenAddress::Tcp(server) = *listeners[0].address() else { unreachable!("it is a TCP address") };
         let counted = Counted::new().unwrap();
         let (fresh, _other) = testing::shared(1, 1);
