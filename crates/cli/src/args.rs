@@ -396,8 +396,8 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, value_name = "PORT", conflicts_with = "listen")]
     port: Option<u16>,
 
-    /// Where to listen: PORT or :PORT (every address, IPv4 and IPv6), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH.
-    /// Can be repeated; for this machine alone there is --port [default: the first free port of loopback from 8080 to 8099]
+    /// Where to listen: PORT or :PORT (every address), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH. Can be
+    /// repeated; --port is for this machine alone [default: the first free port of loopback from 8080 to 8099]
     #[arg(short, long, value_name = "ADDR")]
     listen: Vec<ListenAt>,
 

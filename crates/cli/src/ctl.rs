@@ -200,7 +200,8 @@ fn tell_status(json: &str) -> Option<String> {
     let mut page = Page::default();
     page.line("server", format!("lamna {}, process {}", status.version, status.pid));
     page.line("state", format!("{phase}, up {}", duration(status.uptime_s)));
-    page.line("at", status.addresses.join(", "));
+    let at = if status.listeners.is_empty() { &status.addresses } else { &status.listeners };
+    page.line("at", at.join(", "));
     page.line("serves", status.roots.join(", "));
     page.line("architecture", architecture(&status.arch));
     let each: Vec<String> = status.workers.iter().flatten().map(u32::to_string).collect();

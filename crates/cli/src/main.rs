@@ -16,6 +16,7 @@ mod welcome;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use lamna_server::admin::Admin;
 use lamna_server::config::access;
@@ -104,7 +105,7 @@ fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed>
     let mut inherited = upgrade::inherited()?;
     let settings = load(args)?;
     let mut listeners = match &mut inherited {
-        Some(inherited) => std::mem::take(&mut inherited.listeners),
+        Some(inherited) => inherited.listen(&settings)?,
         None => listen::bind(&settings.listen)?,
     };
     let account = become_user(&settings, &mut listeners)?;
@@ -133,7 +134,7 @@ fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed>
 
 /// Becomes the user of `settings`, if there is one, and leaves the files of sockets to it. What ports below 1024 take
 /// is done by then.
-fn become_user(settings: &Settings, listeners: &mut [Listener]) -> Result<Option<Account>, Failed> {
+fn become_user(settings: &Settings, listeners: &mut [Arc<Listener>]) -> Result<Option<Account>, Failed> {
     let Some(user) = &settings.user else { return Ok(None) };
     let refused = |error: CredentialsError| Failed { exit: Exit::Configuration, report: format!("lamna: {error}") };
     let account = Account::find(user, settings.group.as_deref()).map_err(refused)?;

@@ -217,6 +217,7 @@ fn value_name(setting: &Setting) -> &'static str {
         Kind::Word { .. } => "NAME",
         Kind::Words { .. } => "off|LIST",
         Kind::Text { form, .. } | Kind::List { form, .. } => form,
+        Kind::Listeners => "ADDR",
     }
 }
 

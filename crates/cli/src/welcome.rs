@@ -11,6 +11,7 @@ use std::io::{self, IsTerminal, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use lamna_server::config::has_index;
 use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings};
@@ -21,11 +22,11 @@ use qrcodegen::{QrCode, QrCodeEcc};
 use crate::args::ServeArgs;
 
 /// Says and does what `args` ask for, for a server that listens at `listeners`.
-pub(crate) fn welcome(args: &ServeArgs, settings: &Settings, listeners: &[Listener]) {
+pub(crate) fn welcome(args: &ServeArgs, settings: &Settings, listeners: &[Arc<Listener>]) {
     if let (None, [site]) = (&args.config, &settings.sites[..]) {
         remark(site);
     }
-    let addresses: Vec<&ListenAddress> = listeners.iter().map(Listener::address).collect();
+    let addresses: Vec<&ListenAddress> = listeners.iter().map(|listener| listener.address()).collect();
     if args.qr {
         match for_others(&addresses, route_of) {
             Ok(address) => print_code(&format!("http://{address}/")),

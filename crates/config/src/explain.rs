@@ -185,7 +185,8 @@ fn translate(message: &str) -> (String, Option<String>) {
         return (format!("`{key}` is missing"), None);
     }
     let number =
-        message.strip_prefix("invalid type: integer `").and_then(|rest| rest.strip_suffix("`, expected a string"));
+        message.strip_prefix("invalid type: integer `").and_then(|rest| rest.split_once("`, expected a string"));
+    let number = number.filter(|(_, rest)| rest.is_empty() || rest.ends_with("`address`")).map(|(number, _)| number);
     if let Some(number) = number {
         return (format!("`{number}` is a number, and a text is expected"), Some(format!("write \"{number}\"")));
     }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use toml::Spanned;
 
+use super::listen::entry::Entry;
 use super::route;
 use super::route::shapes::FilterStep;
 use super::setting::table::NAMES;
@@ -35,6 +36,7 @@ pub(super) enum Given {
     Amount(Spanned<Amount>),
     Text(Text),
     List(MayBeEmpty<Vec<Text>>),
+    Listeners(MayBeEmpty<Vec<Spanned<Entry>>>),
 }
 
 impl<'de> Deserialize<'de> for File {
@@ -65,6 +67,7 @@ impl<'de> Visitor<'de> for FileVisitor {
                         Kind::Number { .. } | Kind::NumberOrAuto { .. } => Given::Amount(map.next_value()?),
                         Kind::Word { .. } | Kind::Words { .. } | Kind::Text { .. } => Given::Text(map.next_value()?),
                         Kind::List { .. } => Given::List(map.next_value()?),
+                        Kind::Listeners => Given::Listeners(map.next_value()?),
                     };
                     file.settings.insert(place, given);
                 }
@@ -141,7 +144,7 @@ pub(super) struct ServiceTable {
 }
 
 /// Keys that people put into the wrong table, and where they belong.
-pub(super) const KEYS: [(&str, &[&str]); 11] = [
+pub(super) const KEYS: [(&str, &[&str]); 12] = [
     ("at the top of the file, before the first table", &NAMES),
     ("in a [[site]] table", site::NAMES),
     (
@@ -173,4 +176,5 @@ pub(super) const KEYS: [(&str, &[&str]); 11] = [
     ),
     ("in the `structured` of a [[site.route]] table", &["save_data"]),
     ("in the `cors` of a [[site.route]] table", &["origins", "methods", "expose", "credentials", "max_age_s"]),
+    ("in a [[listen]] table", &["address", "protocols", "backlog"]),
 ];

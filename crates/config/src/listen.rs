@@ -1,13 +1,24 @@
-//! Where the server listens: addresses as `listen` names them.
+//! Where the server listens, and what it does there: the entries of `listen`.
 //!
-//! Owns: [`ListenAt`], which is one address or a port of every address, and [`ListenSettings`], which is one entry of
-//! `listen`. Opens nothing.
+//! Owns: [`ListenAt`], which is one address or a port of every address; [`ListenSettings`], which is one entry of
+//! `listen`; and [`ListenRules`], which are what comes of it for one socket. What an entry does not say, the settings
+//! of the whole server say. Opens nothing.
+
+pub(crate) mod entry;
+pub(crate) mod warnings;
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use super::address::{AddressError, ListenAddress, port_alone};
+use super::settings::Settings;
+
+/// Connections that may wait to be accepted. The kernel caps it by `net.core.somaxconn`, which is 4096 by default.
+pub const BACKLOG: u32 = 4096;
+
+/// The port of HTTP without TLS (RFC 9110 4.2.1).
+pub const PLAIN_PORT: u16 = 80;
 
 /// Where a text of `listen` says to listen: `443` and `:443` are a port of every address, IPv4 and IPv6.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +34,86 @@ pub enum ListenAt {
 pub struct ListenSettings {
     /// Where.
     pub at: ListenAt,
+    /// Whether TLS is spoken there; none for everywhere but at the port of plain HTTP and at Unix sockets.
+    pub tls: Option<bool>,
+    /// Whether requests in clear text for sites that speak TLS are led to https; none for yes.
+    pub redirect: Option<bool>,
+    /// Whether connections begin with a header of the PROXY protocol; none for what [`Settings::proxy_protocol`] names.
+    pub proxy_protocol: Option<bool>,
+    /// The versions of HTTP; none for both over TLS, and for what [`Settings::h2c`] says in clear text.
+    pub protocols: Option<Protocols>,
+    /// Connections that may wait to be accepted; none for [`BACKLOG`].
+    pub backlog: Option<u32>,
+}
+
+/// The versions of HTTP at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocols {
+    /// HTTP/1.0 and HTTP/1.1.
+    Http1,
+    /// These and HTTP/2.
+    Http1AndHttp2,
+}
+
+/// The treatment of connections at one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenRules {
+    /// Whether TLS is spoken, if sites speak it.
+    pub tls: bool,
+    /// Whether requests in clear text for sites that speak TLS are led to https. Otherwise they are served.
+    pub redirect: bool,
+    /// Whether connections begin with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
+    /// Whether HTTP/2 is spoken beside HTTP/1.1, in the way that is spoken: over TLS or in clear text.
+    pub http2: bool,
+    /// Connections that may wait to be accepted.
+    pub backlog: u32,
+}
+
+impl ListenRules {
+    /// Those of the socket at `own`, of which `entry` says something, if anything does.
+    pub fn of(settings: &Settings, entry: Option<&ListenSettings>, own: &ListenAddress) -> ListenRules {
+        let is_plain =
+            matches!(own, ListenAddress::Unix(_)) || matches!(own, ListenAddress::Tcp(tcp) if tcp.port() == PLAIN_PORT);
+        let tls = entry.and_then(|one| one.tls).unwrap_or(!is_plain);
+        let named = || settings.proxy_protocol.iter().any(|named| named.means(own));
+        let speaks_tls = tls && settings.speak_tls();
+        let protocols = entry.and_then(|one| one.protocols);
+        ListenRules {
+            tls,
+            redirect: entry.and_then(|one| one.redirect).unwrap_or(true),
+            proxy_protocol: entry.and_then(|one| one.proxy_protocol).unwrap_or_else(named),
+            http2: protocols.map_or(speaks_tls || settings.h2c, |all| all == Protocols::Http1AndHttp2),
+            backlog: entry.and_then(|one| one.backlog).unwrap_or(BACKLOG),
+        }
+    }
+}
+
+impl ListenSettings {
+    /// The rules of each of its addresses. Port 0 is none in particular.
+    pub fn rules(&self, settings: &Settings) -> Vec<(ListenAddress, ListenRules)> {
+        let of = |own: ListenAddress| {
+            let rules = ListenRules::of(settings, Some(self), &own);
+            (own, rules)
+        };
+        self.at.addresses().into_iter().map(of).collect()
+    }
+}
+
+/// The entry of `listen` of each of the sockets at `own`. One with a port has the socket at that port; of the others
+/// each has the next that it means, so that two entries with port 0 have a socket each.
+pub fn entries_of<'s>(listen: &'s [ListenSettings], own: &[&ListenAddress]) -> Vec<Option<&'s ListenSettings>> {
+    let mut entries: Vec<Option<&ListenSettings>> = vec![None; own.len()];
+    let (any, named): (Vec<_>, Vec<_>) = listen.iter().partition(|one| one.at.port() == Some(0));
+    for one in named.into_iter().chain(any) {
+        for address in one.at.addresses() {
+            let is_next = |place: &usize| entries[*place].is_none() && address.means(own[*place]);
+            if let Some(place) = (0..own.len()).find(is_next) {
+                entries[place] = Some(one);
+            }
+        }
+    }
+    entries
 }
 
 impl ListenAt {
@@ -44,7 +135,7 @@ impl ListenAt {
     }
 
     /// Whether no two sockets can listen at both at a time.
-    pub(super) fn overlaps(&self, other: &ListenAt) -> bool {
+    pub fn overlaps(&self, other: &ListenAt) -> bool {
         self.addresses().iter().any(|one| other.addresses().iter().any(|other| one.overlaps(other)))
     }
 
@@ -106,7 +197,7 @@ impl From<ListenAddress> for ListenAt {
 
 impl From<ListenAt> for ListenSettings {
     fn from(at: ListenAt) -> ListenSettings {
-        ListenSettings { at }
+        ListenSettings { at, tls: None, redirect: None, proxy_protocol: None, protocols: None, backlog: None }
     }
 }
 
@@ -162,6 +253,47 @@ mod tests {
             assert!(at("443").overlaps(&at(other)) && at(other).overlaps(&at("443")), "{other}");
         }
         assert!(!at("443").overlaps(&at("80")) && !at("0").overlaps(&at("0")) && !at("443").overlaps(&at("unix:443")));
+    }
+
+    #[test]
+    fn each_socket_has_the_entry_that_names_it() {
+        let own: Vec<ListenAddress> = ["127.0.0.1:1", "127.0.0.1:2", "0.0.0.0:443", "[::]:443", "127.0.0.1:80"]
+            .map(|text| text.parse().unwrap())
+            .into();
+        let own: Vec<&ListenAddress> = own.iter().collect();
+        let listen = ["127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:80", "443"].map(|text| text.parse().unwrap());
+        let at = |place: usize| Some(&listen[place]);
+        let entries = entries_of(&listen, &own);
+        let is_same = |one: Option<&ListenSettings>, other: Option<&ListenSettings>| match (one, other) {
+            (Some(one), Some(other)) => std::ptr::eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        for (entry, place) in entries.iter().zip([0, 1, 3, 3, 2]) {
+            assert!(is_same(*entry, at(place)), "{entries:?}");
+        }
+        assert_eq!(entries_of(&listen[2..], &own[..1]), [None]);
+    }
+
+    #[test]
+    fn what_an_entry_does_not_say_the_server_says() {
+        let settings = Settings { proxy_protocol: vec![at("8443")], h2c: true, ..Settings::default() };
+        let rules = |entry: &ListenSettings, own: &str| ListenRules::of(&settings, Some(entry), &own.parse().unwrap());
+        let plain: ListenSettings = "8443".parse().unwrap();
+        let own = rules(&plain, "0.0.0.0:8443");
+        assert!(own.tls && own.redirect && own.proxy_protocol && own.http2 && own.backlog == BACKLOG);
+        assert!(!rules(&plain, "0.0.0.0:80").tls && !rules(&plain, "unix:/s").tls);
+        let entry = ListenSettings {
+            tls: Some(false),
+            redirect: Some(false),
+            proxy_protocol: Some(false),
+            protocols: Some(Protocols::Http1),
+            backlog: Some(7),
+            ..plain
+        };
+        let own = rules(&entry, "0.0.0.0:8443");
+        assert!(!own.tls && !own.redirect && !own.proxy_protocol && !own.http2 && own.backlog == 7);
+        let entry = ListenSettings { tls: Some(true), ..entry };
+        assert!(rules(&entry, "0.0.0.0:80").tls);
     }
 
     #[test]

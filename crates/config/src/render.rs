@@ -9,6 +9,7 @@ use std::fmt::Write;
 use lamna_filter::Parameters;
 
 use super::limits::LIMITS;
+use super::listen::entry;
 pub use super::page::quoted;
 use super::page::{Page, bytes};
 use super::route::filters;
@@ -69,6 +70,7 @@ impl Page {
         for setting in table {
             let values = setting.values(settings).into_iter().map(|value| toml(setting, &value));
             match setting.kind {
+                Kind::Listeners => entry::render(&settings.listen, self),
                 Kind::List { .. } => {
                     self.line(setting.name, format_args!("[{}]", values.collect::<Vec<_>>().join(", ")))
                 }
@@ -207,7 +209,7 @@ mod tests {
                 let at_most = texts.len().min(1);
                 prop::sample::subsequence(texts, 0..=at_most).boxed()
             }
-            Kind::List { .. } => {
+            Kind::List { .. } | Kind::Listeners => {
                 let texts = accepted(setting, &["unix:/a\"\\\t", "192.0.2.1:80", "[::1]:81", "name", "10.0.0.0/8"]);
                 let most = texts.len();
                 prop::sample::subsequence(texts, 0..=most).boxed()

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::key::Key;
 use super::limits::LIMITS;
+use super::listen::entry;
 use super::route;
 use super::setting::{Kind, SETTINGS, Setting, Unit};
 use super::site;
@@ -50,6 +51,11 @@ fn of_setting(setting: &Setting) -> Value {
         Kind::List { none, .. } => {
             let mut list = list_or_none(text(""));
             list["description"] = json!(format!("{}; `[]` is {none}", setting.text));
+            list
+        }
+        Kind::Listeners => {
+            let mut list = list_or_none(entry::schema());
+            list["description"] = json!(format!("{}; `[]` is the default", setting.text));
             list
         }
     }

@@ -16,7 +16,7 @@ use super::acme::AcmeSettings;
 use super::address::AdminAddress;
 pub use super::address::ListenAddress;
 pub use super::architecture::Architecture;
-pub use super::listen::{ListenAt, ListenSettings};
+pub use super::listen::{ListenAt, ListenRules, ListenSettings};
 pub use super::redirect::Redirect;
 pub use super::site::{Alias, ClientCa, SiteSettings, SiteTls, TlsFiles};
 use crate::cache_policy::Policy;

@@ -104,7 +104,7 @@ mod tests {
         let given =
             |name| file.settings.iter().find(|(place, _)| SETTINGS[**place].name == name).map(|(_, given)| given);
         assert!(given("pin").is_none() && given("workers").is_some());
-        assert!(matches!(given("listen"), Some(Given::List(list)) if list.len() == 1));
+        assert!(matches!(given("listen"), Some(Given::Listeners(list)) if list.len() == 1));
         let site = &file.site[0];
         assert_eq!(site.get_ref().hosts.len(), 1);
         assert!(shapes.taken.iter().any(|taken| taken.is("root", &site.span())), "{:?}", shapes.taken);

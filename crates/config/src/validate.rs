@@ -15,6 +15,7 @@ use super::checker::{Checker, EnvironmentChecks, Finding, Taken};
 use super::explain::key_hint;
 use super::file::{File, Given, ServiceTable};
 use super::limits::LIMITS;
+use super::listen::entry;
 use super::route::filters;
 use super::route::shapes::FilterStep;
 use super::service::{NativeSettings, OnFailure, SERVICES_MAX, ServiceDefinition, WasmSettings, What, check_name};
@@ -42,6 +43,15 @@ pub(crate) fn settings(
     settings.services = services(&file.service, settings.native_services, &mut checker);
     checker.services = settings.services.iter().map(|service| service.name.clone()).collect();
     settings.sites = site::sites(&file.site, &mut checker);
+    let listen = file.settings.values().find_map(|given| match given {
+        Given::Listeners(entries) => Some(entries),
+        _ => None,
+    });
+    if let Some(entries) = listen.filter(|entries| entries.len() == settings.listen.len()) {
+        for (place, message, hint) in entry::contradictions(&settings) {
+            checker.problem_with_hint(entries[place].span(), message, Some(hint));
+        }
+    }
     settings.read_files.append(&mut checker.read_files);
     (settings, checker.into_findings())
 }
@@ -63,6 +73,7 @@ impl Checker<'_> {
                 }
                 texts.iter().for_each(|text| self.text(setting, text, settings));
             }
+            Given::Listeners(entries) => entry::judge(entries, settings, self),
         }
     }
 
@@ -107,9 +118,8 @@ impl Checker<'_> {
         }
     }
 
-    /// That addresses overlap is seen without a look at what is outside.
     fn is_looked_at(&self, setting: &Setting) -> bool {
-        !self.checks.overridden.contains(&setting.name) && (!self.reads_only() || setting.name == "listen")
+        !self.checks.overridden.contains(&setting.name) && !self.reads_only()
     }
 
     fn limits(&mut self, given: &BTreeMap<Text, Spanned<Amount>>, settings: &mut Settings) {

@@ -9,6 +9,7 @@ use super::access::{AccessRule, Allowed};
 use super::error_pages::{LOOKED_UP, PAGE_BYTES_MAX, file_of};
 use super::exposed;
 use super::gateway::GatewaySettings;
+use super::listen;
 use super::own_files;
 use super::route::headers::Statuses;
 use super::route::matcher::Matcher;
@@ -18,7 +19,7 @@ use super::route::sent::Sent;
 use super::route::template::Variable;
 use super::route::{self, RouteSettings, Switch};
 use super::service::{ServiceDefinition, What};
-use super::settings::{ListenAt, ListenSettings, Settings, SiteSettings};
+use super::settings::{Settings, SiteSettings};
 use super::site::SiteTls;
 
 /// One line each.
@@ -36,7 +37,7 @@ pub fn warnings(settings: &Settings) -> Vec<String> {
         let mut said = [unreadable(&name, site), unsent_pages(&name, site)].concat();
         said.extend(skipped);
         said.extend(unused_lines(&name, site));
-        said.extend(out_of_reach(&name, site, settings));
+        said.extend(listen::warnings::of_site(&name, site, settings));
         said.extend(plain_passwords(&name, site, settings));
         said.extend(weak_hashes(&name, site));
         said.extend(runs_uploads(&name, site));
@@ -48,7 +49,11 @@ pub fn warnings(settings: &Settings) -> Vec<String> {
         said
     };
     let of_sites = settings.sites.iter().enumerate().flat_map(of_site);
-    of_sites.chain(no_gateways(settings)).chain(processes(settings)).chain(nowhere(settings)).collect()
+    of_sites
+        .chain(no_gateways(settings))
+        .chain(processes(settings))
+        .chain(listen::warnings::of_server(settings))
+        .collect()
 }
 
 /// More processes to begin with than there may be.
@@ -59,19 +64,6 @@ fn processes(settings: &Settings) -> Option<String> {
             "`processes` ({least}) is more than `processes_max` ({most}): there are {least} processes, and never more"
         )
     })
-}
-
-/// Addresses of `proxy_protocol` at which the server does not listen. Without `listen` it is not known yet where it
-/// does.
-fn nowhere(settings: &Settings) -> Vec<String> {
-    let is_there = |named: &ListenAt| {
-        settings.listen.iter().flat_map(|one| one.at.addresses()).any(|address| named.means(&address))
-    };
-    let is_nowhere = |named: &&ListenAt| !settings.listen.is_empty() && !is_there(named);
-    let nowhere = settings.proxy_protocol.iter().filter(is_nowhere);
-    nowhere
-        .map(|address| format!("`proxy_protocol` names {address}, and `listen` does not: it has no effect"))
-        .collect()
 }
 
 /// Gateways that are to be suspended, and that no route has.
@@ -94,18 +86,6 @@ fn unused_lines(name: &str, site: &SiteSettings) -> Vec<String> {
         )
     };
     route::unused_lines(&site.routes).into_iter().map(of).collect()
-}
-
-/// A site without a certificate where every address speaks TLS: no client can reach it.
-fn out_of_reach(name: &str, site: &SiteSettings, settings: &Settings) -> Option<String> {
-    let is_plain = |one: &ListenSettings| one.at.port().is_none_or(|port| port == 80);
-    let is_reached = site.tls.is_some() || settings.listen.is_empty() || settings.listen.iter().any(is_plain);
-    (settings.speak_tls() && !is_reached).then(|| {
-        format!(
-            "{name} has no certificate, and where another site has one every address but port 80 speaks TLS: nobody reaches it; \
-             give it `tls`, or `certificate` and `key`"
-        )
-    })
 }
 
 /// Fields of requests that say what is verified of a client, on a site that verifies nothing of the kind.

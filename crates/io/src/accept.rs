@@ -39,9 +39,14 @@ pub fn client_of(socket: BorrowedFd<'_>) -> Option<IpAddr> {
     }
 }
 
+/// The local address of a connection; none of a Unix socket.
+pub fn address_of(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
+    SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
+}
+
 /// The local port of a connection; none of a Unix socket.
 pub fn port_of(socket: BorrowedFd<'_>) -> Option<u16> {
-    SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok().map(|address| address.port())
+    address_of(socket).map(|address| address.port())
 }
 
 /// Descriptors that connections do not get: a connection without one for its file could only be told to come again.

@@ -15,9 +15,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
+use lamna_config::listen::{BACKLOG, entries_of};
 use lamna_config::proxies::TrustedProxies;
-use lamna_config::settings::{ListenAddress, ListenAt, ListenSettings, Settings};
+use lamna_config::settings::{ListenAddress, ListenAt, ListenRules, ListenSettings, Settings};
 use lamna_sys as sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, Gid, Uid, chownat};
@@ -31,9 +32,6 @@ const DEFAULT_PORTS: RangeInclusive<u16> = 8080..=8099;
 
 /// How often a port that is free for IPv4 is looked for, until one is free for IPv6 as well.
 const ANY_PORT_TRIES: usize = 16;
-
-/// Connections that may wait to be accepted. The kernel caps it by `net.core.somaxconn`, which is 4096 by default.
-pub const BACKLOG: i32 = 4096;
 
 /// Seconds for which the kernel keeps a connection without data to itself. A client that connects ahead of its first
 /// request is accepted after that.
@@ -60,10 +58,23 @@ pub struct Listener {
     left: AtomicBool,
     /// A service manager has the socket as well, and goes on listening.
     lent: bool,
-    /// TLS is not spoken here, whatever the sites could.
-    plain: bool,
+    /// The treatment of connections that are taken from now on.
+    rules: ArcSwap<Rules>,
+}
+
+/// The treatment of connections at a listener.
+#[derive(Debug)]
+struct Rules {
+    own: ListenRules,
     /// The proxies whose connections begin with a header that names their client.
-    proxies: ArcSwapOption<TrustedProxies>,
+    proxies: Option<Arc<TrustedProxies>>,
+}
+
+impl Rules {
+    /// Those of an address of which nothing has been said yet.
+    fn unsaid(address: &ListenAddress) -> ArcSwap<Rules> {
+        ArcSwap::from_pointee(Rules { own: ListenRules::of(&Settings::default(), None, address), proxies: None })
+    }
 }
 
 /// Why a listener cannot be had. Displays what failed, why, and on a second line what to do.
@@ -83,12 +94,14 @@ pub struct BindError {
 ///
 /// # Errors
 /// The first address that cannot be bound; listeners that were bound before it are closed again.
-pub fn bind(listen: &[ListenSettings]) -> Result<Vec<Listener>, BindError> {
-    let mut passed = activation::listeners()?;
+pub fn bind(listen: &[ListenSettings]) -> Result<Vec<Arc<Listener>>, BindError> {
+    let mut passed: Vec<Arc<Listener>> = activation::listeners()?.into_iter().map(Arc::new).collect();
     if !listen.is_empty() {
         let mut listeners = Vec::new();
         for one in listen {
-            listeners.append(&mut bind_at(&one.at, &mut passed)?);
+            // Port 0 is another port than those that are passed.
+            let mut take = |address: &ListenAddress| take(&mut passed, |own| own == address);
+            listeners.append(&mut bind_at(&one.at, &mut take)?);
         }
         passed.iter().for_each(|unused| {
             let what = format!(
@@ -103,7 +116,50 @@ pub fn bind(listen: &[ListenSettings]) -> Result<Vec<Listener>, BindError> {
     if !passed.is_empty() {
         return Ok(passed);
     }
-    first_free(DEFAULT_PORTS).map(|listener| vec![listener])
+    first_free(DEFAULT_PORTS).map(|listener| vec![Arc::new(listener)])
+}
+
+/// The listeners of a server that listens at `now` and is to listen as `listen` says: what is named goes on with its
+/// socket, and what is new is bound. All stay as they are if nothing is named.
+///
+/// # Errors
+/// The first address that cannot be bound; what was bound before it is closed again.
+pub fn change(now: &[Arc<Listener>], listen: &[ListenSettings]) -> Result<Vec<Arc<Listener>>, BindError> {
+    if listen.is_empty() {
+        return Ok(now.to_vec());
+    }
+    let mut left = now.to_vec();
+    let is_any = |(_, one): &(usize, &ListenSettings)| one.at.port() == Some(0);
+    let (any, named): (Vec<_>, Vec<_>) = listen.iter().enumerate().partition(is_any);
+    let mut places = Vec::new();
+    // What names a port has the socket at that port.
+    for (place, one) in named.into_iter().chain(any) {
+        let mut take = |address: &ListenAddress| take(&mut left, |own| address.means(own));
+        let bound = bind_at(&one.at, &mut take).map_err(|error| error.of_change(&one.at, now))?;
+        places.push((place, bound));
+    }
+    places.sort_by_key(|(place, _)| *place);
+    Ok(places.into_iter().flat_map(|(_, bound)| bound).collect())
+}
+
+/// Those of `before` that are not among `now`.
+pub fn removed(before: &[Arc<Listener>], now: &[Arc<Listener>]) -> Vec<Arc<Listener>> {
+    let is_removed = |one: &&Arc<Listener>| !now.iter().any(|other| Arc::ptr_eq(one, other));
+    before.iter().filter(is_removed).cloned().collect()
+}
+
+/// Takes the first whose address is one that `is_wanted`.
+fn take(listeners: &mut Vec<Arc<Listener>>, is_wanted: impl Fn(&ListenAddress) -> bool) -> Option<Arc<Listener>> {
+    let place = listeners.iter().position(|listener| is_wanted(listener.address()))?;
+    Some(listeners.remove(place))
+}
+
+/// Has each of `listeners` take connections as the settings say from now on.
+pub fn follow(listeners: &[Arc<Listener>], settings: &Settings) {
+    let own: Vec<&ListenAddress> = listeners.iter().map(|listener| listener.address()).collect();
+    for (listener, entry) in listeners.iter().zip(entries_of(&settings.listen, &own)) {
+        listener.follow(ListenRules::of(settings, entry, listener.address()), settings);
+    }
 }
 
 impl Listener {
@@ -115,27 +171,65 @@ impl Listener {
         }
     }
 
-    /// Whether TLS is spoken here if sites speak it: on every port but that of plain HTTP. Unix sockets are for
-    /// programs of this machine.
+    /// Whether TLS is spoken here if sites speak it: unless the settings say otherwise, on every port but that of plain
+    /// HTTP. Unix sockets are for programs of this machine.
     pub fn speaks_tls(&self) -> bool {
-        !self.plain
+        self.rules.load().own.tls
     }
 
-    /// Whether it is the port of plain HTTP.
+    /// Whether it is a port of plain HTTP.
     pub fn is_for_plain_http(&self) -> bool {
-        self.plain && matches!(self.address, ListenAddress::Tcp(_))
+        !self.speaks_tls() && matches!(self.address, ListenAddress::Tcp(_))
+    }
+
+    /// Whether requests in clear text for sites that speak TLS are served here, and not led to https.
+    pub fn serves_in_clear(&self) -> bool {
+        !self.rules.load().own.redirect
+    }
+
+    /// Whether HTTP/2 is spoken here, beside HTTP/1.1.
+    pub fn speaks_http2(&self) -> bool {
+        self.rules.load().own.http2
+    }
+
+    /// Connections that may wait to be accepted.
+    pub fn backlog(&self) -> u32 {
+        self.rules.load().own.backlog
     }
 
     /// The proxies whose connections begin with a header of the PROXY protocol. Others may not connect here.
     pub fn proxies(&self) -> Option<Arc<TrustedProxies>> {
-        self.proxies.load_full()
+        self.rules.load().proxies.clone()
     }
 
-    /// Connections that are taken from now on are those of proxies if `settings` say so.
-    pub fn expect_proxies(&self, settings: &Settings) {
-        let is_this = |named: &ListenAt| named.means(&self.address);
-        let proxies = settings.proxy_protocol.iter().any(is_this).then(|| Arc::new(settings.proxies.clone()));
-        self.proxies.store(proxies);
+    /// Takes connections from now on as `rules` say, those of the proxies of `settings` if they say that.
+    fn follow(&self, rules: ListenRules, settings: &Settings) {
+        if rules.backlog != self.backlog() && !self.lent {
+            // Said once more it changes the number. If it fails the queue is as it was.
+            let _ = rustix::net::listen(self, rules.backlog as i32);
+        }
+        let proxies = rules.proxy_protocol.then(|| Arc::new(settings.proxies.clone()));
+        self.rules.store(Arc::new(Rules { own: rules, proxies }));
+    }
+
+    /// In words, what is done here that is not what is done elsewhere; empty if there is no such thing.
+    pub fn describe(&self, settings: &Settings) -> Vec<&'static str> {
+        let rules = self.rules.load();
+        let speaks_tls = settings.speak_tls() && rules.own.tls;
+        let mut words = Vec::new();
+        if settings.speak_tls() && !rules.own.tls && matches!(self.address, ListenAddress::Tcp(_)) {
+            words.push(if rules.own.redirect { "leads to https" } else { "serves in clear text" });
+        }
+        if rules.own.proxy_protocol {
+            words.push("PROXY protocol");
+        }
+        if speaks_tls && !rules.own.http2 {
+            words.push("HTTP/1.1 alone");
+        }
+        if !speaks_tls && rules.own.http2 && !settings.h2c {
+            words.push("HTTP/2 as well");
+        }
+        words
     }
 
     /// The address it is bound to: of a TCP listener with the port that the kernel chose if 0 was asked for.
@@ -289,6 +383,26 @@ impl BindError {
         BindError { remedy: self.remedy.replace("--listen", option), ..self }
     }
 
+    /// The same for an address `at` which a server was to listen that listens at `now`.
+    fn of_change(self, at: &ListenAt, now: &[Arc<Listener>]) -> BindError {
+        let is_own = |own: &&Arc<Listener>| at.overlaps(&own.address().clone().into());
+        let own = now.iter().find(is_own).filter(|_| self.error.kind() == io::ErrorKind::AddrInUse);
+        let remedy = match own {
+            Some(own) => format!(
+                "this server listens at {} itself, and no two sockets can be at that port: restart it, or let it listen \
+                 there no more by one reload, and at {at} by the next",
+                own.address()
+            ),
+            None if self.is_permission_denied() => {
+                "the server could bind it at its start only, before it became another \
+                user, or left its capabilities: restart it, or name a port from 1024 on"
+                    .to_owned()
+            }
+            None => self.remedy.replace("pass --listen with", "name"),
+        };
+        BindError { remedy, ..self }
+    }
+
     /// The failure and its cause, and the remedy, for a report with a place.
     pub fn into_parts(self) -> (String, String) {
         (format!("{}: {}", self.what, self.error), self.remedy)
@@ -312,58 +426,55 @@ impl std::error::Error for BindError {
     }
 }
 
-/// Binds all addresses of `at`, but for those that are among `passed`: these are taken from there.
-fn bind_at(at: &ListenAt, passed: &mut Vec<Listener>) -> Result<Vec<Listener>, BindError> {
-    let mut take = |address: &ListenAddress| {
-        let place = passed.iter().position(|listener| listener.address == *address)?;
-        Some(passed.swap_remove(place))
-    };
+/// Binds all addresses of `at` but those for which there is a socket already, as `take` says.
+fn bind_at(
+    at: &ListenAt,
+    take: &mut dyn FnMut(&ListenAddress) -> Option<Arc<Listener>>,
+) -> Result<Vec<Arc<Listener>>, BindError> {
     let port = match at {
-        ListenAt::Address(address) => return Ok(vec![take(address).map_or_else(|| bind_one(address), Ok)?]),
-        ListenAt::EveryAddress(0) => return bind_any_port(),
+        ListenAt::Address(address) => {
+            return Ok(vec![take(address).map_or_else(|| bind_one(address).map(Arc::new), Ok)?]);
+        }
         ListenAt::EveryAddress(port) => *port,
     };
     let [ipv4, ipv6] = every(port);
-    let passed_ipv6 = take(&ListenAddress::Tcp(ipv6));
+    let there = take(&ListenAddress::Tcp(ipv6));
     // One socket of a service manager may be for both: what connects by IPv4 has an address of IPv6 there.
-    if let Some(both) = passed_ipv6.as_ref().filter(|both| sockopt::ipv6_v6only(both) == Ok(false)) {
-        let both = both.address.clone();
-        return match take(&ListenAddress::Tcp(ipv4)) {
-            None => Ok(passed_ipv6.into_iter().collect()),
-            Some(_) => Err(BindError {
-                what: format!("cannot use two sockets of the service manager for {both}"),
-                error: Errno::ADDRINUSE.into(),
-                remedy: "leave one of them out, or say BindIPv6Only=ipv6-only in the socket unit".into(),
-            }),
-        };
+    if there.as_ref().is_some_and(|both| sockopt::ipv6_v6only(both) == Ok(false)) {
+        return Ok(there.into_iter().collect());
     }
-    let mut listeners = vec![match take(&ListenAddress::Tcp(ipv4)) {
+    let own = take(&ListenAddress::Tcp(ipv4));
+    if port == 0 && own.is_none() {
+        return bind_any_port();
+    }
+    let own = match own {
         Some(listener) => listener,
-        None => bind_tcp(ipv4).map_err(|errno| tcp_error(ipv4, errno))?,
-    }];
-    match passed_ipv6.map_or_else(|| bind_tcp(ipv6), Ok) {
-        Ok(listener) => listeners.push(listener),
-        Err(errno) if is_without_family(errno) => {}
-        Err(errno) => return Err(tcp_error(ipv6, errno)),
+        None => Arc::new(bind_tcp(ipv4).map_err(|errno| tcp_error(ipv4, errno))?),
+    };
+    if port == 0 {
+        return Ok([Some(own), there].into_iter().flatten().collect());
     }
-    Ok(listeners)
+    match there.map_or_else(|| bind_tcp(ipv6).map(Arc::new), Ok) {
+        Ok(other) => Ok(vec![own, other]),
+        Err(errno) if is_without_family(errno) => Ok(vec![own]),
+        Err(errno) => Err(tcp_error(ipv6, errno)),
+    }
 }
 
 /// Binds a port that is free in both families.
-fn bind_any_port() -> Result<Vec<Listener>, BindError> {
+fn bind_any_port() -> Result<Vec<Arc<Listener>>, BindError> {
+    let [any, _] = every(0);
     for _ in 0..ANY_PORT_TRIES {
-        let [any, _] = every(0);
         let listener = bind_tcp(any).map_err(|errno| tcp_error(any, errno))?;
         let ListenAddress::Tcp(bound) = listener.address else { continue };
         let [_, ipv6] = every(bound.port());
         match bind_tcp(ipv6) {
-            Ok(other) => return Ok(vec![listener, other]),
-            Err(errno) if is_without_family(errno) => return Ok(vec![listener]),
+            Ok(other) => return Ok([listener, other].map(Arc::new).to_vec()),
+            Err(errno) if is_without_family(errno) => return Ok(vec![Arc::new(listener)]),
             Err(Errno::ADDRINUSE) => {}
             Err(errno) => return Err(tcp_error(ipv6, errno)),
         }
     }
-    let [any, _] = every(0);
     Err(tcp_error(any, Errno::ADDRINUSE))
 }
 
@@ -431,7 +542,7 @@ fn bind_tcp(address: SocketAddr) -> Result<Listener, Errno> {
     }
     rustix::net::bind(&socket, &address)?;
     tune_tcp(&socket)?;
-    rustix::net::listen(&socket, BACKLOG)?;
+    rustix::net::listen(&socket, BACKLOG as i32)?;
     listener(socket)
 }
 
@@ -443,16 +554,6 @@ fn tune_tcp(socket: &OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The port of HTTP without TLS (RFC 9110 4.2.1).
-const PLAIN_PORT: u16 = 80;
-
-fn is_plain(address: &ListenAddress) -> bool {
-    match address {
-        ListenAddress::Tcp(address) => address.port() == PLAIN_PORT,
-        ListenAddress::Unix(_) => true,
-    }
-}
-
 fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(family, SocketType::STREAM, flags, None)
@@ -461,16 +562,8 @@ fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
 /// A listener that leaves no file behind, with the address that the kernel says it has.
 fn listener(descriptor: OwnedFd) -> Result<Listener, Errno> {
     let address = address_of(rustix::net::getsockname(&descriptor)?)?;
-    let plain = is_plain(&address);
-    Ok(Listener {
-        descriptor,
-        address,
-        file: None,
-        left: AtomicBool::new(false),
-        lent: false,
-        plain,
-        proxies: ArcSwapOption::empty(),
-    })
+    let rules = Rules::unsaid(&address);
+    Ok(Listener { descriptor, address, file: None, left: AtomicBool::new(false), lent: false, rules })
 }
 
 fn address_of(address: SocketAddrAny) -> Result<ListenAddress, Errno> {
@@ -508,182 +601,4 @@ fn tcp_error(address: SocketAddr, errno: Errno) -> BindError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use lamna_config::setting::table::find;
-    use lamna_config::{Overrides, check, load};
-    use rustix::fs::OFlags;
-    use rustix::io::FdFlags;
-    use std::net::{TcpListener, TcpStream};
-    use tempfile::TempDir;
-
-    /// A directory with `site/` and the text as `lamna.toml`.
-    fn directory_with(text: &str) -> TempDir {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::create_dir(directory.path().join("site")).unwrap();
-        std::fs::write(directory.path().join("lamna.toml"), text).unwrap();
-        directory
-    }
-
-    fn listen(text: &str) -> ListenSettings {
-        text.parse().expect("test addresses are well formed")
-    }
-
-    fn any_port(text: &str) -> ListenAddress {
-        text.parse().expect("test addresses are well formed")
-    }
-
-    fn tcp_address(listener: &Listener) -> SocketAddr {
-        match listener.address() {
-            ListenAddress::Tcp(address) => *address,
-            other => panic!("bound to {other}"),
-        }
-    }
-
-    pub(super) fn message(addresses: &[ListenSettings]) -> String {
-        bind(addresses).expect_err("this cannot be bound").to_string()
-    }
-
-    pub(super) fn assert_prepared(listener: &Listener) {
-        assert_eq!(rustix::io::fcntl_getfd(listener).unwrap(), FdFlags::CLOEXEC);
-        assert!(rustix::fs::fcntl_getfl(listener).unwrap().contains(OFlags::NONBLOCK));
-    }
-
-    #[test]
-    fn port_0_is_bound_to_a_real_port_that_takes_connections() {
-        let listeners = bind(&[listen("127.0.0.1:0")]).unwrap();
-        let address = tcp_address(&listeners[0]);
-        assert_ne!(address.port(), 0);
-        TcpStream::connect(address).unwrap();
-        assert_prepared(&listeners[0]);
-        assert!(sockopt::tcp_nodelay(&listeners[0]).unwrap());
-    }
-
-    #[test]
-    fn an_ipv6_listener_leaves_ipv4_to_another() {
-        let Ok(listeners) = bind(&[listen("[::1]:0")]) else {
-            return; // A machine without IPv6.
-        };
-        assert!(sockopt::ipv6_v6only(&listeners[0]).unwrap());
-    }
-
-    #[test]
-    fn a_port_alone_is_bound_for_ipv4_and_for_ipv6() {
-        let listeners = bind(&[listen("0")]).unwrap();
-        let port = tcp_address(&listeners[0]).port();
-        let addresses: Vec<SocketAddr> = listeners.iter().map(tcp_address).collect();
-        assert_eq!(addresses[0], ([0, 0, 0, 0], port).into());
-        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
-        if let Some(ipv6) = addresses.get(1) {
-            assert_eq!(*ipv6, (Ipv6Addr::UNSPECIFIED, port).into());
-            assert!(TcpStream::connect((Ipv6Addr::LOCALHOST, port)).is_ok());
-        }
-        drop(listeners);
-        let listeners = bind(&[listen(&port.to_string())]).unwrap();
-        assert_eq!(listeners.iter().map(tcp_address).collect::<Vec<_>>(), addresses);
-        assert!(message(&[listen(&port.to_string())]).contains("cannot listen on 0.0.0.0:"));
-        assert!(is_without_family(Errno::AFNOSUPPORT) && !is_without_family(Errno::ADDRINUSE));
-    }
-
-    #[test]
-    fn a_port_in_use_is_reported_with_a_remedy() {
-        let first = bind(&[listen("127.0.0.1:0")]).unwrap();
-        let message = message(&[first[0].address().clone().into()]);
-        assert!(message.contains("another program listens on 127.0.0.1:"), "{message}");
-    }
-
-    #[test]
-    fn probing_finds_what_would_not_be_bound_and_takes_what_another_server_listens_at() {
-        let busy = bind(&[listen("127.0.0.1:0")]).unwrap();
-        assert!(probe(busy[0].address()).is_ok());
-        assert!(probe(&any_port("192.0.2.1:80")).is_err());
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a");
-        let address = ListenAddress::Unix(path.clone());
-        assert!(probe(&address).is_ok() && !path.exists());
-        let listening = bind(&[address.clone().into()]).unwrap();
-        assert!(probe(&address).is_ok());
-        drop(listening);
-        std::fs::write(&path, "a file").unwrap();
-        assert!(probe_one(&address).unwrap_err().to_string().contains("not a socket"));
-        for path in ["/nonexistent/a".to_owned(), "/x".repeat(100)] {
-            assert!(probe(&ListenAddress::Unix(path.into())).is_err());
-        }
-    }
-
-    #[test]
-    fn an_address_of_another_machine_is_reported_with_a_remedy() {
-        let message = message(&[listen("192.0.2.1:0")]);
-        assert!(message.contains("no interface of this machine"), "{message}");
-    }
-
-    #[test]
-    fn a_low_port_without_rights_is_a_matter_of_permission() {
-        let error = tcp_error(([127, 0, 0, 1], 80).into(), Errno::ACCESS);
-        assert!(error.is_permission_denied());
-        assert!(error.to_string().contains("CAP_NET_BIND_SERVICE"));
-    }
-
-    #[test]
-    fn a_default_port_in_use_is_passed_over() {
-        let busy = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = busy.local_addr().unwrap().port();
-        assert!(first_free(port..=port).is_err());
-        let next = first_free(port..=port.saturating_add(20));
-        assert!(next.is_ok_and(|listener| tcp_address(&listener).port() > port) || port > u16::MAX - 20);
-    }
-
-    #[test]
-    fn if_one_address_cannot_be_bound_none_is() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a");
-        let addresses =
-            [ListenAddress::Unix(path.clone()), ListenAddress::Unix("/nonexistent/b".into())].map(Into::into);
-        assert!(message(&addresses).contains("the directory `/nonexistent` does not exist"));
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn what_the_command_line_overrides_is_not_looked_for() {
-        let directory =
-            directory_with("log = \"nowhere/log\"\nadmin = \"unix:nowhere/a\"\n[[site]]\nroot = \"site\"\n");
-        let file = directory.path().join("lamna.toml");
-        assert!(check(Some(&file), &Overrides::default(), probe).is_err());
-        let off = ["log", "admin"].map(|name| (name, find(name).unwrap().parse("off").unwrap()));
-        let overrides = Overrides { settings: off.to_vec(), ..Overrides::default() };
-        assert!(check(Some(&file), &overrides, probe).is_ok());
-    }
-
-    #[test]
-    fn a_log_that_can_be_written_and_not_opened_is_found_by_checking() {
-        let directory = directory_with("log = \"socket\"\n[[site]]\nroot = \"site\"\n");
-        let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
-        let error = check(Some(&directory.path().join("lamna.toml")), &Overrides::default(), probe).unwrap_err();
-        assert!(error.to_string().contains("lamna.toml:1:7: the access log `"), "{error}");
-    }
-
-    #[test]
-    fn checking_finds_what_binding_would_find_and_loading_leaves_that_to_binding() {
-        for (listen, message) in [
-            ("192.0.2.1:80", "no interface of this machine has the address 192.0.2.1"),
-            ("unix:run/a.sock", "run` does not exist; create it first"),
-            ("unix:lamna.toml", "not a socket"),
-        ] {
-            let directory = directory_with(&format!("listen = [\"{listen}\"]\n[[site]]\nroot = \"site\"\n"));
-            let file = directory.path().join("lamna.toml");
-            assert!(load(Some(&file), &Overrides::default()).is_ok(), "{listen}");
-            let report = check(Some(&file), &Overrides::default(), probe).unwrap_err().to_string();
-            assert!(report.contains("lamna.toml:1:11: cannot listen on ") && report.contains(message), "{report}");
-            // What the command line says in its place is what counts.
-            let overrides = Overrides { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Overrides::default() };
-            assert!(check(Some(&file), &overrides, probe).is_ok());
-            let overrides = Overrides { listen: vec!["192.0.2.1:80".parse().unwrap()], ..Overrides::default() };
-            assert!(
-                check(Some(&file), &overrides, probe)
-                    .unwrap_err()
-                    .to_string()
-                    .starts_with("cannot listen on 192.0.2.1:80")
-            );
-        }
-    }
-}
+mod tests;

@@ -15,7 +15,7 @@ use rustls::server::ResolvesServerCert;
 use rustls::sign::CertifiedKey;
 
 use super::alert::{Alert, Failure};
-use super::negotiated::Chosen;
+use super::negotiated::{Alpn, Chosen};
 use super::record::{HEADER_BYTES, record_length};
 
 /// The result of reading the first bytes of a connection.
@@ -173,8 +173,9 @@ impl<'b> ClientHello<'b> {
     }
 
     /// `chosen` for this client: a handshake in which rustls finds another name fails before anything has been agreed
-    /// on. Where ChaCha20 costs the client less than AES, its order of suites counts.
-    pub fn config(&self, chosen: &Chosen) -> Arc<ServerConfig> {
+    /// on. Where ChaCha20 costs the client less than AES, its order of suites counts. HTTP/2 is not offered
+    /// if `is_http1`.
+    pub fn config(&self, chosen: &Chosen, is_http1: bool) -> Arc<ServerConfig> {
         let mut config = ServerConfig::clone(&chosen.config);
         let certificate = config.cert_resolver.clone();
         let cert_resolver = Arc::new(OfOneName { name: self.name.clone(), certificate });
@@ -182,6 +183,9 @@ impl<'b> ClientHello<'b> {
             config.ticketer = Arc::new(tickets.for_handshake());
         }
         config.cert_resolver = cert_resolver;
+        if is_http1 {
+            config.alpn_protocols.retain(|protocol| protocol != Alpn::Http2.name());
+        }
         config.ignore_client_order &= !self.prefers_chacha20();
         Arc::new(config)
     }

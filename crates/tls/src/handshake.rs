@@ -45,13 +45,19 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// Begins with a client of `endpoint` that has sent `hello`, and for which `chosen` was chosen.
+    /// Begins with a client of `endpoint` that has sent `hello`, and for which `chosen` was chosen. HTTP/2 is not
+    /// agreed on if `is_http1`.
     ///
     /// # Errors
     /// A configuration that rustls does not accept: a defect.
-    pub fn begin(endpoint: Arc<Endpoint>, chosen: Chosen, hello: &ClientHello<'_>) -> Result<Handshake, Failure> {
+    pub fn begin(
+        endpoint: Arc<Endpoint>,
+        chosen: Chosen,
+        hello: &ClientHello<'_>,
+        is_http1: bool,
+    ) -> Result<Handshake, Failure> {
         let name = hello.name().map(Box::from);
-        match UnbufferedServerConnection::new(hello.config(&chosen)) {
+        match UnbufferedServerConnection::new(hello.config(&chosen, is_http1)) {
             Ok(connection) => Ok(Handshake { connection, name, chosen, endpoint, seen: 0, consumed: 0 }),
             Err(error) => Err(Failure { alert: Some(Alert::InternalError), words: error.to_string() }),
         }

@@ -82,6 +82,8 @@ pub struct Over<'a> {
 pub enum Way<'a> {
     /// In clear text, over a network.
     Clear,
+    /// The same, to an address where sites that speak TLS are served in clear text as well.
+    Open,
     /// In clear text, from a program of this machine: by a Unix socket.
     Local,
     /// By TLS.
@@ -100,7 +102,7 @@ impl<'a> Over<'a> {
     pub fn client_subject(&self) -> Option<&'a str> {
         match self.way {
             Way::Secured(negotiated) => negotiated.client_subject(),
-            Way::Clear | Way::Local | Way::Unsettled => None,
+            Way::Clear | Way::Open | Way::Local | Way::Unsettled => None,
         }
     }
 }

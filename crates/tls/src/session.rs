@@ -130,6 +130,8 @@ const RESERVED_BYTES: usize = 256;
 #[derive(Debug)]
 pub struct TlsSession {
     state: State,
+    /// HTTP/2 is not agreed on.
+    is_http1: bool,
     /// Records, or parts of one. The first record may be decrypted.
     input: Window,
     /// Plaintext at the front of the input, and behind it what belongs to the same record.
@@ -179,6 +181,7 @@ impl TlsSession {
     pub fn new(endpoint: Arc<Endpoint>) -> TlsSession {
         TlsSession {
             state: State::Hello(endpoint),
+            is_http1: false,
             input: Window::default(),
             plain: None,
             output: Window::default(),
@@ -188,6 +191,11 @@ impl TlsSession {
             peer_closed: false,
             closed: false,
         }
+    }
+
+    /// HTTP/2 is not agreed on with the client, whatever it can. To be told before anything is received.
+    pub fn keep_to_http1(&mut self) {
+        self.is_http1 = true;
     }
 
     /// The name that the client has asked for.
@@ -210,7 +218,7 @@ impl TlsSession {
         };
         let chosen = endpoint.choose_for_challenge(&hello).or_else(|| endpoint.choose(hello.name()));
         let chosen = chosen.ok_or_else(|| endpoint.refusal(hello.name()))?;
-        let handshake = Handshake::begin(endpoint.clone(), chosen, &hello)?;
+        let handshake = Handshake::begin(endpoint.clone(), chosen, &hello, self.is_http1)?;
         self.state = State::Handshake(Box::new(handshake));
         Ok(true)
     }

@@ -30,6 +30,7 @@ mod hints;
 mod http2;
 mod limits;
 mod link_prefetch;
+mod listeners;
 mod live_reload;
 mod liveness;
 mod logs;

@@ -29,6 +29,7 @@ pub(crate) struct Launch {
     wrapper: Vec<String>,
     program: PathBuf,
     listen: Option<String>,
+    listens_by_config: bool,
     runtime: Option<PathBuf>,
 }
 
@@ -59,6 +60,7 @@ impl Launch {
             wrapper: Vec::new(),
             program: env!("CARGO_BIN_EXE_lamna").into(),
             listen: None,
+            listens_by_config: false,
             runtime: None,
         }
     }
@@ -98,6 +100,11 @@ impl Launch {
     pub(crate) fn listen(mut self, address: String) -> Launch {
         self.listen = Some(address);
         self
+    }
+
+    /// The configuration says where: its lines have a `listen`.
+    pub(crate) fn listen_by_config(self) -> Launch {
+        Launch { listens_by_config: true, ..self }
     }
 
     /// The command that runs the server; the server's own words follow it.
@@ -150,9 +157,11 @@ impl Launch {
         let mut words = self.wrapper;
         words.push(self.program.display().to_string());
         let listen = self.listen.unwrap_or_else(|| "127.0.0.1:0".to_owned());
-        for word in ["serve", "--listen", &listen, "--arch", self.engine.architecture, "--config"] {
-            words.push(word.to_owned());
+        words.push("serve".to_owned());
+        if !self.listens_by_config {
+            words.extend(["--listen".to_owned(), listen]);
         }
+        words.extend(["--arch", self.engine.architecture, "--config"].map(str::to_owned));
         words.push(file.display().to_string());
         if !self.arguments.iter().any(|argument| argument == "--log") {
             words.extend(["--log".to_owned(), "off".to_owned()]);
@@ -183,6 +192,14 @@ impl Server {
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address.expect("it listens on a TCP port")
+    }
+
+    /// All TCP addresses that the last line about serving names, in their order.
+    pub(crate) fn addresses(&mut self) -> Vec<SocketAddr> {
+        let said = self.said();
+        let line = said.lines().rev().find(|line| line.contains("lamna: serving ")).unwrap_or_default();
+        let named = line.split("://").skip(1);
+        named.filter_map(|rest| rest.split([' ', ',']).next()?.parse().ok()).collect()
     }
 
     /// A new connection.

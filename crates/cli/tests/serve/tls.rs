@@ -150,6 +150,13 @@ pub(crate) fn connect_as(server: &Server, config: &Arc<ClientConfig>, name: &str
     Client::new(StreamOwned::new(connection, server.connect().stream))
 }
 
+/// The same at another of its addresses.
+pub(crate) fn connect_at(address: std::net::SocketAddr, config: &Arc<ClientConfig>) -> Client<TlsStream> {
+    let name = ServerName::try_from("localhost").expect("it is a name");
+    let connection = ClientConnection::new(config.clone(), name).expect("the configuration is whole");
+    Client::new(StreamOwned::new(connection, Client::connect(address).stream))
+}
+
 pub(crate) fn connect(server: &Server, config: &Arc<ClientConfig>) -> Client<TlsStream> {
     connect_as(server, config, &IpAddr::from([127, 0, 0, 1]).to_string())
 }

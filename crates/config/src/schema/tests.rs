@@ -92,7 +92,8 @@ fn the_schema_and_the_reader_have_the_same_keys() {
     let service = &schema["properties"]["service"]["items"];
     let structured = &route["properties"]["structured"]["anyOf"][1];
     let [redirect, alias, limit] = ["redirect", "alias", "limit"].map(inner);
-    let tables = [&schema, service, site, redirect, alias, limit, route, matches, cors, cache, structured];
+    let listener = &schema["properties"]["listen"]["items"]["anyOf"][1];
+    let tables = [&schema, listener, service, site, redirect, alias, limit, route, matches, cors, cache, structured];
     let known: BTreeSet<&str> =
         KEYS.iter().flat_map(|(_, keys)| keys.iter().copied()).chain(["limits", "service", "site"]).collect();
     let told: BTreeSet<&str> = tables.iter().flat_map(|table| properties(table).map(|(name, _)| name)).collect();

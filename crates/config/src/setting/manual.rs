@@ -8,6 +8,7 @@ use super::row::{Kind, Setting, Unit};
 use super::table::SETTINGS;
 use crate::key::{Form, Key};
 use crate::limits::LIMITS;
+use crate::listen::entry;
 use crate::page::Page;
 use crate::route::{self, PRIORITY};
 use crate::settings::{Settings, SiteSettings};
@@ -83,6 +84,7 @@ fn values(setting: &Setting) -> String {
             form.split('|').map(part).collect::<Vec<_>>().join(", ")
         }
         Kind::List { form, none, .. } => format!("list of {form}; `[]` is {none}"),
+        Kind::Listeners => "list of addresses and tables; `[]` is the default".to_owned(),
     }
 }
 
@@ -126,6 +128,12 @@ fn of_site(key: &Key) -> String {
     format!("| `{}` | {} | {default} | {}{} | {reload} |\n", key.name, form(key), key.text, key.more)
 }
 
+/// The row of a key of an entry of `listen`.
+fn of_listener(key: &Key) -> String {
+    let (default, reload) = (key.default.unwrap_or("none"), key.reload.words());
+    format!("| `{}` | {} | {default} | {}{} | {reload} |\n", key.name, form(key), key.text, key.more)
+}
+
 fn of_route(key: &Key) -> String {
     format!("| `{}` | {} | {}{} | {} |\n", key.name, form(key), key.text, key.more, key.reload.words())
 }
@@ -134,6 +142,13 @@ fn of_route(key: &Key) -> String {
 fn the_manual_has_the_keys_of_sites() {
     let rows: String = site::keys().map(of_site).collect();
     let head = "with an empty cache.\n\n| key | type | default | meaning | reload |\n| --- | --- | --- | --- | --- |\n";
+    assert!(holds("configuration.md", |document| with_rows(document, head, &rows)), "{WRITE}");
+}
+
+#[test]
+fn the_manual_has_the_keys_of_listeners() {
+    let rows: String = entry::KEYS.iter().map(of_listener).collect();
+    let head = "of the whole server says counts.\n\n| key | type | default | meaning | reload |\n| --- | --- | --- | --- | --- |\n";
     assert!(holds("configuration.md", |document| with_rows(document, head, &rows)), "{WRITE}");
 }
 

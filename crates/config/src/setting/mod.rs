@@ -14,5 +14,7 @@ pub mod row;
 pub mod table;
 mod values;
 
+pub(crate) use values::listen_at;
+
 pub use row::{Kind, Section, Setting, Unit, Value};
 pub use table::{SETTINGS, refused_by_reload};

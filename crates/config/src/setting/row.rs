@@ -9,6 +9,7 @@ use std::path::Path;
 
 use lamna_policy::size::parse_size;
 
+use super::values::listen_at;
 use crate::architecture::Architecture;
 use crate::depth::Depth;
 use crate::reload::Reload;
@@ -88,6 +89,8 @@ pub enum Kind {
         /// Adds one, as `set` of a text.
         add: fn(&mut Settings, &str, &Path) -> Result<(), String>,
     },
+    /// The entries of `listen`: addresses, and tables that say more of them.
+    Listeners,
 }
 
 /// The value of a setting.
@@ -338,6 +341,7 @@ impl Setting {
             Kind::Text { set, .. } | Kind::List { add: set, .. } => {
                 set(&mut Settings::default(), text, Path::new("/")).map(|()| Value::Text(text.to_owned()))
             }
+            Kind::Listeners => listen_at(text, Path::new("/")).map(|_| Value::Text(text.to_owned())),
         }
     }
 
@@ -358,6 +362,7 @@ impl Setting {
             (Kind::Text { set, .. } | Kind::List { add: set, .. }, Value::Text(text)) => {
                 return set(settings, text, base);
             }
+            (Kind::Listeners, Value::Text(text)) => settings.listen.push(listen_at(text, base)?.into()),
             _ => return Err(expected()),
         }
         Ok(())
@@ -373,6 +378,10 @@ impl Setting {
             Kind::Words { get, .. } => Value::Text(get(settings)),
             Kind::Text { get, .. } => return get(settings).map(Value::Text).into_iter().collect(),
             Kind::List { get, .. } => return get(settings).into_iter().map(Value::Text).collect(),
+            Kind::Listeners => {
+                let entries = settings.listen.iter().map(ToString::to_string);
+                return entries.map(|entry| Value::Text(entry.trim_matches('"').to_owned())).collect();
+            }
         };
         vec![one]
     }
@@ -410,6 +419,7 @@ impl Setting {
             Kind::Words { words, .. } => format!("`off`, or some of {} with commas between", listed(words)),
             Kind::Text { form, .. } => form.replace('|', ", "),
             Kind::List { form, .. } => (*form).to_owned(),
+            Kind::Listeners => "addresses".to_owned(),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::address::{AdminAddress, host_name};
 use crate::architecture::Architecture;
 use crate::cache_switches::{self, CacheSwitches};
 use crate::compression::Compression;
-use crate::environment::{check_admin, check_listen, check_log, check_log_file};
+use crate::environment::{check_admin, check_log, check_log_file};
 use crate::error_log::{ErrorLogFormat, Level};
 use crate::proxies::{ForwardedField, UNIX};
 use crate::reload::Reload;
@@ -44,25 +44,12 @@ mod hints;
 pub static SETTINGS: &[Setting] = &[
     Setting::new(
         "listen",
-        Kind::List {
-            form: "addresses",
-            none: "the default",
-            get: |settings| settings.listen.iter().map(|one| one.at.to_string()).collect(),
-            clear: |settings| settings.listen.clear(),
-            add: |settings, text, base| {
-                settings.listen.push(listen_at(text, base)?.into());
-                Ok(())
-            },
-        },
+        Kind::Listeners,
         "Where to listen: PORT or :PORT (every address), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH",
     )
-    .more("; `-l`, `--listen`")
+    .more("; or a table that says more: `[[listen]]` below; `-l`, `--listen`")
     .default("see below")
-    .environment_check(|settings, depth| match settings.listen.as_slice() {
-        [others @ .., last] => advised(check_listen(&last.at, others, depth)),
-        [] => Ok(()),
-    })
-    .reload(Reload::Restart("other addresses to listen at")),
+    .reload(Reload::Connections),
     Setting::new(
         "arch",
         Kind::Word {
@@ -640,6 +627,9 @@ pub fn refused_by_reload(before: &Settings, after: &Settings) -> Option<String> 
         Reload::Restart(what) if setting.values(before) != setting.values(after) => Some(what),
         _ => None,
     };
+    if after.listen.is_empty() && !before.listen.is_empty() {
+        return Some("the configuration names no address to listen at any more, which takes a restart".to_owned());
+    }
     let what = SETTINGS.iter().find_map(names)?;
     Some(format!("the configuration names {what}, which takes a restart"))
 }

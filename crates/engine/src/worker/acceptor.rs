@@ -15,10 +15,11 @@
 //! ```
 
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_io::accept::{Accepted, DescriptorReserve, accept, concerns_one_connection};
-use lamna_io::listen::{BACKLOG, Listener};
+use lamna_io::listen::Listener;
 use lamna_io::wait::{Poll, Token};
 use lamna_proto::time::Instant;
 use lamna_sys::metrics::scoreboard::Scoreboard;
@@ -161,9 +162,10 @@ impl Acceptor {
 
     /// Whether everything that may wait in a listen queue can be taken without asking for each. With other workers
     /// there it would take their share as well.
-    pub fn has_room_for_many(&self, scoreboard: &Scoreboard, connections: usize) -> bool {
-        let (_, workers) = scoreboard.load();
-        workers <= 1 && self.reserve.leaves(connections + BACKLOG as usize)
+    pub fn has_room_for_many(&self, shared: &Shared, connections: usize) -> bool {
+        let (_, workers) = shared.scoreboard.load();
+        let backlog = shared.listeners.iter().map(|listener| listener.backlog()).max().unwrap_or_default();
+        workers <= 1 && self.reserve.leaves(connections + backlog as usize)
     }
 
     /// A connection was taken. What it is to the worker that has its socket; none if its client network has enough of
@@ -343,7 +345,7 @@ pub trait Accepting<'a> {
 ///
 /// # Errors
 /// No descriptors or memory. Then none is waited for.
-pub fn watch_in(poll: &Poll, listeners: &[Listener], generation: u32, watches: bool) -> Result<(), Errno> {
+pub fn watch_in(poll: &Poll, listeners: &[Arc<Listener>], generation: u32, watches: bool) -> Result<(), Errno> {
     let mut added = Ok(());
     for (index, listener) in listeners.iter().enumerate().filter(|_| watches) {
         let token = Token { index: index as u32, generation };

@@ -239,7 +239,12 @@ impl ConnectionState {
         if let Some(proxies) = listener.proxies() {
             transport.expect_header(proxies.trust(client));
         }
-        ConnectionState::over(transport, client, now)
+        let speaks_h2c = listener.speaks_http2() && !transport.is_secured();
+        let mut connection = ConnectionState::over(transport, client, now);
+        if !speaks_h2c {
+            connection.http.keep_version();
+        }
+        connection
     }
 
     /// Applies the rates that limits set for a routed request to all bytes that are sent from now on.

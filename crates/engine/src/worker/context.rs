@@ -31,6 +31,7 @@ use std::sync::Arc;
 use lamna_config::cache_switches::CacheSwitches;
 use lamna_config::proxies::Peer;
 use lamna_io::Wait;
+use lamna_io::listen::Listener;
 use lamna_io::log::{AccessLog, LogBuffer};
 use lamna_io::send::Sender;
 use lamna_proto::counter::{CounterSet, add};
@@ -212,7 +213,9 @@ impl<'a> WorkerContext<'a> {
         if sites.have_proxies() {
             workspace.offer_tunnels();
         }
-        if self.shared.h2c {
+        let is_spoken = |listener: &Arc<Listener>| !listener.speaks_tls() && listener.speaks_http2();
+        // Each connection keeps to what its listener says.
+        if self.shared.h2c || self.shared.listeners.iter().any(is_spoken) {
             workspace.speak_h2c();
         }
         workspace

@@ -21,6 +21,7 @@ use std::time::{self, Duration};
 
 use lamna_config::access::{AccessRule, AccessRules, Allowed};
 use lamna_config::access_log::AccessLogs;
+use lamna_config::listen::PLAIN_PORT;
 use lamna_config::proxies::Peer;
 use lamna_config::route::condition::Network;
 use lamna_config::settings::{Settings, SiteSettings};
@@ -134,7 +135,8 @@ impl Explainer {
             Handshake::None => None,
             Handshake::Done(negotiated) => Some(*negotiated),
         };
-        let way = handshake.as_ref().map_or(Way::Clear, Way::Secured);
+        let clear = || clear_way(&self.settings, asked.host.as_deref());
+        let way = handshake.as_ref().map_or_else(clear, Way::Secured);
         let walk = walk(&self.shared, asked, &normal, (way, self.begin_time_max));
         let answer = walk.answer(&self.shared);
         let mut let_in = None;
@@ -170,6 +172,15 @@ impl Explainer {
 }
 
 /// The state of workers for `settings`.
+/// The way of a request in clear text to `host`: whether the address at its port serves sites that speak TLS so.
+fn clear_way(settings: &Settings, host: Option<&str>) -> Way<'static> {
+    let named = || host?.rsplit(']').next()?.rsplit_once(':')?.1.parse().ok();
+    let port: u16 = named().unwrap_or(PLAIN_PORT);
+    let entries = settings.listen.iter().filter(|one| one.at.port() == Some(port));
+    let serves = entries.flat_map(|one| one.rules(settings)).any(|(_, rules)| !rules.tls && !rules.redirect);
+    if serves { Way::Open } else { Way::Clear }
+}
+
 fn shared_of(settings: &Settings, parts: &Parts) -> Result<Shared, String> {
     let Parts { services, handlers, tls } = parts.clone();
     let sites = Sites::with_services(settings, &services).map_err(|(root, errno)| match denied(&root) {
@@ -601,6 +612,20 @@ mod tests {
         for (target, file) in [("/d/", "d/index.html"), ("/t", "t.html"), ("/w", "r.txt"), ("/link", "r.txt")] {
             let explained = explain(&settings, &asked(None, target)).unwrap();
             assert_eq!(explained.answer.file.as_deref(), root.path().join(file).to_str(), "{explained}");
+        }
+    }
+
+    #[test]
+    fn a_request_in_clear_text_is_served_at_an_address_that_is_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path().join("a"), "a").unwrap();
+        let site = SiteSettings { tls: Some(SiteTls::Local), ..SiteSettings::new(root.path().to_owned()) };
+        let plain: lamna_config::settings::ListenSettings = "8080".parse().unwrap();
+        let open = lamna_config::settings::ListenSettings { tls: Some(false), redirect: Some(false), ..plain };
+        let settings = Settings { listen: vec!["80".parse().unwrap(), open], sites: vec![site], ..Settings::default() };
+        for (host, status) in [("a.test", 308), ("a.test:8080", 200), ("[::1]:8080", 200), ("a.test:9", 308)] {
+            let asked = Asked { scheme: Some(Scheme::Http), ..asked(Some(host), "/a") };
+            assert_eq!(explain(&settings, &asked).unwrap().answer.status, Some(status), "{host}");
         }
     }
 

@@ -79,7 +79,7 @@ pub struct Shared {
     /// Bounds on what peers may use.
     pub limits: Arc<Limits>,
     /// Where connections come from.
-    pub listeners: Arc<Vec<Listener>>,
+    pub listeners: Arc<Vec<Arc<Listener>>>,
     /// The TLS endpoint, if any listener speaks TLS.
     pub tls: Option<Arc<Endpoint>>,
     /// The keys of its tickets, with which the successor of this engine goes on.
@@ -183,18 +183,42 @@ impl Shared {
             || limiter.connections().is_some()
     }
 
-    /// The port at which https is spoken where a connection in clear text has come to: one that was there before its
-    /// listener spoke TLS. None for a connection to the port of plain HTTP, and where https has its own port.
-    pub fn secure_port(&self, over: Over<'_>) -> Option<u16> {
-        let port = over.socket.and_then(accept::port_of).filter(|port| *port != HTTPS_PORT)?;
-        let is_there = |listener: &Listener| {
-            listener.speaks_tls() && matches!(listener.address(), ListenAddress::Tcp(address) if address.port() == port)
+    /// The port at which https is spoken for a client that has come in clear text, if it is not that of https. A client
+    /// `has_named_port` if it knows this server by a port: it is led to that where TLS is spoken. Another has come to
+    /// port 80, by whatever mapping, and is led to port 443.
+    pub fn secure_port(&self, over: Over<'_>, has_named_port: bool) -> Option<u16> {
+        let own = over.socket.and_then(accept::port_of);
+        let of = |listener: &Arc<Listener>| match listener.address() {
+            ListenAddress::Tcp(address) if listener.speaks_tls() => Some(address.port()),
+            _ => None,
         };
-        self.listeners.iter().any(is_there).then_some(port)
+        let ports = || self.listeners.iter().filter_map(of);
+        // One that was there before its listener spoke TLS.
+        let is_own = |port: &u16| Some(*port) == own;
+        let named = || ports().find(|port| *port == HTTPS_PORT).or_else(|| ports().next()).filter(|_| has_named_port);
+        ports().find(is_own).or_else(named).filter(|port| *port != HTTPS_PORT)
+    }
+
+    /// The listener that a connection has come to, as far as its own address tells.
+    fn listener_of(&self, connection: &ConnectionState) -> Option<&Listener> {
+        let own = accept::address_of(connection.transport.over().socket?)?;
+        let is_of = |address: &ListenAddress| matches!(address, ListenAddress::Tcp(tcp) if *tcp == own);
+        let is_every = |address: &ListenAddress| match address {
+            ListenAddress::Tcp(tcp) => tcp.ip().is_unspecified() && tcp.port() == own.port(),
+            ListenAddress::Unix(_) => false,
+        };
+        let listeners = || self.listeners.iter().map(|listener| &**listener);
+        listeners().find(|one| is_of(one.address())).or_else(|| listeners().find(|one| is_every(one.address())))
     }
 
     /// Counts a connection that another process has had among those of its client network.
-    pub fn keep(&self, connection: ConnectionState) -> ConnectionState {
+    pub fn keep(&self, mut connection: ConnectionState) -> ConnectionState {
+        if let Some(listener) = self.listener_of(&connection) {
+            connection.transport.has_come_to(listener);
+            if !listener.speaks_http2() {
+                connection.http.keep_version();
+            }
+        }
         let permit = self.limiter.connections().and_then(|limit| limit.keep(connection.peer.address));
         connection.with_permit(permit)
     }

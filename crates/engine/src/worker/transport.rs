@@ -38,8 +38,19 @@ pub struct Transport {
     shut: bool,
     /// The peer, or the network, has ended it both ways.
     pub failed: bool,
-    /// It is a Unix socket: its peer is a program of this machine.
-    is_local: bool,
+    /// Its kind in clear text.
+    clear: Clear,
+}
+
+/// The kinds of connections in clear text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clear {
+    /// Sites that speak TLS are not served over it.
+    Led,
+    /// They are: its address says so.
+    Served,
+    /// They are: it is a Unix socket, and its peer a program of this machine.
+    Local,
 }
 
 /// The layers between a socket and HTTP, in the order in which bytes pass them.
@@ -89,11 +100,21 @@ pub enum Received {
     Broken,
 }
 
+/// The kind of connections in clear text to `listener`.
+fn clear_of(listener: &Listener) -> Clear {
+    match listener.address() {
+        ListenAddress::Unix(_) => Clear::Local,
+        ListenAddress::Tcp(_) if listener.serves_in_clear() => Clear::Served,
+        ListenAddress::Tcp(_) => Clear::Led,
+    }
+}
+
 impl Transport {
     /// Plain, over a socket, of which the kernel says what it is.
     pub fn plain(socket: OwnedFd) -> Transport {
         let is_local = sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX);
-        Transport { socket, layers: None, shut: false, failed: false, is_local }
+        let clear = if is_local { Clear::Local } else { Clear::Led };
+        Transport { socket, layers: None, shut: false, failed: false, clear }
     }
 
     /// Over a socket that was taken from `listener` at `now`: with TLS by `endpoint` if that listener speaks it.
@@ -104,9 +125,18 @@ impl Transport {
         limits: &Limits,
         now: Instant,
     ) -> Transport {
-        let is_local = matches!(listener.address(), ListenAddress::Unix(_));
-        let secured = endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| Secured::new(endpoint, limits, now));
-        Transport { socket, layers: Layers::over_tls(secured), shut: false, failed: false, is_local }
+        let mut secured =
+            endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| Secured::new(endpoint, limits, now));
+        if let Some(secured) = secured.as_mut().filter(|_| !listener.speaks_http2()) {
+            secured.session.keep_to_http1();
+        }
+        let clear = clear_of(listener);
+        Transport { socket, layers: Layers::over_tls(secured), shut: false, failed: false, clear }
+    }
+
+    /// It has come to `listener`, in another process.
+    pub fn has_come_to(&mut self, listener: &Listener) {
+        self.clear = clear_of(listener);
     }
 
     /// With TLS by `endpoint`, over a socket that no listener of a server has taken.
@@ -158,8 +188,11 @@ impl Transport {
     /// The channel over which requests come.
     pub fn over(&self) -> Over<'_> {
         let way = match self.secured() {
-            None if self.is_local => Way::Local,
-            None => Way::Clear,
+            None => match self.clear {
+                Clear::Local => Way::Local,
+                Clear::Served => Way::Open,
+                Clear::Led => Way::Clear,
+            },
             Some(secured) => secured.session.negotiated().map_or(Way::Unsettled, Way::Secured),
         };
         Over { way, socket: Some(self.socket.as_fd()) }

@@ -13,7 +13,7 @@ use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::{BACKLOG, BindError, Listener, stream_socket};
+use super::{BACKLOG, BindError, Listener, Rules, stream_socket};
 
 /// Binds a path, replacing a stale socket.
 pub(super) fn bind(path: &Path) -> Result<Listener, BindError> {
@@ -29,16 +29,10 @@ pub(super) fn bind(path: &Path) -> Result<Listener, BindError> {
     }
     let file = SocketFile::of(path).map_err(failed)?;
     let address = ListenAddress::Unix(path.to_owned());
-    let listener = Listener {
-        descriptor: socket,
-        address,
-        file: Some(file),
-        left: AtomicBool::new(false),
-        lent: false,
-        plain: true,
-        proxies: arc_swap::ArcSwapOption::empty(),
-    };
-    rustix::net::listen(&listener, BACKLOG).map_err(failed)?;
+    let rules = Rules::unsaid(&address);
+    let listener =
+        Listener { descriptor: socket, address, file: Some(file), left: AtomicBool::new(false), lent: false, rules };
+    rustix::net::listen(&listener, BACKLOG as i32).map_err(failed)?;
     Ok(listener)
 }
 
@@ -72,7 +66,7 @@ impl OwnSocket {
         let descriptor = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         rustix::net::bind(&descriptor, &SocketAddrUnix::new(&temporary)?)?;
         rustix::fs::chmod(&temporary, Mode::RUSR | Mode::WUSR)?;
-        rustix::net::listen(&descriptor, BACKLOG)?;
+        rustix::net::listen(&descriptor, BACKLOG as i32)?;
         rustix::fs::rename(&temporary, path)?;
         Ok(OwnSocket { descriptor, file: SocketFile::of(path)? })
     }

@@ -44,6 +44,13 @@ impl Connection {
         Connection::Http1(http1::Connection::new(now))
     }
 
+    /// HTTP/2 in clear text is not spoken, whatever the workspaces say that it is lent.
+    pub fn keep_version(&mut self) {
+        if let Connection::Http1(one) = self {
+            one.keep_version();
+        }
+    }
+
     /// The peer speaks HTTP/2: ALPN has said so. To be told before anything is received; later it changes nothing.
     ///
     /// # Panics

@@ -157,6 +157,9 @@ pub struct Status {
     pub arch: Arch,
     /// Where it listens, as URLs.
     pub addresses: Vec<String>,
+    /// The same, each with what is done there that is not done elsewhere; empty in answers of earlier versions.
+    #[serde(default)]
+    pub listeners: Vec<String>,
     /// The directories that it serves.
     pub roots: Vec<String>,
     /// Open connections of each worker, and how many they are in all; none in answers of earlier versions.

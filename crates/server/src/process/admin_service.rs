@@ -5,6 +5,7 @@
 //! draining and opening the log again are orders like those of signals.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_config::setting::{SETTINGS, refused_by_reload};
@@ -38,7 +39,7 @@ use crate::process::autotune::Adapter;
 use crate::process::body::{Body, Changed, begin_succession};
 use crate::process::error::ServeError;
 use crate::process::hint_report;
-use crate::process::messages::{report_not_upgraded, report_reload, report_reloading, report_set, url};
+use crate::process::messages::{described, report_not_upgraded, report_reload, report_reloading, report_set, url};
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine::SwitchError;
 use crate::process::service_orders::{self, LISTENER};
@@ -93,6 +94,7 @@ impl AdminApi for AdminService<'_> {
             phase: self.phase,
             arch: self.arch(workers.len()),
             addresses: self.body.listeners().iter().map(|listener| url(listener, self.settings())).collect(),
+            listeners: self.body.listeners().iter().map(|listener| described(listener, self.settings())).collect(),
             roots: self.settings().sites.iter().map(SiteSettings::describe_root).collect(),
             connections_open: Some(sum(&workers)),
             workers: Some(workers),
@@ -222,7 +224,7 @@ impl AdminApi for AdminService<'_> {
         let services = self.services();
         if let Some(status) = services.iter().find(|one| one.kind == LISTENER && one.name == order.name) {
             let suspends = service_orders::suspends(order.verb, status)?;
-            let this = |listener: &&Listener| url(listener, self.settings()) == order.name;
+            let this = |listener: &&Arc<Listener>| url(listener, self.settings()) == order.name;
             for listener in self.body.listeners().iter().filter(this) {
                 if suspends { listener.suspend() } else { listener.resume() }?;
             }

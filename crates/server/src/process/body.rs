@@ -94,7 +94,7 @@ pub(crate) trait Body {
     fn shared_metrics(&self) -> &SharedMetrics;
 
     /// Where connections come from.
-    fn listeners(&self) -> &[Listener];
+    fn listeners(&self) -> &[Arc<Listener>];
 
     /// Open connections of each worker.
     fn connections(&self) -> Vec<u32>;

@@ -31,6 +31,8 @@ use crate::process::upgrade::{self, Purpose, Succession, Successor};
 
 /// How often it is looked whether another process serves already that has been started to.
 const SUCCESSION_POLL: Duration = Duration::from_millis(10);
+/// How long the workers of the process before this one may take what has connected to an address that is named no more.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 /// How much longer a worker process drains than it should: its supervisor ends it in time, and says what was cut.
 const SUPERVISED_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -51,6 +53,8 @@ pub(crate) struct ControlPlane {
     reload_later: bool,
     renewal: Renewal,
     watchdog: Option<Watchdog>,
+    /// Listeners that are named no more, and when they are closed.
+    removed: Option<(Instant, Vec<Arc<Listener>>)>,
 }
 
 /// The place that a process takes as soon as it serves: that of another process, or one that was free.
@@ -62,6 +66,8 @@ pub(crate) struct Place {
     pub(crate) predecessor: Option<ControlChannel>,
     /// The first process of a container, if there is one that passes orders on.
     pub(crate) keeper: Option<Arc<ControlChannel>>,
+    /// Listeners of the other process that are named no more.
+    pub(crate) removed: Vec<Arc<Listener>>,
 }
 
 impl ControlPlane {
@@ -99,6 +105,7 @@ impl ControlPlane {
             reload_later: false,
             renewal: Renewal::default(),
             watchdog: None,
+            removed: None,
         }
     }
 
@@ -148,6 +155,9 @@ impl ControlPlane {
         if has_begun_to_drain && matches!(self.phase, Phase::Draining { .. }) && !self.orders.have_supervisor() {
             report_draining(body.settings().drain_timeout_ms);
         }
+        if let Some((_, removed)) = self.removed.take_if(|(at, _)| *at <= Instant::now()) {
+            removed.iter().for_each(|listener| listener.close());
+        }
         self.look_at_time(body);
         body.look_after(self.phase)
     }
@@ -160,6 +170,7 @@ impl ControlPlane {
             self.succession.is_begun().then_some(SUCCESSION_POLL),
             self.applications.as_ref().map(Applications::due),
             self.watchdog.as_ref().map(Watchdog::due),
+            self.removed.as_ref().map(|(at, _)| at.saturating_duration_since(now)),
         ];
         let due = dues.into_iter().flatten().fold(body.due(self.phase), Duration::min);
         let applications = self.applications.iter().flat_map(Applications::descriptors);
@@ -175,12 +186,16 @@ impl ControlPlane {
 
     /// Says that the server serves, once, and takes the place of the process before it.
     fn take_place(&mut self, body: &dyn Body) {
-        let Some(Place { receiver, predecessor, keeper }) = self.place.take() else { return };
+        let Some(Place { receiver, predecessor, keeper, removed }) = self.place.take() else { return };
         let listeners = body.listeners();
         announce(body.settings(), listeners, body.confined());
         if let Some(receiver) = &receiver {
             let admin = self.administration.iter().flat_map(|one| one.admin.listeners());
-            upgrade::take_over(receiver, predecessor.as_ref(), listeners.iter().chain(admin));
+            let listeners = listeners.iter().chain(&removed).map(|listener| &**listener);
+            upgrade::take_over(receiver, predecessor.as_ref(), listeners.chain(admin));
+            // Those who have connected are the other process's: its workers look once more when they leave.
+            removed.iter().for_each(|listener| listener.begin_to_close());
+            self.removed = Some((Instant::now() + LAST_LOOK, removed));
         }
         // Not before the place is its own: until then orders are the other one's, and the applications of the other one
         // end with it.
@@ -280,7 +295,7 @@ impl ControlPlane {
         // Some may wait to hear of it.
         self.with_admin_service(body, |admin, service| admin.handle(service));
         self.administration.iter_mut().for_each(|one| one.admin.retire());
-        body.listeners().iter().for_each(Listener::leave_file);
+        body.listeners().iter().for_each(|listener| listener.leave_file());
         self.orders.leave();
         successor.confirm();
         body.leave_to(&successor.sender, successor.takes_connections);
@@ -383,7 +398,7 @@ mod tests {
         fn shared_metrics(&self) -> &SharedMetrics {
             &self.shared_metrics
         }
-        fn listeners(&self) -> &[Listener] {
+        fn listeners(&self) -> &[Arc<Listener>] {
             &[]
         }
         fn connections(&self) -> Vec<u32> {

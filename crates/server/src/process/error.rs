@@ -3,6 +3,7 @@
 use std::fmt;
 
 use lamna_config::settings::LogTarget;
+use lamna_io::listen::BindError;
 use lamna_tls::TlsError;
 use rustix::io::Errno;
 
@@ -27,6 +28,8 @@ pub enum ServeError {
     Without(String),
     /// The descriptors that another process has passed to this one cannot be used: why, in words.
     Inherited(String),
+    /// An address cannot be listened at.
+    Listen(BindError),
     /// A worker process cannot begin.
     Worker {
         /// Why, in words.
@@ -65,6 +68,7 @@ impl fmt::Display for ServeError {
                 write!(f, "{name} is not something to do without: openat2, nowait, cachestat or io_uring.")
             }
             ServeError::Inherited(why) => write!(f, "cannot take the place of another process: {why}"),
+            ServeError::Listen(error) => error.fmt(f),
             ServeError::Worker { cause, .. } => f.write_str(cause),
         }
     }
@@ -82,6 +86,7 @@ impl ServeError {
             }
             ServeError::Limit(_) | ServeError::Service(_) | ServeError::Tls(_) | ServeError::Workers(_) => false,
             ServeError::Without(_) | ServeError::Inherited(_) => false,
+            ServeError::Listen(error) => error.is_permission_denied(),
             ServeError::Worker { permission, .. } => *permission,
         }
     }

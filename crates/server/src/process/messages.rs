@@ -43,7 +43,7 @@ pub(crate) fn report_done(shared_metrics: &SharedMetrics) {
 }
 
 /// One line: where, how, and how many.
-pub(crate) fn announce(settings: &Settings, listeners: &[Listener], confined: Option<Kind>) {
+pub(crate) fn announce(settings: &Settings, listeners: &[Arc<Listener>], confined: Option<Kind>) {
     notify("READY=1");
     let addresses: Vec<String> = listeners.iter().map(|listener| url(listener, settings)).collect();
     let roots: Vec<String> = settings.sites.iter().map(SiteSettings::describe_root).collect();
@@ -70,7 +70,10 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener], confined: Op
     }
     tell_what_is_ordered(settings, listeners);
     if rustix::process::geteuid().is_root() {
-        errors::tell(Level::Warning, format_args!("{}", root_doubt(listeners.iter().map(Listener::address))));
+        errors::tell(
+            Level::Warning,
+            format_args!("{}", root_doubt(listeners.iter().map(|listener| listener.address()))),
+        );
     }
     if std::io::stderr().is_terminal() {
         say!("press Ctrl-C to stop");
@@ -86,8 +89,17 @@ pub(crate) fn url(listener: &Listener, settings: &Settings) -> String {
     }
 }
 
+/// The same, with what is done there.
+pub(crate) fn described(listener: &Listener, settings: &Settings) -> String {
+    let words = listener.describe(settings);
+    match words.is_empty() {
+        true => url(listener, settings),
+        false => format!("{} ({})", url(listener, settings), words.join(", ")),
+    }
+}
+
 /// Which certificates are ordered, from which authority, and what may keep that from working.
-fn tell_what_is_ordered(settings: &Settings, listeners: &[Listener]) {
+fn tell_what_is_ordered(settings: &Settings, listeners: &[Arc<Listener>]) {
     let names = settings.automatic_names();
     if names.is_empty() {
         return;
@@ -98,7 +110,7 @@ fn tell_what_is_ordered(settings: &Settings, listeners: &[Listener]) {
         "certificates for {} are ordered from {directory}, which means to agree to its terms; they are kept in {place}",
         names.join(", ")
     );
-    if let Some(doubt) = doors_doubt(listeners.iter().map(Listener::address)) {
+    if let Some(doubt) = doors_doubt(listeners.iter().map(|listener| listener.address())) {
         errors::tell(Level::Warning, format_args!("{doubt}"));
     }
 }

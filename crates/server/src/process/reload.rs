@@ -83,7 +83,7 @@ mod tests {
             }
             Kind::Word { words, .. } => texts(&words()),
             Kind::Words { words, .. } => texts(words),
-            Kind::Text { .. } | Kind::List { .. } => texts(&TEXTS),
+            Kind::Text { .. } | Kind::List { .. } | Kind::Listeners => texts(&TEXTS),
         };
         let of = |value: &Value| {
             let mut settings = Settings::default();

@@ -25,7 +25,7 @@ use lamna_engine::worker::read_ahead;
 use lamna_engine::worker::shared::Shared;
 use lamna_engine::worker::uplink::Uplink;
 use lamna_io::KernelFeatures;
-use lamna_io::listen::Listener;
+use lamna_io::listen::{self, Listener};
 use lamna_io::log::errors::{self, Level};
 use lamna_io::log::{AccessLog, LogCounters};
 use lamna_site::cache::{self, Bounds, Headroom, Replacing, Store, Watcher};
@@ -118,7 +118,7 @@ impl RunningEngine {
     /// The reason why it cannot start.
     pub(crate) fn first(
         settings: &Settings,
-        listeners: Vec<Listener>,
+        listeners: Vec<Arc<Listener>>,
         shared_metrics: &SharedMetrics,
         first_score: usize,
         receiver: Option<Arc<Receiver>>,
@@ -148,7 +148,7 @@ impl RunningEngine {
         account.keep(settings.account);
         let begun = self.begin_next(settings, first_score, open, files);
         let next = begun.inspect_err(|_| account.keep(self.settings.account))?;
-        next.shared.listeners.iter().for_each(|listener| listener.expect_proxies(settings));
+        listen::follow(&next.shared.listeners, settings);
         Ok(next)
     }
 
@@ -320,6 +320,7 @@ impl RunningEngine {
     fn successor(&self, settings: &Settings, first_score: usize, files: SiteFiles) -> Result<Shared, ServeError> {
         let (old, before) = (&*self.shared, &self.settings);
         let same_sites = same_sites(settings, before) && files == SiteFiles::AsOpened;
+        let listeners = listen::change(&old.listeners, &settings.listen).map_err(ServeError::Listen)?;
         let tls = match &old.tls {
             Some(tls) if reload::keeps_tls(before, settings) => {
                 // A reload is a good moment to look.
@@ -375,7 +376,7 @@ impl RunningEngine {
             uplink: Uplink::new(settings.uplink_bytes_per_s, &old.uplink_clock, old.clock),
             uplink_clock: old.uplink_clock.clone(),
             limits: Arc::new(settings.limits.clone()),
-            listeners: old.listeners.clone(),
+            listeners: Arc::new(listeners),
             tls,
             log,
             clock: old.clock,
@@ -524,7 +525,7 @@ pub(crate) fn is_possible(settings: &Settings) -> Result<(), Errno> {
 /// Everything that the workers of the first running share.
 fn prepare(
     settings: &Settings,
-    listeners: Vec<Listener>,
+    listeners: Vec<Arc<Listener>>,
     shared_metrics: &SharedMetrics,
     first_score: usize,
 ) -> Result<Shared, ServeError> {
@@ -542,7 +543,7 @@ fn prepare(
         &shared_metrics.done,
         shared_metrics.clock,
     )?);
-    listeners.iter().for_each(|listener| listener.expect_proxies(settings));
+    listen::follow(&listeners, settings);
     let store =
         Arc::new(store(settings, &shared_metrics.embedded, &sites, shared_metrics.clock, &shared_metrics.cache));
     let hints = begin_hints(settings, None, first_score, &shared_metrics.hints, &confinement);

@@ -30,7 +30,7 @@ use crate::process::upgrade::{Inherited, Succession};
 /// The reason why it cannot start.
 pub fn serve(
     settings: &Settings,
-    listeners: Vec<Listener>,
+    listeners: Vec<Arc<Listener>>,
     mut administration: Administration,
     inherited: Option<Inherited>,
 ) -> Result<(), ServeError> {
@@ -69,12 +69,13 @@ pub fn serve(
         succession.set_tickets(shared_metrics.tickets.clone());
     }
     shared_metrics.counted = shared_metrics.counted.among(processes_max(settings));
+    let removed = inherited.as_mut().map(|inherited| std::mem::take(&mut inherited.removed)).unwrap_or_default();
     let receiver = inherited.map(|inherited| inherited.receiver);
     let mut applications = Applications::new();
     if receiver.is_none() {
         applications.follow(settings);
     }
-    let place = Place { receiver: receiver.clone(), predecessor, keeper };
+    let place = Place { receiver: receiver.clone(), predecessor, keeper, removed };
     let control_plane = ControlPlane::new(orders, administration, succession, applications, place);
     let result = if settings.architecture.is_of_processes() {
         Supervisor::new(settings, &shared_metrics, listeners, receiver).and_then(|body| control_plane.run(body))

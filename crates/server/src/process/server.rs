@@ -21,7 +21,7 @@ use lamna_engine::worker::migration::arrivals::Arrivals;
 use lamna_engine::worker::migration::transfer::{Receiver, Sender};
 use lamna_engine::worker::shared::Shared;
 use lamna_io::KernelFeatures;
-use lamna_io::listen::{BACKLOG, Listener};
+use lamna_io::listen::{self, Listener};
 use lamna_io::log::errors::{self, Level};
 use lamna_tls::acme::AcmeService;
 
@@ -56,6 +56,8 @@ pub struct Server {
     /// The epoch of the services when the cache was last told of them.
     services_seen: u64,
     sweeper: Sweeper,
+    /// Listeners that are named no more: they are closed when no engine takes connections there.
+    removed: Vec<Arc<Listener>>,
 }
 
 /// How other settings were taken over.
@@ -72,7 +74,7 @@ impl Server {
     /// `receiver`.
     pub(crate) fn start(
         settings: &Settings,
-        listeners: Vec<Listener>,
+        listeners: Vec<Arc<Listener>>,
         shared_metrics: &SharedMetrics,
         first_score: usize,
         receiver: Option<Arc<Receiver>>,
@@ -104,6 +106,7 @@ impl Server {
             certificates_seen: None,
             services_seen: shared_metrics.services.epoch(),
             sweeper: Sweeper::default(),
+            removed: Vec::new(),
         })
     }
 
@@ -113,8 +116,7 @@ impl Server {
     }
 
     /// Goes on with other settings, and so perhaps with another engine, without losing a connection or a byte. Returns
-    /// when the new engine serves; the old one may still be handing over (see [`Server::is_changing`]). Where it
-    /// listens cannot be changed.
+    /// when the new engine serves; the old one may still be handing over (see [`Server::is_changing`]).
     ///
     /// # Errors
     /// Why not; then everything is as it was.
@@ -176,6 +178,7 @@ impl Server {
         match self.running.next(settings, score, open, files) {
             Ok(next) => {
                 let previous = std::mem::replace(&mut self.running, next);
+                self.remove_listeners(&previous.shared.listeners);
                 previous.leave_to(&self.running);
                 if previous.settings.acme != settings.acme {
                     // Its thread reaches the files that were named when it began.
@@ -247,10 +250,30 @@ impl Server {
         Ok(())
     }
 
+    /// Has no client connect any more where the engine of `before` listens and the one that serves does not.
+    fn remove_listeners(&mut self, before: &[Arc<Listener>]) {
+        let now = &self.running.shared.listeners;
+        for listener in listen::removed(now, before) {
+            errors::tell(Level::Info, format_args!("listening at {}", listener.address()));
+        }
+        for listener in listen::removed(before, now) {
+            errors::tell(Level::Info, format_args!("listening at {} no more", listener.address()));
+            listener.begin_to_close();
+            self.removed.push(listener);
+        }
+    }
+
     fn reap(&mut self) {
         let was_leaving = !self.leaving.is_empty();
         if self.leaving.reap(&self.running) {
             self.take_missed();
+        }
+        if self.leaving.is_empty() {
+            for listener in self.removed.drain(..) {
+                // Connected before it was closed.
+                take_waiting(&self.running.shared, &listener);
+                listener.close();
+            }
         }
         if was_leaving {
             self.end_services();
@@ -280,14 +303,14 @@ impl Server {
     /// Has the workers finish what has begun, which includes connections that wait to be accepted. Lets no others in.
     fn begin_to_drain(&self) {
         let shared = &self.running.shared;
-        shared.listeners.iter().for_each(Listener::begin_to_close);
+        shared.listeners.iter().for_each(|listener| listener.begin_to_close());
         // Processes that serve one connection at a time take them one by one (`engine::mp`).
         if self.settings().architecture != Architecture::Mp && self.target.is_none() {
             shared.listeners.iter().for_each(|listener| take_waiting(shared, listener));
         }
         shared.control.drain();
         // Nothing happens to those that another process listens at.
-        shared.listeners.iter().for_each(Listener::close);
+        shared.listeners.iter().for_each(|listener| listener.close());
     }
 
     /// Connections that are open, with those that are on their way to another engine.
@@ -298,7 +321,7 @@ impl Server {
 
 /// Gives the workers the connections that wait to be accepted from `listener`.
 fn take_waiting(shared: &Shared, listener: &Listener) {
-    for connection in acceptor::waiting(shared, listener, BACKLOG as usize) {
+    for connection in acceptor::waiting(shared, listener, listener.backlog() as usize) {
         shared.counters.work.connections.fetch_add(1, Relaxed);
         shared.adopt(connection);
     }

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::Arc;
 
 use lamna_config::settings::{Architecture, Settings};
 use lamna_engine::worker::limiter::Counted;
@@ -25,7 +26,7 @@ const CONNECTIONS_LEAST: usize = 4;
 ///
 /// # Errors
 /// [`ServeError::Limit`].
-pub(crate) fn check_descriptors(listeners: &[Listener]) -> Result<(), ServeError> {
+pub(crate) fn check_descriptors(listeners: &[Arc<Listener>]) -> Result<(), ServeError> {
     let Some(any) = listeners.first() else { return Ok(()) };
     match DescriptorReserve::new().leaves_room(CONNECTIONS_LEAST, any) {
         Ok(true) => Ok(()),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use lamna_config::settings::{Architecture, Settings};
 use lamna_engine::worker::confinement::Confinement;
 use lamna_engine::worker::migration::transfer::{Receiver, Sender};
-use lamna_io::listen::Listener;
+use lamna_io::listen::{self, Listener};
 use lamna_io::log::errors::{self, Level};
 use lamna_sys::fork::fork;
 use rustix::io::Errno;
@@ -37,7 +37,7 @@ pub(crate) struct Supervisor<'a> {
     settings: &'a Settings,
     /// Those of one worker.
     share: Settings,
-    listeners: Vec<Listener>,
+    listeners: Vec<Arc<Listener>>,
     shared_metrics: &'a SharedMetrics,
     /// Where connections come from of the process whose place is taken.
     receiver: Option<Arc<Receiver>>,
@@ -77,9 +77,10 @@ impl<'a> Supervisor<'a> {
     pub(crate) fn new(
         settings: &'a Settings,
         shared_metrics: &'a SharedMetrics,
-        listeners: Vec<Listener>,
+        listeners: Vec<Arc<Listener>>,
         receiver: Option<Arc<Receiver>>,
     ) -> Result<Supervisor<'a>, ServeError> {
+        listen::follow(&listeners, settings);
         let most = processes_max(settings);
         let wanted = if settings.architecture == Architecture::Mp { settings.processes } else { settings.workers };
         Ok(Supervisor {
@@ -249,7 +250,7 @@ impl Supervisor<'_> {
     fn become_worker(&mut self, slot: usize, line: ControlChannel) -> i32 {
         self.workers.clear();
         let listeners = std::mem::take(&mut self.listeners);
-        listeners.iter().for_each(Listener::leave_file);
+        listeners.iter().for_each(|listener| listener.leave_file());
         let server = match Server::start(&self.share, listeners, self.shared_metrics, slot, self.receiver.take()) {
             Ok(server) => server,
             Err(error) => {
@@ -272,8 +273,8 @@ impl Supervisor<'_> {
     /// Refuses clients that connect to a server that drains, as soon as none waits any more.
     fn finish_closing(&mut self) {
         let Some(until) = self.last_call else { return };
-        if until <= Instant::now() || self.is_alone() || !self.listeners.iter().any(Listener::has_waiting) {
-            self.listeners.iter().for_each(Listener::close);
+        if until <= Instant::now() || self.is_alone() || !self.listeners.iter().any(|listener| listener.has_waiting()) {
+            self.listeners.iter().for_each(|listener| listener.close());
             self.last_call = None;
         }
     }

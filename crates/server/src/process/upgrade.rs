@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use lamna_config::settings::Settings;
 use lamna_engine::worker::migration::transfer::{Receiver, Sender};
-use lamna_io::listen::{Listener, activation};
+use lamna_io::listen::{self, BindError, Listener, activation};
 use lamna_io::scm_rights;
 use lamna_proto::encoding::VERSION;
 use lamna_sys::clock::Clock;
@@ -60,7 +60,9 @@ const READY: &str = "ready ";
 #[derive(Debug)]
 pub struct Inherited {
     /// Its listening sockets.
-    pub listeners: Vec<Listener>,
+    pub listeners: Vec<Arc<Listener>>,
+    /// Those of them that are named no more.
+    pub(crate) removed: Vec<Arc<Listener>>,
     /// Its control sockets, if it had any.
     pub admin: Vec<Listener>,
     /// Where its connections come from.
@@ -121,12 +123,35 @@ impl UpgradeEnvironment {
             .map(|(descriptor, one)| Listener::inherit(descriptor, one.has_file, self.lent.contains(&one.number)));
         let mut listeners = inherited.collect::<Result<Vec<_>, _>>()?;
         let admin = listeners.split_off(self.listeners.len());
+        let listeners = listeners.into_iter().map(Arc::new).collect();
         let (receiver, clock) = (Arc::new(Receiver::new(socket)), Clock::since(self.clock_ms));
-        Ok(Inherited { listeners, admin, receiver, clock, choice: self.choice, predecessor, keeper, tickets })
+        Ok(Inherited {
+            listeners,
+            removed: Vec::new(),
+            admin,
+            receiver,
+            clock,
+            choice: self.choice,
+            predecessor,
+            keeper,
+            tickets,
+        })
     }
 }
 
 impl Inherited {
+    /// The listeners of a process with `settings`: those that it has inherited, as far as they are named, and further
+    /// ones. The others are kept until the place is this process's, and closed then.
+    ///
+    /// # Errors
+    /// An address that cannot be bound.
+    pub fn listen(&mut self, settings: &Settings) -> Result<Vec<Arc<Listener>>, BindError> {
+        let before = std::mem::take(&mut self.listeners);
+        let now = listen::change(&before, &settings.listen)?;
+        self.removed = listen::removed(&before, &now);
+        Ok(now)
+    }
+
     /// The settings of this process, for one that would otherwise have `settings`.
     pub(crate) fn apply(&self, settings: &mut Settings) {
         self.choice.apply(settings);
@@ -298,7 +323,7 @@ impl Succession {
     pub(crate) fn begin(
         &mut self,
         settings: &Settings,
-        listeners: &[Listener],
+        listeners: &[Arc<Listener>],
         clock: Clock,
         purpose: Purpose,
     ) -> Result<(), SwitchError> {
@@ -336,7 +361,7 @@ impl Succession {
         &self,
         program: &Program,
         choice: Choice,
-        listeners: &[Listener],
+        listeners: &[Arc<Listener>],
         clock: Clock,
         purpose: Purpose,
     ) -> std::io::Result<Candidate> {

@@ -44,7 +44,7 @@ impl Demand {
 pub enum Admission {
     /// The site answers it.
     Served,
-    /// It is led to the same place over https, or refused. It is never served in clear text.
+    /// It is led to the same place over https, or refused. It is served in clear text only where the address says so.
     Led,
     /// It belongs to another connection (421): of the site's own certificate, with a handshake of today.
     Misdirected,
@@ -76,11 +76,14 @@ pub fn admit(
             judge(over, may_lack, authorities(identity), unix_seconds)
         }
         (Way::Secured(_), Demand::Certificate(_) | Demand::Client { .. }) => Admission::Misdirected,
-        (Way::Clear | Way::Local, Demand::Nothing) => Admission::Served,
+        (Way::Clear | Way::Open | Way::Local, Demand::Nothing) => Admission::Served,
         (Way::Clear, Demand::Certificate(_) | Demand::Client { .. }) if !says_https() => Admission::Led,
-        (Way::Clear | Way::Local, Demand::Certificate(_) | Demand::Client { may_lack: true, .. }) => Admission::Served,
-        // The proxy that has spoken TLS with the client has told nothing of its certificate.
-        (Way::Clear | Way::Local, Demand::Client { may_lack: false, .. }) => Admission::Unknown,
+        (Way::Clear | Way::Open | Way::Local, Demand::Certificate(_) | Demand::Client { may_lack: true, .. }) => {
+            Admission::Served
+        }
+        // The proxy that has spoken TLS with the client has told nothing of its certificate, and in clear text there is
+        // none.
+        (Way::Clear | Way::Open | Way::Local, Demand::Client { may_lack: false, .. }) => Admission::Unknown,
     }
 }
 
@@ -134,7 +137,7 @@ mod tests {
     #[test]
     fn every_pair_has_the_answer_that_was_promised() {
         let connections = connections();
-        let ways = connections.iter().map(Way::Secured).chain([Way::Clear, Way::Local, Way::Unsettled]);
+        let ways = connections.iter().map(Way::Secured).chain([Way::Clear, Way::Open, Way::Local, Way::Unsettled]);
         let ways: Vec<Way<'_>> = ways.collect();
         let client = |may_lack| Demand::Client { identity: OWN, may_lack };
         let mut pairs = 0;
@@ -160,17 +163,19 @@ mod tests {
                         }
                         Way::Secured(_) => assert!(served, "{told}"),
                         Way::Unsettled => assert_eq!(admission, Admission::Misdirected, "{told}"),
-                        // Clear text is for sites without a certificate; a proxy and programs of this machine are asked
-                        // for no more.
+                        // Clear text is for sites without a certificate; a proxy, programs of this machine and
+                        // clients of an address that is for it are asked for no more.
                         Way::Clear if demand != Demand::Nothing && !says_https => {
                             assert_eq!(admission, Admission::Led, "{told}");
                         }
-                        Way::Clear | Way::Local => assert_eq!(served, demand != client(false), "{told}"),
+                        Way::Clear | Way::Open | Way::Local => {
+                            assert_eq!(served, demand != client(false), "{told}");
+                        }
                     }
                     pairs += 1;
                 }
             }
         }
-        assert_eq!(pairs, 4 * 27 * 4);
+        assert_eq!(pairs, 4 * 28 * 4);
     }
 }

@@ -39,9 +39,13 @@ pub struct ReachablePorts {
 
 impl ReachablePorts {
     /// Those of `listeners`.
-    pub fn of(listeners: &[Listener]) -> ReachablePorts {
-        let is_tls = |listener: &Listener| listener.speaks_tls() && matches!(listener.address(), ListenAddress::Tcp(_));
-        ReachablePorts { http: listeners.iter().any(Listener::is_for_plain_http), tls: listeners.iter().any(is_tls) }
+    pub fn of(listeners: &[Arc<Listener>]) -> ReachablePorts {
+        let is_tls =
+            |listener: &Arc<Listener>| listener.speaks_tls() && matches!(listener.address(), ListenAddress::Tcp(_));
+        ReachablePorts {
+            http: listeners.iter().any(|listener| listener.is_for_plain_http()),
+            tls: listeners.iter().any(is_tls),
+        }
     }
 
     /// How the next attempt is made after so many failures: where there are two ways, the other one each time.
@@ -74,14 +78,14 @@ pub struct AcmeService {
 impl AcmeService {
     /// Starts the service of a process for a server that listens at `listeners`. It orders the names in `settings` only
     /// where `is_here` is set.
-    pub fn start(is_here: bool, settings: &Settings, listeners: &[Listener]) -> AcmeService {
+    pub fn start(is_here: bool, settings: &Settings, listeners: &[Arc<Listener>]) -> AcmeService {
         let mut acme_service = AcmeService { is_here, watch: None };
         acme_service.follow(settings, listeners);
         acme_service
     }
 
     /// Goes on with `settings`.
-    pub fn follow(&mut self, settings: &Settings, listeners: &[Listener]) {
+    pub fn follow(&mut self, settings: &Settings, listeners: &[Arc<Listener>]) {
         let task = task_of(settings, ReachablePorts::of(listeners)).filter(|_| self.is_here);
         match (&self.watch, task) {
             (_, None) => self.stop(),

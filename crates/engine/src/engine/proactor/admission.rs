@@ -69,7 +69,7 @@ impl Worker<'_> {
     /// Has the ring accept from each listener that it does not accept from yet.
     pub(super) fn listen(&mut self) {
         // A multishot accept takes unasked whatever waits.
-        let many = self.base.acceptor.has_room_for_many(&self.base.shared.scoreboard, self.base.connections.count());
+        let many = self.base.acceptor.has_room_for_many(self.base.shared, self.base.connections.count());
         for (index, accept) in self.accepts.iter_mut().enumerate().filter(|(_, accept)| accept.is_none()) {
             *accept = Some(self.ring.accept(self.base.shared.listeners[index].as_fd(), many, Tag::Accept(index)));
         }
@@ -89,7 +89,7 @@ impl Worker<'_> {
                 }
                 let (scoreboard, connections) = (&self.base.shared.scoreboard, self.base.connections.count());
                 let passes = self.base.acceptor.pass_if_over_share(scoreboard, connections, self.base.context.now);
-                if more && !passes && !self.base.acceptor.has_room_for_many(scoreboard, connections) {
+                if more && !passes && !self.base.acceptor.has_room_for_many(self.base.shared, connections) {
                     // From now on one by one.
                     self.accepts.iter().flatten().for_each(|id| self.ring.cancel(*id));
                 }

@@ -16,7 +16,7 @@ use lamna_proto::counter::add;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Done;
 use lamna_proto::exchange::program::Program;
-use lamna_proto::message::Method;
+use lamna_proto::message::{Field, Method, Request};
 use lamna_proto::resource::Resource;
 use lamna_site::cache::two_generation_map::Key;
 use lamna_site::content::access::{AccessRequest, Rules, Verdict};
@@ -33,6 +33,8 @@ use super::early_hints::ChosenHints;
 use super::responders::without_application;
 use super::trace::Does;
 use super::{TranslationTarget, WorkerContext};
+use lamna_tls::Way;
+
 use crate::worker::limiter::Exceeded;
 use crate::worker::shared::Shared;
 
@@ -356,6 +358,7 @@ fn check_transport(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcom
         unix_seconds: context.unix_ms / 1000,
     };
     match admit(asked.site.demand, asked.over.way, facts) {
+        Admission::Served if matches!(asked.over.way, Way::Open) => answer_challenge(context, asked),
         Admission::Served => Outcome::Next,
         Admission::Misdirected => Outcome::Refuse(Refusal::Misdirected),
         Admission::Unknown => refuse_unknown(context, asked),
@@ -374,17 +377,36 @@ fn refuse_unknown(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome
 /// The answer to a request in clear text that belongs to https: the answer to a challenge, the way there, or why there
 /// is none.
 fn lead_to_https(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    if let answered @ Outcome::Answer(_) = answer_challenge(context, asked) {
+        return answered;
+    }
     let Asked { requested, site, over, .. } = *asked;
-    let challenge = context.shared.tls.as_ref();
-    let challenge = challenge.and_then(|tls| tls.answer_challenge(requested.host, requested.path));
-    let challenge = challenge.and_then(|content| answers::challenge(&content).ok());
-    let there = || site.secure_redirect(requested, context.shared.secure_port(over));
-    match challenge.map_or_else(there, Ok) {
+    let has_named_port = requested.request.is_some_and(names_port);
+    match site.secure_redirect(requested, context.shared.secure_port(over, has_named_port)) {
         Ok(resource) => {
             add(&context.work.requests, 1);
             Outcome::Answer(Arc::new(resource))
         }
         Err(refusal) => Outcome::Refuse(refusal),
+    }
+}
+
+/// Whether the client knows this server by a port: its `Host` has one.
+fn names_port(request: Request<'_>) -> bool {
+    let host = request.field(Field::Host).unwrap_or_default();
+    host.rsplit(|byte| *byte == b']').next().is_some_and(|rest| rest.contains(&b':'))
+}
+
+/// The answer to a challenge of a certificate authority, if the request is one.
+fn answer_challenge(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    let challenge = context.shared.tls.as_ref();
+    let challenge = challenge.and_then(|tls| tls.answer_challenge(asked.requested.host, asked.requested.path));
+    match challenge.and_then(|content| answers::challenge(&content).ok()) {
+        Some(resource) => {
+            add(&context.work.requests, 1);
+            Outcome::Answer(Arc::new(resource))
+        }
+        None => Outcome::Next,
     }
 }
 

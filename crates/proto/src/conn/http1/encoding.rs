@@ -71,6 +71,8 @@ impl Connection {
             lingers: bool::read(from)?,
             ended: bool::read(from)?,
             broken: bool::read(from)?,
+            // The process that takes it says so, if it is so.
+            keeps_version: false,
         };
         if bool::read(from)? {
             let (unread, unsent) = (Portable::read(from)?, Portable::read(from)?);

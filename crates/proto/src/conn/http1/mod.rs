@@ -61,6 +61,8 @@ pub struct Connection {
     ended: bool,
     /// The answer under way cannot be completed, or the peer is gone: close without sending more.
     broken: bool,
+    /// It does not become one of HTTP/2, whatever is spoken elsewhere.
+    keeps_version: bool,
 }
 
 /// Where in the stream of requests the input is.
@@ -101,6 +103,7 @@ impl Connection {
             lingers: false,
             ended: false,
             broken: false,
+            keeps_version: false,
         }
     }
 
@@ -165,6 +168,11 @@ impl Connection {
         workspace
     }
 
+    /// HTTP/2 in clear text is not spoken.
+    pub(super) fn keep_version(&mut self) {
+        self.keeps_version = true;
+    }
+
     /// Whether anything has been received.
     pub(super) fn has_begun(&self) -> bool {
         self.last_id != ExchangeId(0) || self.receiving != Receiving::Idle || self.has_input()
@@ -172,7 +180,7 @@ impl Connection {
 
     /// All bytes that have been received, if they may be the beginning of another version of HTTP that is spoken here.
     pub(super) fn first_bytes(&self) -> Option<&[u8]> {
-        if self.last_id != ExchangeId(0) || self.closing || self.ended || self.broken {
+        if self.last_id != ExchangeId(0) || self.closing || self.ended || self.broken || self.keeps_version {
             return None;
         }
         let workspace = self.workspace.as_ref().filter(|workspace| workspace.speaks_h2c)?;

@@ -28,6 +28,7 @@ fn status() -> Status {
             settings: BTreeMap::new(),
         },
         addresses: Vec::new(),
+        listeners: Vec::new(),
         roots: Vec::new(),
         workers: None,
         connections_open: None,

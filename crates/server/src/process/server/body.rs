@@ -30,7 +30,7 @@ impl Body for Server {
         &self.shared_metrics
     }
 
-    fn listeners(&self) -> &[Listener] {
+    fn listeners(&self) -> &[Arc<Listener>] {
         &self.running.shared.listeners
     }
 

@@ -19,7 +19,7 @@ impl Server {
     ///
     /// # Errors
     /// The reason why it cannot start.
-    pub fn open(settings: &Settings, listeners: Vec<Listener>) -> Result<Server, ServeError> {
+    pub fn open(settings: &Settings, listeners: Vec<Arc<Listener>>) -> Result<Server, ServeError> {
         Server::open_with(settings, listeners, Arc::default(), Embedded::default())
     }
 
@@ -29,7 +29,7 @@ impl Server {
     /// As [`Server::open`].
     pub(crate) fn open_with(
         settings: &Settings,
-        listeners: Vec<Listener>,
+        listeners: Vec<Arc<Listener>>,
         services: Arc<Registry>,
         embedded: Embedded,
     ) -> Result<Server, ServeError> {

@@ -41,7 +41,7 @@ impl Body for Supervisor<'_> {
         self.shared_metrics
     }
 
-    fn listeners(&self) -> &[Listener] {
+    fn listeners(&self) -> &[Arc<Listener>] {
         &self.listeners
     }
 
@@ -153,7 +153,7 @@ impl Body for Supervisor<'_> {
     fn drain(&mut self) -> bool {
         let begins = !std::mem::replace(&mut self.is_draining, true);
         if begins {
-            self.listeners.iter().for_each(Listener::begin_to_close);
+            self.listeners.iter().for_each(|listener| listener.begin_to_close());
             self.last_call = Some(Instant::now() + LAST_CALL_MAX);
             self.order_all(Order::Drain);
             // A stopped process could not follow.
