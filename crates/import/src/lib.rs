@@ -13,6 +13,7 @@
 mod asked;
 mod audit;
 mod caddy;
+mod listen;
 mod nginx;
 mod proof;
 mod reach;
@@ -99,8 +100,10 @@ pub fn caddy(text: &str) -> Result<Imported, Note> {
 #[derive(Debug, Default)]
 struct Draft {
     listen: Vec<String>,
-    /// Addresses at which plain HTTP is spoken, with their lines.
-    plain: Vec<(usize, String)>,
+    /// The words of the other server about addresses.
+    entries: BTreeMap<String, listen::Entry>,
+    /// The ports that Caddy takes for those of HTTP and of HTTPS, if it is told to take others.
+    ports: caddy::Ports,
     log: Option<String>,
     /// Further keys before the first table, and values as they are written.
     keys: Vec<(&'static str, String)>,
@@ -182,8 +185,10 @@ impl Draft {
 
     /// Listens at an address, for plain HTTP or for TLS.
     fn listen(&mut self, line: usize, address: String, is_plain: bool) {
-        if is_plain {
-            self.plain.push((line, address.clone()));
+        let entry = self.entries.entry(address.clone()).or_default();
+        match is_plain {
+            true => entry.plain = entry.plain.or(Some(line)),
+            false => entry.is_secure = true,
         }
         if !self.listen.contains(&address) {
             self.listen.push(address);
@@ -256,14 +261,7 @@ impl Draft {
 
     /// Nothing is said any more: what is left is to be written.
     fn settle(&mut self) {
-        let speaks_tls =
-            self.sites.iter().any(|site| site.keys.iter().any(|(key, _)| matches!(*key, "tls" | "certificate")));
-        let why = "TLS is spoken at every address but port 80 where a site has a certificate (docs/tls.md)";
-        for (line, address) in std::mem::take(&mut self.plain).into_iter().filter(|_| speaks_tls) {
-            if !address.ends_with(":80") && !address.starts_with("unix:") {
-                self.lose(line, format!("plain HTTP at {address}: {why}"));
-            }
-        }
+        listen::settle(self);
         reach::keep(self);
         for notes in [&mut self.lost, &mut self.needless] {
             notes.sort();
@@ -318,7 +316,7 @@ impl Draft {
         };
         line(format_args!(""));
         if !self.listen.is_empty() {
-            line(format_args!("listen = {}", list(&self.listen)));
+            line(format_args!("listen = {}", listen::render(self)));
         }
         if let Some(log) = &self.log {
             line(format_args!("log = {}", quoted(log)));

@@ -28,16 +28,21 @@ pub(super) fn take(
         _ => (authority, ""),
     };
     let host = host.to_ascii_lowercase();
-    let is_plain = scheme == "http" || port == "80" || host.is_empty() && port != "443" && scheme != "https";
+    let (http, https) = (draft.ports.http(), draft.ports.https());
+    let is_plain = scheme == "http"
+        || port == http.to_string()
+        || host.is_empty() && port != https.to_string() && scheme != "https";
+    let or = |port: &str, usual: u16| if port.is_empty() { usual.to_string() } else { port.to_owned() };
     for any in interfaces {
-        match (port, is_plain) {
-            ("", true) => draft.listen(line, format!("{any}:80"), true),
-            (port, true) => draft.listen(line, format!("{any}:{port}"), true),
-            // Port 80 leads there.
-            (port, false) => {
-                draft.listen(line, format!("{any}:80"), true);
-                draft.listen(line, format!("{any}:{}", if port.is_empty() { "443" } else { port }), false);
-            }
+        if is_plain {
+            let own = format!("{any}:{}", or(port, http));
+            draft.listen(line, own.clone(), true);
+            let entry = draft.entries.entry(own).or_default();
+            entry.clear.push((site.line, line, address.to_owned()));
+        } else {
+            // The port of HTTP leads there.
+            draft.listen(line, format!("{any}:{http}"), true);
+            draft.listen(line, format!("{any}:{}", or(port, https)), false);
         }
     }
     if !host.is_empty() && !site.hosts.contains(&host) {

@@ -75,6 +75,23 @@ fn is_address_line(line: &Line) -> bool {
         && (first.contains(['.', ':', '/']) || first.trim_end_matches(',') == "localhost")
 }
 
+/// The ports of HTTP and of HTTPS, where others are named than 80 and 443.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    http: Option<u16>,
+    https: Option<u16>,
+}
+
+impl Ports {
+    fn http(&self) -> u16 {
+        self.http.unwrap_or(80)
+    }
+
+    fn https(&self) -> u16 {
+        self.https.unwrap_or(443)
+    }
+}
+
 /// Global options, snippets, and what is neither.
 fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
     match (&line.block, line.word(0)) {
@@ -82,6 +99,8 @@ fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
             for option in options.iter() {
                 match (option.word(0), option.word(1)) {
                     ("email", email) if !email.contains('{') => draft.key("acme_contact", quoted(email)),
+                    ("http_port", port) if port.parse::<u16>().is_ok() => draft.ports.http = port.parse().ok(),
+                    ("https_port", port) if port.parse::<u16>().is_ok() => draft.ports.https = port.parse().ok(),
                     ("default_bind", _) => draft.interfaces = Some(addresses_of(&[option], draft)),
                     ("admin" | "debug" | "order", _) => {
                         let why =
@@ -154,7 +173,8 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     let text = addresses.text();
     let mut has_tls = false;
     let interfaces = interfaces(directives, draft);
-    let listened = interfaces.iter().map(|one| format!("{one}:80"));
+    let http = draft.ports.http();
+    let listened = interfaces.iter().map(|one| format!("{one}:{http}"));
     site.listens.extend(listened);
     let mut paths = Vec::new();
     for address in text.split([',', ' ']).filter(|one| !one.is_empty()) {

@@ -262,12 +262,16 @@ fn certificates_come_from_where_caddy_has_them() {
     for part in ["acme_contact = \"ada@example.org\"", "certificate = \"a.pem\"\nkey = \"a.key\"", "\"0.0.0.0:443\""] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    for (site, why) in [
-        ("*.example.org", "challenge by DNS"),
-        ("example.org, localhost", "two sites"),
-        (":443", "it names none"),
-        ("https://a.example, http://b.example:8080", ":8080: TLS is spoken"),
-    ] {
+    let files = "{\n root * /www\n file_server\n}\n";
+    let (text, lost) = of(&format!("{{\n http_port 8080\n https_port 8443\n}}\nexample.org {files}"));
+    for part in ["{ address = \"0.0.0.0:8080\", tls = false }", "\"[::]:8443\""] {
+        assert!(text.contains(part) && !text.contains("redirect") && lost.is_empty(), "{part}: {text} {lost:?}");
+    }
+    let (text, lost) = of(&format!("https://a.example {files}http://b.example:8080 {files}"));
+    assert!(text.contains("{ address = \"0.0.0.0:8080\", tls = false }") && lost.is_empty(), "{text} {lost:?}");
+    for (site, why) in
+        [("*.example.org", "challenge by DNS"), ("example.org, localhost", "two sites"), (":443", "it names none")]
+    {
         let (text, lost) = of(&format!("{site} {{\n root * /www\n file_server\n}}\n"));
         assert!(!lost.is_empty() && lost.iter().all(|one| one.contains(why)), "{site}: {lost:?}\n{text}");
     }

@@ -5,12 +5,19 @@
 use super::syntax::Directive;
 use crate::{Draft, Site};
 
+/// The most that `backlog` can be.
+const BACKLOG_MAX: u32 = 65_535;
+
 /// An address of a server.
 pub(super) struct Listen {
     pub(super) line: usize,
     pub(super) text: String,
     pub(super) address: String,
     pub(super) has_tls: bool,
+    /// Connections begin with a header of the PROXY protocol.
+    pub(super) has_proxy_header: bool,
+    /// Connections that may wait.
+    pub(super) backlog: Option<u32>,
 }
 
 /// An address. None if it cannot be carried over.
@@ -28,7 +35,7 @@ pub(super) fn listen(directive: &Directive, site: &mut Site, draft: &mut Draft) 
         };
     let address =
         address.strip_prefix("localhost:").map_or_else(|| address.clone(), |port| format!("127.0.0.1:{port}"));
-    let mut has_tls = false;
+    let (mut has_tls, mut has_proxy_header, mut backlog) = (false, false, None);
     for option in &directive.arguments[directive.arguments.len().min(1)..] {
         match &**option {
             "default_server" | "default" => site.is_default = true,
@@ -37,7 +44,13 @@ pub(super) fn listen(directive: &Directive, site: &mut Site, draft: &mut Draft) 
                 draft.lose(directive.line, format!("`{}`: HTTP/3 is not spoken", directive.text()));
                 return None;
             }
-            option if option.starts_with("backlog=") || option.starts_with("ipv6only=") || option == "reuseport" => {}
+            "proxy_protocol" => has_proxy_header = true,
+            option if option.starts_with("backlog=") => {
+                let count = option["backlog=".len()..].parse::<u32>().ok();
+                // -1 is what the kernel takes at most, which is what it is given here.
+                backlog = count.filter(|count| *count > 0).map(|count| count.min(BACKLOG_MAX));
+            }
+            option if option.starts_with("ipv6only=") || option == "reuseport" => {}
             option => {
                 draft.lose(directive.line, format!("`{option}` of `{}`: Lamna has nothing like it", directive.text()))
             }
@@ -52,5 +65,5 @@ pub(super) fn listen(directive: &Directive, site: &mut Site, draft: &mut Draft) 
         draft.lose(directive.line, format!("`{}`: an address is an IP address and a port", directive.text()));
         return None;
     }
-    Some(Listen { line: directive.line, text: directive.text(), address, has_tls })
+    Some(Listen { line: directive.line, text: directive.text(), address, has_tls, has_proxy_header, backlog })
 }

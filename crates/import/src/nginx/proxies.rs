@@ -33,7 +33,9 @@ impl Proxies {
 
     pub(super) fn said(&self) -> Said {
         let lines = self.from.iter().chain(&self.field).map(|(line, text, _)| (*line, text.clone())).collect();
-        let is_usual = self.field.as_ref().is_some_and(|(_, _, field)| field.eq_ignore_ascii_case("x-forwarded-for"));
+        // Where connections begin with a header of the PROXY protocol, the field counts only if that names a proxy.
+        let is_told = |field: &str| field.eq_ignore_ascii_case("x-forwarded-for") || field == "proxy_protocol";
+        let is_usual = self.field.as_ref().is_some_and(|(_, _, field)| is_told(field));
         let networks: Vec<String> = self.from.iter().map(|(_, _, network)| network.clone()).collect();
         let are_networks = networks.iter().all(|one| one.parse::<Network>().is_ok());
         (lines, (!networks.is_empty() && is_usual && are_networks).then_some(networks))

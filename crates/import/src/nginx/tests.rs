@@ -245,6 +245,42 @@ fn a_site_with_its_certificate_is_one_site_with_tls() {
 }
 
 #[test]
+fn an_address_has_what_its_server_says_of_it() {
+    let listen = |text: &str| {
+        let imported = nginx(text, FILES).unwrap();
+        let line = imported.text.lines().find(|line| line.starts_with("listen = ")).unwrap_or_default().to_owned();
+        (line, imported.lost.into_iter().map(|note| note.words).collect::<Vec<_>>())
+    };
+    let pair = "ssl_certificate /a; ssl_certificate_key /b; root /www;";
+    let both = format!(
+        "server {{ listen 80; listen [::]:80; listen 8443 ssl backlog=512; listen 8080; server_name a.example; {pair} }}"
+    );
+    let (line, lost) = listen(&both);
+    for part in [
+        "{ address = \"0.0.0.0:80\", redirect = false }",
+        "{ address = \"[::]:80\", redirect = false }",
+        "{ address = \"0.0.0.0:8443\", backlog = 512 }",
+        "{ address = \"0.0.0.0:8080\", tls = false, redirect = false }",
+    ] {
+        assert!(line.contains(part) && lost.is_empty(), "{part}: {line} {lost:?}");
+    }
+    // A site that is served over TLS alone is served so here.
+    let (line, lost) = listen(&format!("{both}\nserver {{ listen 443 ssl; server_name b.example; {pair} }}"));
+    assert!(!line.contains("redirect") && line.contains("{ address = \"0.0.0.0:8080\", tls = false }"), "{line}");
+    assert!(lost.len() == 3 && lost.iter().all(|words| words.contains("leads to https")), "{lost:?}");
+    let (line, _) = listen(&format!("server {{ listen 80 ssl; {pair} }}"));
+    assert!(line.contains("{ address = \"0.0.0.0:80\", tls = true }"), "{line}");
+    let proxied = "server { listen 80 proxy_protocol backlog=100000 default_server; root /www; ";
+    let (line, lost) = listen(&format!("{proxied} set_real_ip_from 10.0.0.0/8; real_ip_header proxy_protocol; }}"));
+    assert!(line.contains("proxy_protocol = true, backlog = 65535"), "{line} {lost:?}");
+    let (line, lost) = listen(&format!("{proxied} }}"));
+    assert!(
+        !line.contains("proxy_protocol") && lost.iter().any(|words| words.contains("trusted_proxies")),
+        "{line} {lost:?}"
+    );
+}
+
+#[test]
 fn what_is_otherwise_with_tls_is_said() {
     let lost =
         |text: &str| -> Vec<String> { nginx(text, FILES).unwrap().lost.into_iter().map(|note| note.words).collect() };
@@ -254,8 +290,6 @@ fn what_is_otherwise_with_tls_is_said() {
     for (more, why) in [
         ("ssl_protocols TLSv1 TLSv1.2;", "TLS 1.2 and 1.3"),
         ("ssl_ciphers HIGH;", "cannot be chosen"),
-        ("listen 80;", "leads to https"),
-        ("listen 8080;", "every address but port 80"),
         ("listen 443 quic;", "HTTP/3"),
         ("ssl_verify_client on;", "not asked for certificates"),
     ] {

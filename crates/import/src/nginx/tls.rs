@@ -48,13 +48,14 @@ impl Tls {
                     let why = "TLS takes `ssl_certificate` and `ssl_certificate_key`";
                     draft.lose(one.line, format!("`{}`: {why}", one.text));
                 }
-                (false, Some(_)) if one.address.ends_with(":80") => {
-                    draft.listen(one.line, one.address.clone(), true);
-                    let why = "port 80 leads to https where the site has a certificate";
-                    draft.lose(one.line, format!("`{}`: {why}", one.text));
-                }
                 (is_tls, _) => draft.listen(one.line, one.address.clone(), !is_tls),
             }
+            let Some(entry) = draft.entries.get_mut(&one.address) else { continue };
+            if !one.has_tls && pair.is_some() {
+                entry.clear.push((site.line, one.line, one.text.clone()));
+            }
+            entry.proxy_protocol = entry.proxy_protocol.or(one.has_proxy_header.then_some(one.line));
+            entry.backlog = entry.backlog.max(one.backlog);
         }
         let Some((certificate, key)) = pair else {
             let unused = [("ssl_certificate", &self.certificate), ("ssl_certificate_key", &self.key)];
