@@ -391,10 +391,12 @@ fn lead_to_https(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome 
     }
 }
 
-/// Whether the client knows this server by a port: its `Host` has one.
+/// Whether the client knows this server by a port: its `Host` has one that is not that of http.
 fn names_port(request: Request<'_>) -> bool {
     let host = request.field(Field::Host).unwrap_or_default();
-    host.rsplit(|byte| *byte == b']').next().is_some_and(|rest| rest.contains(&b':'))
+    let behind_address = host.rsplit(|byte| *byte == b']').next().unwrap_or_default();
+    let port = behind_address.iter().position(|byte| *byte == b':').map(|at| &behind_address[at + 1..]);
+    port.is_some_and(|port| !matches!(port, b"" | b"80"))
 }
 
 /// The answer to a challenge of a certificate authority, if the request is one.
