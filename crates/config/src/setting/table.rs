@@ -49,7 +49,9 @@ pub static SETTINGS: &[Setting] = &[
     )
     .more("; or a table that says more: `[[listen]]` below; `-l`, `--listen`")
     .default("see below")
-    .reload(Reload::Connections),
+    .reload(Reload::Connections)
+    // The file of a Unix socket is hidden from the sites.
+    .empties_cache(),
     Setting::new(
         "arch",
         Kind::Word {
