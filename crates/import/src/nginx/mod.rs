@@ -31,6 +31,8 @@ mod syntax;
 mod tests;
 mod tls;
 mod turn;
+#[cfg(test)]
+mod upstream_tests;
 mod variables;
 
 use lamna_config::render::quoted;

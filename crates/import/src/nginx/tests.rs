@@ -36,7 +36,7 @@ fn read(path: &str) -> Result<String, String> {
 
 const FILES: Files<'static> = Files { read: &read, list: &|_| Vec::new() };
 
-fn text_of(text: &str) -> String {
+pub(super) fn text_of(text: &str) -> String {
     nginx(text, FILES).unwrap().text
 }
 
@@ -393,26 +393,6 @@ fn applications_are_asked_as_nginx_asks_them() {
     let fastcgi = "fastcgi = { to = \"127.0.0.1:9000\", timeout_ms = 5000, extensions = [] }";
     assert!(route("\"/f*\"").contains(fastcgi), "{text}");
     assert!(route("\"/files/*\"").contains("proxy = false"), "{text}");
-}
-
-#[test]
-fn clients_get_to_the_same_place_as_with_nginx() {
-    for (says, sticky) in [
-        ("ip_hash", Some("\"client\"")),
-        ("hash $binary_remote_addr consistent", Some("\"client\"")),
-        ("hash $cookie_JSESSIONID", Some("{ cookie = \"JSESSIONID\" }")),
-        ("hash $http_x_user consistent", Some("{ header = \"x-user\" }")),
-        ("hash $request_uri", None),
-        ("least_conn", None),
-    ] {
-        let text = text_of(&format!(
-            "upstream app {{ {says}; server 10.0.0.1:1; server 10.0.0.2:1; }}\nserver {{ location / {{ proxy_pass http://app; }} }}"
-        ));
-        let found = text.split_once("sticky = ").map(|(_, rest)| rest);
-        assert_eq!(found.is_some(), sticky.is_some(), "{says}: {text}");
-        assert!(sticky.is_none_or(|sticky| found.unwrap().starts_with(sticky)), "{says}: {text}");
-        assert!(says != "hash $request_uri" || text.contains("`hash $request_uri`"), "{text}");
-    }
 }
 
 #[test]
