@@ -105,6 +105,8 @@ struct Source {
     is_ordered: bool,
     /// The state in which the files were looked at last.
     seen: Vec<Option<Stamp>>,
+    /// The state in which they were refused because of their dates, which are looked at again.
+    refused: Vec<Option<Stamp>>,
 }
 
 #[derive(Clone)]
@@ -177,7 +179,15 @@ impl Endpoint {
                     let looked = || certificates::stamps(&files);
                     let seen = loaded.as_ref().map_or_else(looked, |loaded| loaded.pair.stamps.clone());
                     let (hosts, files) = (vec![host.clone()], Some(files));
-                    sources.push(Source { hosts, identity, files, loaded, is_ordered: true, seen });
+                    sources.push(Source {
+                        hosts,
+                        identity,
+                        files,
+                        loaded,
+                        is_ordered: true,
+                        seen,
+                        refused: Vec::new(),
+                    });
                 }
                 continue;
             }
@@ -193,7 +203,15 @@ impl Endpoint {
                 seen = pair.pair.stamps.clone();
                 loaded = Some(pair);
             }
-            sources.push(Source { hosts: site.hosts.clone(), identity, files, loaded, is_ordered: false, seen });
+            sources.push(Source {
+                hosts: site.hosts.clone(),
+                identity,
+                files,
+                loaded,
+                is_ordered: false,
+                seen,
+                refused: Vec::new(),
+            });
         }
         let selection = RwLock::new(Arc::new(selection_of(&sources)));
         let protocols = protocols.to_vec();
@@ -272,11 +290,17 @@ impl Endpoint {
             if stamps == source.seen {
                 continue;
             }
-            // Whatever comes of it: it is tried again when something changes again.
-            source.seen = stamps;
+            // Whatever comes of it: it is tried again when something changes again, or when its day may have come.
+            let before = std::mem::replace(&mut source.seen, stamps);
             match load(files, source.identity, &self.provider, &self.tickets, &self.protocols) {
                 Ok(loaded) => match source.worsens(files, &loaded) {
-                    Some(error) => words.push((Level::Error, still_served(&error))),
+                    Some(error) => {
+                        let stamps = std::mem::replace(&mut source.seen, before);
+                        if source.refused != stamps {
+                            words.push((Level::Error, still_served(&error)));
+                        }
+                        source.refused = stamps;
+                    }
                     None => {
                         words.extend(self.take(source, loaded));
                         has_changed = true;

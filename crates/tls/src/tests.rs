@@ -614,6 +614,7 @@ fn a_certificate_that_clients_refuse_for_its_dates_never_replaces_a_good_one() {
         let errors: Vec<_> = words.iter().filter(|(level, _)| *level == lamna_io::log::errors::Level::Error).collect();
         assert!(errors.len() == 1 && words.len() == 1, "one message for both sites: {words:?}");
         assert!(errors[0].1.contains("still served") && errors[0].1.contains(why), "{words:?}");
+        assert_eq!(looked(&endpoint), "", "it is said once, though its day may come");
         let refused = endpoint.read_again().unwrap_err().to_string();
         assert!(refused.contains("certificate.pem: the certificate ") && refused.contains(why), "{refused}");
         assert!(serves(&good));

@@ -173,7 +173,6 @@ impl Explainer {
     }
 }
 
-/// The state of workers for `settings`.
 /// The way of a request in clear text to `host`: whether the address at its port serves sites that speak TLS so.
 fn clear_way(settings: &Settings, host: Option<&str>) -> Way<'static> {
     let named = || host?.rsplit(']').next()?.rsplit_once(':')?.1.parse().ok();
@@ -183,6 +182,7 @@ fn clear_way(settings: &Settings, host: Option<&str>) -> Way<'static> {
     if serves { Way::Open } else { Way::Clear }
 }
 
+/// The state of workers for `settings`.
 fn shared_of(settings: &Settings, parts: &Parts) -> Result<Shared, String> {
     let Parts { services, handlers, tls } = parts.clone();
     let sites = Sites::with_services(settings, &services).map_err(|(root, errno)| match denied(&root) {

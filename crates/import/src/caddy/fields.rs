@@ -156,9 +156,25 @@ pub(super) fn settle(site: &mut Site, draft: &mut Draft) {
         let paths = one.matches.as_ref().map_or(&asked[..], std::slice::from_ref).to_vec();
         if !one.name.contains('*') {
             for matches in paths {
-                // The last counts.
-                routes.retain(|(of, other)| *of != matches || !other.name.eq_ignore_ascii_case(&one.name));
-                routes.push((matches, one.clone()));
+                let is_same =
+                    |(of, other): &(String, RequestField)| *of == matches && other.name.eq_ignore_ascii_case(&one.name);
+                let before = routes.iter().position(is_same).map(|at| routes.remove(at).1);
+                if let (Some(Does::Set(_)), Does::Default(_)) = (before.as_ref().map(|before| &before.does), &one.does)
+                {
+                    draft.need_not(one.line, format!("`{}`: it is set before", one.text));
+                    routes.extend(before.map(|before| (matches, before)));
+                    continue;
+                }
+                // The last counts, and what takes the client's own field out counts with it.
+                let is_gone = before.as_ref().is_some_and(|before| matches!(before.does, Does::Remove | Does::Set(_)));
+                let mut one = one.clone();
+                if let (true, Does::Add(value) | Does::Default(value)) = (is_gone, &one.does) {
+                    one.does = Does::Set(value.clone());
+                }
+                if let Some(before) = before.filter(|before| !matches!(before.does, Does::Remove)) {
+                    draft.lose(before.line, format!("`{}`: `{}` takes its place", before.text, one.text));
+                }
+                routes.push((matches, one));
             }
             continue;
         }
@@ -226,6 +242,15 @@ mod tests {
         let text = text_of("request_header X-A b\nreverse_proxy /api/* 10.0.0.1:80 {\nheader_up X-A c\n}");
         assert_eq!(text.matches("\"X-A\"").count(), 1, "{text}");
         assert!(text.contains("request_headers = { \"X-A\" = \"c\" }"), "{text}");
+        for (said, expected) in [
+            ("header_up -X-Org\nheader_up +X-Org acme", "request_headers = { \"X-Org\" = \"acme\" }"),
+            ("header_up X-Org a\nheader_up +X-Org b", "request_headers = { \"X-Org\" = \"b\" }"),
+            ("header_up -X-Org\nheader_up ?X-Org acme", "request_headers = { \"X-Org\" = \"acme\" }"),
+        ] {
+            let text = text_of(&format!("reverse_proxy /api/* 10.0.0.1:80 {{\n{said}\n}}"));
+            assert!(text.contains(expected), "{said}: {text}");
+            assert_eq!(text.contains("Not carried over"), said.contains("X-Org a\n"), "{said}: {text}");
+        }
         for (said, why) in [
             ("header_up X-Forwarded-For {header.CF-Connecting-IP}", "is written by the server"),
             ("header_up X-A {unknown}", "an application is sent no such field"),

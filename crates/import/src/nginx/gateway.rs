@@ -276,6 +276,7 @@ impl Gateway {
         match self.value(*way, to, pattern, upstreams, &scripts) {
             Ok(value) => {
                 let prefix = stripped(*way, to, pattern).unwrap_or_default();
+                let is_off = self.addresses.iter().any(|one| one.from == "off");
                 for one in &self.addresses {
                     let text = &one.text;
                     match &*one.from {
@@ -283,7 +284,7 @@ impl Gateway {
                         "default" => {
                             draft.need_not(one.line, format!("`{text}`: that is so where a prefix is taken away"))
                         }
-                        _ if one.are_behind(&prefix) => {}
+                        _ if one.are_behind(&prefix) && !is_off => {}
                         _ => {
                             let why =
                                 "`restore_prefix` puts an application's own addresses behind its prefix, and no others";

@@ -47,7 +47,15 @@ pub(super) fn finish(draft: &mut Draft) {
     let said = std::mem::take(&mut draft.proxies);
     let first = said.first().and_then(|(_, networks)| networks.clone());
     match first.filter(|_| said.iter().all(|(_, networks)| *networks == said[0].1)) {
-        Some(networks) => draft.key("trusted_proxies", list(&networks)),
+        Some(networks) => {
+            draft.key("trusted_proxies", list(&networks));
+            let fields = said.into_iter().flat_map(|(lines, _)| lines);
+            for (line, text) in fields.filter(|(_, text)| text == "real_ip_header proxy_protocol") {
+                let why = "`trusted_proxies` are believed in `X-Forwarded-For` as well, of which nginx believes nothing then: \
+                           leave clients out of these networks";
+                draft.lose(line, format!("`{text}`: {why}"));
+            }
+        }
         None => {
             for (line, text) in said.into_iter().flat_map(|(lines, _)| lines) {
                 let why = "proxies are believed in `X-Forwarded-For`, by their networks, and for all sites (`trusted_proxies`)";

@@ -110,6 +110,8 @@ struct Checks {
     contrary: u32,
 }
 
+/// Pauses for which the clients of an upstream have it to themselves to find out whether it is back.
+const OVERDUE_PAUSES: u64 = 3;
 /// The least share: or a slow start would begin with nothing.
 const SHARE_MIN: u32 = WHOLE / 16;
 
@@ -128,6 +130,16 @@ impl Health {
             }
             State::Out { until_ms } | State::Trial { until_ms } if now_ms < until_ms => Availability::Out { until_ms },
             State::Out { .. } | State::Trial { .. } => Availability::Trial,
+        }
+    }
+
+    /// Whether it has been due to be tried for so long that any request may find out.
+    pub(super) fn is_overdue(&self, now_ms: u64, settings: &HealthSettings) -> bool {
+        match self.state {
+            State::Out { until_ms } | State::Trial { until_ms } => {
+                now_ms >= until_ms.saturating_add(settings.pause_ms.saturating_mul(OVERDUE_PAUSES))
+            }
+            State::Up | State::Rising { .. } => false,
         }
     }
 

@@ -108,9 +108,7 @@ impl Upstreams {
     /// The work is bounded by the number of upstreams.
     pub fn choose(&mut self, now_ms: u64, tried: &[usize], may_retry: bool, affinity: Option<u64>) -> Option<Attempt> {
         let (index, kind) = self
-            .trial(now_ms, tried, may_retry)
-            // The client of another upstream is not sent there to find out.
-            .filter(|index| affinity.is_none_or(|affinity| self.is_own(*index, affinity)))
+            .trial(now_ms, tried, may_retry, affinity)
             .map(|index| (index, Kind::Trial))
             .or_else(|| self.usual(now_ms, tried, affinity).map(|index| (index, Kind::Usual)))
             .or_else(|| self.last_resort(now_ms, tried).map(|index| (index, Kind::LastResort)))?;
@@ -147,10 +145,14 @@ impl Upstreams {
         Some(self.each.get(index)?.health.availability(now_ms, &self.settings))
     }
 
-    fn trial(&self, now_ms: u64, tried: &[usize], may_retry: bool) -> Option<usize> {
+    /// The client of another upstream is not sent there to find out, unless no own one has come for a while.
+    fn trial(&self, now_ms: u64, tried: &[usize], may_retry: bool, affinity: Option<u64>) -> Option<usize> {
         let is_due = |index: &usize| {
-            self.each[*index].health.availability(now_ms, &self.settings) == Availability::Trial
+            let health = &self.each[*index].health;
+            let is_for = |affinity| self.is_own(*index, affinity) || health.is_overdue(now_ms, &self.settings);
+            health.availability(now_ms, &self.settings) == Availability::Trial
                 && !tried.contains(index)
+                && affinity.is_none_or(is_for)
         };
         if may_retry { (0..self.each.len()).find(is_due) } else { None }
     }
@@ -301,6 +303,24 @@ mod tests {
         // A client of its own finds out that it is back, and no other is sent there.
         let after: Vec<usize> = (0..60).map(|affinity| ask(&mut upstreams, 1_500, affinity)).collect();
         assert_eq!(after, own);
+    }
+
+    #[test]
+    fn of_several_that_are_due_each_is_tried_by_its_own_clients_and_in_the_end_by_any() {
+        let mut upstreams = Upstreams::new(&[1, 1, 1], SETTINGS, 7);
+        let own = |upstreams: &Upstreams, index| (0..).find(|affinity| upstreams.is_own(index, *affinity)).unwrap();
+        fail(&mut upstreams, 0, 0, 3);
+        fail(&mut upstreams, 1, 0, 3);
+        let trial = upstreams.choose(1_100, &[], true, Some(own(&upstreams, 1))).unwrap();
+        assert_eq!((trial.index(), trial.kind()), (1, Kind::Trial), "though another is due before it");
+        upstreams.handle_ended(trial, 1_100, Outcome::Answered);
+        let of_third = Some(own(&upstreams, 2));
+        let other = upstreams.choose(1_200, &[], true, of_third).unwrap();
+        assert_eq!(other.index(), 2);
+        upstreams.handle_ended(other, 1_200, Outcome::Answered);
+        let late = upstreams.choose(4_100, &[], true, of_third).unwrap();
+        assert_eq!((late.index(), late.kind()), (0, Kind::Trial), "its clients have not come");
+        upstreams.handle_ended(late, 4_100, Outcome::Answered);
     }
 
     #[derive(Clone, Debug)]

@@ -32,7 +32,7 @@ fn names_user(name: &[u8]) -> bool {
 
 /// The interface by which an application is told of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interface {
+pub enum Interface {
     /// Fields, with the way of a request written anew.
     Http,
     /// Variables, which have one sign for a hyphen and every other sign.
@@ -41,7 +41,7 @@ pub(crate) enum Interface {
 
 /// Whether a field of a client goes on to an application: none that the server says itself, or that a client could pass
 /// off as such a one, in whatever spelling. What a trusted proxy says of the way of a request, and of its user, does.
-pub(crate) fn goes_on(name: &[u8], value: &[u8], origin: Origin, interface: Interface) -> bool {
+pub fn goes_on(name: &[u8], value: &[u8], origin: Origin, interface: Interface) -> bool {
     let is_spelled_well = match interface {
         Interface::Http => !is_disguised(name),
         Interface::Script => !is_odd(name),

@@ -211,7 +211,7 @@ impl ControlPlane {
         self.administration = None;
         self.succession.forget();
         self.orders.leave();
-        self.place = None;
+        (self.place, self.removed) = (None, None);
     }
 
     /// Lets `work` be done with the endpoint and the service that answers for this server.

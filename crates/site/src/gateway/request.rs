@@ -14,8 +14,8 @@ use lamna_config::route::template::Variable;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::gateway::cgi::{self, ScriptPaths};
-use lamna_proto::gateway::fields::{Fields, LineEnds};
-use lamna_proto::gateway::forwarding::spells;
+use lamna_proto::gateway::fields::{EndToEnd, Fields, LineEnds};
+use lamna_proto::gateway::forwarding::{Interface, spells};
 use lamna_proto::gateway::http1::{self, Asked, HostChoice, Unwritable, requested_upgrade};
 use lamna_proto::gateway::proxy::{self, Sender};
 use lamna_proto::gateway::{Believed, Inbound, Origin, Protocol, RequestContent, fastcgi, forwarding};
@@ -205,7 +205,24 @@ fn own_fields(
             Variable::Field(_) => authority_of(request).map(|one| Cow::Owned(one.to_vec())),
         };
         let fields = Fields::of(request);
-        let filling = Filling { path: &path, host: &host, fields, variable: &variable };
+        let end_to_end = EndToEnd::of(fields).map_err(|_| Refusal::FieldsTooLarge)?;
+        let (origin, interface) =
+            (origin_of(gateway_request), if speaks_http { Interface::Http } else { Interface::Script });
+        let goes_on = |name: &str| {
+            let mut sent = end_to_end.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()));
+            let is_own = site.routes.is_own_field(name.as_bytes());
+            !is_own && sent.any(|(name, value)| forwarding::goes_on(name, value, origin, interface))
+        };
+        // Filters are given what they read.
+        let is_written = |name: &str| rules.filters.reads().is_some() && name.eq_ignore_ascii_case("accept-encoding");
+        let filling = Filling {
+            path: &path,
+            host: &host,
+            fields,
+            variable: &variable,
+            goes_on: &goes_on,
+            is_written: &is_written,
+        };
         rules.request_fields.write(&filling, |route| site.routes.captures(usize::from(route), &path), &mut out);
     }
     let mut say = |name: &[u8], value: &[u8]| {

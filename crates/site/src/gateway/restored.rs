@@ -70,7 +70,10 @@ impl Restored {
             return None;
         }
         let slash: &[u8] = if rest.starts_with(b"/") { b"" } else { b"/" };
-        Some([origin, self.prefix.as_bytes(), slash, rest].concat())
+        let restored = [origin, self.prefix.as_bytes(), slash, rest].concat();
+        // A path that begins with two slashes, or what browsers take for that, would name a host.
+        let names_host = origin.is_empty() && matches!(restored[..], [b'/', b'/' | b'\\', ..]);
+        (!names_host).then_some(restored)
     }
 
     /// The rest of `path` behind the path of the application.
@@ -207,7 +210,14 @@ mod tests {
         assert_all(
             &restored("", "/v1"),
             "Location",
-            &[("/v1/x", "/x"), ("/x", "/x"), ("http://app/v1/x", "https://www.test/x")],
+            &[
+                ("/v1/x", "/x"),
+                ("/x", "/x"),
+                ("http://app/v1/x", "https://www.test/x"),
+                // What would name a host stays a path.
+                ("/v1//evil.test", "/v1//evil.test"),
+                ("/v1/\\evil.test", "/v1/\\evil.test"),
+            ],
         );
         assert_all(&restored("", ""), "Location", &[("/x", "/x"), ("http://app/x", "https://www.test/x")]);
         assert_all(&of, "X-Location", &[("/x", "/x")]);

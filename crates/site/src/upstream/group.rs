@@ -128,7 +128,15 @@ impl Group {
             (health.passes_min, health.misses_max) = (check.passes, check.misses);
         }
         let addresses = settings.upstreams.iter().map(|upstream| upstream.address.to_string());
-        let numbers = addresses.map(|address| number(address.as_bytes())).collect();
+        let mut numbers: Vec<u64> = Vec::new();
+        for address in addresses {
+            // The same place twice is two places.
+            let mut own = number(address.as_bytes());
+            while numbers.contains(&own) {
+                own = number(&own.to_be_bytes());
+            }
+            numbers.push(own);
+        }
         let choice = Mutex::new(Upstreams::new(&weights, health, seed).with_numbers(numbers));
         Group {
             settings,

@@ -33,6 +33,7 @@ for_engines!([
     nothing_that_a_client_sends_makes_a_second_field,
     a_client_is_told_of_by_what_the_server_has_verified,
     answers_that_vary_by_what_is_said_of_a_client_are_not_kept,
+    a_default_is_sent_where_the_field_of_a_client_is_not,
     the_fields_of_the_manual_are_sent,
     addresses_of_an_application_are_put_behind_its_prefix,
 ]);
@@ -353,6 +354,23 @@ fn a_client_is_told_of_by_what_the_server_has_verified(engine: Engine) {
     server.finish();
 }
 
+fn a_default_is_sent_where_the_field_of_a_client_is_not(engine: Engine) {
+    let told = Told::start();
+    let routes = "[[site.route]]\nmatch = \"*\"\n\
+                  request_headers = [{ default = { X-Real-IP = \"$client\", X-Hop = \"ours\", Remote-User = \"nobody\" } }]\n";
+    let server = launch(engine, &told, "", routes).start();
+    for way in WAYS {
+        let fields = [("X-Real-IP", "6.6.6.6"), ("Remote-User", "root"), ("X-Hop", "theirs"), ("Connection", "x-hop")];
+        for fields in [&fields[..], &[]] {
+            let said = ask(&server, false, way, fields).1;
+            for (name, expected) in [("X-Real-IP", "127.0.0.1"), ("Remote-User", "nobody"), ("X-Hop", "ours")] {
+                assert_eq!(values(&said, way, name), [expected], "{way}, {name}: {said}");
+            }
+        }
+    }
+    server.finish();
+}
+
 fn answers_that_vary_by_what_is_said_of_a_client_are_not_kept(engine: Engine) {
     let told = Told::start();
     let routes = "[[site.route]]\nmatch = \"/http/*\"\npriority = 1\ncache = true\n\
@@ -373,6 +391,23 @@ fn answers_that_vary_by_what_is_said_of_a_client_are_not_kept(engine: Engine) {
         assert_eq!(told.asked.load(Relaxed) - before, if is_kept { 1 } else { 2 }, "{vary}");
     }
     server.finish();
+    // Credentials and cookies are those of one client, whatever they are made of, and whether the answer says so.
+    told.say("Cache-Control: max-age=60\r\n");
+    for (name, value) in [("Authorization", "Bearer $http_x_token"), ("Cookie", "s=$http_x_token")] {
+        let routes = format!(
+            "[[site.route]]\nmatch = \"/http/*\"\npriority = 1\nproxy = \"http://{}\"\ncache = true\n\
+             request_headers = {{ {name} = \"{value}\" }}\n",
+            told.http
+        );
+        let server = launch(engine, &told, "", &routes).start();
+        let mut client = server.connect();
+        for token in ["ada", "bob"] {
+            client.send(format!("GET /http/{name} HTTP/1.1\r\nHost: a\r\nX-Token: {token}\r\n\r\n").as_bytes());
+            let said = String::from_utf8_lossy(&client.receive(true).unwrap().content).into_owned();
+            assert_eq!(values(&said, "/http/", name), [value.replace("$http_x_token", token)], "{said}");
+        }
+        server.finish();
+    }
 }
 
 fn the_fields_of_the_manual_are_sent(engine: Engine) {

@@ -96,7 +96,7 @@ impl WorkerContext<'_> {
                 is_among(&settings.ignore_cookies, name)
             });
         // The application is told of the client, by whatever that has said so with.
-        let tells_identity = application_request.rules.request_fields.tell_identity();
+        let tells_identity = application_request.rules.request_fields.tell_of_one_client();
         facts.has_authorization |= application_request.identity.is_some() || tells_identity;
         if facts.is_diverted && reads {
             return application_request.begin(shared, request);

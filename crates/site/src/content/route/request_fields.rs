@@ -46,6 +46,10 @@ pub struct Filling<'a> {
     pub fields: Fields<'a>,
     /// The values of the other variables, and of the field `Host`.
     pub variable: &'a dyn Fn(&Variable) -> Option<Cow<'a, [u8]>>,
+    /// Whether the application is sent a field of this name that the client has sent.
+    pub goes_on: &'a dyn Fn(&str) -> bool,
+    /// Whether the server writes the field of this name itself for what it does with the answer.
+    pub is_written: &'a dyn Fn(&str) -> bool,
 }
 
 impl RequestFields {
@@ -99,9 +103,12 @@ impl RequestFields {
         self.of_client.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
     }
 
-    /// Whether a value says what the server has verified of the client.
-    pub fn tell_identity(&self) -> bool {
-        self.rules.iter().flat_map(Rule::values).any(|(_, template)| template.variables().any(Variable::is_identity))
+    /// Whether answers are for the one client that asks, unless they say otherwise: a value says what the server has
+    /// verified of it, or is its credentials or its cookies in the place of those that it sends by these names.
+    pub fn tell_of_one_client(&self) -> bool {
+        let is_identity = |template: &Template| template.variables().any(Variable::is_identity);
+        let tells_identity = self.rules.iter().flat_map(Rule::values).any(|(_, template)| is_identity(template));
+        tells_identity || [&b"authorization"[..], b"cookie"].into_iter().any(|name| self.tell_of_client(name))
     }
 
     /// Appends the fields as lines. `captures` are those of a route in the path.
@@ -123,14 +130,14 @@ impl RequestFields {
                 said.extend(templates.iter().filter_map(fill).map(|value| (&**name, value)));
             }
             for (name, templates) in &rule.default {
-                let is_from_client = self.let_on(name.as_bytes()) && with.fields.values(name).next().is_some();
+                let is_from_client = self.let_on(name.as_bytes()) && (with.goes_on)(name);
                 if !is_from_client && !is_said(&said, name) {
                     said.extend(templates.iter().filter_map(fill).map(|value| (&**name, value)));
                 }
             }
             said.extend(rule.add.iter().filter_map(|(name, template)| Some((&**name, fill(template)?))));
         }
-        for (name, value) in said {
+        for (name, value) in said.into_iter().filter(|(name, _)| !(with.is_written)(name)) {
             [name.as_bytes(), b": ", &value, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part));
         }
     }
