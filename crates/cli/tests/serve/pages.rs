@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -31,6 +32,7 @@ for_engines!([
 ] => [
     every_error_has_the_page_for_its_status,
     fixed_answers_are_given_to_every_method,
+    a_file_is_not_sent_for_another_path_where_a_route_answers_otherwise,
 ]);
 
 // Processes are replaced by others.
@@ -409,4 +411,34 @@ fn no_page_is_sent_that_a_client_could_not_have_read() {
     }
     let said = server.finish();
     assert!(said.contains("`/kept/401.html` as its page for 401, and not every client may read it"), "{said}");
+}
+
+fn a_file_is_not_sent_for_another_path_where_a_route_answers_otherwise(engine: Engine) {
+    let script = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\nthe script'\n";
+    let config = "[[site]]\nroot = \"site\"\nindex = [\"index.html\"]\n\
+        [[site.route]]\nmatch = \"/secret/*\"\nrespond = { status = 403, text = \"fixed\" }\n\
+        [[site.route]]\nmatch = \"/nowhere/*\"\nrewrite = \"/.denied\"\n\
+        [[site.route]]\nmatch = { path = \"/some/*\", header = { X-Bad = true } }\nrespond = 403\n\
+        [[site.route]]\nmatch = { path = \"/open/*\", header = { X-Bad = true } }\nrespond = 403\n\
+        [[site.route]]\nmatch = \"*.cgi\"\ncgi = true\n\
+        [[site.route]]\nmatch = \"/try/*\"\ntry = [\"/secret/$1\"]\n\
+        [[site.route]]\nmatch = \"/rewrite/*\"\nrewrite = \"/nowhere/$1\"\n\
+        [[site.route]]\nmatch = \"/led/*\"\nrewrite = \"/some/$1\"\n";
+    let names = ["secret/a.txt", "nowhere/a.txt", "some/a.txt", "open/a.txt", "open/index.html"];
+    let launch = names.iter().fold(Launch::new(engine).config(config), |launch, name| launch.file(name, "the file"));
+    let launch = launch.file("secret/run.cgi", script);
+    fs::set_permissions(launch.site().join("secret/run.cgi"), fs::Permissions::from_mode(0o755)).unwrap();
+    let server = launch.start();
+    for _ in 0..2 {
+        for path in ["/secret/a.txt", "/nowhere/a.txt", "/try/a.txt", "/try/run.cgi", "/rewrite/a.txt", "/led/a.txt"] {
+            let answer = server.connect().get(path).unwrap();
+            let content = String::from_utf8_lossy(&answer.content).into_owned();
+            assert!(answer.status >= 400, "{path}: {}", answer.status);
+            assert!(!content.contains("the file") && !content.contains("the script"), "{path}: {content}");
+        }
+        for path in ["/open/a.txt", "/open/", "/some/a.txt"] {
+            assert_eq!(server.connect().get(path).unwrap().status, 200, "{path}");
+        }
+    }
+    server.finish();
 }

@@ -203,15 +203,22 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     let has_root = site.keys.iter().any(|(key, _)| *key == "root");
     let serves_files = directives.iter().any(|line| line.word(0) == "file_server");
     if !has_root && !has("redirect") && (!has("proxy") || serves_files) {
-        if !serves_files {
-            return draft.lose(site.line, "this site: nothing that it does is carried over, so it is left out");
+        if serves_files {
+            draft.lose(
+                site.line,
+                "this site has no `root`: Caddy takes the directory that it is started in, and this that of the file",
+            );
+            site.keys.insert(0, ("root", quoted(".")));
+        } else if !has("respond") {
+            // Its hosts are not to get what another site has.
+            let why = "this site: nothing that it does is carried over, so everything is answered with 404";
+            draft.lose(site.line, why);
+            site.routes =
+                vec![Route { line: site.line, keys: vec![("match", quoted("*")), ("respond", "404".into())] }];
         }
-        draft.lose(
-            site.line,
-            "this site has no `root`: Caddy takes the directory that it is started in, and this that of the file",
-        );
-        site.keys.insert(0, ("root", quoted(".")));
     }
+    // Hosts that no site names are answered by it.
+    site.is_default = site.hosts.is_empty();
     let own = |route: &Route| route.keys.iter().any(|(_, value)| value.contains("\"https://$host"));
     site.leads_to_tls = !has_root && site.routes.iter().all(own);
     draft.add(site);

@@ -65,9 +65,10 @@ http://example.org, http://www.example.org {
     );
     // Folders of /media/ are not listed there.
     assert!(lost.len() == 1 && lost[0].1.contains("`browse` of `file_server browse`"), "{lost:?}");
-    assert_eq!((sites.len(), sites[0].hosts.len(), sites[0].browse), (2, 2, false));
-    assert_eq!(sites[0].aliases[0].prefix, "/media/");
-    assert!(sites[0].routes.len() == 8 && !sites[1].has_root(), "{:#?}", sites[0].routes);
+    // Hosts that no site names are led away.
+    assert_eq!((sites.len(), sites[1].hosts.len(), sites[1].browse), (2, 2, false));
+    assert_eq!(sites[1].aliases[0].prefix, "/media/");
+    assert!(sites[1].routes.len() == 8 && !sites[0].has_root(), "{:#?}", sites[1].routes);
 }
 
 #[test]
@@ -453,13 +454,28 @@ mod scripts {
 }
 
 #[test]
-fn a_site_of_which_nothing_is_carried_over_is_left_out() {
+fn a_site_of_which_nothing_is_carried_over_has_nothing_and_its_hosts_get_no_other_one() {
     let text = "http://a.example {\n templates\n}\nhttp://c.example {\n root * ROOT/www\n file_server {\n  hide .git\n }\n php_fastcgi {a}\n}\n";
     let (sites, lost) = imported(text);
-    assert_eq!((sites.len(), &*sites[0].hosts[0]), (1, "c.example"));
-    let titles: Vec<String> = sites[0].routes.iter().map(|route| route.title()).collect();
+    let of = |site: &lamna_config::settings::SiteSettings| site.hosts.clone();
+    assert_eq!((of(&sites[0]), of(&sites[1])), (vec!["a.example".to_owned()], vec!["c.example".to_owned()]));
+    let refuses = |route: &lamna_config::route::RouteSettings| matches!(&route.respond, lamna_config::route::Switch::Set(respond) if respond.status == 404);
+    assert!(sites[0].routes.iter().any(refuses), "{:#?}", sites[0].routes);
+    let titles: Vec<String> = sites[1].routes.iter().map(|route| route.title()).collect();
     assert_eq!(titles, ["**/.git, **/.git/*", "*.php, *.php/*", "**/Caddyfile"]);
     assert_eq!(lost.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 2, 9]);
+}
+
+#[test]
+fn hosts_that_no_site_names_are_those_of_the_site_for_any() {
+    let files = "http://files.test {\n root * ROOT/www\n file_server\n}\n";
+    for (any, answers) in [("redir https://x.test{uri}", "redirect"), ("abort", "respond"), ("respond 403", "respond")]
+    {
+        let text = caddy(&format!("{files}:80 {{\n {any}\n}}\n").replace("ROOT", "/srv")).unwrap().text;
+        let (first, second) =
+            text.split_once("[[site]]\n").and_then(|(_, sites)| sites.split_once("[[site]]\n")).unwrap();
+        assert!(first.contains(answers) && !first.contains("files.test") && second.contains("files.test"), "{text}");
+    }
 }
 
 #[test]

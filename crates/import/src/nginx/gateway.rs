@@ -39,6 +39,8 @@ pub(super) struct Gateway {
     memory_bytes: Option<u64>,
     /// Answers are kept.
     keeps_answers: bool,
+    /// Answers are kept apart by more than what they are asked for by, or some of them are not kept.
+    tells_answers_apart: bool,
     /// For how many seconds, if they do not say so themselves.
     fresh_s: Option<u64>,
     /// The most bytes of content.
@@ -77,6 +79,14 @@ impl Addresses {
         is_own && path.is_some_and(|path| path.trim_end_matches('/') == prefix)
     }
 }
+
+/// Keys of kept answers that say no more than what is asked for.
+const USUAL_KEYS: [&str; 4] = [
+    "$scheme$proxy_host$request_uri",
+    "$scheme$host$request_uri",
+    "$scheme$request_method$host$request_uri",
+    "$scheme$proxy_host$uri$is_args$args",
+];
 
 /// How an application is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +213,17 @@ impl Gateway {
                 }
             }
             "proxy_cache" | "fastcgi_cache" => self.keeps_answers = directive.argument(0) != "off",
+            "proxy_cache_key" | "fastcgi_cache_key" if USUAL_KEYS.contains(&directive.arguments.join("").as_str()) => {}
+            "proxy_cache_key"
+            | "fastcgi_cache_key"
+            | "proxy_no_cache"
+            | "fastcgi_no_cache"
+            | "proxy_cache_bypass"
+            | "fastcgi_cache_bypass" => {
+                let why = "by this some answers are kept apart or not at all, so that none is kept here";
+                draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+                self.tells_answers_apart = true;
+            }
             "proxy_cache_valid" | "fastcgi_cache_valid" => self.valid(directive, draft),
             _ => return false,
         }
@@ -256,7 +277,7 @@ impl Gateway {
     /// The value of `cache` beside an application, if its answers are kept.
     fn cache(&self) -> Option<String> {
         let value = self.fresh_s.map_or_else(|| "true".to_owned(), |seconds| format!("{{ fresh_s = {seconds} }}"));
-        self.keeps_answers.then_some(value)
+        (self.keeps_answers && !self.tells_answers_apart).then_some(value)
     }
 
     fn timeout(&mut self, key: &'static str, directive: &Directive, draft: &mut Draft) {

@@ -21,3 +21,20 @@ fn clients_get_to_the_same_place_as_with_nginx() {
         assert!(says != "hash $request_uri" || text.contains("`hash $request_uri`"), "{text}");
     }
 }
+
+#[test]
+fn answers_that_nginx_keeps_apart_are_not_kept() {
+    for (says, is_kept) in [
+        ("", true),
+        ("proxy_cache_key $scheme$proxy_host$request_uri;", true),
+        ("proxy_cache_key \"$uri$http_x_token\";", false),
+        ("proxy_no_cache $http_x_private;", false),
+        ("proxy_cache_bypass $cookie_session;", false),
+    ] {
+        let text = text_of(&format!(
+            "server {{ location / {{ proxy_pass http://a:1; proxy_cache c; proxy_cache_valid 1m; {says} }} }}"
+        ));
+        assert_eq!(text.contains("cache = "), is_kept, "{says}: {text}");
+        assert!(is_kept || text.contains(says.trim_end_matches(';').split(' ').next().unwrap()), "{says}: {text}");
+    }
+}

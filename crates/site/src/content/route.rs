@@ -14,6 +14,7 @@ mod runner;
 mod services;
 #[cfg(test)]
 mod tests;
+mod withheld;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +27,7 @@ use lamna_config::route::condition::Asked;
 use lamna_config::route::headers::{self, HeaderRule, has_hash};
 use lamna_config::route::matcher::{Dependence, Matcher, RouteId};
 use lamna_config::route::template::Captures;
-use lamna_config::route::{Changes, Immutable, RULE_FILES, Rules, Switch, merge};
+use lamna_config::route::{Changes, Immutable, Rules, Switch, merge};
 use lamna_config::settings::SiteSettings;
 use lamna_filter::Chain;
 use lamna_proto::exchange::negotiate::Coding;
@@ -36,6 +37,7 @@ use lamna_proto::resource::HeadTooLong;
 use self::additions::{FixedAnswer, fixed};
 use self::cors::shared_with;
 use self::services::steps;
+use self::withheld::withholds;
 use crate::content::action::Action;
 use crate::content::answers::{Errors, Extras};
 use crate::content::page_file::PageFiles;
@@ -62,6 +64,8 @@ pub struct Routes {
     /// Access rules where no route says otherwise.
     access: AccessRules,
     keeps_out: bool,
+    /// Whether some route answers in the place of files, or leads to where nothing can be.
+    withholds: bool,
     /// The applications that routes name.
     groups: Vec<Arc<Group>>,
     /// The auth services.
@@ -163,6 +167,7 @@ impl Routes {
         let files = Arc::new(files);
         let fields_of_site = base(site);
         let mut base = Rules { headers: fields_of_site.clone(), ..Rules::default() };
+        let withholds = site.routes.iter().any(|route| withholds(&merge([(0, route)])));
         let keeps_out = site.access.keeps_out() || site.routes.iter().any(|route| route.access.keeps_out());
         keep_private(&mut base, &site.access);
         let fields = |status| headers::fields(&base.headers, status);
@@ -223,6 +228,7 @@ impl Routes {
             base: fields_of_site,
             access: site.access.clone(),
             keeps_out,
+            withholds,
             groups,
             services,
             registry: registry.clone(),
@@ -322,7 +328,7 @@ impl Routes {
     /// Whether every path at which a file is has to be judged: access to some of them is restricted, or the server
     /// itself uses a file and does not serve it.
     pub fn judge_files(&self) -> bool {
-        self.keeps_out || self.hides_rule_files || !self.own.is_empty()
+        self.keeps_out || self.withholds || self.hides_rule_files || !self.own.is_empty()
     }
 
     /// Whether anybody may read what is at `path`, whatever else routes ask of a request.
@@ -351,7 +357,7 @@ impl Routes {
     pub fn lets_on(&self, from: &Effective, to: &[u8]) -> bool {
         // A variant of a file is as much as the file.
         let is_let = || self.lets_on_to(from, to) && variant_of(to).is_none_or(|file| self.lets_on_to(from, file));
-        !self.hides(to) && (!self.keeps_out || is_let())
+        !self.hides(to) && (!self.withholds || !self.withhold(from, to)) && (!self.keeps_out || is_let())
     }
 
     fn lets_on_to(&self, from: &Effective, to: &[u8]) -> bool {
@@ -376,13 +382,6 @@ impl Routes {
             Some(Allowed::Only(rule)) => Some(rule),
             Some(Allowed::Anyone) | None => None,
         })
-    }
-
-    /// Whether `path` is used by the server itself, and not served.
-    pub fn hides(&self, path: &[u8]) -> bool {
-        let is_rule_file = self.hides_rule_files
-            && path.strip_prefix(b"/").is_some_and(|name| RULE_FILES.iter().any(|own| own.as_bytes() == name));
-        is_rule_file || self.own.iter().any(|own| own.covers(path))
     }
 
     /// Writes which of the conditions that matter the request fulfils behind `out`: nothing if it fulfils none.

@@ -54,6 +54,7 @@ impl WorkerContext<'_> {
             if number == 0 && is_asked_beyond(requested, &place, script) {
                 runs = asked.site.runs_at(&place, &own, &script.group);
             }
+            runs &= !own.withhold_files();
             if verdict.is_none() {
                 verdict = self.judge(asked, &own, &Rules::of_application(&own, requested));
             }

@@ -104,11 +104,11 @@ impl RequestFields {
     }
 
     /// Whether answers are for the one client that asks, unless they say otherwise: a value says what the server has
-    /// verified of it, or is its credentials or its cookies in the place of those that it sends by these names.
+    /// verified of it, or is its credentials, its cookies or its host in the place of those that it sends by these names.
     pub fn tell_of_one_client(&self) -> bool {
         let is_identity = |template: &Template| template.variables().any(Variable::is_identity);
         let tells_identity = self.rules.iter().flat_map(Rule::values).any(|(_, template)| is_identity(template));
-        tells_identity || [&b"authorization"[..], b"cookie"].into_iter().any(|name| self.tell_of_client(name))
+        tells_identity || [&b"authorization"[..], b"cookie", b"host"].into_iter().any(|name| self.tell_of_client(name))
     }
 
     /// Appends the fields as lines. `captures` are those of a route in the path.

@@ -1,0 +1,47 @@
+//! Paths at which no file is sent, whatever there is: a route answers otherwise there, or leads to where nothing can be.
+//!
+//! Owns: that judgement, and which files the server itself uses. Guarantees: a file that is never sent for its own path is not sent for another one either, to
+//! which `try`, `rewrite` or a page for an error leads. Rights of clients are `access`'s.
+
+use lamna_config::route::template::Template;
+use lamna_config::route::{RULE_FILES, Rules, Switch, merge};
+use lamna_proto::parse::path;
+
+use super::{Effective, RouteId, Routes};
+
+impl Routes {
+    /// Whether `path` is used by the server itself, and not served.
+    pub fn hides(&self, path: &[u8]) -> bool {
+        let is_rule_file = self.hides_rule_files
+            && path.strip_prefix(b"/").is_some_and(|name| RULE_FILES.iter().any(|own| own.as_bytes() == name));
+        is_rule_file || self.own.iter().any(|own| own.covers(path))
+    }
+
+    /// Whether no file is sent at the path `to`: a route answers otherwise there, or leads to where nothing can be. Of
+    /// routes that may apply there, those that refuse count.
+    pub(super) fn withhold(&self, from: &Effective, to: &[u8]) -> bool {
+        let ids = self.matcher.by_path(to);
+        let applies = |id: &RouteId| self.matcher.route(*id).conditions.is_empty() || from.matched.contains(id);
+        let refuses = |id: &RouteId| {
+            let is_refusal = matches!(&self.matcher.route(*id).respond, Switch::Set(respond) if respond.status >= 400);
+            is_refusal && !from.failed.contains(id)
+        };
+        let certain = ids.iter().copied().filter(applies);
+        ids.iter().any(|id| !applies(id) && refuses(id))
+            || withholds(&merge(certain.map(|id| (usize::from(id), self.matcher.route(id)))))
+    }
+}
+
+impl Effective {
+    /// Whether no file is sent or run at the path that they are for: a route answers otherwise there, or leads to where
+    /// nothing can be.
+    pub fn withhold_files(&self) -> bool {
+        withholds(&self.rules)
+    }
+}
+
+/// Whether no file is sent where `rules` apply, whatever there is.
+pub(super) fn withholds(rules: &Rules) -> bool {
+    let leads_nowhere = |template: &Template| path::is_hidden(template.text().as_bytes());
+    rules.respond.is_some() || rules.rewrite.as_ref().is_some_and(|(template, _)| leads_nowhere(template))
+}
