@@ -546,7 +546,7 @@ mod tests {
         assert!(cli.command.is_none());
         let overrides = cli.serve.overrides();
         assert_eq!(overrides.directory, Some("www".into()));
-        assert_eq!(overrides.listen, ["127.0.0.1:8080".parse().unwrap()]);
+        assert_eq!(overrides.listen, ["8080".parse().unwrap()]);
         assert_eq!(overrides.settings, [("log", Value::Text("-".into()))]);
     }
 

@@ -15,6 +15,15 @@ const FOREIGN: &[(&[&str], &str)] = &[
         "requests are passed on by `proxy` on a route, as in route = [{ match = \"/*\", proxy = \"http://127.0.0.1:3000\" }]",
     ),
     (
+        &["proxy_set_header", "header_up", "request_header", "fastcgi_param"],
+        "fields of what an application is sent are `request_headers` on a route, as in request_headers = { X-Real-IP = \"$client\" }",
+    ),
+    (
+        &["ip_hash", "least_conn", "balance", "lb_policy", "sticky_session"],
+        "the less busy of two places is asked; clients are kept to one by the key sticky in the table of `proxy`, as in \
+         proxy = { to = [...], sticky = \"client\" }",
+    ),
+    (
         &["fastcgi_pass", "php_fastcgi", "php"],
         "PHP is run by `fastcgi` on a route, as in route = [{ match = \"/*\", fastcgi = \"unix:/run/php/php-fpm.sock\" }]",
     ),

@@ -195,12 +195,14 @@ fn own_fields(
         normalise_for_rules(requested.path, &mut path).map_err(|_| Refusal::TargetPath)?;
         let host = requested.host.unwrap_or_default().to_ascii_lowercase();
         let text = |text: &str| Some(Cow::Owned(text.as_bytes().to_vec()));
+        // In a subject with `?` some sign is not known, so that it is no client's name (docs/access.md).
+        let plain = |name: &'_ str| (!name.contains('?')).then(|| name.to_owned());
         let variable = |variable: &Variable| match variable {
             Variable::Client => text(&gateway_request.behind?.to_canonical().to_string()),
             Variable::Scheme => text(if gateway_request.is_secure { "https" } else { "http" }),
             Variable::RequestId => text(called),
-            Variable::User => text(gateway_request.identity?.name()),
-            Variable::CertificateSubject => text(gateway_request.client_subject?),
+            Variable::User => text(&plain(gateway_request.identity?.name())?),
+            Variable::CertificateSubject => text(&plain(gateway_request.client_subject?)?),
             // It is what the site was chosen by.
             Variable::Field(_) => authority_of(request).map(|one| Cow::Owned(one.to_vec())),
         };

@@ -146,16 +146,18 @@ fn of_those_who_take_nothing_the_one_that_holds_most_is_closed(engine: Engine) {
 
 fn a_network_asks_applications_so_often_at_once_and_again_when_one_has_ended(engine: Engine) {
     let server = start(engine, "application_limit = 4\n", |launch| launch);
-    let waiting: Vec<_> = (0..4)
-        .map(|_| {
-            let mut client = TcpStream::connect(server.address()).unwrap();
-            client.write_all(b"GET /p/wait HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-            // It leaves with a reset: one that only ends its half waits for its answer.
-            rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
-            client
-        })
-        .collect();
+    let ask = || {
+        let mut client = TcpStream::connect(server.address()).unwrap();
+        client.write_all(b"GET /p/wait HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        // It leaves with a reset: one that only ends its half waits for its answer.
+        rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+        client.set_nonblocking(true).unwrap();
+        client
+    };
+    let mut waiting: Vec<_> = (0..4).map(|_| ask()).collect();
     let refused = eventually("all of them are asked", PATIENCE, || {
+        // One that came while the request below was under way was refused in its place.
+        waiting.iter_mut().filter(|client| client.peek(&mut [0]).is_ok()).for_each(|client| *client = ask());
         Some(server.connect().get("/p/x").unwrap()).filter(|response| response.status != 200)
     });
     assert_eq!((refused.status, refused.field("Retry-After")), (503, Some("1")));

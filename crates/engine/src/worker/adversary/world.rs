@@ -196,6 +196,7 @@ fn settings(root: &std::path::Path) -> Settings {
         limit_exempt: Vec::new(),
         request_limit: None,
         cache_watch: false,
+        h2c: true,
         ..Settings::default()
     }
 }
@@ -238,6 +239,7 @@ impl World {
         let application = Application::new(root.path(), seed ^ 1, is_mild);
         let settings = settings(root.path());
         let listeners = listen::bind(&[ListenAddress::Tcp(([127, 0, 0, 1], 0).into()).into()]).unwrap();
+        listen::follow(&listeners, &settings);
         let ListenAddress::Tcp(server) = *listeners[0].address() else { unreachable!("it is a TCP address") };
         let counted = Counted::new().unwrap();
         let (fresh, _other) = testing::shared(1, 1);
