@@ -104,7 +104,7 @@ impl RequestFields {
     }
 
     /// Whether answers are for the one client that asks, unless they say otherwise: a value says what the server has
-    /// verified of it, or is its credentials, its cookies or its host in the place of those that it sends by these names.
+    /// verified of it, or is its credentials, its cookies or its host, made of another field that it sends.
     pub fn tell_of_one_client(&self) -> bool {
         let is_identity = |template: &Template| template.variables().any(Variable::is_identity);
         let tells_identity = self.rules.iter().flat_map(Rule::values).any(|(_, template)| is_identity(template));

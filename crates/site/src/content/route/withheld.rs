@@ -1,7 +1,8 @@
-//! Paths at which no file is sent, whatever there is: a route answers otherwise there, or leads to where nothing can be.
+//! Paths at which no file is sent, whatever there is: a route answers otherwise there, or leads to where nothing can
+//! be.
 //!
-//! Owns: that judgement, and which files the server itself uses. Guarantees: a file that is never sent for its own path is not sent for another one either, to
-//! which `try`, `rewrite` or a page for an error leads. Rights of clients are `access`'s.
+//! Owns: that judgement, and which files the server itself uses. Guarantees: a file that is never sent for its own path
+//! is not sent for another one either, to which `try` or `rewrite` leads. Rights of clients are `access`'s.
 
 use lamna_config::route::template::Template;
 use lamna_config::route::{RULE_FILES, Rules, Switch, merge};
