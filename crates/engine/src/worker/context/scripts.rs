@@ -54,7 +54,8 @@ impl WorkerContext<'_> {
             if number == 0 && is_asked_beyond(requested, &place, script) {
                 runs = asked.site.runs_at(&place, &own, &script.group);
             }
-            runs &= !own.withhold_files();
+            // One that is led away at its own path may be what others are led to: a front controller.
+            runs &= own.respond.is_none();
             if verdict.is_none() {
                 verdict = self.judge(asked, &own, &Rules::of_application(&own, requested));
             }

@@ -33,14 +33,6 @@ impl Routes {
     }
 }
 
-impl Effective {
-    /// Whether no file is sent or run at the path that they are for: a route answers otherwise there, or leads to where
-    /// nothing can be.
-    pub fn withhold_files(&self) -> bool {
-        withholds(&self.rules)
-    }
-}
-
 /// Whether no file is sent where `rules` apply, whatever there is.
 pub(super) fn withholds(rules: &Rules) -> bool {
     let leads_nowhere = |template: &Template| path::is_hidden(template.text().as_bytes());
