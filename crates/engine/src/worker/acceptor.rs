@@ -164,8 +164,8 @@ impl Acceptor {
     /// there it would take their share as well.
     pub fn has_room_for_many(&self, shared: &Shared, connections: usize) -> bool {
         let (_, workers) = shared.scoreboard.load();
-        let backlog = shared.listeners.iter().map(|listener| listener.backlog()).max().unwrap_or_default();
-        workers <= 1 && self.reserve.leaves(connections + backlog as usize)
+        let backlog = || shared.listeners.iter().map(|listener| listener.backlog()).max().unwrap_or_default();
+        workers <= 1 && self.reserve.leaves(connections + backlog() as usize)
     }
 
     /// A connection was taken. What it is to the worker that has its socket; none if its client network has enough of

@@ -393,7 +393,9 @@ fn answers_that_vary_by_what_is_said_of_a_client_are_not_kept(engine: Engine) {
     server.finish();
     // Credentials and cookies are those of one client, whatever they are made of, and whether the answer says so.
     told.say("Cache-Control: max-age=60\r\n");
-    for (name, value) in [("Authorization", "Bearer $http_x_token"), ("Cookie", "s=$http_x_token")] {
+    for (name, value) in
+        [("Authorization", "Bearer $http_x_token"), ("Cookie", "s=$http_x_token"), ("Host", "$http_x_token")]
+    {
         let routes = format!(
             "[[site.route]]\nmatch = \"/http/*\"\npriority = 1\nproxy = \"http://{}\"\ncache = true\n\
              request_headers = {{ {name} = \"{value}\" }}\n",

@@ -24,6 +24,8 @@ pub struct RequestFields {
     names: Vec<(String, bool)>,
     /// Those of them that may have other values for two requests for the same target.
     of_client: Vec<String>,
+    /// See [`RequestFields::tell_of_one_client`].
+    of_one_client: bool,
 }
 
 #[derive(Debug)]
@@ -75,7 +77,11 @@ impl RequestFields {
                 of_client.push(name.to_ascii_lowercase());
             }
         }
-        RequestFields { rules, names, of_client }
+        let is_identity = |template: &Template| template.variables().any(Variable::is_identity);
+        let tells_identity = rules.iter().flat_map(Rule::values).any(|(_, template)| is_identity(template));
+        let is_credential = |name: &String| matches!(name.as_str(), "authorization" | "cookie" | "host");
+        let of_one_client = tells_identity || of_client.iter().any(is_credential);
+        RequestFields { rules, names, of_client, of_one_client }
     }
 
     /// Whether nothing is said.
@@ -106,9 +112,7 @@ impl RequestFields {
     /// Whether answers are for the one client that asks, unless they say otherwise: a value says what the server has
     /// verified of it, or is its credentials, its cookies or its host, made of another field that it sends.
     pub fn tell_of_one_client(&self) -> bool {
-        let is_identity = |template: &Template| template.variables().any(Variable::is_identity);
-        let tells_identity = self.rules.iter().flat_map(Rule::values).any(|(_, template)| is_identity(template));
-        tells_identity || [&b"authorization"[..], b"cookie", b"host"].into_iter().any(|name| self.tell_of_client(name))
+        self.of_one_client
     }
 
     /// Appends the fields as lines. `captures` are those of a route in the path.
