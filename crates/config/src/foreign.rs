@@ -28,9 +28,10 @@ const FOREIGN: &[(&[&str], &str)] = &[
         "PHP is run by `fastcgi` on a route, as in route = [{ match = \"/*\", fastcgi = \"unix:/run/php/php-fpm.sock\" }]",
     ),
     (
-        &["uwsgi_pass", "scgi_pass", "grpc_pass"],
-        "applications are asked over HTTP (`proxy`) or FastCGI (`fastcgi`), on a route",
+        &["uwsgi_pass", "scgi_pass"],
+        "applications are asked over uwsgi (`uwsgi`) and SCGI (`scgi`) on a route, as in uwsgi = \"unix:/run/app.sock\"",
     ),
+    (&["grpc_pass"], "applications are asked over HTTP/1.1 (`proxy`), FastCGI, SCGI or uwsgi, on a route"),
     (
         &["server_name", "servername", "serveralias", "server_alias", "host", "hostname", "domain", "domains"],
         "a site says its names as hosts = [\"example.com\", \"www.example.com\"]",

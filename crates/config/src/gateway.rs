@@ -176,6 +176,27 @@ pub enum GatewayProtocol {
     Http,
     /// FastCGI.
     FastCgi,
+    /// SCGI.
+    Scgi,
+    /// uwsgi, the protocol of uWSGI.
+    Uwsgi,
+}
+
+impl GatewayProtocol {
+    /// The name in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            GatewayProtocol::Http => "HTTP",
+            GatewayProtocol::FastCgi => "FastCGI",
+            GatewayProtocol::Scgi => "SCGI",
+            GatewayProtocol::Uwsgi => "uwsgi",
+        }
+    }
+
+    /// Whether an application is told of a request by the variables of CGI, and the length of its content with them.
+    pub fn has_variables(self) -> bool {
+        self != GatewayProtocol::Http
+    }
 }
 
 /// How the places of an application are asked whether they are well.
@@ -266,6 +287,8 @@ impl GatewaySettings {
             GatewayProtocol::Http => "proxy",
             GatewayProtocol::FastCgi if self.cgi.is_some() => "cgi",
             GatewayProtocol::FastCgi => "fastcgi",
+            GatewayProtocol::Scgi => "scgi",
+            GatewayProtocol::Uwsgi => "uwsgi",
         }
     }
 
@@ -297,12 +320,13 @@ impl GatewaySettings {
         }
     }
 
-    /// Whether connections are kept for further requests. A process of FastCGI serves one connection at a time: one
-    /// that is kept, perhaps by another process of the server, would keep it from serving others. An application that
-    /// the server starts is so near that a connection costs nothing. One that tells of its client by the PROXY protocol
-    /// is that client's alone.
+    /// Whether connections are kept for further requests. SCGI and uwsgi have no further ones. A process of FastCGI
+    /// serves one connection at a time: one that is kept, perhaps by another process of the server, would keep it from
+    /// serving others. An application that the server starts is so near that a connection costs nothing. One that tells
+    /// of its client by the PROXY protocol is that client's alone.
     pub fn keeps_connections(&self) -> bool {
-        self.command.is_none() && self.send_proxy.is_none()
+        let has_further = matches!(self.protocol, GatewayProtocol::Http | GatewayProtocol::FastCgi);
+        has_further && self.command.is_none() && self.send_proxy.is_none()
     }
 }
 

@@ -350,8 +350,10 @@ mod tests {
                 let [ours, theirs] = both(&format!("[[site]]\n{key} = {value}\n")).unwrap();
                 assert_eq!(ours, theirs, "{key} = {value}");
             }
-            for key in ["access", "headers", "proxy", "fastcgi", "cgi", "filters", "redirect", "cors", "cache", "text"]
-            {
+            for key in [
+                "access", "headers", "proxy", "fastcgi", "scgi", "uwsgi", "cgi", "filters", "redirect", "cors",
+                "cache", "text",
+            ] {
                 let route = format!("[[site]]\nroot = \"a\"\n[site.route.\"/x/*\"]\n{key} = {value}\n");
                 let [ours, theirs] = both(&route).unwrap();
                 assert_eq!(ours, theirs, "{route}");

@@ -26,6 +26,7 @@ mod shares;
 mod smuggling;
 mod sticky;
 mod supervised;
+pub(crate) mod variables;
 mod websocket;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -23,7 +23,7 @@ pub(super) fn judge(
 ) -> Option<CheckSettings> {
     let given = given?;
     let span = given.span();
-    if protocol == GatewayProtocol::FastCgi {
+    if protocol != GatewayProtocol::Http {
         checker.problem(span, "`check` asks over HTTP: it is for `proxy`");
         return None;
     }

@@ -23,7 +23,7 @@ use crate::unit::Unit;
 use crate::upstream_address::{self, Place, UpstreamAddress, is_server_name};
 use crate::written::{Amount, Text, Texts};
 
-/// `proxy`, `fastcgi` and `cgi`.
+/// `proxy`, `fastcgi`, `scgi`, `uwsgi` and `cgi`.
 pub(super) struct Gateway;
 
 impl RouteKey for Gateway {
@@ -82,23 +82,35 @@ fn answers(route: &RouteSettings) -> bool {
     matches!(&route.gateway, Switch::Set(gateway) if gateway.scripts.is_none())
 }
 
+const ONE_APPLICATION: &str = "a route has one application: `proxy`, `fastcgi`, `scgi`, `uwsgi` or `cgi`";
+
+/// The applications that a route names, but for its own programs.
+fn named(given: &RouteTable) -> Vec<(GatewayProtocol, &Spanned<SwitchOr<GatewayTable>>)> {
+    let keys = [
+        (GatewayProtocol::Http, &given.proxy),
+        (GatewayProtocol::FastCgi, &given.fastcgi),
+        (GatewayProtocol::Scgi, &given.scgi),
+        (GatewayProtocol::Uwsgi, &given.uwsgi),
+    ];
+    keys.into_iter().filter_map(|(protocol, given)| Some((protocol, given.as_ref()?))).collect()
+}
+
 /// The application that the route names.
 fn judge(given: &RouteTable, checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
     if let Some(programs) = &given.cgi {
-        if let Some(other) = given.proxy.as_ref().or(given.fastcgi.as_ref()) {
-            checker.problem(other.span(), "a route has one application: `proxy`, `fastcgi` or `cgi`");
+        if let Some((_, other)) = named(given).first() {
+            checker.problem(other.span(), ONE_APPLICATION);
             return Switch::Unset;
         }
         return cgi::judge(programs, checker);
     }
-    let (given, protocol) = match (&given.proxy, &given.fastcgi) {
-        (None, None) => return Switch::Unset,
-        (Some(_), Some(fastcgi)) => {
-            checker.problem(fastcgi.span(), "a route has one application: `proxy` or `fastcgi`");
+    let (protocol, given) = match named(given)[..] {
+        [] => return Switch::Unset,
+        [one] => one,
+        [_, (_, other), ..] => {
+            checker.problem(other.span(), ONE_APPLICATION);
             return Switch::Unset;
         }
-        (Some(proxy), None) => (proxy, GatewayProtocol::Http),
-        (None, Some(fastcgi)) => (fastcgi, GatewayProtocol::FastCgi),
     };
     let span = given.span();
     match given.get_ref() {
@@ -155,8 +167,9 @@ fn upstream(
 ) -> Option<UpstreamAddress> {
     let refused = |why: &dyn std::fmt::Display| format!("`{}` {why}", text.escape_debug());
     match text.parse::<UpstreamAddress>() {
-        Ok(address) if address.is_secure && protocol == GatewayProtocol::FastCgi => {
-            checker.problem(span, refused(&"uses TLS, and FastCGI has none: write HOST:PORT or unix:PATH"));
+        Ok(address) if address.is_secure && protocol != GatewayProtocol::Http => {
+            let name = protocol.name();
+            checker.problem(span, refused(&format!("uses TLS, and {name} has none: write HOST:PORT or unix:PATH")));
             None
         }
         Ok(mut address) => {
@@ -234,7 +247,7 @@ pub(super) fn of_table(
     match (&mut settings.scripts, &table.extensions, &table.index, &table.resolve_root) {
         (None, None, None, None) => {}
         (None, ..) => {
-            let message = "`extensions`, `index` and `resolve_root` are for `fastcgi`: a proxy passes every request on";
+            let message = "`extensions`, `index` and `resolve_root` are for `fastcgi`: others answer every request";
             checker.problem(span, message);
         }
         (Some(scripts), extensions, index, resolve_root) => {
@@ -257,7 +270,9 @@ pub(super) fn of_table(
     }
     match protocol {
         GatewayProtocol::FastCgi => settings.command = command_of(table, &settings, checker),
-        GatewayProtocol::Http => programs::judge(table, &mut settings, checker),
+        GatewayProtocol::Http | GatewayProtocol::Scgi | GatewayProtocol::Uwsgi => {
+            programs::judge(table, &mut settings, checker);
+        }
     }
     Switch::Set(settings)
 }
@@ -468,6 +483,9 @@ pub fn describe(gateway: &GatewaySettings) -> String {
             }
             None => format!("FastCGI to {}", places.join(" or ")),
         },
+        GatewayProtocol::Scgi | GatewayProtocol::Uwsgi => {
+            format!("{} to {}", gateway.protocol.name(), places.join(" or "))
+        }
     }
 }
 
@@ -484,6 +502,14 @@ pub(super) fn fastcgi_schema() -> Value {
     schema(
         "Where the application is, as in unix:/run/php/php-fpm.sock or 127.0.0.1:9000",
         "Where the application is, how it is asked, and which files it runs",
+    )
+}
+
+/// The schema of `scgi` and `uwsgi`.
+pub(super) fn stream_schema() -> Value {
+    schema(
+        "Where the application is, as in unix:/run/app.sock or 127.0.0.1:4000",
+        "Where the application is, and how it is asked",
     )
 }
 

@@ -152,6 +152,18 @@ route_keys! {
             "The application that runs scripts, over FastCGI",
         )
         .more(": docs/gateways.md");
+        scgi = "scgi": Option<Spanned<SwitchOr<GatewayTable>>> = Key::other(
+            "text, table or `false`",
+            gateways::stream_schema,
+            "The application that answers, over SCGI",
+        )
+        .more(": docs/gateways.md");
+        uwsgi = "uwsgi": Option<Spanned<SwitchOr<GatewayTable>>> = Key::other(
+            "text, table or `false`",
+            gateways::stream_schema,
+            "The application that answers, over the protocol of uWSGI",
+        )
+        .more(": docs/gateways.md");
         cgi = "cgi": Option<Spanned<SwitchOr<CgiTable>>> =
             Key::other("boolean or table", cgi::schema, "Whether the files of the route are programs (RFC 3875)")
                 .more(": docs/gateways.md");

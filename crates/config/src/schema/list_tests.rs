@@ -116,7 +116,11 @@ fn an_empty_list_is_refused_unless_the_manual_says_what_it_means() {
         "site.route.index",
         "site.route.proxy.extensions",
         "site.route.proxy.index",
+        "site.route.scgi.extensions",
+        "site.route.scgi.index",
         "site.route.try",
+        "site.route.uwsgi.extensions",
+        "site.route.uwsgi.index",
         "trusted_proxies",
     ];
     assert_eq!(may_be_empty, known);

@@ -18,6 +18,4 @@ mod request;
 
 pub use answer::{AnswerReader, SURPLUS_BYTES_MAX};
 pub use record::{HEADER_BYTES, RECORD_BYTES_MAX, RecordReader, RecordStep, header, kind};
-pub use request::{
-    PARAMETER_BYTES_MAX, Parameters, StdinRecord, StdinWriter, TooLong, abort, add_parameter, write_begin,
-};
+pub use request::{PARAMETER_BYTES_MAX, Parameters, StdinRecord, StdinWriter, abort, add_parameter, write_begin};

@@ -1,4 +1,4 @@
-//! Gateways: requests that another program answers, over HTTP/1.1, FastCGI or CGI.
+//! Gateways: requests that another program answers, over HTTP/1.1, FastCGI, SCGI, uwsgi or CGI.
 //!
 //! Owns: the codecs, and what they have in common. [`Inbound`] is a request as we understood it; [`AnswerStep`] is what
 //! a reader found in what the application sent; [`GatewayError`] is what can go wrong and what the client is told.
@@ -8,8 +8,8 @@
 //! wait, choose an upstream (that is `lamna_policy::upstream`) or write the answer to the client.
 //!
 //! # How an engine carries out a gateway
-//! By a [`Program`](crate::exchange::program::Program), which the server has for HTTP/1.1 and FastCGI (`gateway/`
-//! there): it is begun once, goes with its exchange, waits for a socket, and gives its answer in parts.
+//! By a [`Program`](crate::exchange::program::Program), which the server has for all but CGI (`gateway/` there): it is
+//! begun once, goes with its exchange, waits for a socket, and gives its answer in parts.
 //!
 //! - *Needs.* The look-up of a request whose route is a gateway gives a program that holds the channel to the
 //!   application: its socket, one of the readers below, and two buffers. A step sends what content there is, and reads
@@ -19,7 +19,7 @@
 //! - *Streams.* Request content goes to the application while the answer comes back. Each direction has one buffer of
 //!   fixed size. A reader consumes what the other side has room for, and no more: what is not consumed stays in the
 //!   buffer, the full buffer stops the reading of the socket, and the kernel's window stops the sender. Where the
-//!   application has to know the length first (FastCGI, CGI), content without a length is kept until it is whole
+//!   application has to know the length first (all but HTTP/1.1), content without a length is kept until it is whole
 //!   ([`RequestContent::Buffered`]), or refused (411) unless it turns out that there is none. An answer that comes
 //!   before the content has been sent ends the sending: the connection is not kept.
 //! - *Readers* are called until they give [`AnswerStep::Incomplete`]. The head of an HTTP/1.1 answer has to fit the
@@ -44,6 +44,8 @@ pub mod forwarding;
 pub mod http1;
 pub mod path;
 pub mod proxy;
+pub mod scgi;
+pub mod uwsgi;
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -144,7 +146,7 @@ pub enum RequestContent {
     /// Some; how many is known when they have arrived.
     Streamed,
     /// Some, which is kept until all of it has arrived. The head says nothing of its length at first:
-    /// [`http1::add_length`] and [`fastcgi::add_parameter`] put the length into a head that has been written.
+    /// [`http1::add_length`] and the like of the other codecs put the length into a head that has been written.
     Buffered,
 }
 

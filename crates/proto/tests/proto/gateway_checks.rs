@@ -77,6 +77,18 @@ impl Reader for cgi::AnswerReader {
     }
 }
 
+impl Reader for cgi::StreamReader {
+    fn read<'a>(&'a mut self, input: &'a [u8]) -> Result<AnswerStep<'a>, GatewayError> {
+        self.read(input)
+    }
+    fn handle_end(&mut self) -> Result<(), GatewayError> {
+        self.handle_end()
+    }
+    fn is_reusable(&self, _: bool) -> bool {
+        false
+    }
+}
+
 fn text_of<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> String {
     fields.map(|(name, value)| format!(" {}={}", name.escape_ascii(), value.escape_ascii())).collect()
 }
@@ -216,6 +228,8 @@ pub(crate) fn fastcgi_answer(input: &[u8], sizes: &[usize], is_head: bool) {
 /// However a script's output is divided, it is read the same.
 pub(crate) fn cgi_answer(input: &[u8], sizes: &[usize], is_head: bool) {
     independent(&cgi::AnswerReader::new(is_head), input, sizes);
+    independent(&cgi::StreamReader::new(is_head), input, sizes);
+    independent(&cgi::StreamReader::new(is_head), &[b"HTTP/1.1 ", input].concat(), sizes);
 }
 
 /// What two strict parsers see of a request.

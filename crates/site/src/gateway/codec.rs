@@ -6,7 +6,7 @@
 use lamna_config::gateway::GatewayProtocol;
 use lamna_proto::gateway::fields::may_trail;
 use lamna_proto::gateway::http1::{self, Asked, ContentWriter, LengthError};
-use lamna_proto::gateway::{AnswerStep, GatewayError, RequestContent, fastcgi};
+use lamna_proto::gateway::{AnswerStep, GatewayError, RequestContent, cgi, fastcgi};
 
 /// One request, and the answer to it.
 #[derive(Debug)]
@@ -15,21 +15,27 @@ pub(super) enum Codec {
     Http { content: ContentWriter, answer: http1::AnswerReader },
     /// FastCGI.
     FastCgi { content: fastcgi::StdinWriter, answer: fastcgi::AnswerReader },
+    /// SCGI or uwsgi: content without framing, and an answer to the end of the connection.
+    Stream { content: ContentWriter, answer: cgi::StreamReader },
 }
 
 impl Codec {
-    /// For a request with this content, on a connection that may be kept. FastCGI has to know its length: of content
-    /// whose length is not known nothing is taken.
+    /// For a request with this content, on a connection that may be kept. All but HTTP have to know its length: of
+    /// content whose length is not known nothing is taken.
     pub(super) fn new(protocol: GatewayProtocol, content: RequestContent, asked: &Asked, keeps: bool) -> Codec {
+        let bytes = if let RequestContent::Sized(bytes) = content { bytes } else { 0 };
         match protocol {
             GatewayProtocol::Http => {
                 let answer = http1::AnswerReader::new(asked.clone());
                 Codec::Http { content: ContentWriter::new(content), answer }
             }
             GatewayProtocol::FastCgi => {
-                let bytes = if let RequestContent::Sized(bytes) = content { bytes } else { 0 };
                 let answer = fastcgi::AnswerReader::new(asked.is_head, keeps);
                 Codec::FastCgi { content: fastcgi::StdinWriter::new(bytes), answer }
+            }
+            GatewayProtocol::Scgi | GatewayProtocol::Uwsgi => {
+                let answer = cgi::StreamReader::new(asked.is_head);
+                Codec::Stream { content: ContentWriter::new(RequestContent::Sized(bytes)), answer }
             }
         }
     }
@@ -40,7 +46,7 @@ impl Codec {
     /// It is more than was announced.
     pub(super) fn write_content(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), LengthError> {
         match self {
-            Codec::Http { content, .. } => {
+            Codec::Http { content, .. } | Codec::Stream { content, .. } => {
                 let (before, behind) = content.piece(bytes.len() as u64)?;
                 out.extend_from_slice(before.as_ref());
                 out.extend_from_slice(bytes);
@@ -64,8 +70,10 @@ impl Codec {
     /// It is less than was announced.
     pub(super) fn end_content(&mut self, out: &mut Vec<u8>) -> Result<(), LengthError> {
         match self {
-            Codec::Http { content, .. } if content.is_ended() => {}
-            Codec::Http { content, .. } => out.extend_from_slice(content.end()?.as_ref()),
+            Codec::Http { content, .. } | Codec::Stream { content, .. } if content.is_ended() => {}
+            Codec::Http { content, .. } | Codec::Stream { content, .. } => {
+                out.extend_from_slice(content.end()?.as_ref())
+            }
             Codec::FastCgi { content, .. } if content.is_ended() => {}
             Codec::FastCgi { content, .. } => out.extend_from_slice(&content.end()?),
         }
@@ -80,6 +88,7 @@ impl Codec {
         match self {
             Codec::Http { answer, .. } => answer.read(input),
             Codec::FastCgi { answer, .. } => answer.read(input),
+            Codec::Stream { answer, .. } => answer.read(input),
         }
     }
 
@@ -91,6 +100,7 @@ impl Codec {
         match self {
             Codec::Http { answer, .. } => answer.handle_end(),
             Codec::FastCgi { answer, .. } => answer.handle_end(),
+            Codec::Stream { answer, .. } => answer.handle_end(),
         }
     }
 
@@ -100,6 +110,8 @@ impl Codec {
             Codec::Http { answer, .. } => answer.handle_full(),
             // A record fits, and what it begins is kept by the reader.
             Codec::FastCgi { .. } => GatewayError::Record,
+            // The reader keeps the head, and content is taken as it comes.
+            Codec::Stream { .. } => GatewayError::HeadTooLong,
         }
     }
 
@@ -108,13 +120,14 @@ impl Codec {
         match self {
             Codec::Http { answer, .. } => answer.has_begun(),
             Codec::FastCgi { answer, .. } => answer.has_begun(),
+            Codec::Stream { answer, .. } => answer.has_begun(),
         }
     }
 
     /// Whether more than the announced content has come with an answer that has ended, or `is_input_left` behind it.
     pub(super) fn has_surplus(&self, is_input_left: bool) -> bool {
         match self {
-            Codec::Http { .. } => is_input_left,
+            Codec::Http { .. } | Codec::Stream { .. } => is_input_left,
             Codec::FastCgi { answer, .. } => answer.surplus_bytes() > 0,
         }
     }
@@ -124,6 +137,7 @@ impl Codec {
         match self {
             Codec::Http { content, answer } => answer.is_reusable(content.is_ended(), is_input_left),
             Codec::FastCgi { content, answer } => answer.is_reusable(content.is_ended(), is_input_left),
+            Codec::Stream { .. } => false,
         }
     }
 

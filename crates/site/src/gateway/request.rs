@@ -18,7 +18,7 @@ use lamna_proto::gateway::fields::{EndToEnd, Fields, LineEnds};
 use lamna_proto::gateway::forwarding::{Interface, spells};
 use lamna_proto::gateway::http1::{self, Asked, HostChoice, Unwritable, requested_upgrade};
 use lamna_proto::gateway::proxy::{self, Sender};
-use lamna_proto::gateway::{Believed, Inbound, Origin, Protocol, RequestContent, fastcgi, forwarding};
+use lamna_proto::gateway::{Believed, Inbound, Origin, Protocol, RequestContent, fastcgi, forwarding, scgi, uwsgi};
 use lamna_proto::message::{Content, Field, Method, Request, RequestId, Version};
 use lamna_proto::parse::path::normalise_for_rules;
 use lamna_proto::parse::target::{self, Target};
@@ -145,7 +145,7 @@ pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> R
                 head.extend_from_slice(b"\r\n");
             }
         }
-        GatewayProtocol::FastCgi => write_fastcgi(&inbound, gateway_request, &mut head)?,
+        protocol => write_variables(protocol, &inbound, gateway_request, &mut head)?,
     }
     let restored = restored(gateway_request, inbound.own);
     Ok(Gateway::new(gateway_request, asked, opening, content, head).with_restored(restored))
@@ -440,8 +440,9 @@ fn write_http(inbound: &Inbound<'_>, group: &Group, upgrade: Option<&[u8]>, head
     })
 }
 
-/// Writes the beginning of a request to an application that speaks FastCGI.
-fn write_fastcgi(
+/// Writes the beginning of a request to an application that is told of it by the variables of CGI.
+fn write_variables(
+    protocol: GatewayProtocol,
     inbound: &Inbound<'_>,
     gateway_request: &GatewayRequest<'_>,
     head: &mut Vec<u8>,
@@ -469,10 +470,20 @@ fn write_fastcgi(
     let user = gateway_request.identity.map(|identity| (identity.scheme(), identity.name().as_bytes()));
     let variables = cgi::Variables { request: inbound, paths: &paths, server, user };
     let mut is_named_too_often = false;
-    let written = fastcgi::write_begin(gateway_request.group.settings.keeps_connections(), head, |parameters| {
-        is_named_too_often =
-            cgi::for_each_variable(&variables, &mut |name, value| parameters.give(name, value)).is_err();
-    });
+    let mut give_to =
+        |give: &mut dyn FnMut(&[u8], &[u8])| is_named_too_often = cgi::for_each_variable(&variables, give).is_err();
+    let written = match protocol {
+        GatewayProtocol::Scgi => {
+            let bytes = if let RequestContent::Sized(bytes) = inbound.content { bytes } else { 0 };
+            scgi::write_begin(bytes, head, |give| give_to(give))
+        }
+        GatewayProtocol::Uwsgi => uwsgi::write_begin(head, |give| give_to(give)),
+        GatewayProtocol::Http | GatewayProtocol::FastCgi => {
+            fastcgi::write_begin(gateway_request.group.settings.keeps_connections(), head, |parameters| {
+                give_to(&mut |name, value| parameters.give(name, value));
+            })
+        }
+    };
     if written.is_err() || is_named_too_often { Err(Refusal::FieldsTooLarge) } else { Ok(()) }
 }
 

@@ -2,7 +2,7 @@
 //! whether there is some, and an application's answer is as long as it said, whatever it prints.
 //!
 //! Owns: applications that say how a request was framed, and answer more or less than they announce ([`over_http`],
-//! [`over_fastcgi`]).
+//! [`over_fastcgi`], [`over_stream`]).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::Duration;
 
+use super::variables::{Protocol, take};
 use crate::client::{APPLICATION_PATIENCE, Client};
 use crate::engine::{Engine, for_engines};
 use crate::http2::{Http2, request};
@@ -38,7 +39,7 @@ const METHODS: [&str; 15] = [
 ];
 
 /// Has each connection at a port of its own treated by `treat`, as long as the process lives.
-fn listen(treat: impl Fn(TcpStream) -> Option<()> + Clone + Send + 'static) -> SocketAddr {
+pub(super) fn listen(treat: impl Fn(TcpStream) -> Option<()> + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -172,6 +173,37 @@ fn over_fastcgi() -> SocketAddr {
     })
 }
 
+/// The same as `over_fastcgi`, over SCGI or uwsgi: its end is that of the connection.
+fn over_stream(protocol: Protocol) -> SocketAddr {
+    listen(move |stream| {
+        let mut line = BufReader::new(stream);
+        let (variables, content) = take(protocol, &mut line)?;
+        let of = |name: &str| variables.iter().find(|(other, _)| other == name).map_or("-", |(_, value)| value);
+        let path = of("REQUEST_URI").to_owned();
+        let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let [_, announced, given, how] = parts[..] else {
+            let told = format!("{} {} - {}", of("REQUEST_METHOD"), of("CONTENT_LENGTH"), content.len());
+            return line.get_mut().write_all(format!("X-From: stream\n\n{told}").as_bytes()).ok();
+        };
+        let status = if how.starts_with("empty") { "Status: 204\n" } else { "" };
+        let head = format!("Cache-Control: max-age=600\n{status}Content-Length: {announced}\n\n");
+        let (announced, given) = (announced.parse::<usize>().ok()?, given.parse::<usize>().ok()?);
+        let content = pattern(given, 3);
+        let socket = line.get_mut();
+        if !how.starts_with("apart") {
+            return socket.write_all(&[head.as_bytes(), &content].concat()).ok();
+        }
+        socket.write_all(head.as_bytes()).ok()?;
+        let (exact, surplus) = content.split_at(announced.min(given));
+        for piece in [exact, surplus] {
+            // Most likely what was sent before has been read by then. Nothing depends on it.
+            thread::sleep(Duration::from_millis(20));
+            socket.write_all(piece).ok()?;
+        }
+        Some(())
+    })
+}
+
 fn over_http1(client: &mut Client<TcpStream>, method: &str, path: &str, framing: &str) -> (u16, String) {
     client.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{framing}").as_bytes());
     let answer = client.receive(true).unwrap();
@@ -180,12 +212,17 @@ fn over_http1(client: &mut Client<TcpStream>, method: &str, path: &str, framing:
 
 fn frames_say_whether_there_is_content_and_methods_never(engine: Engine) {
     let (http, fastcgi) = (over_http(), over_fastcgi());
+    let [scgi, uwsgi] = Protocol::ALL.map(over_stream);
     let route = |name: &str, gateway: &str| format!("[[site.route]]\nmatch = \"/{name}\"\n{gateway}\n");
     let routes = [
         route("http", &format!("proxy = \"http://{http}\"")),
         route("http-kept", &format!("proxy = {{ to = \"http://{http}\", buffer = true }}")),
         route("fastcgi", &format!("fastcgi = {{ to = \"{fastcgi}\", extensions = [] }}")),
         route("fastcgi-kept", &format!("fastcgi = {{ to = \"{fastcgi}\", extensions = [], buffer = true }}")),
+        route("scgi", &format!("scgi = \"{scgi}\"")),
+        route("scgi-kept", &format!("scgi = {{ to = \"{scgi}\", buffer = true }}")),
+        route("uwsgi", &format!("uwsgi = \"{uwsgi}\"")),
+        route("uwsgi-kept", &format!("uwsgi = {{ to = \"{uwsgi}\", buffer = true }}")),
     ];
     let lines = format!("[[site]]\nroot = \"site\"\n{}", routes.concat());
     let server = Launch::new(engine).config(&lines).argument("--h2c").start();
@@ -199,6 +236,11 @@ fn frames_say_whether_there_is_content_and_methods_never(engine: Engine) {
             ("/http-kept", "3 - 3", "3 - 3", format!("{none} - 0"), "0 - 0"),
             ("/fastcgi", "", "3 - 3", format!("{none} - 0"), "0 - 0"),
             ("/fastcgi-kept", "3 - 3", "3 - 3", format!("{none} - 0"), "0 - 0"),
+            // A length is always said.
+            ("/scgi", "", "3 - 3", "0 - 0".to_owned(), "0 - 0"),
+            ("/scgi-kept", "3 - 3", "3 - 3", "0 - 0".to_owned(), "0 - 0"),
+            ("/uwsgi", "", "3 - 3", format!("{none} - 0"), "0 - 0"),
+            ("/uwsgi-kept", "3 - 3", "3 - 3", format!("{none} - 0"), "0 - 0"),
         ];
         for (path, streamed, sized, without, apart) in expected {
             let of =
@@ -239,12 +281,19 @@ fn frames_say_whether_there_is_content_and_methods_never(engine: Engine) {
     server.finish();
 }
 
-/// A site whose `/f/` is the application over FastCGI, kept beneath `/k/`, and whose `/c/` are programs.
+/// A site whose `/f/`, `/s/` and `/u/` are the application over FastCGI, SCGI and uwsgi, kept beneath `/kf/` and so on,
+/// and whose `/c/` are programs.
 fn start(engine: Engine) -> Server {
     let fastcgi = over_fastcgi();
+    let [scgi, uwsgi] = Protocol::ALL.map(over_stream);
     let route = |path: &str, gateway: &str| format!("[[site.route]]\nmatch = \"/{path}/*\"\n{gateway}\n");
     let fastcgi = format!("fastcgi = {{ to = \"{fastcgi}\", extensions = [] }}");
-    let routes = [route("f", &fastcgi), route("k", &format!("{fastcgi}\ncache = true")), route("c", "cgi = true")];
+    let (scgi, uwsgi) = (format!("scgi = \"{scgi}\""), format!("uwsgi = \"{uwsgi}\""));
+    let applications = [("f", fastcgi), ("s", scgi), ("u", uwsgi)];
+    let mut routes = vec![route("c", "cgi = true")];
+    for (path, gateway) in applications {
+        routes.extend([route(path, &gateway), route(&format!("k{path}"), &format!("{gateway}\ncache = true"))]);
+    }
     let lines = format!("[[site]]\nroot = \"site\"\n{}", routes.concat());
     let mut launch = Launch::new(engine).config(&lines).argument("--h2c");
     for (name, print) in [
@@ -263,11 +312,13 @@ fn start(engine: Engine) -> Server {
 fn what_is_beyond_the_announced_length_is_dropped_and_logged(engine: Engine) {
     let server = start(engine);
     let (mut one, mut two) = (server.connect(), Http2::connect(server.address()));
-    for announced in [0, 1, 3, 65_000, 5_000_000] {
-        for surplus in [1, 2, 70_000, 1_000_000] {
+    for (place, announced) in
+        ["f", "s", "u"].iter().flat_map(|place| [0, 3, 65_000, 5_000_000].map(|bytes| (place, bytes)))
+    {
+        for surplus in [1, 70_000, 1_000_000] {
             for how in ["at-once", "apart"] {
                 // Neither is answered with what is kept for the other.
-                let path = |client| format!("/f/{announced}/{}/{how}-{client}", announced + surplus);
+                let path = |client| format!("/{place}/{announced}/{}/{how}-{client}", announced + surplus);
                 let expected = pattern(announced, 3);
                 let answer = one.get(&path(1)).unwrap();
                 assert!((answer.status, &answer.content) == (200, &expected), "{}", path(1));
@@ -277,10 +328,11 @@ fn what_is_beyond_the_announced_length_is_dropped_and_logged(engine: Engine) {
         }
     }
     // Answers that have none, whatever is printed.
-    for _ in 0..2 {
-        assert_eq!(one.get("/f/0/70000/empty-1").map(|answer| answer.status), Ok(204));
-        assert_eq!((two.get("/f/0/70000/empty-2").status, two.get("/f/0/70000/empty-2").content), (204, vec![]));
-        one.send(b"HEAD /f/70000/80000/head HTTP/1.1\r\nHost: a\r\n\r\n");
+    for place in ["f", "s", "u", "f", "s", "u"] {
+        let empty = two.get(&format!("/{place}/0/70000/empty-2"));
+        assert_eq!(one.get(&format!("/{place}/0/70000/empty-1")).map(|answer| answer.status), Ok(204), "{place}");
+        assert_eq!((empty.status, empty.content), (204, vec![]), "{place}");
+        one.send(format!("HEAD /{place}/70000/80000/head HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
         assert_eq!(one.receive(false).unwrap().field("Content-Length"), Some("70000"));
     }
     for (name, content) in [("line-end", "abc"), ("much", "abc"), ("late", "abc"), ("all", "")] {
@@ -295,10 +347,10 @@ fn what_is_beyond_the_announced_length_is_dropped_and_logged(engine: Engine) {
 
 fn what_is_shorter_than_announced_breaks_off_and_is_not_kept(engine: Engine) {
     let server = start(engine);
-    for how in ["at-once", "apart"] {
+    for (place, how) in ["f", "s", "u"].iter().flat_map(|place| ["at-once", "apart"].map(|how| (place, how))) {
         for (announced, given) in [(1, 0), (5, 3), (100_000, 99_999), (5_000_000, 4_900_000)] {
             for _ in 0..2 {
-                let path = format!("/k/{announced}/{given}/{how}");
+                let path = format!("/k{place}/{announced}/{given}/{how}");
                 let mut one = server.connect();
                 let broken = |seen: Result<crate::client::Response, String>| match seen {
                     Ok(answer) => assert_eq!(answer.status, 502, "{path}: neither an error nor broken off"),
@@ -306,7 +358,7 @@ fn what_is_shorter_than_announced_breaks_off_and_is_not_kept(engine: Engine) {
                 };
                 broken(one.get(&path));
                 let mut two = Http2::connect(server.address());
-                let path = path.replace("/k/", "/f/");
+                let path = path.replacen("/k", "/", 1);
                 match two.ask(vec![request("GET", &path, &[])]).remove(0) {
                     Ok(answer) => assert_eq!(answer.status, 502, "HTTP/2: {path}"),
                     Err(why) => assert!(why.is_reset(), "HTTP/2: {path}: {why}"),

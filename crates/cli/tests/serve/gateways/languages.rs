@@ -33,7 +33,7 @@ for_engines!([
     python_takes_content_and_makes_answers_while_they_are_sent,
 ]);
 
-fn is_installed(program: &str) -> bool {
+pub(super) fn is_installed(program: &str) -> bool {
     let tried = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let is_installed = tried.is_ok_and(|status| status.success());
     if !is_installed {
@@ -186,7 +186,7 @@ fn frame(kind: u8, content: &[u8]) -> Vec<u8> {
 }
 
 /// Says the SHA-256 of a file.
-fn digest_of(file: &Path) -> Option<String> {
+pub(super) fn digest_of(file: &Path) -> Option<String> {
     let output = Command::new("sha256sum").arg(file).output().ok()?;
     String::from_utf8(output.stdout).ok()?.split(' ').next().map(str::to_owned)
 }

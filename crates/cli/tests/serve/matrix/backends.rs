@@ -1,7 +1,7 @@
-//! Applications of the matrix of content, over HTTP and over FastCGI: they tell how much content they got, and answer
+//! Applications of the matrix of content, over HTTP, FastCGI, SCGI and uwsgi: they tell how much content they got, and answer
 //! as their path says.
 //!
-//! Owns: both applications, which end with the test. `/GATEWAY/echo` reads all content and tells of it;
+//! Owns: the applications, which end with the test. `/GATEWAY/echo` reads all content and tells of it;
 //! `/GATEWAY/says/N/M` announces N bytes and sends M.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,11 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use crate::client::APPLICATION_PATIENCE;
+use crate::gateways::variables::{Protocol, take};
 
-/// Both of them.
+/// All of them.
 pub(super) struct Backends {
     pub(super) http: SocketAddr,
     pub(super) fastcgi: SocketAddr,
+    pub(super) scgi: SocketAddr,
+    pub(super) uwsgi: SocketAddr,
     asked: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
 }
@@ -40,7 +43,8 @@ impl Backends {
             address
         };
         let (http, fastcgi) = (begin(over_http), begin(over_fastcgi));
-        Backends { http, fastcgi, asked, is_over }
+        let (scgi, uwsgi) = (begin(over_scgi), begin(over_uwsgi));
+        Backends { http, fastcgi, scgi, uwsgi, asked, is_over }
     }
 
     /// How many requests they have had.
@@ -52,7 +56,7 @@ impl Backends {
 impl Drop for Backends {
     fn drop(&mut self) {
         self.is_over.store(true, Relaxed);
-        for address in [self.http, self.fastcgi] {
+        for address in [self.http, self.fastcgi, self.scgi, self.uwsgi] {
             let _ = TcpStream::connect(address);
         }
     }
@@ -130,6 +134,28 @@ fn over_http(stream: TcpStream, asked: &AtomicU64) -> Option<()> {
             return None;
         }
     }
+}
+
+fn over_scgi(stream: TcpStream, asked: &AtomicU64) -> Option<()> {
+    over_stream(Protocol::Scgi, stream, asked)
+}
+
+fn over_uwsgi(stream: TcpStream, asked: &AtomicU64) -> Option<()> {
+    over_stream(Protocol::Uwsgi, stream, asked)
+}
+
+/// One request for each connection, whose end is that of the answer.
+fn over_stream(protocol: Protocol, stream: TcpStream, asked: &AtomicU64) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let (variables, content) = take(protocol, &mut reader)?;
+    asked.fetch_add(1, Relaxed);
+    let of = |name: &str| variables.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value);
+    let framing = if matches!(of("CONTENT_LENGTH"), "" | "0") { "none" } else { "length" };
+    let (fields, body) = answer(of("REQUEST_URI"), &content, framing);
+    // Applications of uwsgi write a status line.
+    let status = if protocol == Protocol::Uwsgi { "HTTP/1.1 200 OK\r\n" } else { "" };
+    let head = format!("{status}Content-Type: text/plain\r\n{fields}\r\n");
+    reader.get_mut().write_all(&[head.as_bytes(), &body].concat()).ok()
 }
 
 fn read_record(reader: &mut impl Read) -> Option<(u8, Vec<u8>)> {

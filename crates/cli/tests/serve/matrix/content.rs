@@ -62,13 +62,13 @@ impl Framing {
 }
 
 const METHODS: [&str; 9] = ["GET", "POST", "PUT", "PATCH", "DELETE", "QUERY", "PROPFIND", "REPORT", "FROB"];
-const GATEWAYS: [&str; 5] = ["proxy", "kept", "script", "saved", "program"];
+const GATEWAYS: [&str; 8] = ["proxy", "kept", "script", "saved", "scgi", "uwsgi", "uwsgi-kept", "program"];
 const SIZES: [usize; 4] = [0, 1, 15_000, 90_000];
 
 /// The model of what an application is told, or the status where it is not asked.
 fn expected(framing: Framing, gateway: &str, content: &[u8]) -> Result<String, u16> {
-    // FastCGI has to know the length before the content comes, and this route keeps none.
-    if gateway == "script" && framing.is_unsized() {
+    // All but HTTP have to know the length before the content comes, and these routes keep none.
+    if matches!(gateway, "script" | "scgi" | "uwsgi") && framing.is_unsized() {
         return Err(411);
     }
     let content = if framing.has_content() { content } else { &[] };
@@ -78,12 +78,16 @@ fn expected(framing: Framing, gateway: &str, content: &[u8]) -> Result<String, u
 
 fn start(engine: Engine, backends: &Backends) -> Server {
     let (http, fastcgi) = (backends.http, backends.fastcgi);
+    let (scgi, uwsgi) = (backends.scgi, backends.uwsgi);
     let config = format!(
         "limit_exempt = []\ntrusted_proxies = [\"127.0.0.1\"]\nrequest_limit = \"off\"\n[[site]]\nroot = \"site\"\nusers = {{ ada = \"{SESAME}\" }}\n\
          [[site.route]]\nmatch = \"/proxy/*\"\nproxy = \"http://{http}\"\n\
          [[site.route]]\nmatch = \"/kept/*\"\nproxy = {{ to = \"http://{http}\", buffer = true }}\n\
          [[site.route]]\nmatch = \"/script/*\"\nfastcgi = {{ to = \"{fastcgi}\", extensions = [] }}\n\
          [[site.route]]\nmatch = \"/saved/*\"\nfastcgi = {{ to = \"{fastcgi}\", extensions = [], buffer = true }}\n\
+         [[site.route]]\nmatch = \"/scgi/*\"\nscgi = \"{scgi}\"\n\
+         [[site.route]]\nmatch = \"/uwsgi/*\"\nuwsgi = \"{uwsgi}\"\n\
+         [[site.route]]\nmatch = \"/uwsgi-kept/*\"\nuwsgi = {{ to = \"{uwsgi}\", buffer = true }}\n\
          [[site.route]]\nmatch = \"/program/*\"\ncgi = true\n\
          [[site.route]]\nmatch = \"/closed/*\"\naccess = {{ users = [\"ada\"] }}\n\
          proxy = {{ to = \"http://{http}\", body_bytes_max = 10 }}\n\

@@ -9,7 +9,6 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use lamna_config::answer_cache::{AnswerCache, is_among};
-use lamna_config::gateway::GatewayProtocol;
 use lamna_proto::caching::status::Forwarded;
 use lamna_proto::caching::{Facts, Use, VaryNames, usable, write_conditions};
 use lamna_proto::counter::add;
@@ -370,7 +369,7 @@ impl ApplicationRequest<'_> {
         let requested = &RequestedResource { query, ..*asked.requested };
         let site = asked.site;
         // A proxy adds its peer to what trusted proxies have said; programs of CGI are told who the client is.
-        let is_cgi = group.settings.protocol == GatewayProtocol::FastCgi;
+        let is_cgi = group.settings.protocol.has_variables();
         let client = if is_cgi { asked.client() } else { asked.peer.address };
         let (is_secure, called) = (asked.is_secure(), &*asked.name());
         let (believed, behind) = (asked.believed(), asked.client());

@@ -2,8 +2,8 @@
 //!
 //! Owns: the three kinds of output, document, local redirect and client redirect. Guarantees: the outcome does not
 //! depend on how the output is divided; the head is bounded and is all that is held; content is as long as the script
-//! announced: what is beyond that is dropped, and less is an error. Lines may end in LF or CR LF (6.2). Does not read
-//! answers of scripts that write HTTP themselves (`nph-`, section 5).
+//! announced: what is beyond that is dropped, and less is an error. Lines may end in LF or CR LF (6.2). A status line
+//! in the place of `Status`, as `nph-` scripts write it (section 5), is read where that is asked for.
 //!
 //! ```text
 //!  new --> Head --document, client redirect--> Content --end of output--> Ended
@@ -26,6 +26,8 @@ const OURS: &[&str] = &["status"];
 #[derive(Clone, Debug)]
 pub struct AnswerReader {
     is_head: bool,
+    /// Whether the head may begin with a status line.
+    takes_status_line: bool,
     head: Vec<u8>,
     /// Where in the head the line begins that is being read.
     line_at: usize,
@@ -65,7 +67,28 @@ struct Judged<'a> {
 impl AnswerReader {
     /// For one run of a script; `is_head` says that the request was HEAD.
     pub fn new(is_head: bool) -> AnswerReader {
-        AnswerReader { is_head, head: Vec::new(), line_at: 0, surplus_bytes: 0, state: State::Head }
+        AnswerReader {
+            is_head,
+            takes_status_line: false,
+            head: Vec::new(),
+            line_at: 0,
+            surplus_bytes: 0,
+            state: State::Head,
+        }
+    }
+
+    /// The same for output whose head may begin with a status line of HTTP/1.
+    pub(super) fn with_status_line(self) -> AnswerReader {
+        AnswerReader { takes_status_line: true, ..self }
+    }
+
+    /// Bytes of content that were announced and have not come; none if the end of the output says how many there are.
+    pub(super) fn announced_bytes(&self) -> Option<u64> {
+        match self.state {
+            State::Content(Content::Sized(left)) => Some(left),
+            State::Ended => Some(0),
+            State::Head | State::Content(_) | State::Redirected | State::Failed(_) => None,
+        }
     }
 
     /// Takes the next piece of output. To be called again with what is left, until that is empty.
@@ -162,10 +185,12 @@ impl AnswerReader {
     /// # Errors
     /// As [`AnswerReader::read`].
     pub(crate) fn judge(&mut self, consumed: usize) -> Result<AnswerStep<'_>, GatewayError> {
-        let lines = &self.head[..self.line_at];
+        let has_status_line = self.takes_status_line && self.head.starts_with(b"HTTP/");
+        let line_bytes = if has_status_line { memchr(b'\n', &self.head).map_or(0, |at| at + 1) } else { 0 };
+        let (status_line, lines) = self.head[..self.line_at].split_at(line_bytes);
         let judged =
             Fields::check(lines, LineEnds::Any).map_err(|_: FieldError| GatewayError::Field).and_then(|fields| {
-                let judged = judge(fields)?;
+                let judged = if has_status_line { judge_http(status_line, fields) } else { judge(fields) }?;
                 let end_to_end = EndToEnd::of_answer(fields, judged.status).map_err(|_| GatewayError::Field)?;
                 Ok((end_to_end, judged))
             });
@@ -226,6 +251,26 @@ fn judge(fields: Fields<'_>) -> Result<Judged<'_>, GatewayError> {
     let default = if location.is_some() { (302, &b""[..]) } else { (200, &b""[..]) };
     let (status, reason) = status.map_or(Ok(default), read_status)?;
     Ok(Judged { status, reason, content_bytes: length(fields)?, local })
+}
+
+/// The same of a head that begins with `line`. A path in `Location` is the client's to follow.
+fn judge_http<'a>(line: &'a [u8], fields: Fields<'a>) -> Result<Judged<'a>, GatewayError> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    // The version is of no meaning here: uWSGI says the one of the client.
+    let version_bytes = memchr(b' ', line).unwrap_or(line.len());
+    let (version, rest) = line.split_at(version_bytes);
+    let is_version = version[b"HTTP/".len()..].iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+    let status = rest.get(1..).filter(|_| is_version).and_then(|rest| read_status(rest).ok());
+    let (status, reason) = status.ok_or(GatewayError::StatusLine)?;
+    // Neither SCGI nor uwsgi has a framing, and what is framed nevertheless would be content.
+    if fields.values("transfer-encoding").next().is_some() {
+        return Err(GatewayError::Coding);
+    }
+    if fields.iter().count() > FIELDS_MAX {
+        return Err(GatewayError::HeadTooLong);
+    }
+    Ok(Judged { status, reason, content_bytes: length(fields)?, local: None })
 }
 
 fn once<'a>(fields: Fields<'a>, name: &str) -> Result<Option<&'a [u8]>, GatewayError> {

@@ -24,6 +24,10 @@ pub struct Server<'a> {
     pub address: Option<(IpAddr, u16)>,
 }
 
+/// The variables take more bytes than the protocol or the server allows: the request's fields are too large (431).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
 /// Fields that become no variable, or another one.
 const OTHERWISE: &[&str] = &["host", "content-type", "proxy", "expect", "trailer"];
 

@@ -8,6 +8,7 @@
 //! ```
 
 use super::record::{HEADER_BYTES, RECORD_BYTES_MAX, header, kind};
+use crate::gateway::cgi::TooLong;
 use crate::gateway::http1::LengthError;
 
 /// The role of a program that answers requests.
@@ -18,15 +19,11 @@ const KEEP_CONNECTION: u8 = 1;
 /// Bytes that all parameters of one request may take. Four times what a request's head may have.
 pub const PARAMETER_BYTES_MAX: usize = 256 * 1024;
 
-/// The parameters take more than [`PARAMETER_BYTES_MAX`]: the request's fields are too large (431).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong;
-
 /// Appends the beginning of a request: its role, and the parameters that `fill` gives. The content follows, with
 /// [`StdinWriter`]; a request without content has that stream as well.
 ///
 /// # Errors
-/// [`TooLong`]; `out` is then as it was.
+/// [`TooLong`]: more than [`PARAMETER_BYTES_MAX`]; `out` is then as it was.
 pub fn write_begin(keep_alive: bool, out: &mut Vec<u8>, fill: impl FnOnce(&mut Parameters<'_>)) -> Result<(), TooLong> {
     let start = out.len();
     let [role_high, role_low] = RESPONDER.to_be_bytes();

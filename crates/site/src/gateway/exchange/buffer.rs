@@ -19,6 +19,7 @@ use lamna_proto::exchange::program::{Holds, Input, StepResult};
 use lamna_proto::gateway::RequestContent;
 use lamna_proto::gateway::fastcgi::add_parameter;
 use lamna_proto::gateway::http1::add_length;
+use lamna_proto::gateway::{scgi, uwsgi};
 use rustix::io::Errno;
 
 use super::progress::{Told, Upload};
@@ -161,7 +162,7 @@ impl Gateway {
     /// Waits for what says whether there is content, where the application has to know its length and the client does
     /// not say it. What comes of the step, unless it is known that there is none.
     pub(super) fn lacks_length(&mut self, input: &Input<'_>) -> Option<StepResult> {
-        if self.content != RequestContent::Streamed || self.group.settings.protocol != GatewayProtocol::FastCgi {
+        if self.content != RequestContent::Streamed || !self.group.settings.protocol.has_variables() {
             return None;
         }
         if !input.content.is_empty() {
@@ -182,6 +183,10 @@ impl Gateway {
             GatewayProtocol::Http => add_length(&mut self.head, bytes),
             GatewayProtocol::FastCgi => {
                 add_parameter(b"CONTENT_LENGTH", bytes.to_string().as_bytes(), &mut self.head);
+            }
+            GatewayProtocol::Scgi => scgi::set_length(bytes, &mut self.head),
+            GatewayProtocol::Uwsgi => {
+                uwsgi::add_variable(b"CONTENT_LENGTH", bytes.to_string().as_bytes(), &mut self.head);
             }
         }
         self.content = RequestContent::Sized(bytes);
