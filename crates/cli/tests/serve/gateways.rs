@@ -8,6 +8,7 @@ mod buffered;
 mod cgi;
 mod checks;
 mod dialogue;
+mod expected;
 mod faults;
 mod framed;
 mod half_closed;

@@ -21,15 +21,16 @@
 
 mod buffer;
 mod connecting;
+mod expectation;
 mod facts;
 mod filtered;
 mod intercepted;
 mod invariants;
+mod problem;
 mod progress;
 mod sending;
 mod waiting;
 
-use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -44,7 +45,9 @@ use rustix::io::Errno;
 
 use self::buffer::ContentBuffer;
 use self::connecting::is_shortage;
+use self::expectation::Expectation;
 use self::filtered::Filtered;
+use self::problem::Problem;
 use self::progress::{Phase, Purpose, Reuse, Source, Told, Turn, Upload, UpstreamConnection};
 use super::codec::Codec;
 use super::outgoing::Outgoing;
@@ -78,6 +81,7 @@ pub struct Gateway {
     opening: Option<Opening>,
     content: RequestContent,
     upload: Upload,
+    expectation: Expectation,
     /// Keeps content until it is whole, where the route says so.
     buffer: Option<ContentBuffer>,
     /// The PROXY protocol header, sent before anything else on a connection; empty if the application is not told its
@@ -123,14 +127,6 @@ enum State {
     Over,
 }
 
-/// Why an attempt failed.
-#[derive(Debug)]
-struct Problem {
-    error: GatewayError,
-    /// The reason, for the error log.
-    why: Option<String>,
-}
-
 /// Bytes that are received at once, and the longest head of an answer.
 const RECEIVE_BYTES: usize = 64 * 1024;
 /// Receives in one step, as long as there is nothing for the client in what comes: words for the error log, content
@@ -167,6 +163,7 @@ impl Gateway {
             opening,
             content,
             upload: if content == RequestContent::None { Upload::Whole } else { Upload::Awaited },
+            expectation: Expectation::None,
             buffer: keeps(gateway_request.group, content).map(ContentBuffer::new),
             preface: preface_of(gateway_request),
             head,
@@ -209,6 +206,7 @@ impl Gateway {
     /// The request is sent from its beginning.
     fn begin_request(&mut self) {
         self.codec = codec(&self.group, self.content, &self.asked);
+        self.expectation.begin_again();
         self.outgoing.clear();
         self.outgoing.bytes.extend_from_slice(&self.head);
         self.received.clear();
@@ -289,6 +287,7 @@ impl Gateway {
             self.postpone();
         }
         let has_sent = self.send()?;
+        self.advance_expectation();
         if let Some(step_result) = self.unreadable() {
             return Ok(step_result);
         }
@@ -351,6 +350,7 @@ impl Gateway {
         self.turn = if awaits_client { Turn::Client } else { Turn::Application };
         if !awaits_client {
             next.until = self.due();
+            next.until = self.expectation.until().into_iter().chain(next.until).min();
         }
         let has_plaintext = match &mut self.state {
             State::Connected(connection) => next.readable && connection.link.has_plaintext(),
@@ -419,7 +419,9 @@ impl Gateway {
                     return if is_full { Err(Problem::of(self.codec.handle_full())) } else { Ok(()) };
                 }
                 AnswerStep::Interim { consumed, head } => {
-                    if head.status != 100 {
+                    if head.status == 100 {
+                        self.expectation.meet();
+                    } else {
                         reading.part.interim.push(stream_head(&head, None, None));
                     }
                     reading.at += consumed;
@@ -429,6 +431,7 @@ impl Gateway {
                     return Err(Problem::of(GatewayError::NoSwitch));
                 }
                 AnswerStep::Head { consumed, head } => {
+                    self.expectation.refuse();
                     let rules = Some(&*self.rules).filter(|_| self.purpose == Purpose::Answer);
                     reading.part.head = Some(stream_head(&head, rules, self.restored.as_deref()));
                     reading.at += consumed;
@@ -623,6 +626,7 @@ impl Program for Gateway {
             RequestContent::None | RequestContent::Sized(0) => Next::CONTENT,
             // It is kept until it is whole.
             _ if self.buffer.is_some() => Next::CONTENT,
+            _ if !self.expectation.lets_content() => Next::ROOM,
             _ => Next { content: true, ..Next::ROOM },
         }
     }
@@ -678,16 +682,6 @@ impl Drop for Gateway {
         if let Some(attempt) = self.attempt.take() {
             self.group.end(attempt, self.now, Outcome::Unknown);
         }
-    }
-}
-
-impl Problem {
-    fn of(error: GatewayError) -> Problem {
-        Problem { error, why: None }
-    }
-
-    fn with(error: GatewayError, why: &dyn fmt::Display) -> Problem {
-        Problem { error, why: Some(why.to_string()) }
     }
 }
 

@@ -135,9 +135,10 @@ pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> R
     let asked = Asked { is_head: request.head.method == Method::Head, upgrade: upgrade.map(Into::into) };
     let mut head = Vec::with_capacity(usize::from(request.head.length) + own.len() + HEAD_SPARE_BYTES);
     let mut opening = None;
+    let expects_continue = expects_continue(request, group, content);
     match group.settings.protocol {
         GatewayProtocol::Http => {
-            write_http(&inbound, group, upgrade, &mut head)?;
+            write_http(&inbound, group, (upgrade, expects_continue), &mut head)?;
             if stream_for.is_some() {
                 // In front of the empty line.
                 head.truncate(head.len() - b"\r\n".len());
@@ -148,7 +149,8 @@ pub fn begin_with(gateway_request: &GatewayRequest<'_>, fields: Fields<'_>) -> R
         protocol => write_variables(protocol, &inbound, gateway_request, &mut head)?,
     }
     let restored = restored(gateway_request, inbound.own);
-    Ok(Gateway::new(gateway_request, asked, opening, content, head).with_restored(restored))
+    let gateway = Gateway::new(gateway_request, asked, opening, content, head).with_restored(restored);
+    Ok(if expects_continue { gateway.with_expectation() } else { gateway })
 }
 
 /// The field that tells an application which prefix of the path it does not get. It is of no standard; proxies and
@@ -281,7 +283,7 @@ pub fn begin_auth_request(
         origin: origin_of(gateway_request),
     };
     let mut head = Vec::with_capacity(usize::from(request.head.length) + HEAD_SPARE_BYTES);
-    write_http(&inbound, group, None, &mut head)?;
+    write_http(&inbound, group, (None, false), &mut head)?;
     head.truncate(head.len() - b"\r\n".len());
     for part in [&b"X-Forwarded-Method: "[..], method, b"\r\nX-Forwarded-Uri: ", &asked_for, b"\r\n"] {
         head.extend_from_slice(part);
@@ -418,8 +420,25 @@ pub fn write_told_way(request: Request<'_>, believed: Believed, known: (&[u8], b
     }
 }
 
-/// The head of a request to an application that speaks HTTP.
-fn write_http(inbound: &Inbound<'_>, group: &Group, upgrade: Option<&[u8]>, head: &mut Vec<u8>) -> Result<(), Refusal> {
+/// Whether the application is asked whether it wants the content, as the client asks (RFC 9110 10.1.1).
+fn expects_continue(request: Request<'_>, group: &Group, content: RequestContent) -> bool {
+    let is_passed_on = matches!(content, RequestContent::Sized(1..) | RequestContent::Streamed);
+    is_passed_on
+        && request.head.version != Version::Http10
+        && request.field(Field::Expect).is_some()
+        && group.settings.protocol == GatewayProtocol::Http
+        && group.settings.buffer.is_none()
+        && group.expectations.asks()
+}
+
+/// The head of a request to an application that speaks HTTP, with the protocol that it may be changed to, and whether
+/// it asks if the content is wanted.
+fn write_http(
+    inbound: &Inbound<'_>,
+    group: &Group,
+    (upgrade, expects_continue): (Option<&[u8]>, bool),
+    head: &mut Vec<u8>,
+) -> Result<(), Refusal> {
     let authority = group.authority();
     let how = http1::Outgoing {
         host: match &group.settings.host {
@@ -427,7 +446,7 @@ fn write_http(inbound: &Inbound<'_>, group: &Group, upgrade: Option<&[u8]>, head
             None => HostChoice::Client { upstream: authority.as_bytes() },
         },
         forwarded: false,
-        expects_continue: false,
+        expects_continue,
         upgrade,
         // A connection that is for one client is not kept for others.
         keep_alive: group.settings.send_proxy.is_none(),

@@ -24,6 +24,7 @@ use lamna_tls::{TlsError, trust_of};
 
 use crate::upstream::check::Checks;
 use crate::upstream::dial::Destination;
+use crate::upstream::expectations::Expectations;
 use crate::upstream::link::Link;
 use crate::upstream::pool::Pool;
 use crate::upstream::resolve::{NameView, ResolveSettings, Resolver, by_system};
@@ -46,6 +47,8 @@ pub struct Group {
     counted: OnceLock<(SharedMemory<Counters>, Vec<Option<usize>>)>,
     /// Asks whether places are well.
     checks: OnceLock<Checks>,
+    /// Whether it answers clients that wait to be told to send their content.
+    pub expectations: Expectations,
 }
 
 /// One place.
@@ -147,6 +150,7 @@ impl Group {
             trust: OnceLock::new(),
             counted: OnceLock::new(),
             checks: OnceLock::new(),
+            expectations: Expectations::default(),
         }
     }
 

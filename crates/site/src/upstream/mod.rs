@@ -9,6 +9,7 @@
 pub mod background;
 mod check;
 pub mod dial;
+pub mod expectations;
 pub mod group;
 pub mod link;
 pub mod pool;

@@ -45,6 +45,7 @@ impl Gateway {
     pub(super) fn takes_content(&self) -> bool {
         match &self.state {
             State::Over => false,
+            _ if !self.expectation.lets_content() => false,
             State::Connected(connection) => match connection.phase {
                 Phase::Unsent | Phase::Sent => self.upload.is_open(),
                 Phase::Tunnel => true,

@@ -1,0 +1,87 @@
+//! The expectation of a client that waits to be told to send its content (`Expect: 100-continue`, RFC 9110 10.1.1).
+//!
+//! Owns: [`Expectation`], how far it is. Guarantees: a client is not told to send content before the application has
+//! said so or has been quiet for [`PATIENCE_MS`]; an application that refuses the request by its head gets none of it.
+//! Which applications are asked is remembered in `upstream::expectations`.
+//!
+//! ```text
+//! None          the client has not asked, or the content is kept here first
+//! Asked --the head has left--> Waits --100, or the patience is over--> Met: content is taken
+//!   |                            |
+//!   +---------a final answer-----+--> Refused: none is taken
+//! ```
+
+use lamna_proto::time::Instant;
+
+use super::{Gateway, State};
+
+/// How long an application may take to say whether it wants the content. Clients wait about as long (curl: 1 s).
+const PATIENCE_MS: u32 = 1_000;
+/// How far an expectation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expectation {
+    None,
+    /// The head of the request has it.
+    Asked,
+    /// The head has left, and the application has so long.
+    Waits(Instant),
+    Met,
+    Refused,
+}
+
+impl Expectation {
+    /// Whether content of the request is taken, or would be.
+    pub(super) fn lets_content(self) -> bool {
+        matches!(self, Expectation::None | Expectation::Met)
+    }
+
+    /// Until when it waits.
+    pub(super) fn until(self) -> Option<Instant> {
+        if let Expectation::Waits(until) = self { Some(until) } else { None }
+    }
+
+    /// The request is sent from its beginning.
+    pub(super) fn begin_again(&mut self) {
+        if let Expectation::Waits(_) = self {
+            *self = Expectation::Asked;
+        }
+    }
+
+    /// The application wants the content.
+    pub(super) fn meet(&mut self) {
+        if let Expectation::Asked | Expectation::Waits(_) = self {
+            *self = Expectation::Met;
+        }
+    }
+
+    /// The application has answered without it.
+    pub(super) fn refuse(&mut self) {
+        if let Expectation::Asked | Expectation::Waits(_) = self {
+            *self = Expectation::Refused;
+        }
+    }
+}
+
+impl Gateway {
+    /// The same for a request whose head asks the application whether it wants the content.
+    pub(in crate::gateway) fn with_expectation(mut self: Box<Gateway>) -> Box<Gateway> {
+        self.expectation = Expectation::Asked;
+        self
+    }
+
+    /// The head has left, or the application has been quiet.
+    pub(super) fn advance_expectation(&mut self) {
+        match self.expectation {
+            Expectation::Asked if matches!(self.state, State::Connected(_)) && self.is_sent() => {
+                // Of a time that is short, half is left for the answer.
+                let patience_ms = PATIENCE_MS.min(self.group.settings.timeout_ms / 2);
+                self.expectation = Expectation::Waits(self.now.after_ms(patience_ms));
+            }
+            Expectation::Waits(until) if self.now >= until => {
+                self.expectation = Expectation::Met;
+                self.group.expectations.note_unanswered();
+            }
+            _ => {}
+        }
+    }
+}
