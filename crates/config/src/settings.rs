@@ -276,6 +276,21 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The index of the site that answers for `host`, which is without a port, as a server finds it.
+    pub fn site_of(&self, host: Option<&str>) -> usize {
+        let named = |name: &str| self.sites.iter().position(|site| site.hosts.iter().any(|one| one == name));
+        let found = host.map(|host| host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()).and_then(|host| {
+            let mut suffixes = host.match_indices('.').map(|(at, _)| format!("*{}", &host[at..]));
+            named(&host).or_else(|| suffixes.find_map(|suffix| named(&suffix)))
+        });
+        found.unwrap_or_else(|| self.default_site())
+    }
+
+    /// The index of the site that answers for hosts that no site names: the one without hosts, or else the first.
+    pub fn default_site(&self) -> usize {
+        self.sites.iter().position(|site| site.hosts.is_empty()).unwrap_or(0)
+    }
+
     /// Whether the cache holds content in the place of the page cache: what is read for it from the disk does not stay
     /// there as well. A cache of less than most of the memory is the smaller of two, and filled from the page cache
     /// again; processes that have a cache each share that, too.

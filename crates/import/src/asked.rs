@@ -29,8 +29,7 @@ impl Asked<'_> {
     /// `nothing` (a fixed answer among it), `application`, `to` and an address, or `file` and what is looked for.
     pub(crate) fn answer(&self, text: &str, host: &str) -> String {
         let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap_or_else(|why| panic!("{why}\n{text}"));
-        let named = settings.sites.iter().find(|site| site.hosts.iter().any(|one| *one == host));
-        let site = named.unwrap_or(&settings.sites[0]);
+        let site = &settings.sites[settings.site_of(Some(host))];
         let bytes = format!("GET / HTTP/1.1\r\n{}\r\n", self.fields);
         let Ok(Parsed::Complete(head)) = head::parse(bytes.as_bytes(), &Limits::default()) else { panic!("{bytes}") };
         let asked = condition::Asked {

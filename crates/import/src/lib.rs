@@ -267,8 +267,16 @@ impl Draft {
             notes.sort();
             notes.dedup();
         }
-        // The first site answers for hosts that no site names.
+        // The first site answers for hosts that no site names: beside it, one without names has requests without a host.
         self.sites.sort_by_key(|site| !site.is_default);
+        if self.sites.first().is_some_and(|first| !first.hosts.is_empty()) {
+            let (kept, nameless) = std::mem::take(&mut self.sites).into_iter().partition(|site| !site.hosts.is_empty());
+            self.sites = kept;
+            for site in nameless {
+                let why = "only requests without a host are for it, as another one answers for hosts that none names";
+                self.lose(site.line, format!("this site and all that it says: {why}"));
+            }
+        }
     }
 
     /// All that comes out.

@@ -49,10 +49,12 @@ use crate::content::tree::leads_to_files;
 use crate::service::Registry;
 use crate::upstream::group::Group;
 
-/// All sites. The first answers for hosts that no site names.
+/// All sites. One answers for hosts that no site names: see `default_site` of the settings.
 #[derive(Debug)]
 pub struct Sites {
     sites: Vec<Site>,
+    /// The one for hosts that no site names.
+    default: usize,
     by_host: HashMap<Vec<u8>, usize>,
     by_suffix: HashMap<Vec<u8>, usize>,
     look_at_clients: bool,
@@ -113,6 +115,7 @@ impl Sites {
     pub fn with_services(settings: &Settings, registry: &Arc<Registry>) -> Result<Sites, (PathBuf, Errno)> {
         let mut sites = Sites {
             sites: Vec::new(),
+            default: settings.default_site(),
             by_host: HashMap::new(),
             by_suffix: HashMap::new(),
             look_at_clients: false,
@@ -224,7 +227,7 @@ impl Sites {
     pub fn find(&self, host: Option<&[u8]>) -> &Site {
         let index = match host {
             Some(host) if !(self.by_host.is_empty() && self.by_suffix.is_empty()) => self.find_named(host),
-            _ => 0,
+            _ => self.default,
         };
         &self.sites[index]
     }
@@ -241,7 +244,7 @@ impl Sites {
     fn find_named(&self, host: &[u8]) -> usize {
         let mut lower = [0; HOST_BYTES_MAX];
         let host = host.strip_suffix(b".").unwrap_or(host);
-        let Some(lower) = lower.get_mut(..host.len()) else { return 0 };
+        let Some(lower) = lower.get_mut(..host.len()) else { return self.default };
         lower.copy_from_slice(host);
         lower.make_ascii_lowercase();
         if let Some(&index) = self.by_host.get(&*lower) {
@@ -254,7 +257,7 @@ impl Sites {
                 return index;
             }
         }
-        0
+        self.default
     }
 }
 
@@ -599,6 +602,35 @@ mod tests {
         assert_eq!(find("xb.example"), 0);
         assert_eq!(find(&"long.".repeat(100)), 0);
         assert_eq!(sites.find(None).index, 0);
+    }
+
+    #[test]
+    fn a_site_without_hosts_answers_for_those_that_no_site_names_wherever_it_stands() {
+        let directory = tempfile::tempdir().unwrap();
+        let sites = [site(&["a.example"], directory.path()), site(&[], directory.path())];
+        let settings = Settings { sites: sites.to_vec(), ..Settings::default() };
+        let sites = Sites::open(&settings).unwrap();
+        let find = |host: &str| sites.find(Some(host.as_bytes())).index;
+        assert_eq!([find("a.example"), find("b.example"), find(&"long.".repeat(100))], [0, 1, 1]);
+        assert_eq!(sites.find(None).index, 1);
+    }
+
+    #[test]
+    fn settings_find_the_site_of_a_host_as_the_server_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let hosts: [&[&str]; 4] = [&["a.example"], &["*.b.example", "b.example"], &["*.example"], &[]];
+        for count in 1..=hosts.len() {
+            let sites = hosts[..count].iter().map(|hosts| site(hosts, directory.path())).collect();
+            let settings = Settings { sites, ..Settings::default() };
+            let sites = Sites::open(&settings).unwrap();
+            for host in
+                ["A.example.", "b.example", "x.Y.b.example", "xb.example", "x.a.example", "example", "c", "", "."]
+            {
+                let served = sites.find(Some(host.as_bytes())).index as usize;
+                assert_eq!(settings.site_of(Some(host)), served, "{host} among {count}");
+            }
+            assert_eq!(settings.site_of(None), sites.find(None).index as usize);
+        }
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl<'a> Preview<'a> {
         {
             return Some(None);
         }
-        let site = site_of(&self.settings.sites, entry.host.as_deref());
+        let site = self.settings.site_of(entry.host.as_deref());
         let limits = self.limits.get(site)?;
         let mut made = Vec::new();
         let path = if limits.is_empty() { b"/" } else { counted_path(entry.path.as_bytes(), &mut made) };
@@ -257,14 +257,6 @@ fn take(arrival: &mut u64, rate: Rate, now: u64) -> bool {
     }
 }
 
-/// Which site `host` names, as `content::site` finds it; the first one if none does.
-fn site_of(sites: &[SiteSettings], host: Option<&str>) -> usize {
-    let Some(host) = host.map(|host| host.trim_end_matches('.').to_ascii_lowercase()) else { return 0 };
-    let named = |name: &str| sites.iter().position(|site| site.hosts.iter().any(|one| one.eq_ignore_ascii_case(name)));
-    let suffixes = host.match_indices('.').map(|(at, _)| format!("*{}", &host[at..]));
-    named(&host).or_else(|| suffixes.into_iter().find_map(|suffix| named(&suffix))).unwrap_or(0)
-}
-
 /// A network as people write it.
 fn text_of((is_v6, bits): (bool, u64)) -> String {
     match is_v6 {
@@ -340,12 +332,5 @@ mod tests {
             preview.count(&entry("192.0.2.1", "a.example", "/b", 1, 10));
         }
         assert_eq!(preview.totals().refused, 2);
-    }
-
-    #[test]
-    fn the_site_is_that_of_the_host() {
-        let settings = settings(&[]);
-        let of = |host| site_of(&settings.sites, host);
-        assert_eq!([of(None), of(Some("A.example.")), of(Some("x.y.B.example")), of(Some("b.example"))], [0, 0, 1, 0]);
     }
 }
