@@ -177,12 +177,12 @@ pub(crate) struct HashPasswordArgs {
 /// The arguments of `import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The other configuration, as in /etc/nginx/sites-enabled/default or /etc/caddy/Caddyfile
+    /// The other configuration, as in /etc/nginx/sites-enabled/default, /etc/caddy/Caddyfile or haproxy.cfg
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Whose it is [default: Caddy's if the name of the file begins with Caddyfile, or else nginx's]
-    #[arg(long, value_name = "SERVER", value_parser = ["nginx", "caddy"])]
+    /// Whose it is [default: found out by the name of the file and by its lines]
+    #[arg(long, value_name = "SERVER", value_parser = ["nginx", "caddy", "haproxy", "apache"])]
     pub(crate) from: Option<String>,
 }
 

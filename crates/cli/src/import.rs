@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use lamna_import::{Files, Note};
+use lamna_import::{Files, Kind, Note};
 
 use crate::args::ImportArgs;
 use crate::exit::{Exit, Failed};
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failed> {
         Failed { exit, report: format!("{shown}: cannot be read: {error}") }
     })?;
     let name = args.file.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let is_caddyfile = name.to_ascii_lowercase().contains("caddyfile");
+    let kind = args.from.as_deref().and_then(Kind::named).unwrap_or_else(|| Kind::of(name, &text));
     // nginx looks for files beside its configuration. One that is included there is in a folder beneath.
     let folders: Vec<&Path> = args.file.ancestors().skip(1).take(FOLDERS_MAX).collect();
     let found = |path: &str| folders.iter().map(|folder| folder.join(path)).find(|path| path.exists());
@@ -37,14 +37,20 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failed> {
             .find(|found| !found.is_empty())
             .unwrap_or_default()
     };
-    let imported = match args.from.as_deref() {
-        Some("caddy") => lamna_import::caddy(&text),
-        None if is_caddyfile => lamna_import::caddy(&text),
-        _ => lamna_import::nginx(&text, Files { read: &read, list: &list }),
+    let files = Files { read: &read, list: &list };
+    let imported = match kind {
+        Kind::Caddy => lamna_import::caddy(&text),
+        Kind::Haproxy => lamna_import::haproxy(&text, files),
+        Kind::Apache | Kind::Nginx => lamna_import::nginx(&text, files),
     };
-    let hint = match args.from {
-        None if !is_caddyfile => "\n  it was read as a configuration of nginx: for a Caddyfile say --from caddy",
-        _ => "",
+    let hint = match (&args.from, kind) {
+        (Some(_), _) => "",
+        (None, Kind::Nginx) => {
+            "\n  it was read as a configuration of nginx: --from says whose it is, as in --from caddy"
+        }
+        (None, Kind::Caddy) => "\n  it was read as a Caddyfile: --from says whose it is",
+        (None, Kind::Haproxy) => "\n  it was read as a configuration of HAProxy: --from says whose it is",
+        (None, Kind::Apache) => "\n  it was read as a configuration of Apache: --from says whose it is",
     };
     let place = |note: &Note| match &note.file {
         Some(file) => format!("{file}:{}", note.line),

@@ -148,7 +148,7 @@ impl fmt::Display for AdminAddress {
 ///
 /// # Errors
 /// Why a text is none, as the rest of a sentence that starts with the text itself.
-pub(super) fn host_name(text: &str) -> Result<String, String> {
+pub fn host_name(text: &str) -> Result<String, String> {
     let host = text.to_ascii_lowercase();
     if let Some((name, port)) = host.rsplit_once(':')
         && !name.contains(':')

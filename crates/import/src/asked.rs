@@ -5,7 +5,8 @@
 use lamna_config::parse_unseen;
 use lamna_config::route::condition;
 use lamna_config::route::matcher::Matcher;
-use lamna_config::route::merge;
+use lamna_config::route::{Rules, merge};
+use lamna_config::settings::Settings;
 use lamna_proto::limits::Limits;
 use lamna_proto::message::Request;
 use lamna_proto::parse::head::{self, Parsed};
@@ -26,9 +27,25 @@ impl Asked<'_> {
         Asked { path, query: "", fields: "", client: "192.0.2.7" }
     }
 
+    /// The status of a fixed answer, `to` and where it is led, or the address of the application.
+    pub(crate) fn place(&self, text: &str, host: &str) -> String {
+        let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        self.with_rules(&settings, host, |rules, _| match (&rules.respond, &rules.redirect, &rules.gateway) {
+            (Some(respond), ..) => respond.status.to_string(),
+            (_, Some((redirect, _)), _) => format!("to {}", redirect.to.text()),
+            (.., Some(gateway)) => gateway.upstreams[0].address.to_string(),
+            _ => "nothing".to_owned(),
+        })
+    }
+
     /// `nothing` (a fixed answer among it), `application`, `to` and an address, or `file` and what is looked for.
     pub(crate) fn answer(&self, text: &str, host: &str) -> String {
         let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        self.with_rules(&settings, host, |rules, path| described(&rules, path))
+    }
+
+    /// What is made of the rules for it.
+    fn with_rules<T>(&self, settings: &Settings, host: &str, does: impl FnOnce(Rules, &str) -> T) -> T {
         let site = &settings.sites[settings.site_of(Some(host))];
         let bytes = format!("GET / HTTP/1.1\r\n{}\r\n", self.fields);
         let Ok(Parsed::Complete(head)) = head::parse(bytes.as_bytes(), &Limits::default()) else { panic!("{bytes}") };
@@ -41,27 +58,31 @@ impl Asked<'_> {
         };
         let matcher = Matcher::new(&site.routes).unwrap();
         let ids = matcher.by_path(self.path.as_bytes());
-        let rules = merge(matcher.fulfilled(&ids, &asked).map(|id| (usize::from(id), matcher.route(id))));
-        let is_behind_files = rules.try_files_first();
-        let tried = rules
-            .try_files
-            .map_or(String::new(), |(tried, _)| tried.iter().map(|one| format!(" {}", one.text())).collect::<String>());
-        let rewritten = rules.rewrite.map(|(to, _)| to.text().to_owned());
-        if rules.respond.is_some() {
-            return "nothing".to_owned();
+        does(merge(matcher.fulfilled(&ids, &asked).map(|id| (usize::from(id), matcher.route(id)))), self.path)
+    }
+}
+
+fn described(rules: &Rules, path: &str) -> String {
+    let is_behind_files = rules.try_files_first();
+    let tried = rules
+        .try_files
+        .as_ref()
+        .map_or(String::new(), |(tried, _)| tried.iter().map(|one| format!(" {}", one.text())).collect::<String>());
+    let rewritten = rules.rewrite.as_ref().map(|(to, _)| to.text().to_owned());
+    if rules.respond.is_some() {
+        return "nothing".to_owned();
+    }
+    if is_behind_files {
+        return format!("file{tried}, else application");
+    }
+    match (&rules.redirect, &rules.gateway, rewritten) {
+        (Some((redirect, _)), ..) => format!("to {}", redirect.to.text()),
+        (None, Some(gateway), _) if gateway.scripts.as_ref().is_none_or(|one| one.extensions.is_empty()) => {
+            "application".to_owned()
         }
-        if is_behind_files {
-            return format!("file{tried}, else application");
-        }
-        match (rules.redirect, rules.gateway, rewritten) {
-            (Some((redirect, _)), ..) => format!("to {}", redirect.to.text()),
-            (None, Some(gateway), _) if gateway.scripts.as_ref().is_none_or(|one| one.extensions.is_empty()) => {
-                "application".to_owned()
-            }
-            (.., Some(to)) if to == "/.denied" => "nothing".to_owned(),
-            (.., Some(to)) => format!("file {to}{tried}"),
-            (.., None) if tried.is_empty() => format!("file {}", self.path),
-            (.., None) => format!("file{tried}"),
-        }
+        (.., Some(to)) if to == "/.denied" => "nothing".to_owned(),
+        (.., Some(to)) => format!("file {to}{tried}"),
+        (.., None) if tried.is_empty() => format!("file {path}"),
+        (.., None) => format!("file{tried}"),
     }
 }

@@ -13,7 +13,10 @@
 mod asked;
 mod audit;
 mod caddy;
+mod haproxy;
+mod kind;
 mod listen;
+mod matching;
 mod nginx;
 mod proof;
 mod reach;
@@ -23,6 +26,7 @@ mod told;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+pub use kind::Kind;
 use lamna_config::render::quoted;
 use lamna_config::site::is_single;
 use proof::Source;
@@ -94,6 +98,14 @@ pub fn nginx(text: &str, files: Files<'_>) -> Result<Imported, Note> {
 /// It cannot be read: where, and why.
 pub fn caddy(text: &str) -> Result<Imported, Note> {
     caddy::import(text)
+}
+
+/// Imports the configuration of HAProxy, with the files that it names.
+///
+/// # Errors
+/// It cannot be read, or what comes of it may not be served: where, and why.
+pub fn haproxy(text: &str, files: Files<'_>) -> Result<Imported, Note> {
+    haproxy::import(text, files)
 }
 
 /// A file that is being written.

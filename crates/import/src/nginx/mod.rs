@@ -53,6 +53,7 @@ use limit::Speed;
 use listen::listen;
 use location::{Location, push_action, push_location, turned};
 use log::Log;
+pub(super) use pattern::restricting;
 use proxies::Proxies;
 pub(super) use proxies::Said as Proxied;
 use service::Services;

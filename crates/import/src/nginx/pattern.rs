@@ -41,7 +41,7 @@ pub(super) fn wider(regex: &str) -> String {
 
 /// The same expression where it restricts: in PCRE `$` fits before a last end of a line as well. A dot fits any byte
 /// here, which is more.
-pub(super) fn restricting(regex: &str) -> String {
+pub(crate) fn restricting(regex: &str) -> String {
     let (mut out, mut is_escaped, mut in_class, mut has_dot) = (String::new(), false, false, false);
     for character in regex.chars() {
         let is_plain = !is_escaped;
