@@ -184,6 +184,14 @@ pub(crate) struct ImportArgs {
     /// Whose it is [default: found out by the name of the file and by its lines]
     #[arg(long, value_name = "SERVER", value_parser = ["nginx", "caddy", "haproxy", "apache"])]
     pub(crate) from: Option<String>,
+
+    /// The directory that a .htaccess of Apache is in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+
+    /// Where php-fpm is, for Apache with PHP in it: as in unix:/run/php/php-fpm.sock
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) php: Option<String>,
 }
 
 /// The arguments of `limit`.

@@ -38,10 +38,15 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failed> {
             .unwrap_or_default()
     };
     let files = Files { read: &read, list: &list };
+    let options = lamna_import::ApacheOptions {
+        folder: args.root.as_ref().map(|root| root.display().to_string()),
+        php: args.php.clone(),
+    };
     let imported = match kind {
         Kind::Caddy => lamna_import::caddy(&text),
         Kind::Haproxy => lamna_import::haproxy(&text, files),
-        Kind::Apache | Kind::Nginx => lamna_import::nginx(&text, files),
+        Kind::Nginx => lamna_import::nginx(&text, files),
+        Kind::Apache => lamna_import::apache(&text, files, &options),
     };
     let hint = match (&args.from, kind) {
         (Some(_), _) => "",

@@ -2,6 +2,7 @@
 //!
 //! Owns: [`Asked`]. The routes of a site are asked as they are while it serves; no file is looked for.
 
+use lamna_config::access::Allowed;
 use lamna_config::parse_unseen;
 use lamna_config::route::condition;
 use lamna_config::route::matcher::Matcher;
@@ -36,6 +37,16 @@ impl Asked<'_> {
             (.., Some(gateway)) => gateway.upstreams[0].address.to_string(),
             _ => "nothing".to_owned(),
         })
+    }
+
+    /// Whether nobody may read at the path.
+    pub(crate) fn is_denied(&self, text: &str, host: &str) -> bool {
+        let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        self.with_rules(
+            &settings,
+            host,
+            |rules, _| matches!(rules.access.readers(), Some(Allowed::Only(rule)) if rule.is_for_nobody()),
+        )
     }
 
     /// `nothing` (a fixed answer among it), `application`, `to` and an address, or `file` and what is looked for.

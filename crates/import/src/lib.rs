@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apache;
 #[cfg(test)]
 mod asked;
 mod audit;
@@ -26,6 +27,7 @@ mod told;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+pub use apache::ApacheOptions;
 pub use kind::Kind;
 use lamna_config::render::quoted;
 use lamna_config::site::is_single;
@@ -106,6 +108,14 @@ pub fn caddy(text: &str) -> Result<Imported, Note> {
 /// It cannot be read, or what comes of it may not be served: where, and why.
 pub fn haproxy(text: &str, files: Files<'_>) -> Result<Imported, Note> {
     haproxy::import(text, files)
+}
+
+/// Imports the configuration of Apache, with the files that it names, or a `.htaccess`.
+///
+/// # Errors
+/// It cannot be read, or what comes of it may not be served: where, and why.
+pub fn apache(text: &str, files: Files<'_>, options: &ApacheOptions) -> Result<Imported, Note> {
+    apache::import(text, files, options)
 }
 
 /// A file that is being written.

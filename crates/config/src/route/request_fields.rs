@@ -147,7 +147,7 @@ fn is_among(name: &str, names: &[&str]) -> bool {
 }
 
 /// Whether a field has one value in a request.
-pub(super) fn is_single(name: &str) -> bool {
+pub fn is_single(name: &str) -> bool {
     is_among(name, &SINGLE)
 }
 

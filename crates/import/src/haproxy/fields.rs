@@ -14,14 +14,14 @@ use crate::{Draft, list};
 
 /// A change of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) is_of_request: bool,
-    pub(super) name: String,
-    pub(super) does: Does,
+pub(crate) struct Change {
+    pub(crate) is_of_request: bool,
+    pub(crate) name: String,
+    pub(crate) does: Does,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Does {
+pub(crate) enum Does {
     Set(String),
     Add(String),
     Remove,
@@ -75,6 +75,9 @@ fn of_request(line: &Line, verb: &str, name: &str, text: &str, draft: &mut Draft
     match (verb, template(text)) {
         ("del-header", _) => removed(Does::Remove),
         ("set-header", Some(value)) => removed(Does::Set(value)),
+        ("add-header", Some(value)) if lamna_config::route::request_fields::is_single(name) => {
+            removed(Does::Set(value))
+        }
         ("add-header", Some(value)) => removed(Does::Add(value)),
         _ if is_believed(name) && verb != "add-header" => {
             let why = "its value cannot be said here: an application is sent no such field, neither by this server nor \
@@ -147,7 +150,7 @@ fn template(text: &str) -> Option<String> {
 }
 
 /// Where a redirect leads, with the variables of this server. None if one is not known here.
-pub(super) fn location(text: &str) -> Option<String> {
+pub(crate) fn location(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('%') {
@@ -178,7 +181,7 @@ pub(super) fn location(text: &str) -> Option<String> {
 }
 
 /// The keys of a route that makes these changes, in their order, and leaves fields of `others` as they are.
-pub(super) fn keys(changes: &[&Change], others: &[(bool, String)]) -> Vec<(&'static str, String)> {
+pub(crate) fn keys(changes: &[&Change], others: &[(bool, String)]) -> Vec<(&'static str, String)> {
     let mut keys = Vec::new();
     for (key, is_of_request) in [("request_headers", true), ("headers", false)] {
         let mut set: Vec<(&str, &str)> = Vec::new();

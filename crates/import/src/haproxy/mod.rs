@@ -6,7 +6,7 @@
 //! condition cannot be said never lets more through.
 
 mod acl;
-mod fields;
+pub(crate) mod fields;
 mod listen;
 mod rules;
 mod server;
@@ -125,8 +125,22 @@ fn of_lines(lines: &[Line], files: Files<'_>) -> Option<Draft> {
             draft.lose(section.line.line, format!("`{}` and all that it says: {why}", section.line.text()));
         }
     }
-    // Of several that answer for any host, the one that speaks TLS is the site.
-    fronts.sort_by_key(|(_, binds)| !binds.has_tls());
+    fronts.retain(|(section, _)| {
+        let answers = |line: &Line| {
+            matches!(
+                line.word(0),
+                "server" | "server-template" | "use_backend" | "redirect" | "http-request" | "monitor-uri"
+            )
+        };
+        let is_of_requests = section.own.iter().any(answers) || section.all("default_backend").next().is_some();
+        if !is_of_requests {
+            let why = "it only tells figures: `lamna ctl stats` does (docs/control.md)";
+            draft.lose(section.line.line, format!("`{}` and all that it says: {why}", section.line.text()));
+        }
+        is_of_requests
+    });
+    // Of several that answer for any host, the one that speaks TLS is the site, or else the one that clients find.
+    fronts.sort_by_key(|(_, binds)| (!binds.has_tls(), !binds.addresses().iter().any(|one| one.ends_with(":80"))));
     for (section, binds) in fronts {
         front(section, &binds, &sections, &lists, files, &mut draft);
     }
