@@ -333,9 +333,50 @@ impl Draft {
                 text.push_str(&format!("# {}: {}\n", one_line(&note.place()), one_line(&note.words)));
             }
         }
+        self.keep_rootless();
+        let head = text.clone();
         text.push_str(&self.body());
-        proof::prove(&text, &self.sites).map_err(|note| self.placed(note))?;
+        if let Err(note) = proof::prove(&text, &self.sites) {
+            // Of two refusals or more for the same paths none counts for another: the first does.
+            if !note.words.contains("are equally specific") || !self.put_refusals_first() {
+                return Err(self.placed(note));
+            }
+            text = head + &self.body();
+            proof::prove(&text, &self.sites).map_err(|note| self.placed(note))?;
+        }
         Ok(Imported { text, lost, needless })
+    }
+
+    /// A site without a root of which nothing is left but refusals refuses everything.
+    fn keep_rootless(&mut self) {
+        let is_answer = |(key, value): &(&str, String)| {
+            matches!(*key, "respond" | "redirect") || *key == "proxy" && value != "false"
+        };
+        for site in &mut self.sites {
+            let has_root = site.keys.iter().any(|(key, _)| *key == "root");
+            if !has_root && !site.routes.iter().flat_map(|route| &route.keys).any(is_answer) {
+                let keys = [("match", quoted("*")), ("priority", "-100000".to_owned()), ("respond", "404".to_owned())];
+                site.routes.push(Route { line: site.line, keys: keys.into() });
+            }
+        }
+    }
+
+    /// Gives routes that only refuse, and whose place among others is not said, the first places. Whether there are some.
+    fn put_refusals_first(&mut self) -> bool {
+        let mut place = 200_000;
+        let denied = denied();
+        for route in self.sites.iter_mut().flat_map(|site| &mut site.routes) {
+            let refuses = |(key, value): &(&'static str, String)| match *key {
+                "match" => true,
+                "respond" => value.starts_with(['4', '5']),
+                _ => denied.contains(&(*key, value.clone())),
+            };
+            if route.keys.len() > 1 && route.keys.iter().all(refuses) {
+                place -= 1;
+                route.keys.push(("priority", place.to_string()));
+            }
+        }
+        place < 200_000
     }
 
     /// The configuration, without what is said of it.

@@ -290,7 +290,7 @@ pub(super) fn carry(
         }
         if let Some(rules) = access::of(&part.directives, &own, around.files, site, draft) {
             let lets_in = rules.iter().all(|(_, value)| value == "\"anyone\"");
-            if part.is_wider && lets_in {
+            if part.is_wider && lets_in && has_access {
                 draft.lose(
                     part.line,
                     format!(
@@ -298,7 +298,7 @@ pub(super) fn carry(
                         part.text
                     ),
                 );
-            } else if !(lets_in && !has_access) {
+            } else if has_access || !lets_in {
                 has_access = true;
                 for (clients, value) in rules.iter().rev() {
                     let mut tests = part.tests.clone();

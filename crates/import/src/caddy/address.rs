@@ -28,6 +28,10 @@ pub(super) fn take(
         _ => (authority, ""),
     };
     let host = host.to_ascii_lowercase();
+    if !host.is_empty() && (lamna_config::address::host_name(&host).is_err() || host.contains('_')) {
+        draft.lose(line, format!("`{address}`: it names no host that can have a certificate, so this site is for any"));
+        return (false, None);
+    }
     let (http, https) = (draft.ports.http(), draft.ports.https());
     let is_plain = scheme == "http"
         || port == http.to_string()

@@ -13,6 +13,7 @@ mod limit;
 mod listen;
 mod location;
 mod log;
+mod mapped;
 mod needless;
 mod pattern;
 mod proxies;
@@ -66,7 +67,8 @@ use crate::respond::{self, is_error};
 
 pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
     let mut base = Draft::default();
-    let directives = include::expand(syntax::parse(text)?, files, &mut base);
+    let mut directives = include::expand(syntax::parse(text)?, files, &mut base);
+    mapped::expand(&mut directives, &mut base);
     access::read_files(&directives, files.read, &mut base);
     let of = |directives: &[Directive]| {
         let mut draft = Draft {

@@ -61,6 +61,11 @@ impl Tree for Directive {
 }
 
 impl Directive {
+    /// One that stands in the place of others.
+    pub(super) fn new(line: usize, name: &str, arguments: Vec<String>, block: Option<Vec<Directive>>) -> Directive {
+        Directive { line, name: name.to_owned(), arguments, block, is_carried: Cell::new(false) }
+    }
+
     /// Marks it as carried over: its meaning is in the result. Every other directive is in one of the lists.
     pub(super) fn carry(&self) {
         self.is_carried.set(true);
