@@ -312,6 +312,11 @@ pub(crate) enum CtlCommand {
         #[command(subcommand)]
         command: CacheCommand,
     },
+    /// Answer every request to a site with 503, and serve it again: docs/control.md
+    Maintenance {
+        #[command(subcommand)]
+        command: Option<MaintenanceCommand>,
+    },
     /// Filters and what else can be exchanged while the server serves: docs/services.md
     Service {
         #[command(subcommand)]
@@ -339,6 +344,32 @@ pub(crate) enum CacheCommand {
         /// All URLs
         #[arg(long)]
         all: bool,
+    },
+}
+
+/// The subcommands of `ctl maintenance`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MaintenanceCommand {
+    /// Which sites are in maintenance
+    List,
+    /// Answer with 503 until it is off
+    On {
+        /// The site: one of its hosts, or its place in the configuration
+        site: String,
+        /// A page in HTML, in a file of this machine [default: what the configuration has for the site]
+        #[arg(long, value_name = "FILE")]
+        page: Option<PathBuf>,
+        /// Seconds in Retry-After [default: what the configuration has for the site, or 300]
+        #[arg(long = "retry-after", value_name = "SECONDS")]
+        retry_after_s: Option<u64>,
+        /// A network whose clients are served as ever, as 192.0.2.0/24; may be given several times
+        #[arg(long, value_name = "NETWORK")]
+        except: Vec<String>,
+    },
+    /// Serve it again, whatever its key in the configuration says
+    Off {
+        /// The site
+        site: String,
     },
 }
 

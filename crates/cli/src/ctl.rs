@@ -30,6 +30,7 @@ use serde_json::Value;
 use crate::args::{ArchCommand, CacheCommand, CtlArgs, CtlCommand};
 use crate::exit::{Exit, Failed};
 use crate::explain;
+use crate::operators;
 use crate::service::{self, ServiceCommand};
 use crate::trace;
 
@@ -117,6 +118,10 @@ fn errand(command: &CtlCommand) -> Result<HelperJob, Failed> {
             let purge = Purge { url: of(url)?, prefix: of(prefix)? };
             order("/v1/cache/purge", serde_json::to_string(&purge).expect("plain data can be written as JSON"))
         }
+        CtlCommand::Maintenance { command } => match operators::maintenance(command.as_ref())? {
+            None => get("/v1/maintenance", operators::tell_maintenance),
+            Some(content) => order("/v1/maintenance", content),
+        },
         CtlCommand::Service { command } => match command.order()? {
             None => get("/v1/services", |_| None),
             Some(order_of_service) => {
@@ -222,6 +227,7 @@ fn tell_status(json: &str) -> Option<String> {
     for certificate in &status.certificate_files {
         page.line("certificate", certificate.describe(lamna_server::acme::status::now()));
     }
+    status.maintenance.iter().for_each(|one| page.line("maintenance", one.describe()));
     for upstream in &status.upstreams {
         page.line("application", upstream.describe(ago));
     }

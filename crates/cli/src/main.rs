@@ -7,6 +7,7 @@ mod explain;
 mod import;
 mod laboratory;
 mod limit;
+mod operators;
 mod service;
 mod setting_args;
 mod trace;

@@ -96,14 +96,15 @@ impl FromIterator<(u16, String)> for ErrorPages {
     }
 }
 
-/// Paths of the files of `site` that are held in memory: pages for errors, and those of fixed answers.
+/// Paths of the files of `site` that are held in memory: pages for errors and maintenance, and those of fixed answers.
 pub fn held(site: &SiteSettings) -> impl Iterator<Item = &str> {
     let of_routes = site.routes.iter().flat_map(|route| route.error_pages.iter());
     let answers = site.routes.iter().filter_map(|route| match &route.respond {
         Switch::Set(respond) => respond.file(),
         Switch::Off | Switch::Unset => None,
     });
-    site.error_pages.iter().chain(of_routes).map(|(_, path)| path).chain(answers)
+    let maintenance = site.maintenance.iter().filter_map(|maintenance| maintenance.page.as_deref());
+    site.error_pages.iter().chain(of_routes).map(|(_, path)| path).chain(answers).chain(maintenance)
 }
 
 /// The file that a path of a site stands for. A query would be a part of its name.

@@ -240,7 +240,12 @@ fn unsent_pages(name: &str, site: &SiteSettings) -> Vec<String> {
         let status = if respond.status >= 400 { respond.status } else { 404 };
         Some(format!("{name} answers `{title}` with `{file}`, and {why}: the page for {status} is sent"))
     });
-    let mut said: Vec<String> = pages.chain(answers).collect();
+    let maintenance = site.maintenance.iter().filter_map(|maintenance| {
+        let page = maintenance.page.as_deref()?;
+        let (why, page) = (why_not(page, true)?, page.escape_debug());
+        Some(format!("{name} has `{page}` as its page of maintenance, and {why}: the page for 503 is sent"))
+    });
+    let mut said: Vec<String> = pages.chain(answers).chain(maintenance).collect();
     said.sort();
     said.dedup();
     said

@@ -348,6 +348,7 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
         counters: SharedMemory::<Counters>::default(),
         log_counters: SharedMemory::default(),
         cache_counters: SharedMemory::default(),
+        operator_state: SharedMemory::zeroed().expect("there is room"),
         trace: SharedMemory::zeroed().unwrap(),
         scoreboard: SharedMemory::default(),
         connection_counters: vec![ConnectionCounter::default()],

@@ -34,6 +34,7 @@ mod listeners;
 mod live_reload;
 mod liveness;
 mod logs;
+mod maintenance;
 mod matrix;
 mod negotiated;
 mod pages;

@@ -7,6 +7,7 @@ mod buffered;
 mod http2;
 mod load;
 mod logs;
+mod operators;
 mod remainder;
 mod storm;
 mod tls;

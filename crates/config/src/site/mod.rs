@@ -17,6 +17,7 @@ mod hosts;
 mod judge;
 mod limits;
 mod logs;
+pub mod maintenance;
 mod routes;
 pub(crate) mod row;
 mod rows;

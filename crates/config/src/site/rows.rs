@@ -12,6 +12,7 @@ use toml::Spanned;
 
 use super::folders::{self, Alias, AliasTable};
 use super::limits::{self, LimitTable};
+use super::maintenance::{self, MaintenanceSettings, MaintenanceTable};
 use super::row::{Plain, Row, SiteKey, rendered, row_of, site_keys};
 use super::tls::SiteTls;
 use super::{access, fields, hosts, logs, routes, tls};
@@ -22,7 +23,7 @@ use crate::error_pages::ErrorPages;
 use crate::key::Key;
 use crate::redirect::{self, Redirect, RedirectTable};
 use crate::reload::Reload;
-use crate::route::shapes::AccessValue;
+use crate::route::shapes::{AccessValue, SwitchOr};
 use crate::route::{self, RouteSettings, RouteTable, Skipped};
 use crate::site_limit::SiteLimit;
 use crate::unit::Unit;
@@ -276,6 +277,17 @@ site_keys! {
             ". Without the file Lamna's own is sent. Without a page for 404, `404.html` in the root is one: \
              [pages.md](pages.md)",
         );
+    }
+
+    /// Whether the site begins in maintenance: every request is answered with 503.
+    maintenance: Option<MaintenanceSettings> = None, by maintenance::Maintenance {
+        maintenance: Option<Spanned<SwitchOr<MaintenanceTable>>> = Key::other(
+            "`true`, `false` or table",
+            maintenance::schema,
+            "Answer with 503, with `page`, `retry_after_s` and `except`",
+        )
+        .default("`false`")
+        .more(", until `lamna ctl maintenance off`: [control.md](control.md#maintenance)");
     }
 
     /// Redirects, tried in order before the file system.

@@ -42,6 +42,7 @@ use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use lamna_site::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use lamna_site::content::access::Known;
+use lamna_site::content::maintenance::Maintenance;
 use lamna_site::content::route::Effective;
 use lamna_site::content::translate::{Translation, translate};
 use lamna_site::hints::{RequestSample, Sampler};
@@ -98,6 +99,11 @@ pub struct WorkerContext<'a> {
     passing: Option<Arc<Resource>>,
     /// The last answer to a request over a limit, with the index of its site, the number of its rules and the limit.
     limited: Option<((u32, u32, Exceeded), Arc<Resource>)>,
+    /// The sites in maintenance.
+    maintenance: Maintenance,
+    /// The last answer to a request to one, with the index of its site, the number of its rules and the version of the
+    /// orders.
+    unavailable: Option<((u32, u32, u64), Arc<Resource>)>,
     /// The rates that limits set for the answer to the last request.
     pub rate_limits: Option<Box<RateLimits>>,
     cache_keys: CacheKeys,
@@ -183,6 +189,8 @@ impl<'a> WorkerContext<'a> {
             send_permit: if shared.uplink.is_some() { SendPermit::BySleep } else { SendPermit::Unlimited },
             passing: None,
             limited: None,
+            maintenance: Maintenance::new(&shared.sites, &shared.operator_state),
+            unavailable: None,
             rate_limits: None,
             cache_keys: CacheKeys::default(),
             answer_key: Vec::new(),

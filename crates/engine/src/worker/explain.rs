@@ -44,6 +44,7 @@ use lamna_site::content::site::{Site, Sites};
 use lamna_site::content::translate::{Translation, translate};
 use lamna_site::service::Registry;
 use lamna_sys::denied::denied;
+use lamna_sys::metrics::operator_state::OperatorState;
 use lamna_sys::shared_memory::SharedMemory;
 use lamna_tls::{Alpn, ConfiguredCertificates, Endpoint, Over, Way};
 
@@ -62,6 +63,8 @@ pub struct Parts {
     pub handlers: Arc<Handlers>,
     /// Its TLS endpoint, if it runs.
     pub tls: Option<Arc<Endpoint>>,
+    /// The orders of its operator, if it runs.
+    pub operator_state: Option<SharedMemory<OperatorState>>,
 }
 
 /// Finds out what servers with certain settings answer.
@@ -184,7 +187,7 @@ fn clear_way(settings: &Settings, host: Option<&str>) -> Way<'static> {
 
 /// The state of workers for `settings`.
 fn shared_of(settings: &Settings, parts: &Parts) -> Result<Shared, String> {
-    let Parts { services, handlers, tls } = parts.clone();
+    let Parts { services, handlers, tls, operator_state } = parts.clone();
     let sites = Sites::with_services(settings, &services).map_err(|(root, errno)| match denied(&root) {
         Some(denied) => format!("cannot serve {}: {denied}", root.display()),
         None => format!("cannot serve {}: {errno}", root.display()),
@@ -193,7 +196,8 @@ fn shared_of(settings: &Settings, parts: &Parts) -> Result<Shared, String> {
         .map_err(|name| format!("`{name}` is not something to do without"))?;
     let alone =
         Shared::alone(settings, sites, abilities).map_err(|errno| format!("the system has no room: {errno}"))?;
-    Ok(Shared { services, handlers, tls, ..alone })
+    let operator_state = operator_state.unwrap_or_else(|| alone.operator_state.clone());
+    Ok(Shared { services, handlers, tls, operator_state, ..alone })
 }
 
 /// The TLS endpoint of the sites that ask clients for certificates, by whose authorities requests are judged. None if

@@ -25,6 +25,7 @@ use lamna_site::hints::{HintCounters, Hints};
 use lamna_site::service::Registry;
 use lamna_sys::clock::Clock;
 use lamna_sys::metrics::counters::Counters;
+use lamna_sys::metrics::operator_state::OperatorState;
 use lamna_sys::metrics::scoreboard::{Scoreboard, WorkerScore};
 use lamna_sys::metrics::trace::Trace;
 use lamna_sys::shared_memory::SharedMemory;
@@ -108,6 +109,8 @@ pub struct Shared {
     pub hint_counters: SharedMemory<HintCounters>,
     /// The request that an operator traces.
     pub trace: SharedMemory<Trace>,
+    /// The orders of an operator that stay in force.
+    pub operator_state: SharedMemory<OperatorState>,
     /// How busy each worker is.
     pub scoreboard: SharedMemory<Scoreboard>,
     /// The connections of each worker of this process that move between its threads.
@@ -162,6 +165,7 @@ impl Shared {
             cache_counters: SharedMemory::default(),
             hint_counters: SharedMemory::default(),
             trace: SharedMemory::zeroed()?,
+            operator_state: SharedMemory::zeroed()?,
             scoreboard: SharedMemory::default(),
             connection_counters: (0..settings.workers).map(|_| ConnectionCounter::default()).collect(),
             first_score: 0,

@@ -12,6 +12,7 @@ use lamna_config::settings::Settings;
 use lamna_config::suggest::nearest;
 use lamna_policy::words::count;
 use lamna_site::content::explain::{Asked, Explanation};
+use lamna_site::content::maintenance::{MaintenanceOrder, MaintenanceStatus};
 use lamna_site::content::purge::Purge;
 use lamna_site::hints::HintReport;
 use lamna_site::upstream::status::PlaceStatus;
@@ -73,6 +74,15 @@ pub trait AdminApi {
     /// # Errors
     /// Why nothing was done.
     fn purge(&mut self, purge: &Purge) -> Result<String, String>;
+
+    /// The maintenance of each site of which an order or the configuration says something.
+    fn maintenance(&self) -> Vec<MaintenanceStatus>;
+
+    /// Begins or ends the maintenance of a site.
+    ///
+    /// # Errors
+    /// Why nothing has changed.
+    fn order_maintenance(&mut self, order: &MaintenanceOrder) -> Result<Progress, Refusal>;
 
     /// Everything that can be exchanged, and how it is.
     fn services(&self) -> Vec<ServiceStatus>;
@@ -190,6 +200,10 @@ pub struct Status {
     /// The applications that it has started; none in answers of earlier versions.
     #[serde(default)]
     pub applications: Vec<ApplicationStatus>,
+    /// The maintenance of each site of which an order or the configuration says something; none in answers of earlier
+    /// versions.
+    #[serde(default)]
+    pub maintenance: Vec<MaintenanceStatus>,
     /// The services that filters may be; none in answers of earlier versions.
     #[serde(default)]
     pub services: Vec<ServiceStatus>,

@@ -91,8 +91,8 @@ pub(super) enum Ask {
     Completed,
 }
 
-/// Bytes of the longest content: a change is a few dozen.
-const CONTENT_BYTES_MAX: u64 = 16 * 1024;
+/// Bytes of the longest content: an order with the page of a site in maintenance, as JSON.
+const CONTENT_BYTES_MAX: u64 = 160 * 1024;
 
 /// The workspace with which all visits are driven. Each is for one request.
 pub(super) fn workspace() -> Result<Box<Workspace>, HeadTooLong> {

@@ -270,6 +270,15 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("lamna_upstream_up", &["site", "upstream"], "Whether requests are given to a place.", |told, samples| {
         of_places(told, samples, |place| place.state.map(|state| u64::from(state.is_up())))
     }),
+    gauge(
+        "lamna_maintenance",
+        &["site"],
+        "Whether a site is in maintenance, of which the operator or its key says something.",
+        |told, samples| {
+            let sites = told.status.maintenance.iter();
+            samples.extend(sites.map(|one| (vec![one.site.clone()], u64::from(one.on).to_string())));
+        },
+    ),
     counter(
         "lamna_service_runs_total",
         &["service"],

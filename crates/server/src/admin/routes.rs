@@ -4,6 +4,7 @@
 //! `{"error": "a sentence"}`. Does not know sockets.
 
 use lamna_site::content::explain::Asked;
+use lamna_site::content::maintenance::MaintenanceOrder;
 use lamna_site::content::purge::Purge;
 use serde::Serialize;
 
@@ -106,7 +107,7 @@ struct Route {
     order: Option<fn(&mut dyn AdminApi, &Request) -> Answer>,
 }
 
-const ROUTES: [Route; 16] = [
+const ROUTES: [Route; 17] = [
     Route { path: "/livez", read: Some(livez), order: None },
     Route { path: "/readyz", read: Some(readyz), order: None },
     Route { path: "/metrics", read: Some(exposition), order: None },
@@ -120,6 +121,7 @@ const ROUTES: [Route; 16] = [
     Route { path: "/v1/trace", read: None, order: Some(trace) },
     Route { path: "/v1/trace/report", read: None, order: Some(|api, _| json(200, &api.trace_report())) },
     Route { path: "/v1/cache/purge", read: None, order: Some(purge) },
+    Route { path: "/v1/maintenance", read: Some(|api| json(200, &api.maintenance())), order: Some(order_maintenance) },
     Route { path: "/v1/services", read: Some(|api| json(200, &api.services())), order: Some(order_service) },
     Route { path: "/v1/reload", read: None, order: Some(|api, _| told(api.reload())) },
     Route { path: "/v1/drain", read: None, order: Some(drain) },
@@ -209,6 +211,13 @@ fn order_service(api: &mut dyn AdminApi, request: &Request) -> Answer {
     match serde_json::from_slice::<ServiceOrder>(&request.content) {
         Ok(order) => told(api.order_service(&order)),
         Err(error) => failure(400, &format!("this is no order about a service: {error}")),
+    }
+}
+
+fn order_maintenance(api: &mut dyn AdminApi, request: &Request) -> Answer {
+    match serde_json::from_slice::<MaintenanceOrder>(&request.content) {
+        Ok(order) => told(api.order_maintenance(&order)),
+        Err(error) => failure(400, &format!("this is no order about maintenance: {error}")),
     }
 }
 

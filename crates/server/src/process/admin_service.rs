@@ -17,6 +17,7 @@ use lamna_io::listen::Listener;
 use lamna_io::log::errors::{self, Level};
 use lamna_policy::schedule::Schedule;
 use lamna_site::content::explain::{self, Asked, Explanation};
+use lamna_site::content::maintenance::{MaintenanceOrder, MaintenanceStatus};
 use lamna_site::content::purge::Purge;
 use lamna_site::hints::HintReport;
 use lamna_site::upstream::{self, status::PlaceStatus};
@@ -40,6 +41,7 @@ use crate::process::body::{Body, Changed, begin_succession};
 use crate::process::error::ServeError;
 use crate::process::hint_report;
 use crate::process::messages::{described, report_not_upgraded, report_reload, report_reloading, report_set, url};
+use crate::process::operator_orders;
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine::SwitchError;
 use crate::process::service_orders::{self, LISTENER};
@@ -107,6 +109,7 @@ impl AdminApi for AdminService<'_> {
             certificate_files: self.certificate_files(),
             upstreams: self.upstreams(),
             applications: self.applications.map_or_else(Vec::new, Applications::status),
+            maintenance: self.maintenance(),
             services: self.services().into_iter().filter(|service| service.kind == "filter").collect(),
             user: Some(credentials::describe()),
             sandbox: Some(confinement::describe(self.body.confined())),
@@ -157,6 +160,7 @@ impl AdminApi for AdminService<'_> {
             services: metrics.services.clone(),
             handlers: metrics.embedded.handlers.clone(),
             tls: self.body.shared().and_then(|shared| shared.tls.clone()),
+            operator_state: Some(metrics.operator_state.clone()),
         };
         let explainer = Explainer::new(self.settings(), parts)?;
         let mut explained = explainer.explain(asked)?;
@@ -210,6 +214,19 @@ impl AdminApi for AdminService<'_> {
                     .to_owned())
             }
         }
+    }
+
+    fn maintenance(&self) -> Vec<MaintenanceStatus> {
+        operator_orders::maintenance(self.settings(), &self.shared_metrics().operator_state)
+    }
+
+    fn order_maintenance(&mut self, order: &MaintenanceOrder) -> Result<Progress, Refusal> {
+        self.check_open()?;
+        let state = &self.shared_metrics().operator_state;
+        let done = operator_orders::order_maintenance(order, self.settings(), state)?;
+        let progress = Progress::Done(format!("maintenance of {done}"));
+        report_set(&progress);
+        Ok(progress)
     }
 
     fn services(&self) -> Vec<ServiceStatus> {

@@ -171,6 +171,7 @@ fn shared_by(old: &Shared, settings: &Settings) -> Result<Shared, Errno> {
         cache_counters: old.cache_counters.clone(),
         hint_counters: old.hint_counters.clone(),
         trace: old.trace.clone(),
+        operator_state: old.operator_state.clone(),
         scoreboard: old.scoreboard.clone(),
         connection_counters: (0..settings.workers).map(|_| ConnectionCounter::default()).collect(),
         first_score: old.first_score,

@@ -61,8 +61,7 @@ pub(crate) struct RunningEngine {
     /// The settings that it was started with, and has been adjusted to.
     pub(crate) settings: Settings,
     embedded: Embedded,
-    /// The place of its first worker among those that are pinned to processors: that of the first running, so that a
-    /// worker stays on its processor, and with the caches there, when engines change.
+    /// The place of its first worker among those that are pinned: workers stay on their processors when engines change.
     pub(super) first_place: usize,
     workers: Vec<Worker>,
     /// The engine that has the connections that stay when all others go to another process.
@@ -110,9 +109,8 @@ impl std::fmt::Display for SwitchError {
 impl std::error::Error for SwitchError {}
 
 impl RunningEngine {
-    /// The first running of a process. Its first worker takes score `first_score` at the scoreboard. With a `receiver`
-    /// it goes on with what arrives there, if its engine takes that itself. To be called before the process has
-    /// threads.
+    /// The first running of a process, whose first worker takes score `first_score`. With a `receiver` it goes on with
+    /// what arrives there, if its engine takes that itself. To be called before the process has threads.
     ///
     /// # Errors
     /// The reason why it cannot start.
@@ -388,6 +386,7 @@ impl RunningEngine {
             cache_counters: old.cache_counters.clone(),
             hint_counters: old.hint_counters.clone(),
             trace: old.trace.clone(),
+            operator_state: old.operator_state.clone(),
             scoreboard: old.scoreboard.clone(),
             connection_counters: connection_counters(settings),
             first_score,
@@ -581,6 +580,7 @@ fn prepare(
         cache_counters: shared_metrics.cache.clone(),
         hint_counters: shared_metrics.hints.clone(),
         trace: shared_metrics.trace.clone(),
+        operator_state: shared_metrics.operator_state.clone(),
         scoreboard: shared_metrics.scoreboard.clone(),
         connection_counters: connection_counters(settings),
         first_score,

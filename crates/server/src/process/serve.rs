@@ -15,6 +15,7 @@ use crate::process::applications::Applications;
 use crate::process::control_plane::{ControlPlane, Place};
 use crate::process::error::ServeError;
 use crate::process::messages::report_done;
+use crate::process::operator_orders;
 use crate::process::orders::Orders;
 use crate::process::server::{Server, possible};
 use crate::process::share::processes_max;
@@ -65,6 +66,10 @@ pub fn serve(
     if let Some(tickets) = inherited.as_mut().and_then(|inherited| inherited.tickets.take()) {
         shared_metrics.tickets = Arc::new(tickets);
     }
+    if let Some(orders) = inherited.as_mut().and_then(|inherited| inherited.operator.take()) {
+        operator_orders::take(&orders, &shared_metrics.operator_state);
+    }
+    succession.set_operator(shared_metrics.operator_state.clone());
     if settings.speak_tls() {
         succession.set_tickets(shared_metrics.tickets.clone());
     }

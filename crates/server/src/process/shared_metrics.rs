@@ -21,6 +21,7 @@ use lamna_site::hints::HintCounters;
 use lamna_site::service::Registry;
 use lamna_sys::clock::Clock;
 use lamna_sys::metrics::counters::Counters;
+use lamna_sys::metrics::operator_state::OperatorState;
 use lamna_sys::metrics::scoreboard::Scoreboard;
 use lamna_sys::metrics::trace::Trace;
 use lamna_sys::shared_memory::SharedMemory;
@@ -48,6 +49,8 @@ pub struct SharedMetrics {
     pub scoreboard: SharedMemory<Scoreboard>,
     /// The request that an operator traces.
     pub trace: SharedMemory<Trace>,
+    /// The orders of an operator that stay in force.
+    pub operator_state: SharedMemory<OperatorState>,
     /// The counts of limits, by client network.
     pub counted: Counted,
     /// When the link that is sent over is free.
@@ -81,6 +84,7 @@ impl SharedMetrics {
             log: SharedMemory::default(),
             scoreboard: SharedMemory::default(),
             trace: SharedMemory::zeroed()?,
+            operator_state: SharedMemory::zeroed()?,
             counted: Counted::new()?,
             uplink_clock: SharedMemory::default(),
             alarm: Arc::new(Waker::new()?),

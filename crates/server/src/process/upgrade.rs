@@ -20,6 +20,8 @@ pub(crate) mod environment;
 mod stage;
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -33,6 +35,8 @@ use lamna_io::scm_rights;
 use lamna_proto::encoding::VERSION;
 use lamna_sys::clock::Clock;
 use lamna_sys::inherit;
+use lamna_sys::metrics::operator_state::{OPERATOR_STATE_BYTES_MAX, OperatorState};
+use lamna_sys::shared_memory::SharedMemory;
 use lamna_tls::Tickets;
 use lamna_tls::tickets::TICKETS_BYTES;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -78,6 +82,8 @@ pub struct Inherited {
     pub(crate) keeper: Option<ControlChannel>,
     /// The keys of its TLS tickets.
     pub(crate) tickets: Option<Tickets>,
+    /// The orders of its operator that stay in force.
+    pub(crate) operator: Option<Vec<u8>>,
 }
 
 /// The inheritance of this process, if it was started to take the place of another. To be asked once, at the start.
@@ -95,7 +101,8 @@ pub fn inherited() -> Result<Option<Inherited>, ServeError> {
     }
     let passed: Vec<Passed> = environment.listeners.iter().chain(&environment.admin).copied().collect();
     let lines = || [environment.handover].into_iter().chain(environment.predecessor).chain(environment.keeper);
-    let numbers: Vec<_> = lines().chain(passed.iter().map(|one| one.number)).chain(environment.tickets).collect();
+    let numbers = lines().chain(passed.iter().map(|one| one.number)).chain(environment.tickets);
+    let numbers: Vec<_> = numbers.chain(environment.operator).collect();
     let (lines, sockets) = (lines().count(), lines().count() + passed.len());
     let check = |descriptor: BorrowedFd<'_>, place| match place {
         place if place < lines => is_line(descriptor),
@@ -111,6 +118,7 @@ impl UpgradeEnvironment {
     /// From numbers to what they stand for. The files of sockets are not this process's before it is told so.
     fn execute(self, passed: Vec<Passed>, descriptors: Vec<OwnedFd>) -> Result<Inherited, Errno> {
         let mut descriptors = descriptors;
+        let operator = self.operator.and_then(|_| descriptors.pop()).and_then(|memory| operator_of(&memory));
         let tickets = self.tickets.and_then(|_| descriptors.pop()).and_then(|memory| tickets_of(&memory));
         let mut descriptors = descriptors.into_iter();
         let socket = descriptors.next().ok_or(Errno::BADF)?;
@@ -135,6 +143,7 @@ impl UpgradeEnvironment {
             predecessor,
             keeper,
             tickets,
+            operator,
         })
     }
 }
@@ -192,6 +201,28 @@ fn memory_of(tickets: &Tickets) -> Result<OwnedFd, Errno> {
     Ok(memory)
 }
 
+/// The orders in the memory that another process has passed.
+fn operator_of(memory: &OwnedFd) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; OPERATOR_STATE_BYTES_MAX];
+    let mut length = 0;
+    loop {
+        match rustix::io::pread(memory, &mut bytes[length..], length as u64).ok()? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    bytes.truncate(length);
+    Some(bytes)
+}
+
+/// Memory for another process, with the orders of the operator; none if there never were any.
+fn memory_of_operator(state: &OperatorState) -> std::io::Result<Option<File>> {
+    let Some((1.., bytes)) = state.read() else { return Ok(None) };
+    let mut memory = File::from(rustix::fs::memfd_create("lamna-operator", rustix::fs::MemfdFlags::CLOEXEC)?);
+    memory.write_all(&bytes)?;
+    Ok(Some(memory))
+}
+
 fn is_line(descriptor: BorrowedFd<'_>) -> std::io::Result<()> {
     match sockopt::socket_type(descriptor)? {
         SocketType::SEQPACKET => Ok(()),
@@ -211,6 +242,8 @@ pub struct Succession {
     keeper: Option<Arc<ControlChannel>>,
     /// The keys of TLS tickets, if there are any.
     tickets: Option<Arc<Tickets>>,
+    /// The orders of the operator that stay in force.
+    operator: Option<SharedMemory<OperatorState>>,
     stage: Stage<Candidate>,
     /// The outcome of the last one, until it is asked for.
     outcome: Option<Result<String, String>>,
@@ -285,12 +318,26 @@ impl Succession {
     pub(crate) fn impossible(configured: &Settings) -> Succession {
         let configured = configured.clone();
         let (admin, stage) = (Vec::new(), Stage::Alone);
-        Succession { program: None, configured, admin, keeper: None, tickets: None, stage, outcome: None }
+        Succession {
+            program: None,
+            configured,
+            admin,
+            keeper: None,
+            tickets: None,
+            operator: None,
+            stage,
+            outcome: None,
+        }
     }
 
     /// The successor is to go on with these keys.
     pub(crate) fn set_tickets(&mut self, tickets: Arc<Tickets>) {
         self.tickets = Some(tickets);
+    }
+
+    /// The successor is to go on with the orders that are in force.
+    pub(crate) fn set_operator(&mut self, state: SharedMemory<OperatorState>) {
+        self.operator = Some(state);
     }
 
     /// The configuration is another one from now on.
@@ -394,6 +441,9 @@ impl Succession {
         };
         if let Some(tickets) = &self.tickets {
             environment.tickets = Some(pass_on(memory_of(tickets)?.as_fd(), false)?.number);
+        }
+        if let Some(memory) = self.operator.as_deref().map(memory_of_operator).transpose()?.flatten() {
+            environment.operator = Some(pass_on(memory.as_fd(), false)?.number);
         }
         for listener in listeners {
             let passed = pass_on(listener.as_fd(), listener.has_file())?;

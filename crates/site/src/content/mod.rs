@@ -21,6 +21,7 @@ mod file_state_cache;
 pub mod handler;
 pub mod listing;
 mod live_reload;
+pub mod maintenance;
 pub mod media_type;
 mod media_types;
 pub mod page_file;

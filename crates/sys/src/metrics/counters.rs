@@ -75,6 +75,9 @@ shared_counters! {
         /// Requests refused with 429 because their client network was over a limit.
         pub requests_limited = Row::counter("lamna_requests_limited_total")
             .json("connections.requests_limited").text("over limits", "requests");
+        /// Requests answered with 503 because their site was in maintenance.
+        pub requests_in_maintenance = Row::counter("lamna_maintenance_responses_total")
+            .json("connections.requests_in_maintenance").text("requests", "in maintenance");
         /// Connections refused or closed because their client network had as many, or held as much memory, as it may.
         pub connections_limited = Row::counter("lamna_connections_limited_total")
             .json("connections.limited").text("over limits", "connections");

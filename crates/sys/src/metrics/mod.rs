@@ -7,6 +7,7 @@
 pub mod applications;
 pub mod counters;
 pub mod memory_accounting;
+pub mod operator_state;
 pub mod scoreboard;
 pub mod stall;
 pub mod step_timer;

@@ -32,9 +32,9 @@ pub(super) fn may(way: Way, rule: Rule, thing: &Thing, who: Who) -> bool {
         Rule::Open => true,
         Rule::Limit => !thing.is_limited,
         Rule::Certificate => who == Who::Right && way.is_secured(),
-        Rule::User | Rule::Token | Rule::Network | Rule::Service => who == Who::Right,
+        Rule::User | Rule::Token | Rule::Network | Rule::Service | Rule::Maintenance => who == Who::Right,
     };
-    let is_for_everybody = matches!(rule, Rule::Open | Rule::Limit);
+    let is_for_everybody = matches!(rule, Rule::Open | Rule::Limit | Rule::Maintenance);
     // Who runs a script is judged by the script's own path, whatever leads there. A file that is reached by another
     // path has to be for everybody.
     let is_judged = is_for_everybody || thing.kind == Kind::Runs;
@@ -52,7 +52,7 @@ pub(super) fn fields_of(way: Way, rule: Rule, who: Who) -> Vec<(String, String)>
     // The peer is a trusted proxy, which names the client; one that the PROXY protocol names is none, and is not
     // believed.
     let is_right = who == Who::Right || way == Way::ProxyProtocol;
-    add("x-forwarded-for", if rule == Rule::Network && is_right { "192.0.2.7" } else { "198.51.100.1" });
+    add("x-forwarded-for", if rule.goes_by_network() && is_right { "192.0.2.7" } else { "198.51.100.1" });
     match (rule, who) {
         (Rule::User, Who::Right) => add("authorization", "Basic YWRhOm9wZW4gc2VzYW1l"),
         (Rule::User, Who::Another) => add("authorization", "Basic Ym9iOm90aGVy"),
@@ -78,11 +78,12 @@ pub(super) fn judge(is_let_in: bool, rule: Rule, thing: &Thing, method: &str, se
     if seen.status == 0 {
         return told("no answer");
     }
-    if seen.status >= 500 && seen.status != 501 {
+    let is_in_maintenance = rule == Rule::Maintenance && !is_let_in;
+    if seen.status >= 500 && seen.status != 501 && !(is_in_maintenance && seen.status == 503) {
         return told("the server fails");
     }
     if !is_let_in {
-        let is_whole = has_done && thing.reached != Reached::InAnother;
+        let is_whole = has_done && (thing.reached != Reached::InAnother || is_in_maintenance);
         return if is_shown || is_whole { told("it is let in") } else { None };
     }
     let shows = match thing.kind {
@@ -156,7 +157,7 @@ fn try_way(place: &Place, way: Way, rule: Rule, differences: &mut Differences) {
             None => visitor,
         };
         if way == Way::ProxyProtocol {
-            let from = if rule == Rule::Network && who == Who::Right { "192.0.2.7" } else { "198.51.100.1" };
+            let from = if rule.goes_by_network() && who == Who::Right { "192.0.2.7" } else { "198.51.100.1" };
             visitor = visitor.preamble(format!("PROXY TCP4 {from} 127.0.0.1 4000 80\r\n"));
         }
         let fields = fields_of(way, rule, who);
@@ -234,6 +235,11 @@ fn things_for_certificates_are_for_them_on_every_way() {
 #[test]
 fn things_for_whom_a_service_lets_in_are_for_them_on_every_way() {
     admission(Rule::Service);
+}
+
+#[test]
+fn things_in_maintenance_are_for_those_who_are_excepted_on_every_way() {
+    admission(Rule::Maintenance);
 }
 
 #[test]

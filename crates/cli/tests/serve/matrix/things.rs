@@ -28,6 +28,8 @@ pub(super) enum Rule {
     Service,
     /// Nobody, because the limit is used up.
     Limit,
+    /// Clients of 192.0.2.0/24, because the site is in maintenance for all others.
+    Maintenance,
 }
 
 impl Rule {
@@ -40,12 +42,18 @@ impl Rule {
             Rule::Certificate => "certificate",
             Rule::Service => "service",
             Rule::Limit => "limit",
+            Rule::Maintenance => "maintenance",
         }
+    }
+
+    /// Whether it goes by the network of a client.
+    pub(super) fn goes_by_network(self) -> bool {
+        matches!(self, Rule::Network | Rule::Maintenance)
     }
 
     fn access(self, service: SocketAddr) -> String {
         let rule = match self {
-            Rule::Open | Rule::Limit => "anyone = true".to_owned(),
+            Rule::Open | Rule::Limit | Rule::Maintenance => "anyone = true".to_owned(),
             Rule::User => "users = [\"ada\"]".to_owned(),
             Rule::Token => "tokens = [\"ci\"]".to_owned(),
             Rule::Network => "allow = [\"192.0.2.0/24\"]".to_owned(),
@@ -168,9 +176,13 @@ const NEEDLE: &str = "<!doctype html><title>x</title><p>the needle\n";
 
 /// The lines of a configuration with one site, whose other keys are `site_lines`.
 pub(super) fn config(rules: &[Rule], site_lines: &str, service: SocketAddr, application: SocketAddr) -> String {
+    let maintenance = match rules.contains(&Rule::Maintenance) {
+        true => "maintenance = { except = [\"192.0.2.0/24\"] }\n",
+        false => "",
+    };
     let mut text = format!(
         "limit_exempt = []\nrequest_limit = \"off\"\ntrusted_proxies = [\"127.0.0.1\"]\n[[site]]\nroot = \"site\"\nhosts = [\"site.test\"]\n\
-         {site_lines}rule_files = true\nbrowse = true\nindex = [\"index.html\", \"index.cgi\"]\n\
+         {site_lines}{maintenance}rule_files = true\nbrowse = true\nindex = [\"index.html\", \"index.cgi\"]\n\
          users = {{ ada = \"{SESAME}\", bob = \"{OTHER}\" }}\n\
          tokens = {{ ci = \"sha256:f39dac6cbaba535e2c207cd0cd8f154974223c848f727f98b3564cea569b41cf\" }}\n\
          [[site.route]]\nmatch = \"/*\"\nsearch = true\ncgi = {{ extensions = [\"cgi\"] }}\n"

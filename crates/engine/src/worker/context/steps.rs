@@ -129,6 +129,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("room", refuse_for_want_of_room),
     Step::new("limits", count).where_configured(|shared| shared.limiter.has_any(&shared.sites)),
     Step::new("transport", check_transport),
+    Step::new("maintenance", answer_in_maintenance),
     Step::new("access", check_access).where_configured(|shared| shared.sites.have_guards()),
     Step::new("limits of users", count_user).where_configured(|shared| shared.sites.all().any(Site::limits_users)),
 ];
@@ -412,6 +413,22 @@ fn answer_challenge(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outco
     }
 }
 
+/// The answer to a request to a site in maintenance. One that has begun before goes on.
+fn answer_in_maintenance(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    let state = &context.shared.operator_state;
+    if context.maintenance.is_none(state) || asked.requested.is_again {
+        return Outcome::Next;
+    }
+    let rules = context.rules(asked);
+    let found = context.maintenance.of(asked.site.index, &context.shared.sites, state);
+    let Some(found) = found.filter(|found| found.concerns(asked.client())).cloned() else { return Outcome::Next };
+    add(&context.work.requests_in_maintenance, 1);
+    let of = (asked.site.index, rules.number, context.maintenance.version());
+    let kept = context.unavailable.take().filter(|(other, _)| *other == of);
+    let (_, resource) = context.unavailable.insert(kept.unwrap_or_else(|| (of, found.answer(&rules))));
+    Outcome::Answer(resource.clone())
+}
+
 /// Whether the rules of the site let the request in.
 fn check_access(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     if asked.site.guard.is_none() {
@@ -445,8 +462,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_asked_before_access_and_those_of_users_behind_it() {
+    fn limits_and_maintenance_are_asked_before_access_and_limits_of_users_behind_it() {
         let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-        assert_eq!(names, ["configuration", "room", "limits", "transport", "access", "limits of users"]);
+        assert_eq!(names, ["configuration", "room", "limits", "transport", "maintenance", "access", "limits of users"]);
     }
 }

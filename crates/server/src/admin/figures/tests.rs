@@ -41,6 +41,7 @@ fn status() -> Status {
         certificate_files: Vec::new(),
         upstreams: Vec::new(),
         applications: Vec::new(),
+        maintenance: Vec::new(),
         services: Vec::new(),
         user: None,
         sandbox: None,

@@ -23,6 +23,8 @@ pub(crate) struct UpgradeEnvironment {
     pub(crate) keeper: Option<RawFd>,
     /// Memory that holds the keys of TLS tickets.
     pub(crate) tickets: Option<RawFd>,
+    /// Memory that holds the orders of the operator that stay in force.
+    pub(crate) operator: Option<RawFd>,
     /// Those of the listening sockets that are a service manager's as well.
     pub(crate) lent: Vec<RawFd>,
     /// Listening sockets.
@@ -54,6 +56,7 @@ impl UpgradeEnvironment {
                 "orders" => environment.predecessor = Some(value.parse().ok()?),
                 "keeper" => environment.keeper = Some(value.parse().ok()?),
                 "tickets" => environment.tickets = Some(value.parse().ok()?),
+                "operator" => environment.operator = Some(value.parse().ok()?),
                 "lent" => environment.lent.push(value.parse().ok()?),
                 "listen" => environment.listeners.push(Passed::parse(value)?),
                 "admin" => environment.admin.push(Passed::parse(value)?),
@@ -67,7 +70,12 @@ impl UpgradeEnvironment {
 impl fmt::Display for UpgradeEnvironment {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "parent={} clock={} handover={}", self.parent, self.clock_ms, self.handover)?;
-        let named = [("orders", &self.predecessor), ("keeper", &self.keeper), ("tickets", &self.tickets)];
+        let named = [
+            ("orders", &self.predecessor),
+            ("keeper", &self.keeper),
+            ("tickets", &self.tickets),
+            ("operator", &self.operator),
+        ];
         let named = named.into_iter().flat_map(|(key, number)| number.iter().map(move |number| (key, number)));
         for (key, number) in named.chain(self.lent.iter().map(|number| ("lent", number))) {
             write!(formatter, " {key}={number}")?;
@@ -110,20 +118,20 @@ mod tests {
         fn a_will_is_read_as_it_was_written(
             parent in any::<i32>(), clock_ms in any::<u64>(), handover in any::<RawFd>(),
             listeners in prop::collection::vec(passed(), 0..4), admin in prop::collection::vec(passed(), 0..3),
-            (predecessor, keeper, tickets) in any::<(Option<RawFd>, Option<RawFd>, Option<RawFd>)>(),
+            (predecessor, keeper, tickets, operator) in any::<[Option<RawFd>; 4]>().prop_map(<(_, _, _, _)>::from),
             lent in prop::collection::vec(any::<RawFd>(), 0..3),
             engine in 0..Architecture::ALL.len(), workers in 1..9_usize,
         ) {
             let wanted = Settings { architecture: Architecture::ALL[engine], workers, ..Settings::default() };
             let choice = Choice::between(&Settings::default(), &wanted);
             let environment = UpgradeEnvironment {
-                parent, clock_ms, handover, predecessor, keeper, tickets, lent, listeners, admin, choice
+                parent, clock_ms, handover, predecessor, keeper, tickets, operator, lent, listeners, admin, choice
             };
             prop_assert_eq!(UpgradeEnvironment::parse(&environment.to_string()), Some(environment));
         }
 
         #[test]
-        fn any_text_is_a_will_or_none(text in "((parent|clock|handover|orders|keeper|tickets|lent|listen|admin|arch|workers|x)?=?-?[0-9a-z+]{0,20} ?){0,6}") {
+        fn any_text_is_a_will_or_none(text in "((parent|clock|handover|orders|keeper|tickets|operator|lent|listen|admin|arch|workers|x)?=?-?[0-9a-z+]{0,20} ?){0,6}") {
             let environment = UpgradeEnvironment::parse(&text);
             prop_assert!(environment.is_none() || UpgradeEnvironment::parse(&environment.clone().unwrap().to_string()) == environment);
         }

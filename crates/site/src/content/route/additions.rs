@@ -38,6 +38,11 @@ impl Effective {
         self.files.get(self.error_pages.get(status)?)
     }
 
+    /// The page at `path` beneath the root, if it is one of those that are held in memory.
+    pub fn page_at(&self, path: &str) -> Option<&PageFile> {
+        self.files.get(path).map(|page| &**page)
+    }
+
     /// The page that replaces the content of an application's answer of `status`.
     pub fn intercepted(&self, status: u16) -> Option<&Arc<PageFile>> {
         self.page(status).filter(|_| self.rules.intercept_errors == Some(true))

@@ -1,0 +1,52 @@
+//! `lamna ctl maintenance`: orders of an operator that stay in force.
+//!
+//! Owns: from arguments to an order, and the layout for people. Reads the file of a page, so that the server opens none
+//! for an order. Does not know how a server carries an order out.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use lamna_server::content::maintenance::{MaintenanceOrder, MaintenanceStatus, PAGE_BYTES_MAX};
+
+use crate::args::MaintenanceCommand;
+use crate::exit::{Exit, Failed};
+
+/// The order, in JSON; none for a list.
+///
+/// # Errors
+/// The page cannot be read, or cannot be a page.
+pub(crate) fn maintenance(command: Option<&MaintenanceCommand>) -> Result<Option<String>, Failed> {
+    let order = match command {
+        None | Some(MaintenanceCommand::List) => return Ok(None),
+        Some(MaintenanceCommand::Off { site }) => {
+            MaintenanceOrder { site: site.clone(), ..MaintenanceOrder::default() }
+        }
+        Some(MaintenanceCommand::On { site, page, retry_after_s, except }) => {
+            let usage = |report| Failed { exit: Exit::Usage, report };
+            let read = |file: &std::path::PathBuf| {
+                let shown = file.display();
+                let too_long = || format!("lamna: {shown} has more than {} KiB", PAGE_BYTES_MAX >> 10);
+                let bytes = fs::metadata(file).map_err(|error| format!("lamna: cannot read {shown}: {error}"))?.len();
+                if bytes > PAGE_BYTES_MAX as u64 {
+                    return Err(too_long());
+                }
+                fs::read_to_string(file).map_err(|error| format!("lamna: cannot read {shown}: {error}"))
+            };
+            let page = page.as_ref().map(read).transpose().map_err(usage)?;
+            let except = (!except.is_empty()).then(|| except.clone());
+            MaintenanceOrder { site: site.clone(), on: true, page, retry_after_s: *retry_after_s, except }
+        }
+    };
+    Ok(Some(serde_json::to_string(&order).expect("plain data can be written as JSON")))
+}
+
+/// The sites of which something is said, one a line.
+pub(crate) fn tell_maintenance(json: &str) -> Option<String> {
+    let sites: Vec<MaintenanceStatus> = serde_json::from_str(json).ok()?;
+    if sites.is_empty() {
+        return Some("no site is in maintenance\n".to_owned());
+    }
+    let mut text = String::new();
+    sites.iter().for_each(|site| _ = writeln!(text, "{}", site.describe()));
+    Some(text)
+}

@@ -1,0 +1,34 @@
+//! Orders of an operator that stay in force when another process takes the place of the server.
+
+use super::{Line, SMALL};
+use crate::client::Response;
+use crate::engine::AMPED;
+use crate::server::Launch;
+
+fn get(line: &Line) -> Response {
+    line.server.connect().get(SMALL).expect("it answers")
+}
+
+#[test]
+fn a_site_stays_in_maintenance_over_upgrades_and_changes_to_processes() {
+    let mut line = Line::start(Launch::new(AMPED));
+    let (done, said) = line.ctl(&["maintenance", "on", "1", "--retry-after", "33"]);
+    assert!(done, "{said}");
+    for words in [&["upgrade"][..], &["arch", "set", "mp"], &["upgrade"], &["arch", "set", "co-amped"]] {
+        let (done, said) = line.ctl(words);
+        assert!(done, "{said}");
+        line.hear_of_successor();
+        line.is_alone();
+        let response = get(&line);
+        assert_eq!((response.status, response.field("Retry-After")), (503, Some("33")), "after {words:?}");
+    }
+    let (done, said) = line.ctl(&["maintenance", "off", "1"]);
+    assert!(done, "{said}");
+    assert_eq!(get(&line).status, 200);
+    let (done, said) = line.ctl(&["arch", "set", "amped"]);
+    assert!(done, "{said}");
+    line.hear_of_successor();
+    line.is_alone();
+    assert_eq!(get(&line).status, 200);
+    line.end();
+}
